@@ -1,0 +1,47 @@
+# Everything runs in a virtual environment inside the tree; each target sets up what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+WORKERS ?= 2
+
+.PHONY: help demo test test-full check bench lock clean
+.DEFAULT_GOAL := help
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+
+demo: $(READY)  ## set up, then run one scenario in the simulator and live, with a picture of its network
+	@$(BIN)/python examples/demo.py
+
+test: check  ## set up, check, and run the tests (minutes)
+	@$(BIN)/python -m pytest -n $(WORKERS) -m "not full"
+
+test-full: check  ## the same with every seed and scale (an hour or so)
+	@$(BIN)/python -m pytest -n $(WORKERS)
+
+check: $(READY)  ## ruff, mypy --strict on src, the architecture test
+	@$(BIN)/ruff check src tests bench examples
+	@$(BIN)/ruff format --check --quiet src tests bench examples
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/python -m pytest tests/test_architecture.py
+
+bench: $(READY)  ## figures, as ratios taken in one run
+	@$(BIN)/python -m bench
+
+lock: pyproject.toml  ## pin every dependency with its hashes, naming no index
+	@$(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet uv
+	@$(BIN)/uv pip compile pyproject.toml --quiet --extra dev --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-header --no-annotate --upgrade -o requirements.lock
+
+$(READY): requirements.lock pyproject.toml
+	@echo "setting up $(VENV) (once; a minute or two)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Isthmus needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version)"; exit 2; }
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+clean:  ## remove the environment and everything built
+	@rm -rf $(VENV) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis

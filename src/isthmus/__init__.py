@@ -1,0 +1,3 @@
+"""Ordered multicast for a WAN of LANs."""
+
+__version__ = "0.1.0"

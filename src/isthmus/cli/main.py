@@ -1,0 +1,67 @@
+"""The `isthmus` command: a group whose subcommands are imported only when they are asked for.
+
+Exit codes: 0 done, 1 a check failed or an order was broken, 2 bad input, 3 nothing to judge by, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+from isthmus import __version__
+from isthmus.core.errors import InputError, LocalError
+
+COMMANDS = {  # name: (module that has it as `command`, one line of help)
+    "topology": ("isthmus.cli.topology", "Import, shape, show and draw networks."),
+    "trace": ("isthmus.cli.trace", "Look into a trace."),
+}
+
+
+class LazyGroup(click.Group):
+    """Subcommands by name, loaded on use, so that `--help` answers at once."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
+        if name not in COMMANDS:
+            return None
+        command: click.Command = import_module(COMMANDS[name][0]).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="isthmus")
+def root() -> None:
+    """Ordered multicast for a WAN of LANs: describe a network, simulate it, run it, look at it.
+
+    \b
+    Examples:
+      isthmus topology shape ring --clusters 4 -o ring.toml
+      isthmus topology show ring.toml
+    """
+
+
+def main() -> None:
+    """Run the command line; bad input is one sentence and exit code 2, never a traceback."""
+    try:
+        root.main(standalone_mode=False)
+    except click.exceptions.Abort:
+        sys.exit(130)
+    except KeyboardInterrupt:
+        print("isthmus: interrupted", file=sys.stderr)
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (InputError, LocalError) as error:
+        print(f"isthmus: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:
+        sys.exit(0)

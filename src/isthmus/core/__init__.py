@@ -1,0 +1,1 @@
+"""The contract that protocols and hosts meet at; it depends on the standard library and msgspec only."""
