@@ -1,1 +1,1 @@
-
+"""Total order: every member delivers in the same sequence."""

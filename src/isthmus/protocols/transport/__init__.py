@@ -1,1 +1,1 @@
-
+"""Getting messages there: ideal and reliable transports, flow control."""

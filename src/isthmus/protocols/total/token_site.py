@@ -1,0 +1,142 @@
+"""Total order by a fixed sequencer: the token-site protocol.
+
+Problem: all members must deliver in one order. Idea: one member, the sequencer, gives every message a ticket in the
+order in which it receives them, and multicasts the tickets; all deliver by ticket number. A message takes one network
+delay to the sequencer and one for its ticket: 2D, and D for the sequencer's own.
+
+It runs over FIFO channels and a view-synchronous service.
+
+Invariants:
+- tickets of a view are numbered 1, 2, 3 ... and come from its sequencer alone;
+- the sequencer tickets what came back from the transport, its own messages too, so what it has ticketed is part of
+  what every survivor holds once the view is flushed;
+- messages of one sender are ticketed in the order sent, because the channel to the sequencer is FIFO.
+
+When the sequencer dies, survivors S1 and S2 hold the same tickets and the same messages. Both deliver the ticketed
+ones in order; a ticket whose message died with its sender is skipped by both. Both then deliver the rest by sender
+and number, which needs no word between them. Tickets that a live sequencer issued too late for the flush belong to
+the old view and are ignored in the new one.
+"""
+
+from __future__ import annotations
+
+from isthmus.core.errors import RemoteError
+from isthmus.core.layer import Finality, Handler, Kind, Layer, View
+from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
+
+MessageId = tuple[SiteId, int]  # sender, number
+FOLLOWER, SEQUENCER = 0, 1  # roles, as traced
+ISSUE = 0  # timer key
+
+
+class Tickets(Message, frozen=True, gc=False, array_like=True, tag=20):
+    """Consecutive positions in the order of a view, from `first` on."""
+
+    view_id: int
+    first: int
+    ids: tuple[MessageId, ...]
+    destinations: tuple[Targets, ...] = ()  # of each message; () where all go to every member
+
+
+class TokenSite(Layer):
+    """Delivers in the order of the sequencer's tickets."""
+
+    __slots__ = ("batch_ns", "data", "issued", "next", "order", "pending", "preferred", "sequencer", "view")
+
+    def __init__(self, sequencer: SiteId | None = None, batch_ms: float | None = None) -> None:
+        self.preferred = sequencer  # sequencer while it is a member; otherwise the eldest member is
+        self.batch_ns = None if batch_ms is None else round(batch_ms * 1e6)  # None: a ticket for each message at once
+        self.view = View(0, ())
+        self.reset()
+
+    def reset(self) -> None:
+        # Bounded by flow control: at most window messages of each member are undelivered.
+        self.data: dict[MessageId, Cast] = {}  # received, addressed here, not delivered
+        self.order: dict[int, tuple[MessageId, Targets]] = {}  # position -> message; those below `next` are gone
+        self.next = 1  # the next position to deliver
+        self.issued = 0  # the last position given out by this site
+        self.pending: list[Cast] = []  # at the sequencer: to be ticketed with the next batch
+
+    def bodies(self) -> dict[type[Message], Handler]:
+        return {Tickets: self.on_tickets}
+
+    def submit(self, message: Message, targets: Targets = ALL) -> None:
+        if targets and self.sequencer not in targets:  # it orders what it does not deliver, too
+            targets = (*targets, self.sequencer)
+        self.below.submit(message, targets)
+
+    def deliver(self, cast: Cast, finality: Finality = Finality.FINAL) -> None:  # noqa: ARG002  from below: always final
+        if self.sequencer == self.host.site:
+            self.pending.append(cast)
+            if self.batch_ns is None:
+                self.issue()
+            elif len(self.pending) == 1:
+                self.host.set_timer(self, ISSUE, self.batch_ns)
+        if not cast.destinations or self.host.site in cast.destinations:
+            self.data[cast.sender, cast.number] = cast
+            self.deliver_ready()
+
+    def timer(self, key: int) -> None:
+        assert key == ISSUE
+        self.issue()
+
+    def issue(self) -> None:
+        """Give the pending messages the next positions."""
+        casts, self.pending = self.pending, []
+        ids = tuple((cast.sender, cast.number) for cast in casts)
+        everywhere = all(not cast.destinations for cast in casts)
+        destinations = () if everywhere else tuple(cast.destinations for cast in casts)
+        self.below.submit(Tickets(self.view.view_id, self.issued + 1, ids, destinations))
+        self.issued += len(casts)
+
+    def on_tickets(self, source: SiteId, tickets: Tickets) -> None:
+        if tickets.view_id != self.view.view_id:
+            return
+        if source != self.sequencer:
+            raise RemoteError(f"tickets of site {source}; the sequencer is site {self.sequencer}")
+        for offset, message_id in enumerate(tickets.ids):
+            targets = tickets.destinations[offset] if tickets.destinations else ALL
+            self.order[tickets.first + offset] = (message_id, targets)
+        self.deliver_ready()
+
+    def deliver_ready(self) -> None:
+        """Deliver from the head of the order as far as tickets and messages go."""
+        while (head := self.order.get(self.next)) is not None:
+            message_id, targets = head
+            if not targets or self.host.site in targets:
+                cast = self.data.pop(message_id, None)
+                if cast is None:
+                    return
+                del self.order[self.next]
+                self.next += 1
+                self.above.deliver(cast)
+            else:
+                del self.order[self.next]
+                self.next += 1
+
+    def install(self, view: View) -> None:
+        self.close_view()
+        self.host.cancel_timer(self, ISSUE)
+        self.view = view
+        self.reset()
+        preferred = self.preferred
+        self.sequencer = preferred if preferred is not None and preferred in view.members else view.members[0]
+        if self.sequencer == self.host.site:
+            self.become_sequencer()
+        else:
+            self.become_follower()
+
+    def close_view(self) -> None:
+        """Deliver all that the flush left: the ticketed in order, then the rest by sender and number."""
+        for position in sorted(self.order):
+            cast = self.data.pop(self.order[position][0], None)
+            if cast is not None:
+                self.above.deliver(cast)
+        for message_id in sorted(self.data):
+            self.above.deliver(self.data[message_id])
+
+    def become_sequencer(self) -> None:
+        self.host.trace(Kind.ROLE, value=SEQUENCER)
+
+    def become_follower(self) -> None:
+        self.host.trace(Kind.ROLE, value=FOLLOWER)

@@ -1,0 +1,82 @@
+"""What every transport at the bottom of a stack offers, and what a view-synchronous service asks of it.
+
+A view change needs three things of a transport: `block` (send nothing new, queue it), `unstable` (the frames of this
+view that somebody may lack) and `absorb` (take a frame that another survivor holds). Once every survivor absorbed the
+union of what the survivors hold, all have handed up the same messages, and the view may be installed.
+"""
+
+from __future__ import annotations
+
+from isthmus.core.errors import LocalError, RemoteError
+from isthmus.core.layer import Kind, Layer, View
+from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
+
+
+class Transport(Layer):
+    """The bottom of a stack: multicasts any message of the layers above it to members of the view."""
+
+    __slots__ = ("blocked", "view", "waiting")
+
+    def __init__(self) -> None:
+        self.view = View(0, ())
+        self.blocked = True  # until the first view, and while a view changes
+        # Submitted while blocked. Bounded: flow control above stops at `writable`, the rest is a few control messages.
+        self.waiting: list[tuple[Message, Targets]] = []
+
+    def multicast(self, message: Message, targets: Targets) -> None:
+        """Send a message of the current view."""
+        raise NotImplementedError
+
+    def unstable(self) -> dict[SiteId, dict[int, Message]]:
+        """The frames of this view handed up here that may be missing elsewhere, by origin and number."""
+        return {}
+
+    def absorb(self, origin: SiteId, frame: Message) -> None:
+        """Take a frame that another survivor of the view holds; one that is here already changes nothing."""
+        raise LocalError(f"{type(self).__name__} holds no frames, so {frame} of site {origin} is not for it")
+
+    def submit(self, message: Message, targets: Targets = ALL) -> None:
+        if self.blocked:
+            self.waiting.append((message, targets))
+        else:
+            self.multicast(message, targets)
+
+    def writable(self) -> bool:
+        return not self.blocked
+
+    def consumed(self, cast: Cast) -> None:
+        """The end of the line for what only flow control wants to know."""
+
+    def block(self) -> None:
+        """Send nothing new until the next view."""
+        self.blocked = True
+
+    def install(self, view: View) -> None:
+        assert view.view_id > self.view.view_id and self.host.site in view.members
+        self.blocked = True
+        self.view = view
+
+    def resume(self) -> None:
+        self.blocked = False
+        waiting, self.waiting = self.waiting, []
+        for message, targets in waiting:
+            self.multicast(message, targets)
+        self.above.resume()
+
+    def check_body(self, origin: SiteId, body: Message) -> None:
+        """Refuse a body that no layer here owns, or that speaks in another's name."""
+        if type(body) is Cast:
+            if body.sender != origin:
+                raise RemoteError(f"site {origin} sent a message in the name of site {body.sender}")
+        elif type(body) not in self.owners:
+            raise RemoteError(f"no layer owns {type(body).__name__}")
+
+    def hand_up(self, origin: SiteId, body: Message) -> None:
+        """Give a body to the layer that owns its type; the application's messages climb by `deliver`."""
+        if type(body) is Cast:
+            self.above.deliver(body)
+            return
+        try:
+            self.owners[type(body)](origin, body)
+        except RemoteError:  # refused by its owner; the stream it came in goes on
+            self.host.trace(Kind.REJECT, value=origin)

@@ -1,0 +1,216 @@
+"""Flow control: a slow receiver bounds its senders, and so every buffer between them.
+
+Problem: an ordering layer buffers what it cannot deliver yet, and an application may read slowly. Without a bound on
+what is on its way, one slow site makes all others' buffers grow.
+
+Idea: a sender may have at most `window` messages at each destination that the application there has not consumed.
+Receivers report how many they consumed (`Grant`, a total, so that a lost one does not matter) after each quarter of a
+window. This layer sits above the ordering layer: what waits for credit has no place in any order yet, so tickets and
+acknowledgements below are never stuck behind it.
+
+Invariants: sent(q) - granted(q) <= window for every destination q; the queue keeps the application's order.
+
+Bounds: `queue_max` messages wait here; then `writable` is false and the application is told Busy. A site thus holds
+at most window times members undelivered messages, twice that just after a view change.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import msgspec
+
+from isthmus.core.errors import RemoteError
+from isthmus.core.layer import Finality, Handler, Layer, View
+from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
+
+PROBE = 0  # timer key
+BACKOFF_MAX = 4
+
+
+class CreditOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The bounds of flow control."""
+
+    window: int = 1024
+    queue_max: int = 1024
+    probe_period_ms: float = 250.0
+
+
+class Grant(Message, frozen=True, gc=False, array_like=True, tag=16):
+    """How many of the addressee's messages the application here has consumed in this view."""
+
+    view_id: int
+    consumed: int  # below 0 while messages of an earlier view are still unconsumed
+
+
+class Probe(Message, frozen=True, gc=False, array_like=True, tag=17):
+    """A sender without credit asks for a Grant, in case one was lost."""
+
+    view_id: int
+
+
+class Credit(Layer):
+    """Holds back what the slowest destination has no room for."""
+
+    __slots__ = (
+        "consumed_of",
+        "delivered_of",
+        "extra_to",
+        "granted_by",
+        "options",
+        "probe_armed",
+        "probe_count",
+        "queue",
+        "refusing",
+        "reported_to",
+        "room",
+        "sent_to_all",
+        "view",
+    )
+
+    def __init__(self, options: CreditOptions | None = None) -> None:
+        self.options = options or CreditOptions()
+        self.view = View(0, ())
+        self.queue: deque[Cast] = deque()
+        self.consumed_of: dict[SiteId, int] = {}  # messages of each sender consumed here, in this view
+        self.delivered_of: dict[SiteId, int] = {}
+        self.refusing = False  # `writable` said no; `resume` is owed
+        self.reset()
+
+    def reset(self) -> None:
+        members = self.view.members
+        self.sent_to_all = 0  # messages to every member; those to subsets are counted per member on top
+        self.extra_to = dict.fromkeys(members, 0)
+        self.granted_by = dict.fromkeys(members, 0)
+        self.reported_to = dict.fromkeys(members, 0)
+        self.room = 0  # messages that surely have credit everywhere; worked out anew when it reaches 0
+        self.probe_armed = False
+        self.probe_count = 0
+
+    def handlers(self) -> dict[type[Message], Handler]:
+        return {Grant: self.on_grant, Probe: self.on_probe}
+
+    def install(self, view: View) -> None:
+        self.host.cancel_timer(self, PROBE)
+        backlog = {site: self.delivered_of.get(site, 0) - self.consumed_of.get(site, 0) for site in view.members}
+        self.view = view
+        self.reset()
+        self.delivered_of = dict.fromkeys(view.members, 0)
+        self.consumed_of = {site: -count for site, count in backlog.items()}
+        for site, count in backlog.items():
+            if count > 0:
+                self.grant(site)
+
+    def resume(self) -> None:
+        self.pump()
+        self.notify()
+
+    # Sending
+
+    def writable(self) -> bool:
+        self.refusing = len(self.queue) >= self.options.queue_max
+        return not self.refusing
+
+    def submit(self, message: Message, targets: Targets = ALL) -> None:
+        assert isinstance(message, Cast) and targets == message.destinations
+        if self.queue or not self.may_send(targets):
+            self.queue.append(message)
+        else:
+            self.pass_down(message)
+
+    def may_send(self, destinations: Targets) -> bool:
+        if not self.below.writable():
+            return False
+        if self.room > 0:
+            return True
+        window = self.options.window
+        self.room = min(window - self.outstanding(site) for site in self.view.members)
+        if self.room > 0:
+            return True
+        blocking = [site for site in destinations or self.view.members if self.lacks_credit(site)]
+        if blocking and not self.probe_armed:
+            self.probe_armed = True
+            wait_ms = self.options.probe_period_ms * 2 ** min(self.probe_count, BACKOFF_MAX)
+            self.host.set_timer(self, PROBE, round(wait_ms * 1e6))
+        return not blocking
+
+    def outstanding(self, site: SiteId) -> int:
+        """Messages to a member that its application is not known to have consumed."""
+        return self.sent_to_all + self.extra_to[site] - self.granted_by[site]
+
+    def lacks_credit(self, site: SiteId) -> bool:
+        return site in self.extra_to and self.outstanding(site) >= self.options.window
+
+    def pass_down(self, cast: Cast) -> None:
+        self.room -= 1
+        if cast.destinations:
+            for site in cast.destinations:
+                if site in self.extra_to:
+                    self.extra_to[site] += 1
+        else:
+            self.sent_to_all += 1
+        self.below.submit(cast, cast.destinations)
+
+    def pump(self) -> None:
+        """Send what waits, in order, as far as credit goes."""
+        while self.queue and self.may_send(self.queue[0].destinations):
+            self.pass_down(self.queue.popleft())
+
+    def notify(self) -> None:
+        if self.refusing and 2 * len(self.queue) <= self.options.queue_max:
+            self.refusing = False
+            self.above.resume()
+
+    def timer(self, key: int) -> None:
+        assert key == PROBE
+        self.probe_armed = False
+        blocking = tuple(site for site in self.view.members if self.lacks_credit(site) and site != self.host.site)
+        if self.queue and blocking:
+            self.probe_count += 1
+            self.host.send(blocking, Probe(self.view.view_id))
+        self.pump()
+
+    # Receiving
+
+    def deliver(self, cast: Cast, finality: Finality = Finality.FINAL) -> None:
+        if finality is Finality.FINAL:
+            self.delivered_of[cast.sender] = self.delivered_of.get(cast.sender, 0) + 1
+        self.above.deliver(cast, finality)
+
+    def consumed(self, cast: Cast) -> None:
+        sender = cast.sender
+        if sender in self.consumed_of:
+            self.consumed_of[sender] += 1
+            if 4 * (self.consumed_of[sender] - self.reported_to[sender]) >= self.options.window:
+                self.grant(sender)
+
+    def grant(self, sender: SiteId) -> None:
+        consumed = self.consumed_of[sender]
+        self.reported_to[sender] = consumed
+        if sender == self.host.site:
+            self.credit(sender, consumed)
+        else:
+            self.host.send((sender,), Grant(self.view.view_id, consumed))
+
+    def on_grant(self, source: SiteId, grant: Grant) -> None:
+        if grant.view_id != self.view.view_id:
+            return
+        if source not in self.granted_by:
+            raise RemoteError(f"a Grant of site {source}, which is not in the view")
+        self.credit(source, grant.consumed)
+
+    def credit(self, site: SiteId, consumed: int) -> None:
+        """Note what a member consumed; a backlog from an earlier view counts only until it is worked off."""
+        if consumed > self.granted_by[site] or (consumed < 0 and self.granted_by[site] == 0):
+            self.granted_by[site] = consumed
+            self.room = 0
+            self.probe_count = 0
+            self.pump()
+            self.notify()
+
+    def on_probe(self, source: SiteId, probe: Probe) -> None:
+        if probe.view_id != self.view.view_id:
+            return
+        if source not in self.consumed_of:
+            raise RemoteError(f"a Probe of site {source}, which is not in the view")
+        self.grant(source)

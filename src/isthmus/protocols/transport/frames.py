@@ -1,0 +1,104 @@
+"""The frames of the reliable transport, and what a site has of one origin's frames.
+
+A frame is addressed to every member or to some. It names the number of the frame before it *that went to the same
+receiver*; where that is simply the number before, for everybody, nothing is said.
+"""
+
+from __future__ import annotations
+
+from isthmus.core.errors import RemoteError
+from isthmus.core.message import Body, Cast, Message, SiteId, Targets
+
+Gaps = tuple[tuple[int, int], ...]
+GAPS_MAX = 64  # gaps named in one Nak; the rest in the next
+
+
+class Data(Message, frozen=True, gc=False, array_like=True, tag=10):
+    """One numbered frame of its sender's stream."""
+
+    view_id: int
+    seq: int
+    body: Body
+    targets: Targets = ()  # () for every member
+    prevs: tuple[int, ...] = ()  # for each target, the frame before; () where that is seq - 1 for all
+
+    def prev(self, site: SiteId, members: Targets) -> int:
+        """The number of the frame before this one that was addressed to a site."""
+        targets = self.targets or members
+        if not self.prevs and not self.targets:
+            prev = self.seq - 1
+        elif len(targets) != len(self.prevs) or site not in targets:
+            raise RemoteError(f"frame {self.seq} is not addressed to site {site}")
+        else:
+            prev = self.prevs[targets.index(site)]
+        if not 0 <= prev < self.seq:
+            raise RemoteError(f"frame {self.seq} cannot follow frame {prev}")
+        return prev
+
+    def payload_bytes(self) -> int:
+        return self.body.payload_bytes()
+
+    def subject(self) -> Cast | None:
+        return self.body.subject()
+
+
+class Repair(Message, frozen=True, gc=False, array_like=True, tag=11):
+    """A frame sent again by someone who is not its origin."""
+
+    origin: SiteId
+    data: Data
+
+    def payload_bytes(self) -> int:
+        return self.data.payload_bytes()
+
+    def subject(self) -> Cast | None:
+        return self.data.subject()
+
+
+class Nak(Message, frozen=True, gc=False, array_like=True, tag=12):
+    """What the sender of this lacks of an origin's stream."""
+
+    view_id: int
+    origin: SiteId
+    gaps: Gaps  # first and last number, both included
+
+
+class Status(Message, frozen=True, gc=False, array_like=True, tag=13):
+    """The last number that its sender sent to this receiver; asks for an Ack."""
+
+    view_id: int
+    top: int
+
+
+class Ack(Message, frozen=True, gc=False, array_like=True, tag=14):
+    """What its sender has of every member's stream."""
+
+    view_id: int
+    received: tuple[int, ...]  # in the order of the view's members
+
+
+class Stream:
+    """What this site has of one origin's frames in this view."""
+
+    __slots__ = ("asking", "held", "kept", "origin", "received", "top", "tries")
+
+    def __init__(self, origin: SiteId) -> None:
+        self.origin = origin
+        self.received = 0
+        self.top = 0  # the highest number known to be addressed here; >= received
+        self.held: dict[int, Data] = {}  # the number before it -> a frame ahead of a gap
+        self.kept: dict[int, Data] = {}  # number -> a frame handed up and not yet stable
+        self.asking = False  # a Nak timer is set
+        self.tries = 0  # Naks since the last progress
+
+    def gaps(self) -> Gaps:
+        """The runs of numbers, some of which are addressed here and missing."""
+        found = []
+        cursor = self.received
+        for prev in sorted(self.held):
+            if prev > cursor:
+                found.append((cursor + 1, prev))
+            cursor = self.held[prev].seq
+        if self.top > cursor:
+            found.append((cursor + 1, self.top))
+        return tuple(found[:GAPS_MAX])

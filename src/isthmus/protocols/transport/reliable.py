@@ -1,0 +1,321 @@
+"""Reliable multicast over a network that loses, repeats and reorders.
+
+Problem: every member of a view must hand up the same messages, each once, those of one sender in the order sent,
+while packets vanish and buffers stay bounded.
+
+Idea: each sender numbers its frames 1, 2, 3 ... in each view. A frame names the number of the frame before it *that
+went to the same receiver*, so that multicasts to subsets leave no false gaps; where that is simply the number before,
+for everybody, nothing is said. A receiver that sees a gap asks for it (`Nak`), first of the origin, then of anyone
+known to have it. Members tell each other what they have (`Ack`, a vector); a frame that all its targets have is
+*stable* and is dropped. A sender whose frames stay unacknowledged says how far it got (`Status`), which finds a lost
+last frame and a lost acknowledgement alike.
+
+Invariants:
+- received is the highest number such that every earlier frame of that origin to us was handed up;
+- held is keyed by the number *before* a frame, so the next frame to hand up is held[received];
+- a frame stays in kept from when it is handed up until it is stable: survivors can repair for a dead origin;
+- frames of another view change nothing: a view starts all numbers anew, after a flush.
+
+Bounds: `keep_max` own unstable frames, then `writable` is false and flow control waits; `hold_max` frames ahead of a
+gap per origin, then newer ones are dropped and asked for again later; `repair_max` frames answer one Nak.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from isthmus.core.errors import RemoteError
+from isthmus.core.layer import Handler, View
+from isthmus.core.message import Message, SiteId, Targets
+from isthmus.protocols.transport.base import Transport
+from isthmus.protocols.transport.frames import GAPS_MAX, Ack, Data, Nak, Repair, Status, Stream
+from isthmus.protocols.transport.stability import Stability
+
+ACK, STATUS, NAK = 0, 1, 2  # timer keys; NAK + site for each origin
+BACKOFF_MAX = 5  # a retry waits at most 2 ** 5 times the first wait
+
+
+class ReliableOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Times and bounds of the reliable transport."""
+
+    nak_delay_ms: float = 5.0  # a gap this old is not mere reordering
+    nak_retry_ms: float = 100.0
+    ack_period_ms: float = 250.0
+    ack_every: int = 64  # frames received that make an Ack due at once
+    status_period_ms: float = 500.0
+    keep_max: int = 8192
+    hold_max: int = 1024
+    repair_max: int = 64
+
+
+class Reliable(Transport):
+    """Numbers, repairs and acknowledges; hands up in each origin's order, or on arrival where `fifo` is false."""
+
+    __slots__ = (
+        "ack_armed",
+        "acked",
+        "fifo",
+        "full",
+        "index",
+        "last_to",
+        "mark",
+        "options",
+        "others",
+        "quiet_count",
+        "seq",
+        "status_armed",
+        "streams",
+        "unacked_count",
+        "uniform",
+    )
+
+    def __init__(self, options: ReliableOptions | None = None, fifo: bool = True) -> None:
+        super().__init__()
+        self.options = options or ReliableOptions()
+        self.fifo = fifo
+        self.streams: dict[SiteId, Stream] = {}
+        self.full = False  # `writable` said no; `resume` is owed
+        self.reset()
+
+    def reset(self) -> None:
+        members = self.view.members
+        self.index = {site: position for position, site in enumerate(members)}
+        self.seq = 0
+        self.uniform = True  # so far every frame went to all, so the frame before is seq - 1 for everybody
+        self.last_to = dict.fromkeys(members, 0)  # the last frame that went to each member; only if not uniform
+        self.mark = dict.fromkeys(members, 0)  # last_to at the last tick of the status timer
+        self.acked = Stability(members)
+        self.unacked_count = 0
+        self.ack_armed = self.status_armed = False
+        self.quiet_count = 0  # ticks of the status timer since the last progress of a laggard
+
+    def handlers(self) -> dict[type[Message], Handler]:
+        return {
+            Data: self.accept,
+            Repair: self.on_repair,
+            Nak: self.on_nak,
+            Status: self.on_status,
+            Ack: self.on_ack,
+        }
+
+    def install(self, view: View) -> None:
+        super().install(view)
+        for key in (ACK, STATUS, *(NAK + origin for origin, stream in self.streams.items() if stream.asking)):
+            self.host.cancel_timer(self, key)
+        self.streams = {site: Stream(site) for site in view.members}
+        self.others = tuple(site for site in view.members if site != self.host.site)
+        self.reset()
+
+    # Sending
+
+    def writable(self) -> bool:
+        if self.blocked:
+            return False
+        self.full = len(self.streams[self.host.site].kept) >= self.options.keep_max
+        return not self.full
+
+    def multicast(self, message: Message, targets: Targets) -> None:
+        members = self.view.members
+        chosen = tuple(site for site in targets if site in self.index) if targets else members
+        if not chosen:
+            return
+        self.seq += 1
+        if self.uniform and chosen is members:
+            data = Data(self.view.view_id, self.seq, message)
+        else:
+            data = self.frame_for(chosen, message)
+        self.host.send(chosen, data)
+        if not self.status_armed and self.others:
+            self.status_armed = True
+            self.host.set_timer(self, STATUS, round(self.options.status_period_ms * 1e6))
+
+    def frame_for(self, chosen: Targets, message: Message) -> Data:
+        """A frame of a stream in which not every frame goes to all: it names the frame before, for each target."""
+        if self.uniform:
+            self.uniform = False
+            self.last_to = dict.fromkeys(self.view.members, self.seq - 1)
+        prevs = tuple(self.last_to[site] for site in chosen)
+        for site in chosen:
+            self.last_to[site] = self.seq
+        targets = () if chosen is self.view.members else chosen
+        return Data(self.view.view_id, self.seq, message, targets, prevs)
+
+    def last_sent(self, site: SiteId) -> int:
+        return self.seq if self.uniform else self.last_to[site]
+
+    # Receiving
+
+    def accept(self, origin: SiteId, data: Data) -> None:
+        """Take a frame, fresh, late, repeated or repaired, and hand up what it completes."""
+        if data.view_id != self.view.view_id:
+            return
+        stream = self.streams.get(origin)
+        if stream is None:
+            raise RemoteError(f"a frame of site {origin}, which is not in view {data.view_id}")
+        prev = data.prev(self.host.site, self.view.members) if data.prevs or data.targets else data.seq - 1
+        if data.seq <= stream.received or prev in stream.held:
+            return
+        self.check_body(origin, data.body)
+        if prev < stream.received:
+            raise RemoteError(f"frame {data.seq} of site {origin} says it follows {prev}, not {stream.received}")
+        if prev > stream.received:
+            self.hold(stream, prev, data)
+            return
+        stream.received = data.seq
+        stream.kept[data.seq] = data
+        self.hand_up(origin, data.body)
+        while stream.held and (held := stream.held.pop(stream.received, None)) is not None:
+            stream.received = held.seq
+            if self.fifo:
+                stream.kept[held.seq] = held
+                self.hand_up(origin, held.body)
+        if stream.received > stream.top:
+            stream.top = stream.received
+        if stream.tries:  # progress: what is still missing is asked for soon, not after the long wait of a late retry
+            stream.tries = 0
+            stream.asking = False
+            self.host.cancel_timer(self, NAK + origin)
+            if stream.received < stream.top:
+                self.ask_later(stream, self.options.nak_delay_ms)
+        self.unacked_count += 1
+        if self.unacked_count >= self.options.ack_every:
+            self.send_ack(self.others)
+        elif not self.ack_armed and self.others:
+            self.ack_armed = True
+            self.host.set_timer(self, ACK, round(self.options.ack_period_ms * 1e6))
+
+    def hold(self, stream: Stream, prev: int, data: Data) -> None:
+        """Keep a frame that is ahead of a gap, and see to it that the gap is asked for."""
+        if len(stream.held) < self.options.hold_max:
+            stream.held[prev] = data
+            if not self.fifo:
+                stream.kept[data.seq] = data
+                self.hand_up(stream.origin, data.body)
+        stream.top = max(stream.top, data.seq)
+        self.ask_later(stream, self.options.nak_delay_ms)
+
+    def ask_later(self, stream: Stream, delay_ms: float) -> None:
+        if not stream.asking:
+            stream.asking = True
+            self.host.set_timer(self, NAK + stream.origin, round(delay_ms * 1e6))
+
+    # Repair
+
+    def on_repair(self, source: SiteId, repair: Repair) -> None:
+        if source not in self.index and repair.data.view_id == self.view.view_id:
+            raise RemoteError(f"a repair by site {source}, which is not in the view")
+        self.accept(repair.origin, repair.data)
+
+    def send_nak(self, stream: Stream) -> None:
+        """Ask for what is missing: of the origin, and every second time of someone else who has it."""
+        gaps = stream.gaps()
+        if not gaps:
+            return
+        target = stream.origin
+        if stream.tries % 2 == 1:
+            place = self.index[stream.origin]
+            for site in self.others:
+                if site != stream.origin and self.acked.of(site, place) > stream.received:
+                    target = site
+                    break
+        self.host.send((target,), Nak(self.view.view_id, stream.origin, gaps))
+        wait_ms = self.options.nak_retry_ms * 2 ** min(stream.tries, BACKOFF_MAX)
+        stream.tries += 1
+        self.ask_later(stream, wait_ms)
+
+    def on_nak(self, source: SiteId, nak: Nak) -> None:
+        if nak.view_id != self.view.view_id:
+            return
+        stream = self.streams.get(nak.origin)
+        if stream is None or source not in self.index:
+            raise RemoteError(f"site {source} asks for frames of site {nak.origin}, outside the view")
+        own = nak.origin == self.host.site
+        oldest = min(stream.kept, default=1)
+        budget = self.options.repair_max
+        for first, last in nak.gaps[:GAPS_MAX]:
+            for seq in range(max(first, oldest), min(last, stream.top) + 1):
+                data = stream.kept.get(seq)
+                if data is None or (data.targets and source not in data.targets):
+                    continue
+                if budget == 0:
+                    return
+                budget -= 1
+                self.host.send((source,), data if own else Repair(nak.origin, data))
+
+    # Stability
+
+    def received(self) -> tuple[int, ...]:
+        return tuple([stream.received for stream in self.streams.values()])
+
+    def send_ack(self, targets: Targets) -> None:
+        self.host.send(targets, Ack(self.view.view_id, self.received()))
+        if targets is self.others:
+            self.unacked_count = 0
+            self.collect()
+
+    def on_ack(self, source: SiteId, ack: Ack) -> None:
+        if ack.view_id != self.view.view_id:
+            return
+        if source not in self.index or len(ack.received) != len(self.index):
+            raise RemoteError(f"an Ack of site {source} that does not fit view {ack.view_id}")
+        if ack.received[self.index[self.host.site]] > self.seq:
+            raise RemoteError(f"site {source} acknowledges frames that were never sent")
+        self.acked.note(source, ack.received)
+        self.collect()
+
+    def collect(self) -> None:
+        """Drop the frames that all their targets have."""
+        self.acked.note(self.host.site, self.received())
+        for place, stream in enumerate(self.streams.values()):
+            if stream.kept:
+                self.acked.collect(place, stream.kept, self.fifo)
+        if self.full and self.writable():
+            self.above.resume()
+
+    def on_status(self, source: SiteId, status: Status) -> None:
+        if status.view_id != self.view.view_id:
+            return
+        stream = self.streams.get(source)
+        if stream is None:
+            raise RemoteError(f"a Status of site {source}, which is not in the view")
+        stream.top = max(stream.top, status.top)
+        if stream.received < stream.top:
+            self.ask_later(stream, self.options.nak_delay_ms)
+        self.send_ack((source,))
+
+    def send_status(self) -> None:
+        """Tell those who have not acknowledged what they were sent a period ago how far the stream goes."""
+        place = self.index[self.host.site]
+        late = [site for site in self.others if self.acked.of(site, place) < self.mark[site]]
+        open_ends = any(self.acked.of(site, place) < self.last_sent(site) for site in self.others)
+        for top in sorted({self.last_sent(site) for site in late}):
+            group = tuple(site for site in late if self.last_sent(site) == top)
+            self.host.send(group, Status(self.view.view_id, top))
+        self.quiet_count = self.quiet_count + 1 if late else 0
+        self.mark = {site: self.last_sent(site) for site in self.view.members}
+        self.status_armed = open_ends
+        if open_ends:
+            wait_ms = self.options.status_period_ms * 2 ** min(self.quiet_count, 3)
+            self.host.set_timer(self, STATUS, round(wait_ms * 1e6))
+
+    def timer(self, key: int) -> None:
+        if key == ACK:
+            self.ack_armed = False
+            if self.unacked_count:
+                self.send_ack(self.others)
+        elif key == STATUS:
+            self.send_status()
+        else:
+            stream = self.streams[SiteId(key - NAK)]
+            stream.asking = False
+            self.send_nak(stream)
+
+    # View change
+
+    def unstable(self) -> dict[SiteId, dict[int, Message]]:
+        return {origin: dict(stream.kept) for origin, stream in self.streams.items() if stream.kept}
+
+    def absorb(self, origin: SiteId, frame: Message) -> None:
+        assert isinstance(frame, Data)
+        if not frame.targets or self.host.site in frame.targets:
+            self.accept(origin, frame)

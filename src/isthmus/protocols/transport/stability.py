@@ -1,0 +1,41 @@
+"""Who is known to have what: the arithmetic of stability.
+
+A matrix, a row a member: how far that member has each member's stream. A frame is stable once every target of it is
+known to have it; nobody can ask for it any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from isthmus.core.message import SiteId, Targets
+from isthmus.protocols.transport.frames import Data
+
+
+class Stability:
+    """What the members of one view are known to have received; it only grows."""
+
+    __slots__ = ("rows",)
+
+    def __init__(self, members: Targets) -> None:
+        self.rows: dict[SiteId, Sequence[int]] = {site: (0,) * len(members) for site in members}
+
+    def note(self, site: SiteId, received: Sequence[int]) -> None:
+        """Take in what a member said it has; an old word that arrives late takes nothing back."""
+        self.rows[site] = [max(pair) for pair in zip(self.rows[site], received, strict=True)]
+
+    def of(self, site: SiteId, place: int) -> int:
+        """How far a member has the stream of the member at a place of the view."""
+        return self.rows[site][place]
+
+    def collect(self, place: int, kept: dict[int, Data], in_order: bool) -> None:
+        """Drop the stable frames of one stream; where they are in order of numbers, look no further than need be."""
+        floor = min(row[place] for row in self.rows.values())
+        stable = []
+        for seq, data in kept.items():
+            if seq <= floor or (data.targets and all(self.rows[site][place] >= seq for site in data.targets)):
+                stable.append(seq)
+            elif in_order and not data.targets:
+                break  # a later frame to all is no further than this one
+        for seq in stable:
+            del kept[seq]
