@@ -1,7 +1,8 @@
 """TOML files into typed values, with errors for people.
 
 A bad file is answered by one `InputError` that names the file, the key, what was found there and what would be
-right. msgspec does the conversion; this module turns its words and its paths into ours.
+right. msgspec does the conversion; this module turns its words and its paths into ours. A struct that checks its own
+values raises `Invalid` from `__post_init__`, naming its field; the conversion adds where the struct stands.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import inspect
 
 from isthmus.core.errors import InputError
 
@@ -22,6 +24,25 @@ PATH = re.compile(r"^(?P<what>.*?)(?: - at `(?P<path>.*)`)?$", re.DOTALL)
 STEP = re.compile(r"\.([A-Za-z_][\w-]*)|\[(\d+)\]|\[\.\.\.\]")
 NAMES = {"int": "a whole number", "float": "a number", "str": "a text", "bool": "true or false"}
 NAMES |= {"array": "a list", "object": "a table", "null": "nothing"}
+
+
+class Invalid(InputError, ValueError):
+    """An InputError from a value under construction; being a ValueError, it keeps its place in a conversion."""
+
+    def __init__(self, key: str, found: str, expected: str) -> None:
+        InputError.__init__(self, "", key, found, expected)
+
+    def __reduce__(self) -> tuple[type[Invalid], tuple[str, str, str]]:
+        return Invalid, (self.key, self.found, self.expected)
+
+    def at(self, source: str, prefix: str) -> InputError:
+        """The same error with the place where the value stands."""
+        return InputError(source, join(prefix, self.key), self.found, self.expected)
+
+
+def join(prefix: str, key: str) -> str:
+    """A key inside a table, as one path."""
+    return f"{prefix}.{key}" if prefix and key and not key.startswith("[") else prefix + key
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -45,30 +66,60 @@ def convert(tables: Any, kind: type[T], source: str, prefix: str = "") -> T:
     try:
         return msgspec.convert(tables, kind, strict=True)
     except msgspec.ValidationError as error:
-        raise explain(error, tables, source, prefix) from None
+        raise explain(error, tables, source, prefix, kind) from None
 
 
-def explain(error: msgspec.ValidationError, tables: Any, source: str, prefix: str) -> InputError:
+def explain(
+    error: msgspec.ValidationError, tables: Any, source: str, prefix: str, kind: type[Any] | None = None
+) -> InputError:
     """Say in our words where a conversion failed, what stands there and what would be right."""
     match = PATH.match(str(error))
     assert match is not None
     what, path = match["what"], match["path"] or "$"
     found: Any = tables
     key = prefix
+    shape = None if kind is None else inspect.type_info(kind)
+    outer, holder = shape, found
     for name, index in STEP.findall(path.removeprefix("$")):
+        outer, holder = shape, found
         if name:
-            key = f"{key}.{name}" if key else name
+            key = join(key, name)
             found = found.get(name) if isinstance(found, dict) else found
         elif index:
             key = f"{key}[{index}]"
             found = found[int(index)] if isinstance(found, list) else found
+        shape = inner(shape, name, holder)
+    if isinstance(error.__cause__, Invalid):
+        return error.__cause__.at(source, key)
     if unknown := re.search(r"unknown field `(.*?)`", what):
         name = unknown[1]
-        return InputError(source, f"{key}.{name}" if key else name, "an unknown key", "one of the known keys")
+        fields = [field.encode_name for struct in structs(shape, found) for field in struct.fields]
+        tags = [struct.tag_field for struct in structs(shape, found) if struct.tag_field]
+        expected = one_of(name, dict.fromkeys([*tags, *fields])) if fields else "one of the known keys"
+        return InputError(source, join(key, name), "an unknown key", expected)
     if missing := re.search(r"missing required field `(.*?)`", what):
-        name = missing[1]
-        return InputError(source, f"{key}.{name}" if key else name, "nothing", "this key, which is required")
+        return InputError(source, join(key, missing[1]), "nothing", "this key, which is required")
+    if what.startswith("Invalid value") and (tags := [str(struct.tag) for struct in structs(outer)]):
+        return InputError(source, key, show(found), one_of(str(found), tags))
     return InputError(source, key, show(found), plain(what))
+
+
+def inner(shape: inspect.Type | None, name: str, table: Any) -> inspect.Type | None:
+    """The type one step further down: of a field where there is a name, otherwise of an item."""
+    if name:
+        fields = [field for struct in structs(shape, table) for field in struct.fields if field.encode_name == name]
+        return fields[0].type if fields else shape
+    options = shape.types if isinstance(shape, inspect.UnionType) else (shape,)
+    items = [option.item_type for option in options if isinstance(option, inspect.ListType | inspect.VarTupleType)]
+    return items[0] if items else None
+
+
+def structs(shape: inspect.Type | None, table: Any = None) -> list[inspect.StructType]:
+    """The structs that a type allows; only the tagged one where the table says which."""
+    options = shape.types if isinstance(shape, inspect.UnionType) else (shape,)
+    found = [option for option in options if isinstance(option, inspect.StructType)]
+    tagged = [s for s in found if isinstance(table, dict) and s.tag_field and table.get(s.tag_field) == s.tag]
+    return tagged or found
 
 
 def plain(what: str) -> str:
@@ -77,7 +128,12 @@ def plain(what: str) -> str:
     expected = re.sub(r", got .*$", "", expected)
     if invalid := re.match(r"Invalid (?:enum )?value (.*)", expected):
         return f"a known value, not {invalid[1]}"
-    return re.sub(r"`(.*?)`", lambda name: " or ".join(NAMES.get(n, n) for n in name[1].split(" | ")), expected)
+    return re.sub(r"`(.*?)`", lambda names: alternatives(names[1].split(" | ")), expected)
+
+
+def alternatives(names: list[str]) -> str:
+    """Type names as words; TOML has no null, so that it is left out."""
+    return " or ".join(NAMES.get(name, name) for name in names if name != "null")
 
 
 def show(found: Any) -> str:

@@ -1,0 +1,184 @@
+"""A network as a picture, SVG and PNG.
+
+Clusters are discs with their number of sites inside and, beside them, their name and their agent; WAN links are lines
+between them. Few links carry their mean delay as a label, many are coloured by it with a colour bar. The same topology
+gives the same bytes: no date, a fixed salt for the SVG's ids, text as outlines.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib import cm, colors
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle
+from matplotlib.patheffects import withStroke
+from matplotlib.text import Text
+
+from isthmus.report.layout import Box, Points, best_box, overlap, place
+from isthmus.topology.model import Topology, WanLink
+
+LABELLED_MAX = 24  # links; beyond, their labels would not be read
+INK, SOFT, PAPER, DISC, LINE = "#1b2330", "#5b6573", "#ffffff", "#0b5d8a", "#8a94a3"
+STYLE = {
+    "font.family": "DejaVu Sans",
+    "svg.hashsalt": "isthmus",
+    "svg.fonttype": "path",
+    "path.simplify": False,
+}
+
+
+def draw_network(topology: Topology) -> Figure:
+    """The picture of a topology."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(11, 7.5), dpi=150, facecolor=PAPER)
+        canvas = FigureCanvasAgg(figure)
+        axes = figure.add_axes((0.02, 0.03, 0.96, 0.86))
+        axes.set_axis_off()
+        axes.set_xlim(-1.0, 1.0)
+        axes.set_ylim(-0.62, 0.62)
+        axes.set_aspect("equal", adjustable="datalim")
+        heading(figure, topology)
+        points = place(topology)
+        count = len(topology.clusters)
+        radius = 0.055 if count <= 8 else 0.042 if count <= 14 else 0.032 if count <= 25 else 0.022
+        few = len(topology.links) <= LABELLED_MAX
+        draw_links(figure, axes, topology, points, few)
+        draw_discs(axes, topology, points, radius)
+        canvas.draw()
+        taken: list[Box] = [(x - radius, y - radius, x + radius, y + radius) for x, y in points]
+        label_clusters(axes, canvas, topology, points, radius, taken)
+        if few:
+            label_links(axes, canvas, topology, points, radius, taken)
+    return figure
+
+
+def heading(figure: Figure, topology: Topology) -> None:
+    counts = [(len(topology.clusters), "cluster"), (len(topology.sites), "site"), (len(topology.links), "WAN link")]
+    text = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in counts)
+    if topology.overrides:
+        text += f", {len(topology.overrides)} pairs of sites with delays of their own (not drawn)"
+    figure.text(0.03, 0.945, topology.name, size=17, weight="bold", color=INK)
+    figure.text(0.03, 0.912, f"{text}; one-way mean delays", size=10.5, color=SOFT)
+
+
+def draw_links(figure: Figure, axes: Axes, topology: Topology, points: Points, few: bool) -> None:
+    """Lines between the clusters: grey where labels tell the delay, otherwise coloured, the slowest lowest."""
+    if few:
+        for link in topology.links:
+            (x1, y1), (x2, y2) = points[link.a], points[link.b]
+            axes.plot([x1, x2], [y1, y2], color=LINE, linewidth=1.6, zorder=1, solid_capstyle="round")
+        return
+    means = [mean_ms(link) for link in topology.links]
+    low, high = min(means), max(means)
+    wide = low > 0 and high > 20 * low
+    norm: colors.Normalize = colors.LogNorm(low, high) if wide else colors.Normalize(low, max(high, low + 1e-9))
+    palette = mpl.colormaps["viridis_r"]
+    crowd = len(means) / len(topology.clusters)
+    for mean, link in sorted(zip(means, topology.links, strict=True), key=lambda item: -item[0]):
+        (x1, y1), (x2, y2) = points[link.a], points[link.b]
+        width, alpha = (0.8, 0.55) if crowd > 4 else (1.8, 0.95)
+        axes.plot([x1, x2], [y1, y2], color=palette(norm(mean)), linewidth=width, alpha=alpha, zorder=1)
+    bar = figure.colorbar(
+        cm.ScalarMappable(norm, palette), cax=figure.add_axes((0.70, 0.935, 0.26, 0.016)), orientation="horizontal"
+    )
+    bar.set_label("mean delay of a link, one way (ms)", size=9, color=SOFT)
+    bar.ax.tick_params(labelsize=8.5, colors=SOFT, length=2)
+    if wide:
+        ticks = [tick for power in (0.1, 1, 10, 100, 1000) for tick in (power, 2 * power, 5 * power)]
+        shown = [tick for tick in ticks if low <= tick <= high]
+        bar.set_ticks(shown, labels=[f"{tick:g}" for tick in shown])
+        bar.ax.minorticks_off()
+    bar.outline.set_visible(False)  # type: ignore[operator]
+
+
+def draw_discs(axes: Axes, topology: Topology, points: Points, radius: float) -> None:
+    size = 240 * radius
+    for cluster, (x, y) in zip(topology.clusters, points, strict=True):
+        axes.add_patch(Circle((x, y), radius, facecolor=DISC, edgecolor=PAPER, linewidth=1.6, zorder=3))
+        number = str(len(cluster.sites))
+        shrink = min(1.0, 2.6 / len(number))
+        axes.text(
+            x, y, number, size=size * shrink, color=PAPER, weight="bold", ha="center", va="center_baseline", zorder=4
+        )
+
+
+def label_clusters(
+    axes: Axes, canvas: FigureCanvasAgg, topology: Topology, points: Points, radius: float, taken: list[Box]
+) -> None:
+    """Names, with the agents where there is room; each where it covers least."""
+    count = len(topology.clusters)
+    size = 11.5 if count <= 8 else 9.5 if count <= 25 else 8.0
+    for cluster, (x, y) in zip(topology.clusters, points, strict=True):
+        text = shorten(cluster.name, 24)
+        if count <= 14:
+            text += f"\nagent {shorten(topology.sites[cluster.agent].name, 22)}"
+        write(axes, canvas, text, (float(x), float(y)), radius * 1.25, size, INK, taken)
+
+
+def label_links(
+    axes: Axes, canvas: FigureCanvasAgg, topology: Topology, points: Points, radius: float, taken: list[Box]
+) -> None:
+    """The mean delay in the middle of each link, or a little off where that is taken."""
+    for link in topology.links:
+        best: tuple[float, Box] | None = None
+        shown = axes.text(0, 0, delay_text(link), size=9, color=INK, ha="center", va="center", zorder=5)
+        shown.set_path_effects([withStroke(linewidth=3.5, foreground=PAPER)])
+        width, height = extent(axes, canvas, shown)
+        for share in (0.5, 0.42, 0.58, 0.34, 0.66, 0.26, 0.74):
+            x, y = points[link.a] * (1 - share) + points[link.b] * share
+            box = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
+            cost = sum(overlap(box, other) for other in taken)
+            if best is None or cost < best[0]:
+                best = (cost, box)
+        assert best is not None
+        box = best[1]
+        shown.set_position(((box[0] + box[2]) / 2, (box[1] + box[3]) / 2))
+        taken.append(box)
+
+
+def write(
+    axes: Axes, canvas: FigureCanvasAgg, text: str, centre: tuple[float, float], reach: float, size: float,
+    colour: str, taken: list[Box],
+) -> None:  # fmt: skip
+    """A label beside a disc."""
+    shown = axes.text(0, 0, text, size=size, color=colour, ha="center", va="center", linespacing=1.15, zorder=6)
+    shown.set_path_effects([withStroke(linewidth=3, foreground=PAPER)])
+    box = best_box(centre, extent(axes, canvas, shown), reach, taken)
+    shown.set_position(((box[0] + box[2]) / 2, (box[1] + box[3]) / 2))
+    taken.append(box)
+
+
+def extent(axes: Axes, canvas: FigureCanvasAgg, text: Text) -> tuple[float, float]:
+    """A text's width and height in the units of the drawing."""
+    box = text.get_window_extent(canvas.get_renderer()).transformed(axes.transData.inverted())
+    return float(box.width), float(box.height)
+
+
+def delay_text(link: WanLink) -> str:
+    """The mean delay of a link, both where the ways differ."""
+    forth, back = (short_ms(channel.delay.mean_ms) for channel in (link.forward, link.back))
+    return f"{forth} ms" if forth == back else f"{forth} / {back} ms"
+
+
+def short_ms(value: float) -> str:
+    """Three digits are enough to read."""
+    return f"{value:.0f}" if value >= 99.95 else f"{value:.3g}"
+
+
+def mean_ms(link: WanLink) -> float:
+    return (link.forward.delay.mean_ms + link.back.delay.mean_ms) / 2
+
+
+def shorten(name: str, length: int) -> str:
+    return name if len(name) <= length else name[: length - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def save_network(topology: Topology, path: Path) -> None:
+    """Write the picture in the format that the file's name ends in, .svg or .png."""
+    metadata = {"Date": None, "Creator": "Isthmus"} if path.suffix == ".svg" else {"Software": None}
+    with mpl.rc_context(STYLE):
+        draw_network(topology).savefig(path, format=path.suffix[1:], metadata=metadata)

@@ -1,0 +1,148 @@
+"""How long a packet is under way: a distribution of one-way delays, as a value.
+
+A delay is written in milliseconds, as people and measurements do, and sampled in whole nanoseconds, as the simulator
+counts. `sampler` binds a distribution to one source of randomness and returns a closure, so that a draw costs little
+more than the random number; `constant_ns` lets a caller skip even that.
+
+Invariants: no sample is negative; the same seed gives the same samples; every value is frozen, hashable and checked
+when it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isfinite
+from random import Random
+
+import msgspec
+
+from isthmus.core.document import Invalid
+
+NS_PER_MS = 1_000_000
+Sampler = Callable[[], int]
+
+
+def to_ns(ms: float) -> int:
+    return round(ms * NS_PER_MS)
+
+
+def check(key: str, value: float, at_least: float = 0.0, why: str = "") -> None:
+    """Raise where a number of milliseconds is not finite or too small."""
+    if not isfinite(value) or value < at_least:
+        raise Invalid(key, repr(value), why or f"a finite number of at least {at_least:g}")
+
+
+class Constant(msgspec.Struct, frozen=True, gc=False, tag="constant", tag_field="kind", forbid_unknown_fields=True):
+    """Always the same."""
+
+    ms: float
+
+    def __post_init__(self) -> None:
+        check("ms", self.ms)
+
+    @property
+    def mean_ms(self) -> float:
+        return self.ms
+
+    def constant_ns(self) -> int | None:
+        return to_ns(self.ms)
+
+    def sampler(self, random: Random) -> Sampler:  # noqa: ARG002
+        value = to_ns(self.ms)
+        return lambda: value
+
+
+class Uniform(msgspec.Struct, frozen=True, gc=False, tag="uniform", tag_field="kind", forbid_unknown_fields=True):
+    """Anything from low to high, alike."""
+
+    low_ms: float
+    high_ms: float
+
+    def __post_init__(self) -> None:
+        check("low_ms", self.low_ms)
+        check("high_ms", self.high_ms, self.low_ms, f"a finite number of at least low_ms ({self.low_ms:g})")
+
+    @property
+    def mean_ms(self) -> float:
+        return (self.low_ms + self.high_ms) / 2
+
+    def constant_ns(self) -> int | None:
+        return to_ns(self.low_ms) if self.low_ms == self.high_ms else None
+
+    def sampler(self, random: Random) -> Sampler:
+        low, span, draw = to_ns(self.low_ms), (self.high_ms - self.low_ms) * NS_PER_MS, random.random
+        return lambda: low + int(span * draw())
+
+
+class Normal(msgspec.Struct, frozen=True, gc=False, tag="normal", tag_field="kind", forbid_unknown_fields=True):
+    """The bell curve, drawn again where it falls below zero; `mean_ms` is that of the whole bell."""
+
+    mean_ms: float  # at least 0, so that at least half of the draws are kept
+    sd_ms: float
+
+    def __post_init__(self) -> None:
+        check("mean_ms", self.mean_ms)
+        check("sd_ms", self.sd_ms)
+
+    def constant_ns(self) -> int | None:
+        return to_ns(self.mean_ms) if self.sd_ms == 0 else None
+
+    def sampler(self, random: Random) -> Sampler:
+        mean, sd, draw = self.mean_ms * NS_PER_MS, self.sd_ms * NS_PER_MS, random.gauss
+
+        def sample() -> int:
+            while (value := draw(mean, sd)) < 0:
+                pass
+            return int(value)
+
+        return sample
+
+
+class Gamma(msgspec.Struct, frozen=True, gc=False, tag="gamma", tag_field="kind", forbid_unknown_fields=True):
+    """A least delay plus a gamma-distributed queueing delay, the usual shape of a long-haul path."""
+
+    mean_ms: float  # of the whole delay, the shift included
+    variance_ms2: float
+    shift_ms: float = 0.0  # the least delay
+
+    def __post_init__(self) -> None:
+        check("shift_ms", self.shift_ms)
+        if not isfinite(self.mean_ms) or self.mean_ms <= self.shift_ms:
+            raise Invalid("mean_ms", repr(self.mean_ms), f"a finite number above shift_ms ({self.shift_ms:g})")
+        if not isfinite(self.variance_ms2) or self.variance_ms2 <= 0:
+            raise Invalid("variance_ms2", repr(self.variance_ms2), "a finite number above 0")
+
+    def constant_ns(self) -> int | None:
+        return None
+
+    def sampler(self, random: Random) -> Sampler:
+        queueing = self.mean_ms - self.shift_ms
+        shape, scale = queueing**2 / self.variance_ms2, self.variance_ms2 / queueing * NS_PER_MS
+        shift, draw = to_ns(self.shift_ms), random.gammavariate
+        return lambda: shift + int(draw(shape, scale))
+
+
+class Empirical(msgspec.Struct, frozen=True, tag="empirical", tag_field="kind", forbid_unknown_fields=True):
+    """One of the delays that were measured, each as likely as it was frequent."""
+
+    samples_ms: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.samples_ms:
+            raise Invalid("samples_ms", "an empty list", "at least one delay")
+        for index, sample in enumerate(self.samples_ms):
+            check(f"samples_ms[{index}]", sample)
+
+    @property
+    def mean_ms(self) -> float:
+        return sum(self.samples_ms) / len(self.samples_ms)
+
+    def constant_ns(self) -> int | None:
+        return to_ns(self.samples_ms[0]) if len(set(self.samples_ms)) == 1 else None
+
+    def sampler(self, random: Random) -> Sampler:
+        samples, count, draw = tuple(map(to_ns, self.samples_ms)), len(self.samples_ms), random.random
+        return lambda: samples[int(count * draw())]
+
+
+Delay = Constant | Uniform | Normal | Gamma | Empirical

@@ -1,0 +1,130 @@
+"""A topology from measured round trips.
+
+Hosts are grouped into clusters by their round trips alone (`grouping`); a name that stands for a region is a cluster
+of its own, with as many sites as asked for. The delay one way is half a round trip. Each pair of clusters gets a WAN
+link with the median of its host pairs, each cluster a LAN with the median inside it; pairs of sites keep delays of
+their own only where asked for. A cluster's agent is the site that is nearest to the other clusters.
+
+The delay is constant unless a model is asked for: `gamma` takes the least round trip as the shift and the deviation
+as the spread, `empirical` keeps every sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+from statistics import median
+
+from isthmus.core.errors import InputError
+from isthmus.core.message import SiteId
+from isthmus.topology.delay import Constant, Delay, Empirical, Gamma
+from isthmus.topology.grouping import Matrix, group_hosts
+from isthmus.topology.maps import Imported, ordered
+from isthmus.topology.measured import Measured, Sample, read_measured
+from isthmus.topology.model import Channel, Cluster, Override, Site, Topology, WanLink
+from isthmus.topology.shapes import of_equal_clusters, unique_names
+
+MODELS = ("constant", "gamma", "empirical")
+ROWS = ("auto", "hosts", "regions")
+
+
+def load_measured(
+    path: Path,
+    *,
+    model: str = "constant",
+    rows: str = "auto",
+    sites: int = 3,
+    threshold_ms: float | None = None,
+    per_pair: bool = False,
+    lan: Channel | None = None,
+) -> Imported:
+    """The topology of a CSV file of round trips; `lan` serves where nothing was measured inside a cluster."""
+    measured = read_measured(path)
+    full = any(usable(sample) for samples in measured.samples.values() for sample in samples)
+    if model == "gamma" and not full:
+        found = "no columns of least round trips and deviations"
+        raise InputError(str(path), "", found, "min_ms and mdev_ms for the model gamma")
+    spare = lan or Channel(Constant(0.5))
+    if rows == "regions" or (rows == "auto" and measured.has_diagonal()):
+        if per_pair:
+            found = "regions, whose sites are all alike"
+            raise InputError(str(path), "", found, "hosts for delays per pair, or the same without --per-pair")
+        return of_regions(path.stem, measured, model, sites, spare)
+    return of_hosts(path.stem, measured, model, threshold_ms, per_pair, spare)
+
+
+def of_regions(name: str, measured: Measured, model: str, sites: int, lan: Channel) -> Imported:
+    """Each name a cluster."""
+    notes, lans = [], []
+    inside = {a: samples for (a, b), samples in measured.samples.items() if a == b}
+    for number, region in enumerate(measured.names):
+        if number in inside:
+            lans.append(Channel(one_way([inside[number]], model)))
+        else:
+            lans.append(lan)
+            notes.append(f"nothing was measured inside {region}: its LAN takes {lan.delay.mean_ms:g} ms")
+    links = []
+    for a, b in combinations(range(len(measured.names)), 2):
+        channel = Channel(one_way([measured.samples[a, b]], model))
+        links.append(WanLink(a, b, channel, channel))
+    names = unique_names(measured.names, sites)
+    return Imported(of_equal_clusters(name, names, sites, lans, tuple(links)), tuple(notes))
+
+
+def of_hosts(
+    name: str, measured: Measured, model: str, threshold_ms: float | None, per_pair: bool, lan: Channel
+) -> Imported:
+    """Each name a site; clusters are inferred."""
+    rtt_ms = measured.matrix()
+    groups, cut = group_hosts(rtt_ms, threshold_ms)
+    notes = [f"{len(rtt_ms)} hosts in {len(groups)} clusters of at most {cut:.4g} ms round trip"]
+    clusters, order = [], [host for group in groups for host in group]
+    number = {host: SiteId(index) for index, host in enumerate(order)}
+    cluster_of = {host: index for index, group in enumerate(groups) for host in group}
+    letter = "c" if not {f"c{k}" for k in range(len(groups))} & set(measured.names) else "cluster-"
+    for index, group in enumerate(groups):
+        inside = [measured.samples[pair] for pair in combinations(group, 2)]
+        channel = Channel(one_way(inside, model)) if inside else lan
+        agent = number[nearest(group, rtt_ms)]
+        clusters.append(Cluster(f"{letter}{index}", tuple(number[host] for host in group), agent, channel))
+    links = []
+    for (a, here), (b, there) in combinations(enumerate(groups), 2):
+        channel = Channel(one_way([measured.samples[ordered(x, y)] for x in here for y in there], model))
+        links.append(WanLink(a, b, channel, channel))
+    overrides = []
+    for a, b in combinations(order, 2) if per_pair else ():
+        channel = Channel(one_way([measured.samples[ordered(a, b)]], model))
+        overrides.append(Override(number[a], number[b], channel, channel))
+    named = tuple(Site(measured.names[host], cluster_of[host]) for host in order)
+    topology = Topology(name, named, tuple(clusters), tuple(links), tuple(overrides))
+    return Imported(topology, tuple(notes))
+
+
+def nearest(group: Sequence[int], rtt_ms: Matrix) -> int:
+    """The host of a group with the least sum of round trips to all hosts outside, the first of equals."""
+    outside = [host for host in range(len(rtt_ms)) if host not in group]
+    return min(group, key=lambda host: float(rtt_ms[host, outside].sum()))
+
+
+def one_way(pairs: list[list[Sample]], model: str) -> Delay:
+    """The delay that stands for some pairs of hosts, each with its samples; to a tenth of a microsecond."""
+    rtt_ms = median(median(sample.rtt_ms for sample in samples) for samples in pairs)
+    if model == "empirical":
+        return Empirical(tuple(half(sample.rtt_ms) for samples in pairs for sample in samples))
+    full = [sample for samples in pairs for sample in samples if usable(sample)]
+    if model == "gamma" and full:
+        mean, shift = half(rtt_ms), half(median(s.min_ms for s in full if s.min_ms is not None))
+        deviation = median(s.mdev_ms for s in full if s.mdev_ms is not None) / 2
+        if deviation > 0 and mean > shift:
+            return Gamma(mean, round(deviation**2, 9) or 1e-9, shift)
+    return Constant(half(rtt_ms))
+
+
+def usable(sample: Sample) -> bool:
+    """Whether a gamma distribution can be told from a sample."""
+    return sample.min_ms is not None and sample.mdev_ms is not None
+
+
+def half(rtt_ms: float) -> float:
+    return round(rtt_ms / 2, 4)

@@ -1,0 +1,159 @@
+"""A backbone map (GraphML with coordinates) as a topology.
+
+Each node of the map becomes a cluster, each edge a WAN link whose delay is the great-circle distance at the speed of
+light in fibre, 200 km a millisecond one way, and at least 0.1 ms. Maps are drawn by hand and have gaps: a node
+without coordinates is placed at the mean of its neighbours or, having none that are placed, dropped; of a map in
+pieces the largest is kept; equal labels get a number. Each such repair is a note that the caller should show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import asin, cos, isfinite, radians, sin, sqrt
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+from isthmus.core.errors import InputError
+from isthmus.topology.delay import Constant
+from isthmus.topology.model import Channel, Topology, WanLink, components
+from isthmus.topology.shapes import of_equal_clusters, unique_names
+
+KM_PER_MS = 200.0
+LEAST_MS = 0.1
+EARTH_KM = 6371.0
+Place = tuple[float, float]  # latitude, longitude in degrees
+
+
+class Node(NamedTuple):
+    """A node of the map as drawn."""
+
+    key: str
+    label: str
+    place: Place | None
+
+
+class Imported(NamedTuple):
+    """A topology from elsewhere, and what had to be repaired or assumed."""
+
+    topology: Topology
+    notes: tuple[str, ...]
+
+
+def load_map(path: Path, sites: int = 3, lan: Channel | None = None) -> Imported:
+    """The topology of a GraphML map, each node a cluster of `sites` sites."""
+    nodes, edges = read_graphml(path)
+    notes: list[str] = []
+    places = locate(nodes, edges, notes)
+    kept = [node for node in nodes if node.key in places]
+    number = {node.key: index for index, node in enumerate(kept)}
+    pairs = sorted({ordered(number[a], number[b]) for a, b in edges if a in number and b in number and a != b})
+    if not kept:
+        raise InputError(str(path), "", "no node with Latitude and Longitude", "a map with coordinates")
+    parts = components(len(kept), pairs)
+    largest = max(parts, key=len)
+    if len(parts) > 1:
+        lost = [kept[index].label for part in parts if part is not largest for index in part]
+        notes.append(f"the map is in {len(parts)} pieces: kept the largest, without {', '.join(lost)}")
+    names = unique_names([kept[index].label for index in largest], sites)
+    for name, index in zip(names, largest, strict=True):
+        if name != kept[index].label:
+            notes.append(f"a second node is labelled {kept[index].label}: named {name}")
+    at = {index: place for place, index in enumerate(largest)}
+    spots = [places[kept[index].key] for index in largest]
+    links = []
+    for a, b in pairs:
+        if a in at and b in at:
+            channel = Channel(Constant(fibre_ms(spots[at[a]], spots[at[b]])))
+            links.append(WanLink(at[a], at[b], channel, channel))
+    lans = [lan or Channel(Constant(LEAST_MS))] * len(names)
+    return Imported(of_equal_clusters(path.stem, names, sites, lans, tuple(links), spots), tuple(notes))
+
+
+def read_graphml(path: Path) -> tuple[list[Node], list[tuple[str, str]]]:
+    """The nodes and edges of a GraphML file."""
+    try:
+        root = ElementTree.parse(path).getroot()
+    except FileNotFoundError:
+        raise InputError(str(path), "", "no such file", "the path of a GraphML file") from None
+    except ElementTree.ParseError as error:
+        raise InputError(str(path), "", f"a syntax error ({error})", "GraphML") from None
+    if bare(root.tag) != "graphml":
+        raise InputError(str(path), "", f"the element <{bare(root.tag)}>", "a <graphml> element")
+    meaning = {
+        key.get("id"): key.get("attr.name", "").lower() for key in under(root, "key") if key.get("for") != "edge"
+    }
+    nodes, known = [], set()
+    for element in under(root, "node"):
+        key = element.get("id", "")
+        if key in known:
+            raise InputError(str(path), f"node {key}", "a second node of this id", "ids of their own")
+        known.add(key)
+        data = {meaning.get(item.get("key"), ""): (item.text or "").strip() for item in under(element, "data")}
+        nodes.append(Node(key, data.get("label") or key, read_place(data, path, key)))
+    edges = []
+    for element in under(root, "edge"):
+        ends = (element.get("source", ""), element.get("target", ""))
+        for end in ends:
+            if end not in known:
+                raise InputError(str(path), f"edge {ends[0]} to {ends[1]}", f"the end {end!r}", "the id of a node")
+        edges.append(ends)
+    return nodes, edges
+
+
+def read_place(data: dict[str, str], path: Path, key: str) -> Place | None:
+    """A node's coordinates, None where it has none."""
+    texts = data.get("latitude", ""), data.get("longitude", "")
+    if not all(texts):
+        return None
+    try:
+        latitude, longitude = map(float, texts)
+    except ValueError:
+        raise InputError(str(path), f"node {key}", f"the coordinates {', '.join(texts)}", "degrees") from None
+    if not (isfinite(latitude) and isfinite(longitude)):
+        return None
+    if abs(latitude) > 90 or abs(longitude) > 180:
+        raise InputError(
+            str(path), f"node {key}", f"the coordinates {', '.join(texts)}", "degrees within 90 and 180 of zero"
+        )
+    return latitude, longitude
+
+
+def locate(nodes: list[Node], edges: list[tuple[str, str]], notes: list[str]) -> dict[str, Place]:
+    """A place for every node that has one or whose neighbours have."""
+    places = {node.key: node.place for node in nodes if node.place is not None}
+    missing = [node for node in nodes if node.place is None]
+    while missing:
+        found = {}
+        for node in missing:
+            near = {a if b == node.key else b for a, b in edges if node.key in (a, b)}
+            spots = [places[key] for key in sorted(near) if key in places]
+            if spots:
+                found[node.key] = (sum(p[0] for p in spots) / len(spots), sum(p[1] for p in spots) / len(spots))
+                notes.append(f"{node.label} has no coordinates: placed at the mean of its neighbours")
+        if not found:
+            break
+        places |= found
+        missing = [node for node in missing if node.key not in found]
+    notes += [f"{node.label} has no coordinates and no placed neighbour: dropped" for node in missing]
+    return places
+
+
+def fibre_ms(here: Place, there: Place) -> float:
+    """The one-way delay of a fibre along the great circle, to a microsecond."""
+    (lat1, lon1), (lat2, lon2) = (tuple(map(radians, place)) for place in (here, there))
+    chord = sin((lat2 - lat1) / 2) ** 2 + cos(lat1) * cos(lat2) * sin((lon2 - lon1) / 2) ** 2
+    return max(LEAST_MS, round(2 * EARTH_KM * asin(sqrt(min(1.0, chord))) / KM_PER_MS, 3))
+
+
+def ordered(a: int, b: int) -> tuple[int, int]:
+    return (a, b) if a < b else (b, a)
+
+
+def bare(tag: str) -> str:
+    """An element's name without its namespace."""
+    return tag.rpartition("}")[2]
+
+
+def under(element: ElementTree.Element, name: str) -> Iterator[ElementTree.Element]:
+    return (child for child in element.iter() if bare(child.tag) == name)

@@ -1,0 +1,211 @@
+"""Where things are: sites in clusters, LANs inside, WAN links between, and what a packet passes on its way.
+
+Sites are numbered 0, 1, 2 ... over the whole network; a site's id is its place in `sites`. A packet passes, in this
+order of precedence: the channel that was given for just that pair of sites; the LAN, inside one cluster; the direct
+WAN link between two clusters; otherwise the WAN links of the path of least mean delay (then fewest links, then lowest
+cluster numbers, so that a tie has one answer).
+
+Invariants: names are unique over sites and clusters; every cluster has a site, an agent of its own, and a path to
+every other cluster. Routes are found when first asked for and kept beside the fields, so that a topology stays a
+value: equal by its fields, hashable, and pickled without its cache.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from heapq import heappop, heappush
+from itertools import pairwise
+from math import isfinite
+
+import msgspec
+
+from isthmus.core.document import Invalid, one_of
+from isthmus.core.errors import LocalError
+from isthmus.core.message import SiteId
+from isthmus.topology.delay import Delay
+
+
+class Channel(msgspec.Struct, frozen=True):
+    """One way over one network: how late, how lossy, how wide."""
+
+    delay: Delay
+    loss: float = 0.0  # probability that a packet is lost, in [0, 1)
+    duplicate: float = 0.0  # probability that it arrives twice, in [0, 1]
+    bandwidth_mbps: float | None = None  # megabits a second, above 0; None: unlimited
+    fifo: bool = True  # packets never overtake each other
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.loss < 1:
+            raise Invalid("loss", repr(self.loss), "a probability from 0 to below 1")
+        if not 0 <= self.duplicate <= 1:
+            raise Invalid("duplicate", repr(self.duplicate), "a probability from 0 to 1")
+        if self.bandwidth_mbps is not None and not (isfinite(self.bandwidth_mbps) and self.bandwidth_mbps > 0):
+            raise Invalid("bandwidth_mbps", repr(self.bandwidth_mbps), "a finite number above 0")
+
+
+class Site(msgspec.Struct, frozen=True, gc=False):
+    """One machine."""
+
+    name: str
+    cluster: int
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """The sites of one LAN."""
+
+    name: str
+    sites: tuple[SiteId, ...]
+    agent: SiteId  # one of the sites
+    lan: Channel
+    latitude: float | None = None  # degrees, from -90 to 90
+    longitude: float | None = None  # degrees, from -180 to 180
+
+    def __post_init__(self) -> None:
+        for key, value, limit in (("latitude", self.latitude, 90), ("longitude", self.longitude, 180)):
+            if value is not None and not -limit <= value <= limit:
+                raise Invalid(key, repr(value), f"degrees from -{limit} to {limit}")
+        if (self.latitude is None) != (self.longitude is None):
+            missing = "latitude" if self.latitude is None else "longitude"
+            raise Invalid(missing, "nothing", "both latitude and longitude, or neither")
+
+
+class WanLink(msgspec.Struct, frozen=True):
+    """Two clusters joined: `forward` leads from a to b, `back` from b to a."""
+
+    a: int
+    b: int
+    forward: Channel
+    back: Channel
+
+
+class Override(msgspec.Struct, frozen=True):
+    """Two sites with channels of their own, whatever their clusters say."""
+
+    a: SiteId
+    b: SiteId
+    forward: Channel
+    back: Channel
+
+
+class Topology(msgspec.Struct, frozen=True, dict=True):
+    """A network: sites, the clusters they form, the links between clusters."""
+
+    name: str
+    sites: tuple[Site, ...]
+    clusters: tuple[Cluster, ...]
+    links: tuple[WanLink, ...] = ()
+    overrides: tuple[Override, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.clusters:
+            raise Invalid("clusters", "nothing", "at least one cluster")
+        names = [cluster.name for cluster in self.clusters] + [site.name for site in self.sites]
+        if len(set(names)) < len(names):
+            raise LocalError(f"the topology {self.name} has two sites or clusters of one name")
+        for cluster in self.clusters:
+            if cluster.agent not in cluster.sites:
+                raise LocalError(f"the agent of {cluster.name} is none of its sites")
+        parts = components(len(self.clusters), [(link.a, link.b) for link in self.links])
+        if len(parts) > 1:
+            here, there = (self.clusters[part[0]].name for part in parts[:2])
+            raise Invalid("links", f"no way from {here} to {there}", "links (or defaults.wan) that join all clusters")
+
+    def site_id(self, name: str) -> SiteId:
+        if name not in self._names or self.sites[self._names[name][0]].name != name:
+            raise Invalid("", repr(name), one_of(name, [site.name for site in self.sites]))
+        return self._names[name][0]
+
+    def resolve(self, name: str) -> tuple[SiteId, ...]:
+        """The sites that a name stands for: one site, or all of a cluster."""
+        if name not in self._names:
+            raise Invalid("", repr(name), one_of(name, self._names))
+        return self._names[name]
+
+    def channels(self, source: SiteId, target: SiteId) -> tuple[Channel, ...]:
+        """What a packet passes, in order; nothing from a site to itself."""
+        if source == target:
+            return ()
+        if (override := self._overrides.get((source, target))) is not None:
+            return (override,)
+        here, there = self.sites[source].cluster, self.sites[target].cluster
+        return (self.clusters[here].lan,) if here == there else self.path(here, there)
+
+    def path(self, here: int, there: int) -> tuple[Channel, ...]:
+        """The WAN channels from one cluster to another: the direct link, or the path of least mean delay."""
+        if (here, there) in self._direct:
+            return (self._direct[here, there],)
+        route = self.route(here, there)
+        return tuple(self._direct[pair] for pair in pairwise(route))
+
+    def route(self, here: int, there: int) -> tuple[int, ...]:
+        """The clusters on the way from one to another, both ends included."""
+        if here == there or (here, there) in self._direct:
+            return (here,) if here == there else (here, there)
+        if here not in self._routes:
+            self._routes[here] = self._least_delay(here)
+        return self._routes[here][there]
+
+    def mean_ms(self, source: SiteId, target: SiteId) -> float:
+        return sum(channel.delay.mean_ms for channel in self.channels(source, target))
+
+    def cluster_mean_ms(self, here: int, there: int) -> float:
+        return sum(channel.delay.mean_ms for channel in self.path(here, there)) if here != there else 0.0
+
+    @cached_property
+    def _names(self) -> dict[str, tuple[SiteId, ...]]:
+        names = {cluster.name: cluster.sites for cluster in self.clusters}
+        return names | {site.name: (SiteId(number),) for number, site in enumerate(self.sites)}
+
+    @cached_property
+    def _overrides(self) -> dict[tuple[SiteId, SiteId], Channel]:
+        forward = {(link.a, link.b): link.forward for link in self.overrides}
+        return forward | {(link.b, link.a): link.back for link in self.overrides}
+
+    @cached_property
+    def _direct(self) -> dict[tuple[int, int], Channel]:
+        forward = {(link.a, link.b): link.forward for link in self.links}
+        return forward | {(link.b, link.a): link.back for link in self.links}
+
+    @cached_property
+    def _neighbours(self) -> list[list[tuple[int, float]]]:
+        table: list[list[tuple[int, float]]] = [[] for _ in self.clusters]
+        for (here, there), channel in sorted(self._direct.items(), key=lambda item: item[0]):
+            table[here].append((there, channel.delay.mean_ms))
+        return table
+
+    @cached_property
+    def _routes(self) -> dict[int, list[tuple[int, ...]]]:
+        return {}
+
+    def _least_delay(self, start: int) -> list[tuple[int, ...]]:
+        """The best route from one cluster to each (Dijkstra)."""
+        best: dict[int, tuple[int, ...]] = {}
+        heap: list[tuple[float, int, tuple[int, ...]]] = [(0.0, 1, (start,))]
+        while heap:
+            delay, length, route = heappop(heap)
+            if route[-1] in best:
+                continue
+            best[route[-1]] = route
+            for there, mean_ms in self._neighbours[route[-1]]:
+                if there not in best:
+                    heappush(heap, (delay + mean_ms, length + 1, (*route, there)))
+        return [best[number] for number in range(len(self.clusters))]
+
+
+def components(count: int, pairs: list[tuple[int, int]]) -> list[list[int]]:
+    """The connected parts of an undirected graph, each in order, the one that holds 0 first."""
+    parent = list(range(count))
+
+    def root(number: int) -> int:
+        while parent[number] != number:
+            parent[number] = parent[parent[number]]
+            number = parent[number]
+        return number
+
+    for a, b in pairs:
+        low, high = sorted((root(a), root(b)))
+        parent[high] = low
+    parts: dict[int, list[int]] = {}
+    for number in range(count):
+        parts.setdefault(root(number), []).append(number)
+    return list(parts.values())

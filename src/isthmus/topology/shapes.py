@@ -1,0 +1,98 @@
+"""Regular networks by rule: star, ring, mesh, and a connected random graph.
+
+Each shape takes the number of clusters, the sites in each, one LAN channel and one WAN channel, and returns a
+`Topology` whose clusters are named c0, c1, ... and whose sites are c0-0, c0-1, ... The random shape is a random tree,
+which makes it connected, plus random links up to the mean degree asked for; its seed fixes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from random import Random
+
+from isthmus.core.document import Invalid
+from isthmus.core.message import SiteId
+from isthmus.topology.model import Channel, Cluster, Site, Topology, WanLink
+
+SHAPES = ("star", "ring", "mesh", "random")
+
+
+def star(clusters: int, sites: int, lan: Channel, wan: Channel) -> Topology:
+    """Cluster c0 in the middle, each other joined to it alone."""
+    return regular("star", clusters, sites, lan, wan, [(0, other) for other in range(1, clusters)])
+
+
+def ring(clusters: int, sites: int, lan: Channel, wan: Channel) -> Topology:
+    """Each cluster joined to the next, the last to the first."""
+    pairs = [(number, number + 1) for number in range(clusters - 1)]
+    return regular("ring", clusters, sites, lan, wan, pairs + ([(0, clusters - 1)] if clusters > 2 else []))
+
+
+def mesh(clusters: int, sites: int, lan: Channel, wan: Channel) -> Topology:
+    """Each cluster joined to every other."""
+    return regular("mesh", clusters, sites, lan, wan, combinations(range(clusters), 2))
+
+
+def random_graph(
+    clusters: int, sites: int, lan: Channel, wan: Channel, seed: int = 1, mean_degree: float = 3.0
+) -> Topology:
+    """A random tree plus random links until a cluster has `mean_degree` links on average."""
+    random = Random(seed)
+    order = list(range(clusters))
+    random.shuffle(order)
+    tree = {(min(pair), max(pair)) for pair in ((order[k], order[random.randrange(k)]) for k in range(1, clusters))}
+    spare = [pair for pair in combinations(range(clusters), 2) if pair not in tree]
+    wanted = max(0, min(len(spare), round(clusters * mean_degree / 2) - len(tree)))
+    return regular("random", clusters, sites, lan, wan, sorted([*tree, *random.sample(spare, wanted)]))
+
+
+def shape(name: str, clusters: int, sites: int, lan: Channel, wan: Channel, seed: int = 1) -> Topology:
+    """The shape of that name; the seed matters to the random one alone."""
+    if name == "random":
+        return random_graph(clusters, sites, lan, wan, seed)
+    return {"star": star, "ring": ring, "mesh": mesh}[name](clusters, sites, lan, wan)
+
+
+def regular(
+    name: str, clusters: int, sites: int, lan: Channel, wan: Channel, pairs: Iterable[tuple[int, int]]
+) -> Topology:
+    """Clusters of equal size, joined by equal links."""
+    for key, count in (("clusters", clusters), ("sites", sites)):
+        if count < 1:
+            raise Invalid(key, str(count), "at least 1")
+    names = [f"c{number}" for number in range(clusters)]
+    links = tuple(WanLink(a, b, wan, wan) for a, b in pairs)
+    return of_equal_clusters(f"{name}-{clusters}", names, sites, [lan] * clusters, links)
+
+
+def of_equal_clusters(
+    name: str,
+    names: Sequence[str],
+    sites: int,
+    lans: Sequence[Channel],
+    links: tuple[WanLink, ...],
+    places: Sequence[tuple[float, float]] | None = None,
+) -> Topology:
+    """Clusters of `sites` sites each, numbered after their cluster's name; `places` are latitude and longitude."""
+    clusters = []
+    for number, cluster in enumerate(names):
+        ids = tuple(SiteId(number * sites + k) for k in range(sites))
+        latitude, longitude = places[number] if places is not None else (None, None)
+        clusters.append(Cluster(cluster, ids, ids[0], lans[number], latitude, longitude))
+    named = tuple(Site(f"{cluster}-{k}", number) for number, cluster in enumerate(names) for k in range(sites))
+    return Topology(name, named, tuple(clusters), links)
+
+
+def unique_names(labels: Iterable[str], sites: int) -> list[str]:
+    """Labels made unique by a number behind, none equal to a site of another."""
+    taken: set[str] = set()
+    names = []
+    for label in labels:
+        name, number = label, 1
+        while not taken.isdisjoint(both := {name, *(f"{name}-{k}" for k in range(sites))}):
+            number += 1
+            name = f"{label} {number}"
+        taken |= both
+        names.append(name)
+    return names
