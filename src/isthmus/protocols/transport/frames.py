@@ -27,8 +27,8 @@ class Data(Message, frozen=True, gc=False, array_like=True, tag=10):
         targets = self.targets or members
         if not self.prevs and not self.targets:
             prev = self.seq - 1
-        elif len(targets) != len(self.prevs) or site not in targets:
-            raise RemoteError(f"frame {self.seq} is not addressed to site {site}")
+        elif len(targets) != len(self.prevs) or site not in targets or not set(targets) <= set(members):
+            raise RemoteError(f"frame {self.seq} is not addressed to site {site} and members only")
         else:
             prev = self.prevs[targets.index(site)]
         if not 0 <= prev < self.seq:

@@ -1,0 +1,171 @@
+"""What goes wrong, when and where, as data: named faults at given times, or a number of each drawn from the seed."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from random import Random
+
+import msgspec
+
+from isthmus.core.document import Invalid
+from isthmus.scenario.workload import named_sites, not_negative, probability
+from isthmus.topology.model import Topology
+
+
+class At(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True):
+    """What all faults share."""
+
+    at_ms: float
+
+    def __post_init__(self) -> None:
+        not_negative("at_ms", self.at_ms)
+        self.check()
+
+    def check(self) -> None:
+        """Refuse what this kind of fault cannot mean."""
+
+    def check_names(self, topology: Topology) -> None:
+        """Refuse names that the topology does not have."""
+
+
+class OneSite(At, frozen=True, kw_only=True):
+    """A fault at one site."""
+
+    site: str
+
+    def check_names(self, topology: Topology) -> None:
+        try:
+            topology.site_id(self.site)
+        except Invalid as error:
+            raise Invalid("site", error.found, error.expected) from None
+
+
+class Crash(OneSite, frozen=True, kw_only=True, tag="crash"):
+    """The site stops and forgets everything; what it sent is still under way."""
+
+
+class Recover(OneSite, frozen=True, kw_only=True, tag="recover"):
+    """A crashed site comes back with a new incarnation and joins the next view."""
+
+
+class ClockJump(OneSite, frozen=True, kw_only=True, tag="clock-jump"):
+    """The site's clock is set forward or back."""
+
+    by_ms: float
+
+
+class Partition(At, frozen=True, kw_only=True, tag="partition"):
+    """Nothing passes between the groups until the next heal; sites that are not named form one more group."""
+
+    groups: tuple[tuple[str, ...], ...]
+
+    def check(self) -> None:
+        if not self.groups or not all(self.groups):
+            raise Invalid("groups", repr(list(self.groups)), "at least one group of sites or clusters, none empty")
+
+    def check_names(self, topology: Topology) -> None:
+        seen: set[int] = set()
+        for index, group in enumerate(self.groups):
+            sites = named_sites(topology, group, f"groups[{index}]")
+            if seen & set(sites):
+                raise Invalid(f"groups[{index}]", repr(list(group)), "groups that share no site")
+            seen |= set(sites)
+
+
+class Heal(At, frozen=True, kw_only=True, tag="heal"):
+    """All partitions end."""
+
+
+class Between(At, frozen=True, kw_only=True):
+    """A fault of the channels from some sites to others, for a while."""
+
+    until_ms: float
+    source: tuple[str, ...] = ()  # () for all
+    target: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        if not self.until_ms > self.at_ms:
+            raise Invalid("until_ms", repr(self.until_ms), f"a time after at_ms ({self.at_ms:g})")
+
+    def check_names(self, topology: Topology) -> None:
+        named_sites(topology, self.source, "source")
+        named_sites(topology, self.target, "target")
+
+
+class Loss(Between, frozen=True, kw_only=True, tag="loss"):
+    """More packets are lost."""
+
+    probability: float
+
+    def check(self) -> None:
+        super().check()
+        probability("probability", self.probability)
+
+
+class DelayShift(Between, frozen=True, kw_only=True, tag="delay-shift"):
+    """Delays grow: times a factor, plus a constant."""
+
+    factor: float = 1.0
+    add_ms: float = 0.0
+
+    def check(self) -> None:
+        super().check()
+        not_negative("factor", self.factor)
+        not_negative("add_ms", self.add_ms)
+
+
+Fault = Crash | Recover | ClockJump | Partition | Heal | Loss | DelayShift
+
+
+class RandomFaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many of each fault to draw from the seed, within the scenario's duration."""
+
+    crashes: int = 0  # of different sites; at least a majority stays up
+    recover: float = 0.0  # the share of crashed sites that come back
+    partitions: int = 0  # one after the other, each of which heals
+    losses: int = 0
+    loss_max: float = 0.3
+    delay_shifts: int = 0
+    delay_factor_max: float = 5.0
+    clock_jumps: int = 0
+    jump_max_ms: float = 1000.0
+
+    def __post_init__(self) -> None:
+        for key in ("crashes", "partitions", "losses", "delay_shifts", "clock_jumps"):
+            not_negative(key, getattr(self, key))
+        probability("recover", self.recover)
+        probability("loss_max", self.loss_max)
+        not_negative("jump_max_ms", self.jump_max_ms)
+        if self.delay_factor_max < 1:
+            raise Invalid("delay_factor_max", repr(self.delay_factor_max), "a number of at least 1")
+
+    def draw(self, topology: Topology, random: Random, duration_ms: float) -> list[Fault]:
+        """The faults themselves, in order of time."""
+        names = [site.name for site in topology.sites]
+        faults: list[Fault] = []
+
+        def span() -> tuple[float, float]:
+            start = random.uniform(0, 0.8) * duration_ms
+            return start, start + random.uniform(0.05, 0.3) * duration_ms
+
+        for site in random.sample(names, min(self.crashes, (len(names) - 1) // 2)):
+            start, end = span()
+            faults.append(Crash(at_ms=start, site=site))
+            if random.random() < self.recover:
+                faults.append(Recover(at_ms=end, site=site))
+        edges = sorted(random.uniform(0, duration_ms) for _ in range(2 * self.partitions))
+        for (start, end), _ in zip(list(pairwise(edges))[::2], range(self.partitions), strict=False):
+            group = tuple(random.sample(names, random.randint(1, max(1, len(names) - 1))))
+            faults += [Partition(at_ms=start, groups=(group,)), Heal(at_ms=end)]
+        for _ in range(self.losses):
+            start, end = span()
+            faults.append(Loss(at_ms=start, until_ms=end, probability=random.uniform(0, self.loss_max)))
+        for _ in range(self.delay_shifts):
+            start, end = span()
+            source = tuple(random.sample(names, random.randint(1, len(names))))
+            factor = random.uniform(1, self.delay_factor_max)
+            faults.append(DelayShift(at_ms=start, until_ms=end, factor=factor, source=source))
+        for _ in range(self.clock_jumps):
+            by_ms = random.uniform(-1, 1) * self.jump_max_ms
+            faults.append(ClockJump(at_ms=span()[0], site=random.choice(names), by_ms=by_ms))
+        return sorted(faults, key=lambda fault: fault.at_ms)

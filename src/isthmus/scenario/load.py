@@ -1,0 +1,112 @@
+"""Scenarios from TOML: a file that holds its topology, or names the file that does.
+
+Paths inside a scenario are relative to the scenario's own file. A recorded workload's traffic is read here, so that
+the scenario is complete in itself and can travel to another machine.
+"""
+
+from __future__ import annotations
+
+import csv
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from isthmus.core.document import Invalid, convert, read_toml, show
+from isthmus.core.errors import InputError
+from isthmus.scenario.model import Scenario, Settings
+from isthmus.scenario.workload import Recorded, Workload
+from isthmus.topology.load import load_topology, topology_from_tables
+from isthmus.topology.model import Topology
+
+TIME_COLUMNS = ("time", "time_s", "time_minute_local", "timestamp")
+SENDER_COLUMNS = ("sender", "member", "source", "user")
+MESSAGE_EVENTS = ("msg", "message")
+
+
+def load_scenario(path: Path, seed: int | None = None) -> Scenario:
+    """Read a scenario; a seed given here stands over the file's."""
+    return scenario_from_tables(read_toml(path), str(path), path.parent, seed)
+
+
+def scenario_from_tables(tables: dict[str, Any], source: str, folder: Path, seed: int | None = None) -> Scenario:
+    """Check and complete a scenario given as plain tables."""
+    rest = dict(tables)
+    topology = topology_of(rest.pop("topology", None), source, folder)
+    given = rest.get("workloads")
+    if not isinstance(given, list) or not given:
+        raise InputError(source, "workloads", show(given), "at least one [[workloads]] table")
+    workloads = tuple(
+        complete(convert(table, Workload, source, f"workloads[{index}]"), source, f"workloads[{index}]", folder)  # type: ignore[arg-type]
+        for index, table in enumerate(given)
+    )
+    if "stack" not in rest:
+        raise InputError(source, "stack", "nothing", "a [stack] table with a name")
+    if seed is not None:
+        rest["seed"] = seed
+    # The topology and the workloads are typed already: they stand aside while msgspec checks the rest.
+    rest.pop("workloads")
+    options = convert(rest, Settings, source)
+    try:
+        return Scenario(topology=topology, workloads=workloads, **msgspec.structs.asdict(options))
+    except Invalid as error:
+        raise error.at(source, "") from None
+
+
+def topology_of(given: Any, source: str, folder: Path) -> Topology:
+    if isinstance(given, str):
+        return load_topology(folder / given)
+    if isinstance(given, dict):
+        return topology_from_tables(given, source, "topology")
+    raise InputError(source, "topology", show(given), "the path of a topology file, or a [topology] table")
+
+
+def complete(workload: Workload, source: str, key: str, folder: Path) -> Workload:
+    """Read the traffic of a recorded workload; others are complete."""
+    if not isinstance(workload, Recorded):
+        return workload
+    if workload.events:
+        return workload
+    events = read_traffic(folder / workload.file, workload.trace, f"{source}: {key}.file")
+    return msgspec.structs.replace(workload, events=events)
+
+
+def read_traffic(path: Path, trace: str | None, place: str) -> tuple[tuple[float, int, int], ...]:
+    """Seconds since the first message, sender by order of appearance, bytes: from a CSV of recorded messages."""
+    rows: list[tuple[float, str, int]] = []
+    try:
+        with path.open(newline="", encoding="utf-8") as lines:
+            reader = csv.DictReader(lines)
+            columns = reader.fieldnames or []
+            time = next((name for name in TIME_COLUMNS if name in columns), None)
+            sender = next((name for name in SENDER_COLUMNS if name in columns), None)
+            if time is None or sender is None:
+                raise InputError(str(path), "", f"the columns {', '.join(columns)}", "columns time and sender")
+            for row in reader:
+                if row.get("event") not in (None, *MESSAGE_EVENTS) or (trace and row.get("trace") != trace):
+                    continue
+                try:
+                    rows.append((seconds(row[time]), row[sender], max(1, int(row.get("bytes") or 1))))
+                except (TypeError, ValueError):
+                    where = f"line {reader.line_num}"
+                    raise InputError(str(path), where, show(dict(row)), "a time and a number of bytes") from None
+    except (FileNotFoundError, IsADirectoryError):
+        raise InputError(place, "", f"{str(path)!r}, which is no file", "the path of a CSV file") from None
+    except UnicodeDecodeError:
+        raise InputError(str(path), "", "bytes that are not UTF-8", "a CSV file") from None
+    if not rows:
+        raise InputError(str(path), "", "no messages" + (f" of trace {trace!r}" if trace else ""), "at least one")
+    rows.sort(key=lambda row: row[0])
+    numbers: dict[str, int] = {}
+    start = rows[0][0]
+    return tuple((when - start, numbers.setdefault(who, len(numbers)), size) for when, who, size in rows)
+
+
+def seconds(text: str) -> float:
+    """A time as a number of seconds: written as one, or as a date and time."""
+    try:
+        return float(text)
+    except ValueError:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -1,0 +1,222 @@
+"""Who sends what, when and to whom, as data.
+
+Each kind of workload yields, for each of its sites, the times of its messages; the site's own random source decides,
+so that the same seed gives the same arrivals whatever the protocol does with them. A reply workload has no times of
+its own: it answers deliveries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from math import isfinite
+from random import Random
+
+import msgspec
+
+from isthmus.core.document import Invalid
+from isthmus.core.message import ALL, SiteId, Targets
+from isthmus.topology.model import Topology
+
+NS_PER_MS = 1_000_000
+NS_PER_S = 1_000_000_000
+Arrival = tuple[int, int]  # time in ns, payload bytes
+
+
+def positive(key: str, value: float, what: str = "a number above 0") -> None:
+    if not isfinite(value) or value <= 0:
+        raise Invalid(key, repr(value), what)
+
+
+def not_negative(key: str, value: float) -> None:
+    if not isfinite(value) or value < 0:
+        raise Invalid(key, repr(value), "a number of at least 0")
+
+
+def probability(key: str, value: float) -> None:
+    if not 0 <= value <= 1:
+        raise Invalid(key, repr(value), "a probability from 0 to 1")
+
+
+class Traffic(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True):
+    """What all workloads share."""
+
+    sites: tuple[str, ...] = ()  # sites or clusters that send; () for all
+    to: str | int | tuple[str, ...] = "all"  # "all", names of sites or clusters, or that many drawn at random
+    payload_bytes: int = 64
+    start_ms: float = 0.0
+    stop_ms: float | None = None  # the end of the scenario
+    count: int | None = None  # messages a site sends at most
+
+    def __post_init__(self) -> None:
+        if self.payload_bytes < 0:
+            raise Invalid("payload_bytes", repr(self.payload_bytes), "a whole number of at least 0")
+        not_negative("start_ms", self.start_ms)
+        if self.stop_ms is not None and self.stop_ms <= self.start_ms:
+            raise Invalid("stop_ms", repr(self.stop_ms), f"a time after start_ms ({self.start_ms:g})")
+        if self.count is not None and self.count < 0:
+            raise Invalid("count", repr(self.count), "a whole number of at least 0")
+        if isinstance(self.to, str) and self.to != "all":
+            raise Invalid("to", repr(self.to), '"all", a list of names, or a number of sites drawn at random')
+        if isinstance(self.to, int) and self.to < 1:
+            raise Invalid("to", repr(self.to), "at least 1 site")
+        self.check()
+
+    def check(self) -> None:
+        """Refuse what this kind of workload cannot mean."""
+
+    def gaps(self, random: Random) -> Iterator[float]:
+        """The times between messages in ns, the first from the start on."""
+        raise NotImplementedError
+
+    def senders(self, topology: Topology) -> Targets:
+        return named_sites(topology, self.sites, "sites") or tuple(SiteId(i) for i in range(len(topology.sites)))
+
+    def arrivals(self, random: Random, place: int, places: int) -> Iterator[Arrival]:  # noqa: ARG002
+        """The messages of the sender at a place among the workload's senders."""
+        now = self.start_ms * NS_PER_MS
+        for number, gap in enumerate(self.gaps(random)):
+            now += gap
+            if number == self.count or (self.stop_ms is not None and now >= self.stop_ms * NS_PER_MS):
+                return
+            yield round(now), self.payload_bytes
+
+    def destinations(self, topology: Topology, random: Random) -> Targets:
+        """To whom the next message goes, in order of site ids."""
+        if self.to == "all":
+            return ALL
+        if isinstance(self.to, int):
+            return tuple(sorted(random.sample(range(len(topology.sites)), min(self.to, len(topology.sites)))))  # type: ignore[arg-type]
+        return named_sites(topology, self.to, "to")  # type: ignore[arg-type]
+
+
+class Periodic(Traffic, frozen=True, kw_only=True, tag="periodic"):
+    """A message every period, give or take a little (quasi-periodic)."""
+
+    rate_per_s: float
+    jitter: float = 0.02  # standard deviation of a gap, as a share of the period
+
+    def check(self) -> None:
+        positive("rate_per_s", self.rate_per_s)
+        not_negative("jitter", self.jitter)
+
+    def gaps(self, random: Random) -> Iterator[float]:
+        period = NS_PER_S / self.rate_per_s
+        yield random.random() * period
+        while True:
+            yield max(0.0, random.gauss(period, self.jitter * period)) if self.jitter else period
+
+
+class Poisson(Traffic, frozen=True, kw_only=True, tag="poisson"):
+    """Messages independent of each other."""
+
+    rate_per_s: float
+
+    def check(self) -> None:
+        positive("rate_per_s", self.rate_per_s)
+
+    def gaps(self, random: Random) -> Iterator[float]:
+        while True:
+            yield random.expovariate(self.rate_per_s) * NS_PER_S
+
+
+class Burst(Traffic, frozen=True, kw_only=True, tag="burst"):
+    """Several messages together, again and again, at every sender at the same time."""
+
+    period_ms: float
+    burst_count: int  # messages in a burst
+    spacing_ms: float = 0.0  # between the messages of one burst
+
+    def check(self) -> None:
+        positive("period_ms", self.period_ms)
+        positive("burst_count", self.burst_count)
+        not_negative("spacing_ms", self.spacing_ms)
+        if self.spacing_ms * (self.burst_count - 1) > self.period_ms:
+            raise Invalid("spacing_ms", repr(self.spacing_ms), "a burst that fits in period_ms")
+
+    def gaps(self, random: Random) -> Iterator[float]:  # noqa: ARG002
+        rest = self.period_ms - self.spacing_ms * (self.burst_count - 1)
+        for number in count():
+            first = number % self.burst_count == 0
+            yield NS_PER_MS * (0.0 if number == 0 else rest if first else self.spacing_ms)
+
+
+class OnOff(Traffic, frozen=True, kw_only=True, tag="on-off"):
+    """Poisson while on, silent while off; the times on and off are exponential."""
+
+    rate_per_s: float  # while on
+    on_ms: float
+    off_ms: float
+
+    def check(self) -> None:
+        positive("rate_per_s", self.rate_per_s)
+        positive("on_ms", self.on_ms)
+        positive("off_ms", self.off_ms)
+
+    def gaps(self, random: Random) -> Iterator[float]:
+        pause = 0.0
+        left = random.expovariate(1 / self.on_ms) * NS_PER_MS
+        while True:
+            gap = random.expovariate(self.rate_per_s) * NS_PER_S
+            while gap > left:  # the period ends first: wait, then draw afresh, as the process has no memory
+                pause += left + random.expovariate(1 / self.off_ms) * NS_PER_MS
+                left = random.expovariate(1 / self.on_ms) * NS_PER_MS
+                gap = random.expovariate(self.rate_per_s) * NS_PER_S
+            left -= gap
+            yield pause + gap
+            pause = 0.0
+
+
+class Recorded(Traffic, frozen=True, kw_only=True, tag="recorded"):
+    """Messages as somebody once sent them, with time compressed; senders are dealt out to the sites in turn."""
+
+    file: str  # CSV: columns time, sender, and where there are any bytes, event, trace
+    compression: float = 1.0  # how many times faster than recorded
+    trace: str | None = None  # only the rows with this in column trace
+    events: tuple[tuple[float, int, int], ...] = ()  # read from the file: seconds from the first, sender, bytes
+
+    def check(self) -> None:
+        positive("compression", self.compression)
+
+    def arrivals(self, random: Random, place: int, places: int) -> Iterator[Arrival]:  # noqa: ARG002
+        sent = 0
+        stop_ns = None if self.stop_ms is None else self.stop_ms * NS_PER_MS
+        for seconds, sender, size in self.events:
+            now = round(self.start_ms * NS_PER_MS + seconds * NS_PER_S / self.compression)
+            if sender % places != place:
+                continue
+            if sent == self.count or (stop_ns is not None and now >= stop_ns):
+                return
+            sent += 1
+            yield now, size
+
+
+class Reply(Traffic, frozen=True, kw_only=True, tag="reply"):
+    """An answer to a delivered message; answers to answers only up to a depth, so that it ends."""
+
+    probability: float = 1.0
+    delay_ms: float = 0.0
+    depth: int = 1
+
+    def check(self) -> None:
+        probability("probability", self.probability)
+        not_negative("delay_ms", self.delay_ms)
+        if not 1 <= self.depth <= 255:
+            raise Invalid("depth", repr(self.depth), "a whole number from 1 to 255")
+
+    def arrivals(self, random: Random, place: int, places: int) -> Iterator[Arrival]:  # noqa: ARG002
+        return iter(())
+
+
+Workload = Periodic | Poisson | Burst | OnOff | Recorded | Reply
+
+
+def named_sites(topology: Topology, names: tuple[str, ...], key: str) -> Targets:
+    """The sites that names of sites and clusters stand for, in order of ids; an unknown name is an error at its key."""
+    found: set[SiteId] = set()
+    for index, name in enumerate(names):
+        try:
+            found.update(topology.resolve(name))
+        except Invalid as error:
+            raise Invalid(f"{key}[{index}]", error.found, error.expected) from None
+    return tuple(sorted(found))
