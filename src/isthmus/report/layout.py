@@ -8,7 +8,7 @@ then pushed apart, just as far as needed. All of it is plain arithmetic without 
 
 from __future__ import annotations
 
-from math import cos, inf, pi, radians, sin
+from math import cos, hypot, inf, pi, radians, sin
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,14 @@ Points = NDArray[np.float64]
 Box = tuple[float, float, float, float]  # left, bottom, right, top
 
 ROUNDS = 200  # of pushing apart
+LINE_WIDTH = 0.01  # what a label across a line costs, as if the line were that wide
+FAR_COST = 0.05  # what distance from its disc costs a label
+OUTSIDE_COST = 1.0
 ALIKE = 1.02  # delays within this factor of each other count as equal
 
 
 def place(topology: Topology) -> Points:
-    """A point for each cluster, inside a box of 1.6 by 1 or smaller around the origin."""
+    """A point for each cluster, inside a box of 1.6 by 0.94 or smaller around the origin."""
     if all(cluster.latitude is not None for cluster in topology.clusters):
         points = by_coordinates(topology)
     else:
@@ -71,10 +74,10 @@ def by_delay(topology: Topology) -> Points:
 
 
 def fit(points: Points) -> Points:
-    """Centred, and scaled alike in both directions into 1.6 by 1."""
+    """Centred, and scaled alike in both directions into 1.6 by 0.94."""
     low, high = points.min(axis=0), points.max(axis=0)
     span = high - low
-    scale = min(1.6 / span[0] if span[0] > 0 else inf, 1.0 / span[1] if span[1] > 0 else inf)
+    scale = min(1.6 / span[0] if span[0] > 0 else inf, 0.94 / span[1] if span[1] > 0 else inf)
     fitted: Points = (points - (low + high) / 2) * (scale if scale < inf else 1.0)
     return fitted
 
@@ -108,11 +111,27 @@ def overlap(one: Box, other: Box) -> float:
     return width * height if width > 0 and height > 0 else 0.0
 
 
-def best_box(centre: tuple[float, float], size: tuple[float, float], radius: float, taken: list[Box]) -> Box:
+def inside(box: Box, line: Box) -> float:
+    """The length of a line, given by its ends, that runs inside a box."""
+    x1, y1, x2, y2 = line
+    first, last = 0.0, 1.0
+    for start, step, low, high in ((x1, x2 - x1, box[0], box[2]), (y1, y2 - y1, box[1], box[3])):
+        if abs(step) < 1e-12:
+            if not low <= start <= high:
+                return 0.0
+            continue
+        ends = sorted(((low - start) / step, (high - start) / step))
+        first, last = max(first, ends[0]), min(last, ends[1])
+    return max(0.0, last - first) * hypot(x2 - x1, y2 - y1)
+
+
+def best_box(
+    centre: tuple[float, float], size: tuple[float, float], radius: float, taken: list[Box], lines: list[Box]
+) -> Box:
     """The spot for a label beside a disc that covers least of what is taken; below, then above, then the sides."""
     (x, y), (width, height) = centre, size
     best, least = (x, y, x, y), inf
-    for reach in (radius, 1.7 * radius):
+    for reach in (radius, 1.35 * radius):
         side, slope = reach + width / 2, 0.75 * reach
         for dx, dy in (
             (0.0, -reach - height / 2), (0.0, reach + height / 2), (side, 0.0), (-side, 0.0),
@@ -121,6 +140,9 @@ def best_box(centre: tuple[float, float], size: tuple[float, float], radius: flo
         ):  # fmt: skip
             box = (x + dx - width / 2, y + dy - height / 2, x + dx + width / 2, y + dy + height / 2)
             cost = sum(overlap(box, other) for other in taken)
+            cost += LINE_WIDTH * sum(inside(box, line) for line in lines) + (reach - radius) * FAR_COST
+            if max(abs(box[0]), abs(box[2])) > 0.98:
+                cost += OUTSIDE_COST
             if cost < least:
                 best, least = box, cost
     return best

@@ -8,6 +8,7 @@ gives the same bytes: no date, a fixed salt for the SVG's ids, text as outlines.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib import cm, colors
@@ -15,15 +16,17 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
-from matplotlib.patheffects import withStroke
 from matplotlib.text import Text
 
 from isthmus.report.layout import Box, Points, best_box, overlap, place
 from isthmus.topology.model import Topology, WanLink
 
+WIDE, HIGH = 11.0, 7.5  # inches
+FRAME = (0.02, 0.03, 0.96, 0.86)  # of the drawing inside the picture; its x runs from -1 to 1
+HEIGHT = FRAME[3] * HIGH / (FRAME[2] * WIDE)
 LABELLED_MAX = 24  # links; beyond, their labels would not be read
 INK, SOFT, PAPER, DISC, LINE = "#1b2330", "#5b6573", "#ffffff", "#0b5d8a", "#8a94a3"
-STYLE = {
+STYLE: Any = {
     "font.family": "DejaVu Sans",
     "svg.hashsalt": "isthmus",
     "svg.fonttype": "path",
@@ -34,13 +37,12 @@ STYLE = {
 def draw_network(topology: Topology) -> Figure:
     """The picture of a topology."""
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(11, 7.5), dpi=150, facecolor=PAPER)
+        figure = Figure(figsize=(WIDE, HIGH), dpi=150, facecolor=PAPER)
         canvas = FigureCanvasAgg(figure)
-        axes = figure.add_axes((0.02, 0.03, 0.96, 0.86))
+        axes = figure.add_axes(FRAME)
         axes.set_axis_off()
         axes.set_xlim(-1.0, 1.0)
-        axes.set_ylim(-0.62, 0.62)
-        axes.set_aspect("equal", adjustable="datalim")
+        axes.set_ylim(-HEIGHT, HEIGHT)
         heading(figure, topology)
         points = place(topology)
         count = len(topology.clusters)
@@ -48,11 +50,10 @@ def draw_network(topology: Topology) -> Figure:
         few = len(topology.links) <= LABELLED_MAX
         draw_links(figure, axes, topology, points, few)
         draw_discs(axes, topology, points, radius)
-        canvas.draw()
         taken: list[Box] = [(x - radius, y - radius, x + radius, y + radius) for x, y in points]
         label_clusters(axes, canvas, topology, points, radius, taken)
         if few:
-            label_links(axes, canvas, topology, points, radius, taken)
+            label_links(axes, canvas, topology, points, taken)
     return figure
 
 
@@ -92,7 +93,7 @@ def draw_links(figure: Figure, axes: Axes, topology: Topology, points: Points, f
         shown = [tick for tick in ticks if low <= tick <= high]
         bar.set_ticks(shown, labels=[f"{tick:g}" for tick in shown])
         bar.ax.minorticks_off()
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)
 
 
 def draw_discs(axes: Axes, topology: Topology, points: Points, radius: float) -> None:
@@ -111,22 +112,22 @@ def label_clusters(
 ) -> None:
     """Names, with the agents where there is room; each where it covers least."""
     count = len(topology.clusters)
+    ends = [(*points[link.a], *points[link.b]) for link in topology.links]
+    lines = [(float(x1), float(y1), float(x2), float(y2)) for x1, y1, x2, y2 in ends]
     size = 11.5 if count <= 8 else 9.5 if count <= 25 else 8.0
     for cluster, (x, y) in zip(topology.clusters, points, strict=True):
         text = shorten(cluster.name, 24)
-        if count <= 14:
+        if count <= 9:
             text += f"\nagent {shorten(topology.sites[cluster.agent].name, 22)}"
-        write(axes, canvas, text, (float(x), float(y)), radius * 1.25, size, INK, taken)
+        write(axes, canvas, text, (float(x), float(y)), radius * 1.25, size, taken, lines)
 
 
-def label_links(
-    axes: Axes, canvas: FigureCanvasAgg, topology: Topology, points: Points, radius: float, taken: list[Box]
-) -> None:
+def label_links(axes: Axes, canvas: FigureCanvasAgg, topology: Topology, points: Points, taken: list[Box]) -> None:
     """The mean delay in the middle of each link, or a little off where that is taken."""
     for link in topology.links:
         best: tuple[float, Box] | None = None
-        shown = axes.text(0, 0, delay_text(link), size=9, color=INK, ha="center", va="center", zorder=5)
-        shown.set_path_effects([withStroke(linewidth=3.5, foreground=PAPER)])
+        shown = axes.text(0, 0, delay_text(link), size=9, color=INK, ha="center", va="center", zorder=2)
+        shown.set_bbox({"boxstyle": "square,pad=0.25", "facecolor": PAPER, "edgecolor": "none"})
         width, height = extent(axes, canvas, shown)
         for share in (0.5, 0.42, 0.58, 0.34, 0.66, 0.26, 0.74):
             x, y = points[link.a] * (1 - share) + points[link.b] * share
@@ -142,19 +143,20 @@ def label_links(
 
 def write(
     axes: Axes, canvas: FigureCanvasAgg, text: str, centre: tuple[float, float], reach: float, size: float,
-    colour: str, taken: list[Box],
+    taken: list[Box], lines: list[Box],
 ) -> None:  # fmt: skip
     """A label beside a disc."""
-    shown = axes.text(0, 0, text, size=size, color=colour, ha="center", va="center", linespacing=1.15, zorder=6)
-    shown.set_path_effects([withStroke(linewidth=3, foreground=PAPER)])
-    box = best_box(centre, extent(axes, canvas, shown), reach, taken)
+    shown = axes.text(0, 0, text, size=size, color=INK, ha="center", va="center", linespacing=1.15, zorder=2.5)
+    shown.set_bbox({"boxstyle": "square,pad=0.1", "facecolor": PAPER, "edgecolor": "none", "alpha": 0.8})
+    box = best_box(centre, extent(axes, canvas, shown), reach, taken, lines)
     shown.set_position(((box[0] + box[2]) / 2, (box[1] + box[3]) / 2))
     taken.append(box)
 
 
 def extent(axes: Axes, canvas: FigureCanvasAgg, text: Text) -> tuple[float, float]:
     """A text's width and height in the units of the drawing."""
-    box = text.get_window_extent(canvas.get_renderer()).transformed(axes.transData.inverted())
+    renderer = canvas.get_renderer()  # type: ignore[no-untyped-call]
+    box = text.get_window_extent(renderer).transformed(axes.transData.inverted())
     return float(box.width), float(box.height)
 
 
@@ -177,8 +179,9 @@ def shorten(name: str, length: int) -> str:
     return name if len(name) <= length else name[: length - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
-def save_network(topology: Topology, path: Path) -> None:
-    """Write the picture in the format that the file's name ends in, .svg or .png."""
-    metadata = {"Date": None, "Creator": "Isthmus"} if path.suffix == ".svg" else {"Software": None}
+def save_network(topology: Topology, path: Path, kind: str = "") -> None:
+    """Write the picture as `svg` or `png`, by default what the file's name ends in."""
+    kind = kind or path.suffix[1:].lower()
+    metadata = {"Date": None, "Creator": "Isthmus"} if kind == "svg" else {"Software": None}
     with mpl.rc_context(STYLE):
-        draw_network(topology).savefig(path, format=path.suffix[1:], metadata=metadata)
+        draw_network(topology).savefig(path, format=kind, metadata=metadata)

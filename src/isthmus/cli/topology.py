@@ -1,0 +1,239 @@
+"""`isthmus topology`: networks from measurements, maps and shapes, shown as tables and pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from isthmus.core.errors import InputError
+from isthmus.topology.delay import Constant, Delay, Empirical, Gamma, Normal, Uniform
+from isthmus.topology.load import load_topology, topology_to_toml
+from isthmus.topology.model import Channel, Topology, WanLink
+from isthmus.topology.shapes import SHAPES, shape
+
+MATRIX_MAX = 12  # clusters; beyond, the list of links is easier to read
+LIST_MAX = 60  # links shown of a longer list
+MODELS = ("constant", "gamma", "empirical")
+ROWS = ("auto", "hosts", "regions")
+FORCE = click.option("--force", is_flag=True, help="Replace files that exist.")
+LAN = click.option(
+    "--lan-ms", type=click.FloatRange(min=0), default=0.5, show_default=True, help="Delay inside a cluster, one way."
+)
+SITES = click.option("--sites", type=click.IntRange(1, 1000), default=3, show_default=True, help="Sites per cluster.")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def command() -> None:
+    """Networks: sites in clusters, LANs inside, WAN links between.
+
+    \b
+    Examples:
+      isthmus topology shape ring --clusters 4 --sites 3 -o ring.toml
+      isthmus topology import rtt.csv -o net.toml
+      isthmus topology import Abilene.graphml --sites 2 -o abilene.toml
+      isthmus topology show net.toml -o pictures
+    """
+
+
+@command.command("import")
+@click.argument("source", type=click.Path(path_type=Path), metavar="RTT.csv|MAP.graphml")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to write; standard output without it.")
+@SITES
+@click.option(
+    "--model", type=click.Choice(MODELS), default="constant", show_default=True, help="Delay of measurements."
+)
+@click.option("--rows", type=click.Choice(ROWS), default="auto", show_default=True, help="What a name stands for.")
+@click.option("--threshold-ms", type=click.FloatRange(min=0, min_open=True), help="Largest round trip in a cluster.")
+@click.option("--per-pair", is_flag=True, help="Keep the delay of every pair of hosts.")
+@LAN
+@FORCE
+def import_command(
+    source: Path,
+    output: Path | None,
+    sites: int,
+    model: str,
+    rows: str,
+    threshold_ms: float | None,
+    per_pair: bool,
+    lan_ms: float,
+    force: bool,
+) -> None:
+    """A topology from measured round trips (CSV) or from a map with coordinates (GraphML).
+
+    A CSV is a matrix (names in the first row and column) or a table with columns such as src, dst, rtt_ms. Hosts are
+    grouped into clusters by their round trips; where the diagonal is measured, each name is a region with --sites
+    sites. The delay one way is half a round trip. On a map it is the distance at 200 km a millisecond. --lan-ms
+    serves where nothing is measured inside a cluster.
+
+    \b
+    Examples:
+      isthmus topology import planetlab.csv -o planetlab.toml
+      isthmus topology import planetlab.csv --threshold-ms 20 --per-pair -o near.toml
+      isthmus topology import cloud.csv --model gamma --sites 5 -o cloud.toml
+      isthmus topology import Geant2012.graphml --sites 2 -o geant.toml
+    """
+    from isthmus.topology.imported import load_measured
+    from isthmus.topology.maps import load_map
+
+    lan = Channel(Constant(lan_ms))
+    if source.suffix.lower() in (".graphml", ".xml"):
+        topology, notes = load_map(source, sites, lan)
+    elif source.suffix.lower() in (".csv", ".txt"):
+        topology, notes = load_measured(
+            source, model=model, rows=rows, sites=sites, threshold_ms=threshold_ms, per_pair=per_pair, lan=lan
+        )
+    else:
+        raise InputError(str(source), "", f"a file that ends in {source.suffix!r}", "one that ends in .csv or .graphml")
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
+    write(topology, output, force, source)
+
+
+@command.command("shape")
+@click.argument("name", type=click.Choice(SHAPES))
+@click.option("--clusters", type=click.IntRange(1, 1000), default=4, show_default=True, help="How many LANs.")
+@SITES
+@LAN
+@click.option("--wan-ms", type=click.FloatRange(min=0), default=50.0, show_default=True, help="Delay of a WAN link.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Fixes the random shape.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to write; standard output without it.")
+@FORCE
+def shape_command(
+    name: str, clusters: int, sites: int, lan_ms: float, wan_ms: float, seed: int, output: Path | None, force: bool
+) -> None:
+    """A regular network: star, ring, mesh, or a connected random graph.
+
+    \b
+    Examples:
+      isthmus topology shape star --clusters 6 --sites 4 --wan-ms 80
+      isthmus topology shape random --clusters 12 --seed 7 -o random.toml
+    """
+    topology = shape(name, clusters, sites, Channel(Constant(lan_ms)), Channel(Constant(wan_ms)), seed)
+    write(topology, output, force)
+
+
+@command.command("show")
+@click.argument("path", type=click.Path(path_type=Path), metavar="NET.toml")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="A folder for both pictures, NAME.svg and .png.")
+@click.option("--svg", type=click.Path(path_type=Path), help="Write the picture as SVG to this file.")
+@click.option("--png", type=click.Path(path_type=Path), help="Write the picture as PNG to this file.")
+@FORCE
+def show_command(path: Path, output: Path | None, svg: Path | None, png: Path | None, force: bool) -> None:
+    """The clusters and delays of a network as tables, and its picture where asked for.
+
+    \b
+    Examples:
+      isthmus topology show net.toml
+      isthmus topology show net.toml -o pictures
+      isthmus topology show net.toml --svg net.svg --png net.png
+    """
+    topology = load_topology(path)
+    pictures = [(file, suffix) for file, suffix in ((svg, "svg"), (png, "png")) if file is not None]
+    if output is not None:
+        stem = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in topology.name)
+        pictures += [(output / f"{stem}.{suffix}", suffix) for suffix in ("svg", "png")]
+    for file, _ in pictures:
+        refuse(file, force, path)
+    console = Console(highlight=False)
+    console.print(cluster_table(topology))
+    if topology.links:
+        console.print(wan_table(topology))
+    if topology.overrides:
+        console.print(f"{len(topology.overrides)} pairs of sites have delays of their own")
+    for file, suffix in pictures:
+        from isthmus.report.network import save_network
+
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            save_network(topology, file, suffix)
+        except OSError as error:
+            raise InputError("-o", str(file), error.strerror or "an error", "a place for a new file") from None
+        click.echo(f"wrote {file}")
+
+
+def cluster_table(topology: Topology) -> Table:
+    """One row a cluster."""
+    table = Table(title=topology.name, title_justify="left", title_style="bold")
+    for heading, side in (("cluster", "left"), ("sites", "right"), ("agent", "left"), ("LAN delay, ms", "left")):
+        table.add_column(heading, justify="right" if side == "right" else "left")
+    for cluster in topology.clusters:
+        agent = topology.sites[cluster.agent].name
+        table.add_row(cluster.name, str(len(cluster.sites)), agent, channel_text(cluster.lan))
+    return table
+
+
+def wan_table(topology: Topology) -> Table:
+    """Mean delays between clusters: a matrix of few, otherwise the links."""
+    if len(topology.clusters) <= MATRIX_MAX:
+        table = Table(title="mean WAN delay one way, ms (row to column)", title_justify="left")
+        table.add_column("")
+        count = range(len(topology.clusters))
+        for cluster in topology.clusters:
+            table.add_column(cluster.name, justify="right")
+        for a in count:
+            cells = ["" if a == b else f"{topology.cluster_mean_ms(a, b):.4g}" for b in count]
+            table.add_row(topology.clusters[a].name, *cells)
+        return table
+    table = Table(title="WAN links, delay one way, ms", title_justify="left")
+    for heading in ("from", "to", "delay"):
+        table.add_column(heading)
+    for link in topology.links[:LIST_MAX]:
+        table.add_row(topology.clusters[link.a].name, topology.clusters[link.b].name, link_text(link))
+    if len(topology.links) > LIST_MAX:
+        table.add_row("...", f"and {len(topology.links) - LIST_MAX} more", "")
+    return table
+
+
+def link_text(link: WanLink) -> str:
+    forth, back = channel_text(link.forward), channel_text(link.back)
+    return forth if forth == back else f"{forth} / back {back}"
+
+
+def channel_text(channel: Channel) -> str:
+    """A channel in a few words."""
+    text = delay_text(channel.delay)
+    text += f", loss {channel.loss:g}" if channel.loss else ""
+    text += f", duplicates {channel.duplicate:g}" if channel.duplicate else ""
+    text += f", {channel.bandwidth_mbps:g} Mbit/s" if channel.bandwidth_mbps is not None else ""
+    return text + ("" if channel.fifo else ", may reorder")
+
+
+def delay_text(delay: Delay) -> str:
+    match delay:
+        case Constant():
+            return f"{delay.ms:.4g}"
+        case Uniform():
+            return f"uniform {delay.low_ms:.4g} to {delay.high_ms:.4g}"
+        case Normal():
+            return f"normal {delay.mean_ms:.4g}, sd {delay.sd_ms:.3g}"
+        case Gamma():
+            return f"gamma {delay.mean_ms:.4g}, sd {delay.variance_ms2**0.5:.3g}, at least {delay.shift_ms:.4g}"
+        case Empirical():
+            return f"empirical {delay.mean_ms:.4g}, {len(delay.samples_ms)} samples"
+
+
+def write(topology: Topology, output: Path | None, force: bool, source: Path | None = None) -> None:
+    """Write a topology as TOML, to a file or to standard output."""
+    text = topology_to_toml(topology)
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    refuse(output, force, source)
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError("-o", str(output), error.strerror or "an error", "a file that can be written") from None
+    click.echo(f"wrote {output}: {len(topology.clusters)} clusters, {len(topology.sites)} sites", err=True)
+
+
+def refuse(output: Path, force: bool, source: Path | None) -> None:
+    """Never replace the input; replace another file only with --force."""
+    if source is not None and output.exists() and source.exists() and output.samefile(source):
+        raise InputError("-o", str(output), "the input itself", "another file")
+    if output.is_dir():
+        raise InputError("-o", str(output), "a folder", "a file")
+    if output.exists() and not force:
+        raise InputError("-o", str(output), "a file that exists", "a new one, or --force to replace it")

@@ -1,0 +1,189 @@
+"""Measurements and maps into topologies: on small files, and on the public data where it is at hand."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from isthmus.core.errors import InputError
+from isthmus.core.message import SiteId
+from isthmus.topology.delay import Constant, Empirical, Gamma
+from isthmus.topology.grouping import find_threshold, group_hosts
+from isthmus.topology.imported import load_measured
+from isthmus.topology.maps import fibre_ms, load_map
+
+DATA = Path(__file__).parents[3] / "../shared/data"
+public = pytest.mark.skipif(not DATA.exists(), reason="the public measurements are not beside the repository")
+
+MATRIX = """,p,q,x,y
+p,0,0.4,80,90
+q,0.6,0,84,86
+x,80,84,0,1
+y,90,86,1,0
+"""
+TABLE = """src,dst,min_ms,avg_ms,max_ms,mdev_ms
+east,east,0.1,0.2,1,0.02
+east,west,60,64,90,2
+west,east,60,66,90,2
+west,west,0.3,0.4,1,0.04
+"""
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_matrix_becomes_clusters_lans_and_links(tmp_path: Path) -> None:
+    net, notes = load_measured(written(tmp_path / "m.csv", MATRIX))
+    assert [[net.sites[s].name for s in cluster.sites] for cluster in net.clusters] == [["p", "q"], ["x", "y"]]
+    assert [cluster.lan.delay for cluster in net.clusters] == [Constant(0.25), Constant(0.5)]
+    assert net.links[0].forward.delay == Constant(42.5)
+    assert net.sites[net.clusters[1].agent].name == "x"
+    assert "4 hosts in 2 clusters" in notes[0]
+    assert not net.overrides
+
+
+def test_per_pair_keeps_every_delay(tmp_path: Path) -> None:
+    net, _ = load_measured(written(tmp_path / "m.csv", MATRIX), per_pair=True)
+    assert len(net.overrides) == 6
+    assert net.mean_ms(SiteId(0), SiteId(3)) == 45
+
+
+def test_a_threshold_overrides_what_the_data_say(tmp_path: Path) -> None:
+    path = written(tmp_path / "m.csv", MATRIX)
+    assert [len(load_measured(path, threshold_ms=ms)[0].clusters) for ms in (0.1, 0.7, 200)] == [4, 3, 1]
+
+
+def test_a_measured_diagonal_makes_regions(tmp_path: Path) -> None:
+    net, _ = load_measured(written(tmp_path / "t.csv", TABLE), sites=2)
+    assert [site.name for site in net.sites] == ["east-0", "east-1", "west-0", "west-1"]
+    assert [cluster.lan.delay for cluster in net.clusters] == [Constant(0.1), Constant(0.2)]
+    assert net.links[0].forward.delay == Constant(32.5)
+
+
+def test_the_models_gamma_and_empirical(tmp_path: Path) -> None:
+    path = written(tmp_path / "t.csv", TABLE)
+    assert load_measured(path, model="gamma")[0].links[0].back.delay == Gamma(32.5, 1.0, 30)
+    assert load_measured(path, model="empirical")[0].links[0].forward.delay == Empirical((32, 33))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "0 rows"),
+        ("x,y\n1,2\n", "line 1: found the columns x, y"),
+        ("src,dst,color\na,b,red\n", "line 1: found the columns src, dst, color; expected a column of round trips"),
+        ("a,b,rtt_ms\np,q,-3\n", "line 2: found -3.0; expected a finite number"),
+        ("a,b,rtt_ms\np,q,fast\n", "line 2: found 'fast'; expected a number of milliseconds"),
+        ("a,b,rtt_ms\np,q,1\np,,1\n", "line 3: found an empty name"),
+        ("a,b,rtt_ms\np,q\n", "line 2: found 2 cells; expected 3"),
+        ("a,b,rtt_ms\np,q,1\nq,r,1\n", "found no round trip between p and r"),
+        ("a,b,rtt_ms\np,q,nan\n", "found no round trip between p and q"),
+        (",p,q\np,0,1\nq,1\n", "line 3: found 2 cells; expected 3"),
+        (",p,q\np,0,1\np,0,1\n", "line 3: found the row 'p' again"),
+        (",p,q\np,0,1\n", "found no row for q"),
+        (",p,p\np,0,1\n", "line 1: found a name that is empty or stands twice"),
+    ],
+)
+def test_a_bad_file_is_told_with_its_line(text: str, sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        load_measured(written(tmp_path / "bad.csv", text))
+    assert sentence in str(caught.value)
+
+
+def test_gamma_and_per_pair_say_what_they_need(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="min_ms and mdev_ms"):
+        load_measured(written(tmp_path / "m.csv", MATRIX), model="gamma")
+    with pytest.raises(InputError, match="regions"):
+        load_measured(written(tmp_path / "t.csv", TABLE), per_pair=True)
+
+
+@pytest.mark.parametrize(
+    ("heights", "low", "high"),
+    [
+        ([0.2, 0.4, 60, 80], 0.4, 60),  # a wide gap between LAN and WAN
+        ([0.2, 6, 20], 0.2, 6),  # cities near each other
+        ([2, 4, 7, 9.5, 11, 16], 9.5, 11),  # no gap: the widest LAN
+        ([0.1, 0.2, 3], 0.2, 3),  # all within 10 ms: the widest gap
+        ([1, 1.5, 2], 2, 100),  # all alike: one cluster
+        ([50, 90], 0, 50),  # no LAN at all
+    ],
+)
+def test_the_threshold_falls_into_the_gap(heights: list[float], low: float, high: float) -> None:
+    assert low <= find_threshold(heights) <= high
+
+
+def test_grouping_does_not_depend_on_the_order_of_hosts() -> None:
+    random = np.random.default_rng(1)
+    home = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2])
+    rtt = np.where(home[:, None] == home[None, :], 0.5, 40.0) * random.uniform(0.9, 1.1, (9, 9))
+    rtt = np.triu(rtt, 1) + np.triu(rtt, 1).T
+    for _ in range(5):
+        order = random.permutation(9)
+        groups, _ = group_hosts(rtt[np.ix_(order, order)])
+        assert sorted(sorted(int(order[h]) for h in group) for group in groups) == [[0, 1, 2], [3, 4], [5, 6, 7, 8]]
+
+
+MAP = """<?xml version="1.0"?><graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+<key attr.name="label" for="node" id="l"/><key attr.name="Latitude" for="node" id="y"/>
+<key attr.name="Longitude" for="node" id="x"/><graph edgedefault="undirected">
+<node id="0"><data key="l">A</data><data key="y">0</data><data key="x">0</data></node>
+<node id="1"><data key="l">A</data><data key="y">0</data><data key="x">10</data></node>
+<node id="2"><data key="l">C</data></node>
+<node id="3"><data key="l">far</data><data key="y">50</data><data key="x">50</data></node>
+<node id="4"><data key="l">lost</data></node>
+<edge source="0" target="1"/><edge source="1" target="0"/><edge source="0" target="2"/><edge source="1" target="2"/>
+<edge source="0" target="0"/></graph></graphml>"""
+
+
+def test_a_map_is_repaired_and_says_so(tmp_path: Path) -> None:
+    net, notes = load_map(written(tmp_path / "m.graphml", MAP), sites=2)
+    assert [cluster.name for cluster in net.clusters] == ["A", "A 2", "C"]
+    assert (net.clusters[2].latitude, net.clusters[2].longitude) == (0, 5)
+    assert len(net.links) == 3
+    assert [any(word in note for note in notes) for word in ("placed", "dropped", "pieces", "second")] == [True] * 4
+    assert net.path(0, 1)[0].delay.mean_ms == pytest.approx(1111.95 / 200, rel=1e-3)
+    assert fibre_ms((0, 0), (0, 0)) == 0.1
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("<graphml>", "a syntax error"),
+        ("<svg/>", "the element <svg>"),
+        ("<graphml/>", "no node with Latitude and Longitude"),
+        (MAP.replace('target="2"', 'target="9"'), "edge 0 to 9: found the end '9'"),
+        (MAP.replace('"y">50<', '"y">95<'), "node 3: found the coordinates 95, 50"),
+    ],
+)
+def test_a_bad_map_is_told(text: str, sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        load_map(written(tmp_path / "m.graphml", text))
+    assert sentence in str(caught.value)
+
+
+@public
+@pytest.mark.parametrize("name", ["subsetA_40_median_ms.csv", "subsetA_40_slices.csv"])
+def test_planetlab_yields_its_true_clusters(name: str) -> None:
+    net, _ = load_measured(DATA / "planetlab" / name)
+    found = [{net.sites[site].name[:2] for site in cluster.sites} for cluster in net.clusters]
+    assert found == [{f"c{k}"} for k in range(8)]
+    assert [len(cluster.sites) for cluster in net.clusters] == [5] * 8
+
+
+@public
+@pytest.mark.parametrize(("name", "count"), [("aws_2020_06.csv", 19), ("gcp_2019_09.csv", 20)])
+def test_clouds_have_a_cluster_a_region(name: str, count: int) -> None:
+    net, notes = load_measured(DATA / "cloud" / name, model="gamma")
+    assert (len(net.clusters), len(net.sites), len(net.links)) == (count, 3 * count, count * (count - 1) // 2)
+    assert not notes
+
+
+@public
+@pytest.mark.parametrize(
+    ("name", "clusters"), [("Abilene", 11), ("AttMpls", 25), ("Geant2012", 40), ("Nsfnet", 13), ("Sprint", 11)]
+)
+def test_backbone_maps_load(name: str, clusters: int) -> None:
+    net, _ = load_map(DATA / "zoo" / f"{name}.graphml")
+    assert len(net.clusters) == clusters
