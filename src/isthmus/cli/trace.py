@@ -1,0 +1,176 @@
+"""`isthmus trace`: look into a trace, and judge it in this process.
+
+`show` reads no further than it prints. `check` keeps the submits, deliveries and views of all runs in memory, which
+serves up to some million deliveries; each run is judged apart, and a table says what was found.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from isthmus.core.layer import Kind
+from isthmus.trace.oracle import PROPERTIES, Oracle, Verdict
+from isthmus.trace.reader import read_meta, read_rows
+from isthmus.trace.schema import (
+    CONTROL,
+    DESTINATIONS,
+    GROUP,
+    KIND,
+    LOCAL,
+    NONE,
+    NUMBER,
+    PAYLOAD,
+    PROCESS,
+    RUN,
+    SENDER,
+    TIME_NS,
+    VALUE,
+    VIEW,
+    Row,
+    message_name,
+)
+
+KINDS = {kind.name.lower(): kind for kind in Kind}
+COLORS = {"valid": "green", "violated": "red", "unknown": "yellow"}
+COLUMNS = (
+    *("run", "process", "local", "time ms", "kind", "message"),
+    *("group", "view", "destinations", "payload", "control", "value"),
+)
+VERDICT_LINES = 60  # longer tables leave out what is valid, then what is too much
+
+trace_path = click.argument("path", type=click.Path(path_type=Path))
+
+
+@click.group()
+def command() -> None:
+    """Look into a trace: a folder of Parquet segments, or one such file.
+
+    \b
+    Examples:
+      isthmus trace show out/trace --process 2 --kind deliver
+      isthmus trace check out/trace --property total --property fifo
+    """
+
+
+@command.command()
+@trace_path
+@click.option("--run", type=int, help="Only this run.")
+@click.option("--process", type=int, multiple=True, help="Only this process; may be repeated.")
+@click.option("--kind", type=click.Choice(list(KINDS)), multiple=True, help="Only this kind; may be repeated.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Rows to print.")
+def show(path: Path, run: int | None, process: tuple[int, ...], kind: tuple[str, ...], limit: int) -> None:
+    """Print rows as a table, in the order written.
+
+    \b
+    Examples:
+      isthmus trace show out/trace
+      isthmus trace show out/trace --process 2 --kind view --kind deliver --limit 200
+    """
+    kinds = {int(KINDS[name]) for name in kind}
+    rows = islice(chosen(read_rows(path), run, process, kinds), limit + 1)
+    table = Table(title=escape(", ".join(f"{key} {value}" for key, value in read_meta(path).items())) or None)
+    for name in COLUMNS:
+        table.add_column(name, justify="left" if name in ("kind", "message", "destinations") else "right")
+    count = 0
+    for count, row in enumerate(rows, start=1):
+        if count <= limit:
+            table.add_row(*cells(row))
+    console = wide_console()
+    console.print(table)
+    if count > limit:
+        console.print(f"The first {limit} rows; --limit shows more.")
+    elif count == 0:
+        console.print("No such rows.")
+
+
+@command.command()
+@trace_path
+@click.option(
+    "--property", "properties", type=click.Choice(list(PROPERTIES)), multiple=True, help="Only this one; repeatable."
+)
+def check(path: Path, properties: tuple[str, ...]) -> None:
+    """Judge every run of a trace; docs/TRACE.md defines the properties.
+
+    Exit code 0: all valid; 1: a violation; 3: no violation, but something that nothing was seen of.
+
+    \b
+    Examples:
+      isthmus trace check out/trace
+      isthmus trace check out/trace --property total --property agreement
+    """
+    oracles: dict[int, Oracle] = {}
+    for row in read_rows(path):
+        oracle = oracles.get(row[RUN])
+        if oracle is None:
+            oracle = oracles[row[RUN]] = Oracle()
+        oracle.feed(row)
+    asked = properties or tuple(PROPERTIES)
+    verdicts = [(run, verdict) for run in sorted(oracles) for verdict in oracles[run].verdicts(asked)]
+    if not verdicts:
+        verdicts = [(NONE, verdict) for verdict in Oracle().verdicts(asked)]
+    print_verdicts(verdicts, len(oracles))
+    statuses = {verdict.status for _, verdict in verdicts}
+    sys.exit(1 if "violated" in statuses else 3 if "unknown" in statuses else 0)
+
+
+def chosen(rows: Iterable[Row], run: int | None, processes: tuple[int, ...], kinds: set[int]) -> Iterator[Row]:
+    """The rows that were asked for; an empty choice is all."""
+    for row in rows:
+        if (
+            (run is None or row[RUN] == run)
+            and (not processes or row[PROCESS] in processes)
+            and (not kinds or row[KIND] in kinds)
+        ):
+            yield row
+
+
+def cells(row: Row) -> list[str]:
+    """One row for people."""
+    kind = row[KIND]
+    named = Kind(kind).name.lower() if kind in KINDS.values() else str(kind)
+    message = message_name(row[SENDER], row[NUMBER]) if row[SENDER] != NONE else ""
+    destinations = row[DESTINATIONS]
+    to = ("all" if message else "") if destinations is None else " ".join(map(str, destinations))
+    place = [*map(str, (row[RUN], row[PROCESS], row[LOCAL])), f"{row[TIME_NS] / 1e6:.3f}"]
+    numbers = map(str, (row[PAYLOAD], row[CONTROL], row[VALUE]))
+    return [*place, named, message, str(row[GROUP]), str(row[VIEW]), to, *numbers]
+
+
+def print_verdicts(verdicts: list[tuple[int, Verdict]], run_count: int) -> None:
+    """The verdicts as a table, and their sum as a line; a long table keeps to what is not valid."""
+    shown = verdicts
+    if len(shown) > VERDICT_LINES:
+        shown = [(run, verdict) for run, verdict in verdicts if verdict.status != "valid"]
+        shown.sort(key=lambda item: item[1].status != "violated")
+    table = Table()
+    for name in ("run", "property", "verdict", "evidence", "violations", "witness"):
+        table.add_column(name, justify="right" if name in ("run", "evidence", "violations") else "left")
+    for run, verdict in shown[:VERDICT_LINES]:
+        table.add_row(
+            "" if run == NONE else str(run),
+            verdict.property,
+            f"[{COLORS[verdict.status]}]{verdict.status}[/]",
+            str(verdict.evidence_count),
+            str(verdict.violation_count),
+            escape(verdict.witness),
+        )
+    console = wide_console()
+    if shown:
+        console.print(table)
+    counts = {status: sum(verdict.status == status for _, verdict in verdicts) for status in COLORS}
+    told = ", ".join(f"{count} {status}" for status, count in counts.items())
+    console.print(f"{run_count} run{'s' if run_count != 1 else ''}: {told}.", soft_wrap=True)
+
+
+def wide_console() -> Console:
+    """The terminal; into a pipe or a file, lines wide enough that no cell is cut."""
+    console = Console()
+    return console if console.is_terminal else Console(width=200)

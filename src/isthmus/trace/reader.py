@@ -1,0 +1,135 @@
+"""Reading a trace batch by batch, from anyone who wrote the schema.
+
+The problem: a trace may be larger than memory, and another system may have written it, with other integer widths,
+another order of columns or a mistake. The idea: segments are read in the order of their names, one row group's worth
+at a time; each file's schema is judged before its rows, and every column is cast to ours if it can be without loss.
+
+Invariants: rows come in the order they were written; whatever is wrong with a file is one `InputError` that names the
+file and the column. Hidden names and names with a leading underscore are not segments. Columns that the schema does
+not know are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise, repeat
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from isthmus.core.errors import InputError
+from isthmus.trace.schema import DESTINATIONS, SCHEMA, VERSION, Row, meta_of, version_of
+
+BATCH_ROWS = 1 << 16
+
+
+def read_rows(path: Path | str) -> Iterator[Row]:
+    """Every row of a trace, as tuples, in the order written."""
+    for batch in read_batches(path):
+        yield from to_rows(batch)
+
+
+def read_batches(path: Path | str, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+    """Every row of a trace, as batches of the one schema."""
+    for segment in segments(path):
+        try:
+            with pq.ParquetFile(segment) as file:
+                check(segment, file.schema_arrow)
+                for batch in file.iter_batches(batch_size=batch_rows, columns=SCHEMA.names):
+                    yield conform(segment, batch)
+        except (OSError, pa.ArrowException) as error:
+            raise unreadable(segment, error) from error
+
+
+def read_meta(path: Path | str) -> dict[str, str]:
+    """The description in the first segment of a trace."""
+    segment = segments(path)[0]
+    try:
+        return meta_of(pq.read_schema(segment))
+    except (OSError, pa.ArrowException) as error:
+        raise unreadable(segment, error) from error
+
+
+def segments(path: Path | str) -> list[Path]:
+    """The complete segments of a folder and its subfolders, by name; a file is its own only segment."""
+    path = Path(path)
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise InputError(str(path), "", "nothing there", "a trace: a folder of Parquet files, or one such file")
+    found = [
+        file
+        for file in path.rglob("*.parquet")
+        if file.is_file() and not any(part[0] in "._" for part in file.relative_to(path).parts)
+    ]
+    if not found:
+        raise InputError(str(path), "", "no Parquet file in this folder", "a trace with at least one segment")
+    return sorted(found)
+
+
+def check(segment: Path, schema: pa.Schema) -> None:
+    """Judge a file's schema: every column there once, integers where integers belong, a version we know."""
+    if (version := version_of(schema)) != str(VERSION):
+        raise InputError(str(segment), "schema version", version, f"version {VERSION}")
+    for field in SCHEMA:
+        places = schema.get_all_field_indices(field.name)
+        if len(places) != 1:
+            found = f"{len(places)} columns of that name" if places else f"no such column among {listed(schema.names)}"
+            raise InputError(str(segment), field.name, found, f"one column of {field.type}")
+        kind = schema.field(places[0]).type
+        if pa.types.is_list(field.type):
+            fits = (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and pa.types.is_integer(kind.value_type)
+        else:
+            fits = pa.types.is_integer(kind)
+        if not fits:
+            raise InputError(str(segment), field.name, f"a column of {kind}", f"{field.type}")
+
+
+def conform(segment: Path, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch in our order and widths."""
+    arrays = []
+    for field in SCHEMA:
+        column = batch.column(field.name)
+        if column.null_count and not field.nullable:
+            raise InputError(str(segment), field.name, f"{column.null_count} nulls", f"{field.type} in every row")
+        if column.type != field.type:
+            try:
+                column = column.cast(field.type)
+            except pa.ArrowInvalid as error:
+                raise InputError(str(segment), field.name, str(error), f"values within {field.type}") from error
+        arrays.append(column)
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def to_rows(batch: pa.RecordBatch) -> Iterator[Row]:
+    """The rows of a batch as tuples."""
+    columns: list[Iterable[object]] = [
+        destination_tuples(column) if index == DESTINATIONS else column.to_numpy().tolist()
+        for index, column in enumerate(batch.columns)
+    ]
+    rows: Iterator[Row] = zip(*columns, strict=True)  # conform() has made the types ours
+    return rows
+
+
+def destination_tuples(column: pa.ListArray) -> Iterable[tuple[int, ...] | None]:
+    """A list column as tuples; null and empty both are None: every member of the view."""
+    if column.null_count == len(column):
+        return repeat(None, len(column))
+    values = column.values.to_numpy().tolist()
+    valid = column.is_valid().to_numpy(zero_copy_only=False).tolist()
+    bounds = pairwise(column.offsets.to_numpy().tolist())
+    return [
+        tuple(values[start:end]) if there and end > start else None
+        for there, (start, end) in zip(valid, bounds, strict=True)
+    ]
+
+
+def unreadable(segment: Path, error: Exception) -> InputError:
+    """One sentence about a file that Arrow cannot read."""
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return InputError(str(segment), "", f"a file that does not read ({reason})", "a complete Parquet file")
+
+
+def listed(names: list[str]) -> str:
+    return ", ".join(names) if names else "none"

@@ -1,0 +1,105 @@
+"""The one shape of a trace: what happened, one row an event, integer columns.
+
+The problem: a simulator, live sites and foreign systems must tell their story so that one checker reads them all. The
+idea: one flat Arrow schema whose columns are integers, in which the kind of a row says what its other columns mean
+(docs/TRACE.md has the table). A row in memory is a plain tuple in the order of the columns, because hosts build one
+for every event; whatever has an `append` is a sink, a Python list too.
+
+Invariants: `local` increases at each process of a run, and that alone orders its rows; `time_ns` is never an order.
+(group, sender, number) names a message within a run. Destinations are null where a message goes to every member of
+the view; an empty tuple in memory says the same, as in the core, and is written as null.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Final, Protocol, TypeAlias
+
+import pyarrow as pa
+
+VERSION = 1
+VERSION_KEY = b"isthmus.trace.version"
+META_KEY = b"isthmus.trace.meta"
+NONE = -1  # as sender and number: no message; as a view: before the first one
+COUNTER_BITS = 32  # of a message's number; the incarnation of its sender is above them
+
+Row: TypeAlias = tuple[
+    int,  # run
+    int,  # process
+    int,  # local: the order at that process
+    int,  # time_ns: virtual in the simulator, the wall clock live
+    int,  # kind: core.layer.Kind
+    int,  # sender, -1 where there is no message
+    int,  # number, -1 where there is no message
+    int,  # group
+    int,  # view
+    tuple[int, ...] | None,  # destinations
+    int,  # payload_bytes
+    int,  # control_bytes
+    int,  # value
+]
+RUN: Final = 0
+PROCESS: Final = 1
+LOCAL: Final = 2
+TIME_NS: Final = 3
+KIND: Final = 4
+SENDER: Final = 5
+NUMBER: Final = 6
+GROUP: Final = 7
+VIEW: Final = 8
+DESTINATIONS: Final = 9
+PAYLOAD: Final = 10
+CONTROL: Final = 11
+VALUE: Final = 12
+
+SCHEMA = pa.schema(
+    [
+        pa.field("run", pa.int64(), nullable=False),
+        pa.field("process", pa.int32(), nullable=False),
+        pa.field("local", pa.int64(), nullable=False),
+        pa.field("time_ns", pa.int64(), nullable=False),
+        pa.field("kind", pa.int8(), nullable=False),
+        pa.field("sender", pa.int32(), nullable=False),
+        pa.field("number", pa.int64(), nullable=False),
+        pa.field("group", pa.int32(), nullable=False),
+        pa.field("view", pa.int32(), nullable=False),
+        pa.field("destinations", pa.list_(pa.int32())),
+        pa.field("payload_bytes", pa.int32(), nullable=False),
+        pa.field("control_bytes", pa.int32(), nullable=False),
+        pa.field("value", pa.int64(), nullable=False),
+    ]
+)
+
+
+class Sink(Protocol):
+    """Where a host puts its rows: a writer, or a plain list."""
+
+    def append(self, row: Row, /) -> None: ...
+
+
+def schema_with(meta: Mapping[str, str]) -> pa.Schema:
+    """The schema with its version and a free-form description of the trace, the same bytes for the same words."""
+    text = json.dumps(dict(meta), sort_keys=True, ensure_ascii=False)
+    return SCHEMA.with_metadata({VERSION_KEY: str(VERSION).encode(), META_KEY: text.encode()})
+
+
+def meta_of(schema: pa.Schema) -> dict[str, str]:
+    """The description that a trace carries; nothing where another system wrote it without one."""
+    try:
+        found = json.loads((schema.metadata or {}).get(META_KEY, b"{}"))
+    except ValueError:
+        return {}
+    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
+
+
+def version_of(schema: pa.Schema) -> str:
+    """The version a trace was written in; today's where it does not say."""
+    version: bytes = (schema.metadata or {}).get(VERSION_KEY, str(VERSION).encode())
+    return version.decode(errors="replace")
+
+
+def message_name(sender: int, number: int) -> str:
+    """A message for people: 3:7, or 3:1.7 when its sender was in its incarnation 1."""
+    incarnation, count = divmod(number, 1 << COUNTER_BITS)
+    return f"{sender}:{incarnation}.{count}" if incarnation > 0 else f"{sender}:{number}"
