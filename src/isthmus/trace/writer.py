@@ -106,7 +106,11 @@ class TraceWriter:
         if self.closed:
             raise LocalError(f"the trace {self._folder} is closed")
         if self._rows:
-            batch = to_batch(self._rows, self._schema)
+            try:
+                batch = to_batch(self._rows, self._schema)
+            except LocalError:
+                self._rows.clear()  # so that closing can still complete what was written before
+                raise
             with self._writing():
                 self._opened().write_batch(batch, row_group_size=self._batch_rows)
             self._open_rows += len(self._rows)

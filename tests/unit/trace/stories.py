@@ -1,0 +1,68 @@
+"""Traces written as stories: a few words a row, for tests that plant one mistake at a time."""
+
+from __future__ import annotations
+
+from isthmus.core.layer import Kind
+from isthmus.trace.oracle import Oracle, Verdict
+from isthmus.trace.schema import NONE, Row
+
+
+class Story:
+    """Builds rows; each process numbers its own."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.locals: dict[int, int] = {}
+
+    def add(
+        self,
+        process: int,
+        kind: Kind,
+        message: tuple[int, int] = (NONE, NONE),
+        to: tuple[int, ...] | None = None,
+        payload_bytes: int = 0,
+        value: int = 0,
+        group: int = 0,
+    ) -> Story:
+        local = self.locals[process] = self.locals.get(process, -1) + 1
+        time_ns = 1000 * len(self.rows)
+        self.rows.append((0, process, local, time_ns, kind, *message, group, 0, to, payload_bytes, 0, value))
+        return self
+
+    def submit(self, sender: int, *numbers: int, to: tuple[int, ...] | None = None, group: int = 0) -> Story:
+        for number in numbers:
+            self.add(sender, Kind.SUBMIT, (sender, number), to, 10, group=group)
+        return self
+
+    def deliver(self, process: int, *messages: tuple[int, int], payload_bytes: int = 10, group: int = 0) -> Story:
+        for message in messages:
+            self.add(process, Kind.DELIVER, message, None, payload_bytes, group=group)
+        return self
+
+    def view(self, number: int, *members: int, at: tuple[int, ...] | None = None) -> Story:
+        for process in members if at is None else at:
+            self.add(process, Kind.VIEW, to=members, value=number)
+        return self
+
+    def crash(self, process: int) -> Story:
+        return self.add(process, Kind.CRASH)
+
+    def recover(self, process: int, incarnation: int = 1) -> Story:
+        return self.add(process, Kind.RECOVER, value=incarnation)
+
+    def verdict(self, name: str) -> Verdict:
+        return Oracle(self.rows).verdicts([name])[0]
+
+    def status(self, name: str) -> str:
+        return self.verdict(name).status
+
+
+def quiet_run() -> Story:
+    """Three processes, two views, four messages: everything holds and is seen to hold."""
+    story = Story().view(1, 1, 2, 3).submit(1, 1, 2).submit(2, 1)
+    for process in (1, 2, 3):
+        story.deliver(process, (1, 1), (2, 1), (1, 2))
+    story.view(2, 1, 2, 3).submit(3, 1)
+    for process in (1, 2, 3):
+        story.deliver(process, (3, 1))
+    return story
