@@ -16,7 +16,7 @@ from collections.abc import Callable
 from enum import Enum, IntEnum
 from itertools import pairwise
 from random import Random
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import msgspec
 
@@ -78,7 +78,8 @@ class Host(Protocol):
 class Layer:
     """One protocol at one site in one group."""
 
-    __slots__ = ("above", "below", "owners", "host")
+    __slots__ = ("above", "below", "host", "owners")
+    timer_names: ClassVar[tuple[str, ...]] = ()  # of keys 0, 1, 2 ...; one that ends in _ is for all from there on
     above: Layer
     below: Layer
     host: Host
@@ -97,6 +98,12 @@ class Layer:
 
     def timer(self, key: int) -> None:
         raise LocalError(f"{type(self).__name__} sets no timer {key}")
+
+    def timer_name(self, key: int) -> str:
+        """A timer for people: Reliable.ack, Reliable.nak_3."""
+        place = min(key, len(self.timer_names) - 1)
+        name = self.timer_names[place] if place >= 0 else ""
+        return f"{type(self).__name__}.{name}" + (str(key - max(0, place)) if not name or name.endswith("_") else "")
 
     def submit(self, message: Message, targets: Targets = ALL) -> None:
         self.below.submit(message, targets)

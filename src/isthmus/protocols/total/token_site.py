@@ -27,6 +27,7 @@ from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
 MessageId = tuple[SiteId, int]  # sender, number
 FOLLOWER, SEQUENCER = 0, 1  # roles, as traced
 ISSUE = 0  # timer key
+BATCH_MAX = 1024  # messages that one Tickets orders; a fuller batch does not wait
 
 
 class Tickets(Message, frozen=True, gc=False, array_like=True, tag=20):
@@ -42,6 +43,7 @@ class TokenSite(Layer):
     """Delivers in the order of the sequencer's tickets."""
 
     __slots__ = ("batch_ns", "data", "issued", "next", "order", "pending", "preferred", "sequencer", "view")
+    timer_names = ("issue",)
 
     def __init__(self, sequencer: SiteId | None = None, batch_ms: float | None = None) -> None:
         self.preferred = sequencer  # sequencer while it is a member; otherwise the eldest member is
@@ -68,7 +70,7 @@ class TokenSite(Layer):
     def deliver(self, cast: Cast, finality: Finality = Finality.FINAL) -> None:  # noqa: ARG002  from below: always final
         if self.sequencer == self.host.site:
             self.pending.append(cast)
-            if self.batch_ns is None:
+            if self.batch_ns is None or len(self.pending) == BATCH_MAX:
                 self.issue()
             elif len(self.pending) == 1:
                 self.host.set_timer(self, ISSUE, self.batch_ns)
@@ -78,7 +80,8 @@ class TokenSite(Layer):
 
     def timer(self, key: int) -> None:
         assert key == ISSUE
-        self.issue()
+        if self.pending:
+            self.issue()
 
     def issue(self) -> None:
         """Give the pending messages the next positions."""
@@ -94,6 +97,12 @@ class TokenSite(Layer):
             return
         if source != self.sequencer:
             raise RemoteError(f"tickets of site {source}; the sequencer is site {self.sequencer}")
+        if tickets.first != self.next + len(self.order):
+            raise RemoteError(
+                f"tickets from {tickets.first} on; those up to {self.next + len(self.order) - 1} are here"
+            )
+        if tickets.destinations and len(tickets.destinations) != len(tickets.ids):
+            raise RemoteError(f"destinations for {len(tickets.destinations)} of {len(tickets.ids)} tickets")
         for offset, message_id in enumerate(tickets.ids):
             targets = tickets.destinations[offset] if tickets.destinations else ALL
             self.order[tickets.first + offset] = (message_id, targets)

@@ -1,0 +1,54 @@
+"""The rig that golden scripts drive: any named stack, with an application that reads at once or on command."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from isthmus.core.layer import Finality, Host
+from isthmus.core.message import Cast, Message, SiteId, Targets
+from isthmus.protocols.application import Application
+from isthmus.protocols.transport.base import Transport
+from isthmus.stacks import STACKS, StackOptions
+
+SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.txt"))
+
+
+class StackRig:
+    """A named stack and its application."""
+
+    def __init__(self, name: str, host: Host, options: Mapping[str, str], note: Callable[[str], None]) -> None:
+        tables: dict[str, object] = {}
+        for key, value in options.items():  # credit.window=4 -> {"credit": {"window": "4"}}
+            table, _, leaf = key.rpartition(".")
+            (tables.setdefault(table, {}) if table else tables)[leaf] = value  # type: ignore[index]
+        slow = tables.pop("reads", "at-once") == "on-command"
+        self.unread: deque[Cast] = deque()
+        self.application = Application(
+            on_deliver=self.deliver if slow else None, on_resume=lambda: note("resume"), auto_consume=not slow
+        )
+        self.stack = STACKS[name].build(host, self.application, msgspec.convert(tables, StackOptions, strict=False))
+        self.transport: Transport = self.stack.find(Transport)
+
+    def deliver(self, cast: Cast, finality: Finality) -> None:
+        if finality is Finality.FINAL:
+            self.unread.append(cast)
+
+    def submit(self, payload: bytes, destinations: Targets) -> None:
+        self.application.cast(payload, destinations)
+
+    def consume(self, count: int) -> None:
+        for _ in range(count):
+            self.application.below.consumed(self.unread.popleft())
+
+    def block(self) -> None:
+        self.transport.block()
+
+    def absorb(self, origin: SiteId, frame: Message) -> None:
+        self.transport.absorb(origin, frame)
+
+    def unstable(self) -> dict[SiteId, dict[int, Message]]:
+        return self.transport.unstable()

@@ -1,0 +1,22 @@
+"""Every golden script on the recording host; `--rewrite` takes what happened for what is expected."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from golden import SCRIPTS, StackRig
+from isthmus.core.recording import RecordingHost
+from isthmus.core.script import Script, differences, read_script, write_script
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_script(path: Path, rewrite: bool) -> None:
+    blocks = read_script(path)
+    outcomes = Script(StackRig, RecordingHost).run(blocks)
+    if rewrite:
+        write_script(path, blocks, outcomes)
+        return
+    found = differences(blocks, outcomes)
+    assert not found, "\n".join([str(path), *found])
