@@ -15,7 +15,8 @@ from isthmus.core.message import ALL, Cast, SiteId, Targets
 INCARNATION_SHIFT = 32  # numbers of incarnation i start above i << 32
 
 OnDeliver = Callable[[Cast, Finality], None]
-KIND = {Finality.TENTATIVE: Kind.TENTATIVE, Finality.FINAL: Kind.DELIVER, Finality.REVOKED: Kind.REVOKE}
+FINAL = Finality.FINAL
+KIND = {Finality.TENTATIVE: Kind.TENTATIVE, Finality.REVOKED: Kind.REVOKE}
 
 
 class Application(Layer):
@@ -50,10 +51,11 @@ class Application(Layer):
         return cast
 
     def deliver(self, cast: Cast, finality: Finality = Finality.FINAL) -> None:
-        self.host.trace(KIND[finality], cast)
+        final = finality is FINAL
+        self.host.trace(Kind.DELIVER if final else KIND[finality], cast)
         if self.on_deliver is not None:
             self.on_deliver(cast, finality)
-        if self.auto_consume and finality is Finality.FINAL:
+        if final and self.auto_consume:
             self.below.consumed(cast)
 
     def suspect(self, site: SiteId, suspected: bool) -> None:

@@ -1,1 +1,1 @@
-
+"""Virtual time: the deterministic simulator."""

@@ -19,7 +19,7 @@ import msgspec
 
 from isthmus.core.errors import InputError
 from isthmus.trace.history import CRASH, DELIVER, RECOVER, SUBMIT, SUSPECT, TRUST, VIEW, Group, arrange
-from isthmus.trace.order import total
+from isthmus.trace.order import total, uniform_total
 from isthmus.trace.properties import Finding, agreement, fifo, integrity, validity, views
 from isthmus.trace.schema import KIND, Row
 
@@ -29,6 +29,7 @@ PROPERTIES: dict[str, Callable[[Group], Finding]] = {
     "integrity": integrity,
     "fifo": fifo,
     "total": total,
+    "uniform-total": uniform_total,
     "agreement": agreement,
     "validity": validity,
     "views": views,

@@ -112,8 +112,23 @@ def fifo_at(group: Group, life: Life, finding: Finding) -> None:
                     and owed is not None
                     and first <= owed.epoch.view
                     and (owed.destinations is None or process in owed.destinations)
+                    and not lost(group, left_out)
                 ):
                     finding.violate(f"{life} delivered {name(message)} but never {name(left_out)}, submitted before it")
+
+
+def lost(group: Group, message: int) -> bool:
+    """Whether a message may have died with its sender: nobody who is up at the end delivered it, the sender is not up.
+
+    To b and q it sent m1 and m2, to q alone m0 before them; then it crashed, and only b had received anything. b holds
+    m1 and m2, which q must deliver as b does; m0 is nowhere.
+    """
+    source = group.submitted[message]
+    return (
+        source is not None
+        and not source.life.up
+        and not any(life.up and message in life.delivered for life in group.lives)
+    )
 
 
 def agreement(group: Group) -> Finding:

@@ -181,12 +181,22 @@ def test_total_one_message_out_of_place_counts_once():
     assert (verdict.status, verdict.violation_count) == ("violated", 1)
 
 
-def test_total_counts_a_crashed_life_and_tells_lives_apart():
+def test_uniform_total_counts_a_crashed_life_and_tells_lives_apart():
     a, b = (1, 1), (2, 1)
     story = Story().deliver(3, a, b).deliver(4, b, a).crash(4)
-    assert story.status("total") == "violated"
+    assert story.status("uniform-total") == "violated"
+    assert story.status("total") == "unknown"
     again = Story().deliver(3, a, b).crash(3).recover(3).deliver(3, b, a)
-    assert "process 3 (incarnation 1)" in again.verdict("total").witness
+    assert "process 3 (incarnation 1)" in again.verdict("uniform-total").witness
+
+
+def test_total_holds_a_crashed_life_to_the_views_it_survived():
+    a, b, c, d = (1, 1), (2, 1), (1, 2), (2, 2)
+    story = Story().view(1, 3, 4, 5).deliver(3, a, b).deliver(4, a, b).deliver(5, a, b).view(2, 3, 4, 5)
+    last = story.deliver(3, c, d).deliver(4, c, d).deliver(5, d, c).crash(5)
+    assert (last.status("total"), last.status("uniform-total")) == ("valid", "violated")
+    earlier = Story().view(1, 3, 4, 5).deliver(3, a, b).deliver(4, a, b).deliver(5, b, a).view(2, 3, 4, 5).crash(5)
+    assert earlier.status("total") == "violated"
 
 
 def test_total_without_two_shared_messages_is_unknown():

@@ -26,6 +26,7 @@ from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
 
 PROBE = 0  # timer key
 BACKOFF_MAX = 4
+FINAL = Finality.FINAL
 
 
 class CreditOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,6 +68,7 @@ class Credit(Layer):
         "sent_to_all",
         "view",
     )
+    timer_names = ("probe",)
 
     def __init__(self, options: CreditOptions | None = None) -> None:
         self.options = options or CreditOptions()
@@ -173,8 +175,8 @@ class Credit(Layer):
     # Receiving
 
     def deliver(self, cast: Cast, finality: Finality = Finality.FINAL) -> None:
-        if finality is Finality.FINAL:
-            self.delivered_of[cast.sender] = self.delivered_of.get(cast.sender, 0) + 1
+        if finality is FINAL:
+            self.delivered_of[cast.sender] += 1
         self.above.deliver(cast, finality)
 
     def consumed(self, cast: Cast) -> None:
@@ -197,6 +199,8 @@ class Credit(Layer):
             return
         if source not in self.granted_by:
             raise RemoteError(f"a Grant of site {source}, which is not in the view")
+        if grant.consumed > self.sent_to_all + self.extra_to[source]:
+            raise RemoteError(f"site {source} consumed {grant.consumed} messages, more than it was sent")
         self.credit(source, grant.consumed)
 
     def credit(self, site: SiteId, consumed: int) -> None:

@@ -13,7 +13,7 @@ last frame and a lost acknowledgement alike.
 Invariants:
 - received is the highest number such that every earlier frame of that origin to us was handed up;
 - held is keyed by the number *before* a frame, so the next frame to hand up is held[received];
-- a frame stays in kept from when it is handed up until it is stable: survivors can repair for a dead origin;
+- a frame stays in kept from when it is sent or handed up until it is stable: survivors can repair for a dead origin;
 - frames of another view change nothing: a view starts all numbers anew, after a flush.
 
 Bounds: `keep_max` own unstable frames, then `writable` is false and flow control waits; `hold_max` frames ahead of a
@@ -26,7 +26,7 @@ import msgspec
 
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Handler, View
-from isthmus.core.message import Message, SiteId, Targets
+from isthmus.core.message import Cast, Message, SiteId, Targets
 from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.frames import GAPS_MAX, Ack, Data, Nak, Repair, Status, Stream
 from isthmus.protocols.transport.stability import Stability
@@ -41,7 +41,7 @@ class ReliableOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     nak_delay_ms: float = 5.0  # a gap this old is not mere reordering
     nak_retry_ms: float = 100.0
     ack_period_ms: float = 250.0
-    ack_every: int = 64  # frames received that make an Ack due at once
+    ack_every: int = 256  # frames received that make an Ack due at once
     status_period_ms: float = 500.0
     keep_max: int = 8192
     hold_max: int = 1024
@@ -68,6 +68,7 @@ class Reliable(Transport):
         "unacked_count",
         "uniform",
     )
+    timer_names = ("ack", "status", "nak_")
 
     def __init__(self, options: ReliableOptions | None = None, fifo: bool = True) -> None:
         super().__init__()
@@ -124,6 +125,9 @@ class Reliable(Transport):
             data = Data(self.view.view_id, self.seq, message)
         else:
             data = self.frame_for(chosen, message)
+        own = self.streams[self.host.site]
+        own.kept[self.seq] = data  # also where it does not come back to us: others may ask for it
+        own.top = self.seq
         self.host.send(chosen, data)
         if not self.status_armed and self.others:
             self.status_armed = True
@@ -155,7 +159,9 @@ class Reliable(Transport):
         prev = data.prev(self.host.site, self.view.members) if data.prevs or data.targets else data.seq - 1
         if data.seq <= stream.received or prev in stream.held:
             return
-        self.check_body(origin, data.body)
+        body = data.body
+        if type(body) is not Cast or body.sender != origin:
+            self.check_body(origin, body)
         if prev < stream.received:
             raise RemoteError(f"frame {data.seq} of site {origin} says it follows {prev}, not {stream.received}")
         if prev > stream.received:
@@ -163,7 +169,7 @@ class Reliable(Transport):
             return
         stream.received = data.seq
         stream.kept[data.seq] = data
-        self.hand_up(origin, data.body)
+        self.hand_up(origin, body)
         while stream.held and (held := stream.held.pop(stream.received, None)) is not None:
             stream.received = held.seq
             if self.fifo:
@@ -204,6 +210,8 @@ class Reliable(Transport):
     def on_repair(self, source: SiteId, repair: Repair) -> None:
         if source not in self.index and repair.data.view_id == self.view.view_id:
             raise RemoteError(f"a repair by site {source}, which is not in the view")
+        if repair.origin == self.host.site:
+            raise RemoteError(f"site {source} sends what it says is our own frame {repair.data.seq}")
         self.accept(repair.origin, repair.data)
 
     def send_nak(self, stream: Stream) -> None:
@@ -261,14 +269,15 @@ class Reliable(Transport):
         if ack.received[self.index[self.host.site]] > self.seq:
             raise RemoteError(f"site {source} acknowledges frames that were never sent")
         self.acked.note(source, ack.received)
-        self.collect()
+        if self.full:  # otherwise there is time until our own next Ack
+            self.collect()
 
     def collect(self) -> None:
         """Drop the frames that all their targets have."""
         self.acked.note(self.host.site, self.received())
-        for place, stream in enumerate(self.streams.values()):
+        for place, (floor, stream) in enumerate(zip(self.acked.floors(), self.streams.values(), strict=True)):
             if stream.kept:
-                self.acked.collect(place, stream.kept, self.fifo)
+                self.acked.collect(place, floor, stream.kept, self.fifo)
         if self.full and self.writable():
             self.above.resume()
 
@@ -317,5 +326,13 @@ class Reliable(Transport):
 
     def absorb(self, origin: SiteId, frame: Message) -> None:
         assert isinstance(frame, Data)
-        if not frame.targets or self.host.site in frame.targets:
-            self.accept(origin, frame)
+        if frame.targets and self.host.site not in frame.targets:
+            return
+        stream = self.streams[origin]
+        prev = frame.prev(self.host.site, self.view.members)
+        # Frames come in order of numbers, so a gap before this one is for ever: the origin died, and what is missing
+        # was addressed to us and to nobody who is left. Those who handed this frame up did not even know of it.
+        if prev > stream.received:
+            stream.received = prev
+            stream.held.pop(prev, None)  # the frame itself may wait here behind that gap
+        self.accept(origin, frame)

@@ -22,15 +22,18 @@ class Stability:
 
     def note(self, site: SiteId, received: Sequence[int]) -> None:
         """Take in what a member said it has; an old word that arrives late takes nothing back."""
-        self.rows[site] = [max(pair) for pair in zip(self.rows[site], received, strict=True)]
+        self.rows[site] = tuple(map(max, self.rows[site], received))
 
     def of(self, site: SiteId, place: int) -> int:
         """How far a member has the stream of the member at a place of the view."""
         return self.rows[site][place]
 
-    def collect(self, place: int, kept: dict[int, Data], in_order: bool) -> None:
+    def floors(self) -> list[int]:
+        """How far every member has each member's stream."""
+        return list(map(min, zip(*self.rows.values(), strict=True)))
+
+    def collect(self, place: int, floor: int, kept: dict[int, Data], in_order: bool) -> None:
         """Drop the stable frames of one stream; where they are in order of numbers, look no further than need be."""
-        floor = min(row[place] for row in self.rows.values())
         stable = []
         for seq, data in kept.items():
             if seq <= floor or (data.targets and all(self.rows[site][place] >= seq for site in data.targets)):

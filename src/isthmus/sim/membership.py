@@ -1,0 +1,82 @@
+"""The ideal view-synchronous service: what the papers assume, given by the simulator itself.
+
+It knows who is up. Some time after a crash or a recovery it blocks the transports of all who are up, waits until what
+is under way has arrived, gives every survivor the frames that any survivor holds, and installs the next view at all
+of them in one instant. What it cannot do is bring back a message that nobody alive has.
+"""
+
+from __future__ import annotations
+
+from isthmus.core.layer import View
+from isthmus.core.message import Message, SiteId
+from isthmus.protocols.transport.base import Transport
+from isthmus.sim.host import SimHost
+from isthmus.sim.network import Network
+from isthmus.sim.scheduler import Scheduler
+
+
+class IdealMembership:
+    """Views over the hosts of one run."""
+
+    def __init__(self, scheduler: Scheduler, network: Network, detection_ns: int) -> None:
+        self.scheduler = scheduler
+        self.network = network
+        self.detection_ns = detection_ns
+        self.hosts: list[SimHost] = []  # by seniority: the order in which they started
+        self.view = View(0, ())
+        self.changing = False  # blocked, and waiting for what is under way
+
+    def start(self, hosts: list[SimHost]) -> None:
+        """Install the first view, of all sites."""
+        self.hosts = list(hosts)
+        self.install()
+
+    def changed(self) -> None:
+        """Note that a host crashed or started: the view will follow."""
+        self.scheduler.at(self.scheduler.now_ns + self.detection_ns, self.block)
+
+    def joined(self, host: SimHost) -> None:
+        self.hosts.append(host)
+        self.changed()
+
+    def block(self, *_: object) -> None:
+        """Begin a view change where it is needed and none is going on."""
+        self.hosts = [host for host in self.hosts if host.alive]
+        if self.changing or self.is_current():
+            return
+        self.changing = True
+        for host in self.survivors():
+            host.stack.find(Transport).block()
+        self.scheduler.at(self.network.latest_ns, self.install)
+
+    def is_current(self) -> bool:
+        """Whether the installed view has exactly the hosts that are up; a restarted site is a new host."""
+        return [host.site for host in self.hosts] == list(self.view.members) and all(
+            host.stack.view is self.view for host in self.hosts
+        )
+
+    def survivors(self) -> list[SimHost]:
+        """The hosts that are up and have the current view; the others join."""
+        return [host for host in self.hosts if host.alive and host.stack.view is self.view and self.view.view_id > 0]
+
+    def install(self, *_: object) -> None:
+        """Make what the survivors hold equal, then install the next view everywhere at once."""
+        self.changing = False
+        self.hosts = [host for host in self.hosts if host.alive]
+        self.flush(self.survivors())
+        self.view = View(self.view.view_id + 1, tuple(host.site for host in self.hosts))
+        for host in self.hosts:
+            host.enter()
+            host.stack.install(self.view)
+
+    def flush(self, survivors: list[SimHost]) -> None:
+        held: dict[SiteId, dict[int, Message]] = {}
+        for host in survivors:
+            for origin, frames in host.stack.find(Transport).unstable().items():
+                held.setdefault(origin, {}).update(frames)
+        for host in survivors:
+            host.enter()
+            transport = host.stack.find(Transport)
+            for origin in sorted(held):
+                for number in sorted(held[origin]):
+                    transport.absorb(origin, held[origin][number])

@@ -1,0 +1,156 @@
+"""A run: a scenario in, rows and figures out; the same scenario gives the same rows, byte for byte.
+
+A run lasts for the scenario's duration and then until nothing is owed to anybody, but at most for its drain time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from isthmus.core.layer import Kind
+from isthmus.core.message import SiteId, Targets
+from isthmus.scenario.faults import ClockJump, Crash, DelayShift, Fault, Heal, Loss, Partition, Recover
+from isthmus.scenario.model import Scenario
+from isthmus.scenario.workload import NS_PER_MS, named_sites
+from isthmus.sim.clock import SiteClock
+from isthmus.sim.host import Meter, SimHost
+from isthmus.sim.membership import IdealMembership
+from isthmus.sim.network import Link, Network
+from isthmus.sim.scheduler import Scheduler
+from isthmus.sim.traffic import Traffic
+from isthmus.stacks import STACKS, Build
+from isthmus.trace.log import SiteLog
+from isthmus.trace.schema import Sink
+from isthmus.trace.summary import Summary
+
+SLICE = 50_000  # events between two calls of `progress`
+SETTLE_NS = 1_000_000_000  # how long a run goes on once nothing is owed, so that a late second delivery shows
+Progress = Callable[[int], None]  # called with the virtual time in ns
+
+
+class Run:
+    """One scenario under way."""
+
+    def __init__(self, scenario: Scenario, sink: Sink | None = None, build: Build | None = None, run: int = 0) -> None:
+        self.scenario = scenario
+        self.build = build or STACKS[scenario.stack.name].build  # a test may plant a stack of its own
+        self.options = scenario.stack_options()
+        self.scheduler = Scheduler()
+        self.network = Network(scenario.topology, self.scheduler, scenario.random("network"))
+        self.summary = Summary(len(scenario.topology.sites))
+        wanted = sink if scenario.trace != "none" else None
+        self.sites = [SiteId(number) for number in range(len(scenario.topology.sites))]
+        self.logs = [SiteLog(site, wanted, self.summary, run) for site in self.sites]
+        sized = scenario.wire != "reference" or self.network.needs_sizes
+        self.meter = Meter(decodes=scenario.wire == "codec") if sized else None
+        self.traffic = Traffic(scenario, self.scheduler)
+        detection_ns = round(scenario.membership.detection_ms * NS_PER_MS)
+        self.membership = IdealMembership(self.scheduler, self.network, detection_ns)
+        self.hosts = [self.boot(site, 0) for site in self.sites]
+        for fault in scenario.faults_of_run():
+            self.scheduler.at(round(fault.at_ms * NS_PER_MS), self.strike, fault)
+
+    def boot(self, site: SiteId, incarnation: int) -> SimHost:
+        """Start a site with an empty state."""
+        clocks = self.scenario.clocks
+        clock = None
+        if clocks.offset_ms or clocks.drift_ppm:
+            random = self.scenario.random("clock", site)
+            offset_ns = round(random.uniform(-1, 1) * clocks.offset_ms * NS_PER_MS)
+            clock = SiteClock(offset_ns, random.uniform(-1, 1) * clocks.drift_ppm / 1e6)
+        random = self.scenario.random("site", site, incarnation)
+        log, meter = self.logs[site], self.meter
+        wire_log = self.scenario.trace == "wire"
+        host = SimHost(site, incarnation, random, self.scheduler, self.network, log, clock, meter, wire_log)
+        host.attach(self.build(host, self.traffic.application(site), self.options))
+        return host
+
+    def execute(self, progress: Progress | None = None) -> Summary:
+        """Run to the end."""
+        self.membership.start(self.hosts)
+        self.traffic.start()
+        end_ns = self.traffic.end_ns
+        self.advance(end_ns, progress)
+        last_ns = end_ns + round(self.scenario.drain_ms * NS_PER_MS)
+        while self.scheduler.now_ns < last_ns and self.summary.undelivered_count():
+            self.advance(min(last_ns, self.scheduler.now_ns + SETTLE_NS), progress)
+        self.advance(self.scheduler.now_ns + SETTLE_NS, progress)
+        return self.summary
+
+    def advance(self, until_ns: int, progress: Progress | None) -> None:
+        while not self.scheduler.run(until_ns, SLICE):
+            if progress is not None:
+                progress(self.scheduler.now_ns)
+        if progress is not None:
+            progress(self.scheduler.now_ns)
+
+    # Faults
+
+    def strike(self, fault: Fault, _: object) -> None:
+        if isinstance(fault, Crash):
+            self.crash(self.scenario.topology.site_id(fault.site))
+        elif isinstance(fault, Recover):
+            self.recover(self.scenario.topology.site_id(fault.site))
+        elif isinstance(fault, ClockJump):
+            self.jump(self.scenario.topology.site_id(fault.site), round(fault.by_ms * NS_PER_MS))
+        elif isinstance(fault, Partition):
+            self.partition([named_sites(self.scenario.topology, group, "groups") for group in fault.groups])
+        elif isinstance(fault, Heal):
+            for link in self.network.between(tuple(self.sites), tuple(self.sites)):
+                link.cut_count = 0
+        else:
+            self.disturb(fault)
+        self.network.refresh()
+
+    def crash(self, site: SiteId) -> None:
+        host = self.hosts[site]
+        if host.alive:
+            host.trace(Kind.CRASH)
+            host.crash()
+            self.membership.changed()
+
+    def recover(self, site: SiteId) -> None:
+        old = self.hosts[site]
+        if not old.alive:
+            host = self.hosts[site] = self.boot(site, old.incarnation + 1)
+            host.trace(Kind.RECOVER, value=host.incarnation)
+            self.membership.joined(host)
+
+    def jump(self, site: SiteId, by_ns: int) -> None:
+        host = self.hosts[site]
+        if host.clock is None:
+            host.clock = SiteClock(0, 0.0)
+        host.clock.offset_ns += by_ns
+
+    def partition(self, groups: list[Targets]) -> None:
+        named = {site for group in groups for site in group}
+        rest = tuple(site for site in self.sites if site not in named)
+        sides = [*groups, rest]
+        for side in sides:
+            others = tuple(site for site in self.sites if site not in side)
+            for link in self.network.between(side, others):
+                link.cut_count += 1
+
+    def disturb(self, fault: Loss | DelayShift) -> None:
+        """Make channels worse until the fault ends."""
+        topology = self.scenario.topology
+        sources = named_sites(topology, fault.source, "source") or tuple(self.sites)
+        targets = named_sites(topology, fault.target, "target") or tuple(self.sites)
+        links = list(self.network.between(sources, targets))
+        for link in links:
+            if isinstance(fault, Loss):
+                link.losses.append(fault.probability)
+            else:
+                link.factor *= fault.factor
+                link.add_ns += round(fault.add_ms * NS_PER_MS)
+        self.scheduler.at(round(fault.until_ms * NS_PER_MS), partial(self.calm, fault), links)
+
+    def calm(self, fault: Loss | DelayShift, links: list[Link], _: object) -> None:
+        for link in links:
+            if isinstance(fault, Loss):
+                link.losses.remove(fault.probability)
+            else:
+                link.factor /= fault.factor
+                link.add_ns -= round(fault.add_ms * NS_PER_MS)
+        self.network.refresh()
