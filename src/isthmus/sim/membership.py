@@ -70,13 +70,38 @@ class IdealMembership:
             host.stack.install(self.view)
 
     def flush(self, survivors: list[SimHost]) -> None:
-        held: dict[SiteId, dict[int, Message]] = {}
-        for host in survivors:
-            for origin, frames in host.stack.find(Transport).unstable().items():
-                held.setdefault(origin, {}).update(frames)
         for host in survivors:
             host.enter()
-            transport = host.stack.find(Transport)
-            for origin in sorted(held):
-                for number in sorted(held[origin]):
-                    transport.absorb(origin, held[origin][number])
+        transports = [host.stack.find(Transport) for host in survivors]
+        for origin in self.view.members:
+            while spread(origin, transports):
+                pass
+
+
+def spread(origin: SiteId, transports: list[Transport]) -> bool:
+    """Give every transport what any of them handed up of an origin; whether that made a difference.
+
+    A frame given to one may complete what it held behind a gap, and so be new to the others: hence again and again,
+    until nothing moves. Then the lowest frame that somebody cannot take goes over the gap before it, and so on. In this
+    order no frame below it can turn up any more: whoever could hand one up would have to get past a gap first, and for
+    that needs a frame above it.
+    """
+    frames: dict[int, Message] = {}
+    for transport in transports:
+        frames |= transport.unstable().get(origin, {})
+    count = handed_up(origin, transports)
+    stuck = [
+        (frame, transport)
+        for _, frame in sorted(frames.items(), key=lambda item: item[0])
+        for transport in transports
+        if not transport.absorb(origin, frame)
+    ]
+    if handed_up(origin, transports) > count:
+        return True
+    for frame, transport in stuck[:1]:
+        transport.absorb(origin, frame, over_gap=True)
+    return bool(stuck)
+
+
+def handed_up(origin: SiteId, transports: list[Transport]) -> int:
+    return sum(len(transport.unstable().get(origin, ())) for transport in transports)

@@ -31,9 +31,15 @@ class Transport(Layer):
         """The frames of this view handed up here that may be missing elsewhere, by origin and number."""
         return {}
 
-    def absorb(self, origin: SiteId, frame: Message) -> None:
-        """Take a frame that another survivor of the view holds; one that is here already changes nothing."""
-        raise LocalError(f"{type(self).__name__} holds no frames, so {frame} of site {origin} is not for it")
+    def absorb(self, origin: SiteId, frame: Message, over_gap: bool = False) -> bool:
+        """Take a frame that another survivor handed up; whether it is handed up here now, or is not for us.
+
+        It is not while one before it is missing. Over the gap it goes where the missing one is nowhere: its origin died
+        and nobody who is left has it. Those who handed this frame up were not addressed by the missing one.
+        """
+        raise LocalError(
+            f"{type(self).__name__} holds no frames, so {frame} of site {origin} is not for it: {over_gap}"
+        )
 
     def submit(self, message: Message, targets: Targets = ALL) -> None:
         if self.blocked:

@@ -273,13 +273,19 @@ class Reliable(Transport):
             self.collect()
 
     def collect(self) -> None:
-        """Drop the frames that all their targets have."""
+        """Make room, and tell those who wait for it."""
+        self.drop_stable()
+        if self.full and self.writable():
+            self.above.resume()
+
+    def drop_stable(self) -> None:
+        """Drop the frames that all their targets have; not during a flush, which counts on them."""
+        if self.blocked:
+            return
         self.acked.note(self.host.site, self.received())
         for place, (floor, stream) in enumerate(zip(self.acked.floors(), self.streams.values(), strict=True)):
             if stream.kept:
                 self.acked.collect(place, floor, stream.kept, self.fifo)
-        if self.full and self.writable():
-            self.above.resume()
 
     def on_status(self, source: SiteId, status: Status) -> None:
         if status.view_id != self.view.view_id:
@@ -322,17 +328,18 @@ class Reliable(Transport):
     # View change
 
     def unstable(self) -> dict[SiteId, dict[int, Message]]:
+        self.drop_stable()
         return {origin: dict(stream.kept) for origin, stream in self.streams.items() if stream.kept}
 
-    def absorb(self, origin: SiteId, frame: Message) -> None:
+    def absorb(self, origin: SiteId, frame: Message, over_gap: bool = False) -> bool:
         assert isinstance(frame, Data)
         if frame.targets and self.host.site not in frame.targets:
-            return
+            return True
         stream = self.streams[origin]
         prev = frame.prev(self.host.site, self.view.members)
-        # Frames come in order of numbers, so a gap before this one is for ever: the origin died, and what is missing
-        # was addressed to us and to nobody who is left. Those who handed this frame up did not even know of it.
-        if prev > stream.received:
+        if over_gap and prev > stream.received:
             stream.received = prev
-            stream.held.pop(prev, None)  # the frame itself may wait here behind that gap
+            if stream.held.pop(prev, None) is not None and not self.fifo:
+                return True  # handed up when it came
         self.accept(origin, frame)
+        return frame.seq <= stream.received or (not self.fifo and prev in stream.held)

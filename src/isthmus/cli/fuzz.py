@@ -1,0 +1,95 @@
+"""`isthmus fuzz`: thousands of random scenarios against one stack, or one of them again."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from multiprocessing import get_context
+
+import click
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from isthmus.cli.sim import figures
+from isthmus.cli.trace import print_verdicts, wide_console
+from isthmus.sim.fuzz import random_scenario
+from isthmus.sim.judge import judge
+from isthmus.sim.run import Run
+from isthmus.stacks import STACKS
+from isthmus.trace.oracle import Oracle
+from isthmus.trace.schema import Row
+
+Case = tuple[str, int]  # stack, seed
+Outcome = tuple[int, list[str]]  # seed, failures
+SHOWN_MAX = 10  # failures printed; all are counted
+
+
+@click.command()
+@click.argument("stack", type=click.Choice(list(STACKS)))
+@click.option("--seed", type=int, help="Run this one scenario, and show it.")
+@click.option("--runs", type=click.IntRange(min=1), default=500, show_default=True, help="How many scenarios to try.")
+@click.option("--first", type=int, default=0, show_default=True, help="The first seed.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes to use.")
+def command(stack: str, seed: int | None, runs: int, first: int, jobs: int) -> None:
+    """Try a stack in random scenarios: loss, duplication, reordering, crashes, partitions, clock jumps, slow readers.
+
+    Each scenario is a function of its seed. A run fails if it breaks what the stack promises, if it raises an error, or
+    if nothing could be judged; the command that replays it is printed.
+
+    Exit code 0: all runs were good; 1: some failed.
+
+    \b
+    Examples:
+      isthmus fuzz token-site --runs 2000 --jobs 2
+      isthmus fuzz token-site --seed 137
+    """
+    if seed is not None:
+        replay(stack, seed)
+        return
+    console = wide_console()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    failed = 0
+    cases = [(stack, first + number) for number in range(runs)]
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(stack, total=runs)
+        for found, failures in outcomes(cases, jobs):
+            bar.advance(task)
+            if failures:
+                failed += 1
+                if failed <= SHOWN_MAX:
+                    console.print(f"seed {found}: {escape(failures[0])}", soft_wrap=True)
+                    console.print(f"  replay it with: isthmus fuzz {stack} --seed {found}", soft_wrap=True)
+    console.print(f"{runs:,} runs of {stack}: {failed:,} failed.")
+    sys.exit(1 if failed else 0)
+
+
+def attempt(case: Case) -> Outcome:
+    stack, seed = case
+    return seed, judge(random_scenario(stack, seed)).failures()
+
+
+def outcomes(cases: list[Case], jobs: int) -> Iterator[Outcome]:
+    """What became of each case, in order: tried in this process, or in several, which end with it."""
+    if jobs == 1:
+        yield from map(attempt, cases)
+        return
+    with get_context("spawn").Pool(jobs) as pool:
+        yield from pool.imap(attempt, cases, chunksize=8)
+
+
+def replay(stack: str, seed: int) -> None:
+    """Run one scenario, show what it is made of, what happened and every verdict."""
+    scenario = random_scenario(stack, seed)
+    console = wide_console()
+    console.print(f"sites {', '.join(site.name for site in scenario.topology.sites)}; {scenario.stack}", soft_wrap=True)
+    for workload in scenario.workloads:
+        console.print(f"workload {workload}", soft_wrap=True)
+    for fault in scenario.faults_of_run():
+        console.print(f"fault {fault}", soft_wrap=True)
+    rows: list[Row] = []
+    run = Run(scenario, rows)
+    run.execute()
+    console.print(figures(run, 0.0))
+    verdicts = Oracle(rows).verdicts(STACKS[stack].properties)
+    print_verdicts([(seed, verdict) for verdict in verdicts], 1)
+    sys.exit(1 if any(verdict.status != "valid" for verdict in verdicts) else 0)

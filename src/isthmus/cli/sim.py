@@ -1,0 +1,152 @@
+"""`isthmus sim`: run a scenario in virtual time, write its trace, say what happened and whether the order was kept."""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from isthmus import __version__
+from isthmus.cli.trace import print_verdicts, wide_console
+from isthmus.scenario.load import load_scenario
+from isthmus.scenario.model import Scenario
+from isthmus.sim.run import Run
+from isthmus.stacks import STACKS
+from isthmus.trace.histogram import Histogram
+from isthmus.trace.oracle import Oracle
+from isthmus.trace.reader import read_rows
+from isthmus.trace.writer import TraceWriter
+
+CHECK_MAX = 2_000_000  # deliveries that the in-process check takes in reasonable memory
+NS_PER_MS = 1e6
+
+
+@click.command()
+@click.argument("scenario", type=click.Path(path_type=Path))
+@click.option("--seed", type=int, help="Instead of the scenario's.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for the trace. [out/NAME-SEED]")
+@click.option("--overwrite", is_flag=True, help="Replace a trace that is in the folder.")
+@click.option("--check/--no-check", default=True, help="Judge the order that the stack promises (on by default).")
+def command(scenario: Path, seed: int | None, out: Path | None, overwrite: bool, check: bool) -> None:
+    """Run a scenario in the simulator.
+
+    Prints deliveries, latencies, what was not delivered and what it cost; writes the trace; then judges what the stack
+    promises. The same scenario and seed give the same trace, byte for byte.
+
+    Exit code 0: all valid; 1: a violation or an error, with the command that replays it; 3: nothing to judge by.
+
+    \b
+    Examples:
+      isthmus sim examples/three-lans.toml
+      isthmus sim examples/three-lans.toml --seed 7 -o out/seven
+      isthmus trace show out/seven --process 2 --kind deliver
+    """
+    loaded = load_scenario(scenario, seed)
+    folder = out or Path("out") / f"{loaded.name}-{loaded.seed}"
+    console = wide_console()
+    replay = f"isthmus sim {scenario} --seed {loaded.seed}"
+    run, cpu_s, error = execute(loaded, folder, overwrite, console)
+    console.print(figures(run, cpu_s))
+    if loaded.trace != "none":
+        console.print(f"The trace is in {escape(str(folder))}.", soft_wrap=True)
+    if error:
+        console.print(escape(error), highlight=False, soft_wrap=True)
+        fail(f"the run ended in an error at {run.scheduler.now_ns / NS_PER_MS:.3f} ms; replay it with: {replay}", 1)
+    if check:
+        judge_trace(loaded, run, folder, replay)
+
+
+def execute(scenario: Scenario, folder: Path, overwrite: bool, console: Console) -> tuple[Run, float, str]:
+    """Run with a bar that fills over virtual time; the run, its CPU seconds, and the traceback where it failed."""
+    meta = {"scenario": scenario.name, "seed": str(scenario.seed), "stack": scenario.stack.name}
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), TextColumn("{task.fields[note]}"))
+    total_ms = scenario.duration_ms
+    error = ""
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(escape(scenario.name), total=total_ms, note="")
+
+        def progress(now_ns: int) -> None:
+            note = f"{run.scheduler.event_count:,} events"
+            bar.update(task, completed=min(total_ms, now_ns / NS_PER_MS), note=note)
+
+        start = time.process_time()
+        if scenario.trace == "none":
+            run = Run(scenario)
+            error = attempt(run, progress)
+        else:
+            meta["isthmus"] = __version__
+            with TraceWriter(folder, meta, overwrite=overwrite) as writer:
+                run = Run(scenario, writer)
+                error = attempt(run, progress)
+    return run, time.process_time() - start, error
+
+
+def attempt(run: Run, progress: Callable[[int], None]) -> str:
+    try:
+        run.execute(progress)
+    except Exception:
+        return traceback.format_exc()
+    return ""
+
+
+def figures(run: Run, cpu_s: float) -> Table:
+    """The summary of a run."""
+    scenario, summary = run.scenario, run.summary
+    title = f"{scenario.name}: {scenario.stack.name} on {len(scenario.topology.sites)} sites, seed {scenario.seed}"
+    table = Table(title=escape(title), show_header=False, title_justify="left")
+    table.add_column(style="bold")
+    table.add_column()
+    submitted = f"{summary.submitted_count:,} submitted"
+    if summary.refused_count:
+        submitted += f", {summary.refused_count:,} refused by a full buffer"
+    table.add_row("messages", submitted)
+    table.add_row("deliveries", f"{summary.delivered.count:,}, and {summary.undelivered_count():,} undelivered")
+    table.add_row("latency, a delivery", spread(summary.delivered))
+    table.add_row("latency, a message", spread(summary.per_message) + "  (its last delivery)")
+    table.add_row("packets", f"{run.network.packet_count:,} sent, {run.network.dropped_count:,} lost")
+    if run.meter is not None:
+        per_message = run.meter.control_bytes / max(1, summary.submitted_count)
+        table.add_row("control bytes", f"{run.meter.control_bytes:,}: {per_message:,.0f} a message, over all copies")
+    if summary.rejected_count:
+        table.add_row("rejected packets", f"{summary.rejected_count:,}")
+    if summary.crash_count:
+        table.add_row("crashes", f"{summary.crash_count}; the last view is {run.membership.view.view_id}")
+    events = run.scheduler.event_count
+    rate = f"{events / cpu_s:,.0f} a CPU second" if cpu_s > 0 else ""
+    table.add_row("events", f"{events:,} over {run.scheduler.now_ns / 1e9:.1f} s of virtual time, {rate}")
+    return table
+
+
+def spread(latencies: Histogram) -> str:
+    if not latencies.count:
+        return "none"
+    shares = "  ".join(f"p{share} {latencies.percentile(share) / NS_PER_MS:.2f}" for share in (50, 90, 99))
+    return f"mean {latencies.mean() / NS_PER_MS:.2f}  {shares}  max {latencies.maximum / NS_PER_MS:.2f} ms"
+
+
+def judge_trace(scenario: Scenario, run: Run, folder: Path, replay: str) -> None:
+    """Judge what the stack promises; exit where it was broken or could not be seen."""
+    if scenario.trace == "none" or run.summary.delivered.count > CHECK_MAX:
+        why = "there is no trace" if scenario.trace == "none" else f"over {CHECK_MAX:,} deliveries"
+        click.echo(f"Not checked: {why}.")
+        return
+    verdicts = Oracle(read_rows(folder)).verdicts(STACKS[scenario.stack.name].properties)
+    print_verdicts([(0, verdict) for verdict in verdicts], 1)
+    statuses = {verdict.status for verdict in verdicts}
+    if "violated" in statuses:
+        fail(f"the order was not kept; replay it with: {replay}", 1)
+    if "unknown" in statuses:
+        fail("not all promises could be judged: see the verdicts that are unknown", 3)
+
+
+def fail(sentence: str, code: int) -> None:
+    click.echo(f"isthmus: {sentence}", err=True)
+    sys.exit(code)
