@@ -74,7 +74,7 @@ class Codec:
     def decode(self, packet: bytes) -> Message:
         try:
             return self._decoder.decode(packet)
-        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        except (msgspec.DecodeError, ValueError, TypeError, RecursionError) as error:  # noise is not even MessagePack
             raise RemoteError(f"a packet of {len(packet)} bytes does not decode: {error}") from error
 
     def size(self, message: Message) -> int:

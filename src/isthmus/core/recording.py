@@ -61,6 +61,10 @@ class RecordingHost:
             while self.looped:
                 self.stack.receive(self.site, self.looped.popleft())
 
+    def receive(self, source: SiteId, message: Message) -> None:
+        """A message comes in from the network."""
+        self.run(lambda: self.stack.receive(source, message))
+
     def advance(self, delay_ns: int) -> None:
         """Let time pass and fire what falls due."""
         end_ns = self.now_ns + delay_ns

@@ -55,6 +55,7 @@ class Bench(Protocol):
     def host(self) -> Host: ...
     def attach(self, stack: Stack) -> None: ...
     def run(self, event: Callable[[], None]) -> None: ...  # and the messages to oneself that follow from it
+    def receive(self, source: SiteId, message: Message) -> None: ...  # likewise
     def advance(self, delay_ns: int) -> None: ...
     def note(self, line: str) -> None: ...  # among the effects
     def drain(self) -> list[str]: ...  # the effects since the last call
@@ -115,6 +116,9 @@ class Script:
         rig, bench = self.rig, self.bench
         if verb == "advance":
             bench.advance(parse_span(command.word("span of time")))
+        elif verb == "receive":
+            message = parse_message(command.word("message"), rig.stack)
+            bench.receive(SiteId(int(options["from"])), message)
         elif verb == "unstable":
             for origin, frames in rig.unstable().items():
                 bench.note(f"unstable {origin}: {' '.join(map(str, frames))}")
@@ -132,10 +136,10 @@ class Script:
             payload = command.word("text").strip('"').encode()
             targets = parse_sites(options["to"]) if "to" in options else ALL
             return lambda: rig.submit(payload, targets)
-        if verb in ("receive", "absorb"):
-            source = SiteId(int(options["from"]))
-            message = parse_message(command.word("message"), stack)
-            return lambda: stack.receive(source, message) if verb == "receive" else rig.absorb(source, message)
+        if verb == "absorb":
+            origin = SiteId(int(options["from"]))
+            frame = parse_message(command.word("message"), stack)
+            return lambda: rig.absorb(origin, frame)
         if verb == "view":
             view = View(int(command.word("number")), parse_sites(options["members"]))
             return lambda: stack.install(view)

@@ -1,0 +1,107 @@
+"""`isthmus live`: run a scenario for real, one process a site on the loopback, and judge what happened."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from isthmus.cli.trace import print_verdicts, wide_console
+from isthmus.core.errors import InputError
+from isthmus.live.run import SiteSummary, check_live, measure, run_live
+from isthmus.scenario.load import load_scenario
+from isthmus.scenario.model import Scenario
+from isthmus.stacks import STACKS
+from isthmus.trace.oracle import Oracle
+from isthmus.trace.reader import read_rows
+from isthmus.trace.summary import Summary
+
+NS_PER_MS = 1e6
+
+
+@click.command()
+@click.argument("scenario", type=click.Path(path_type=Path))
+@click.option("-o", "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the trace. [out/live]")
+@click.option("--overwrite", is_flag=True, help="Replace a trace that is in the folder.")
+@click.option("--seed", type=int, help="Instead of the scenario's.")
+@click.option("--no-emulate", is_flag=True, help="The bare loopback, without the topology's delays and losses.")
+def command(scenario: Path, out: Path | None, overwrite: bool, seed: int | None, no_emulate: bool) -> None:
+    """Run a scenario in real time: one process a site, over UDP on 127.0.0.1.
+
+    Delays, loss and bandwidth are those of the scenario's topology, emulated at the sender. Every site writes its part
+    of the trace; then the order that the stack promises is judged.
+
+    Exit code 0: all valid; 1: a violation; 3: no violation, but something that nothing was seen of.
+
+    \b
+    Examples:
+      isthmus live three.toml
+      isthmus live three.toml -o out/three --no-emulate
+    """
+    loaded = load_scenario(scenario, seed)
+    check_live(loaded, str(scenario))
+    folder = out or Path("out/live")
+    claim(folder, overwrite)
+    console = wide_console()
+    summaries = asyncio.run(execute(loaded, scenario, folder, not no_emulate, console))
+    figures = measure(folder, len(loaded.topology.sites))
+    console.print(sites_table(loaded, summaries))
+    console.print(figures_line(figures, summaries))
+    verdicts = Oracle(read_rows(folder)).verdicts(STACKS[loaded.stack.name].properties)
+    print_verdicts([(0, verdict) for verdict in verdicts], 1)
+    console.print(f"The trace is in {escape(str(folder))}.")
+    statuses = {verdict.status for verdict in verdicts}
+    sys.exit(1 if "violated" in statuses else 3 if "unknown" in statuses else 0)
+
+
+def claim(folder: Path, overwrite: bool) -> None:
+    """Make room for a trace; all of an old one goes, or none."""
+    old = sorted(folder.glob("*.parquet")) if folder.is_dir() else []
+    if old and not overwrite:
+        raise InputError(str(folder), "", f"a trace already ({old[0].name})", "an empty folder, or --overwrite")
+    for path in old:
+        path.unlink()
+
+
+async def execute(scenario: Scenario, path: Path, folder: Path, emulate: bool, console: Console) -> list[SiteSummary]:
+    """Run it, with a bar that fills over the scenario's duration."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), TextColumn("{task.fields[note]}"))
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(escape(scenario.name), total=scenario.duration_ms / 1e3, note="starting")
+
+        def progress(seconds: float, delivered: int, owed: int) -> None:
+            bar.update(task, completed=seconds, note=f"{delivered} of {owed} delivered")
+
+        return await run_live(scenario, path, folder, emulate, progress)
+
+
+def sites_table(scenario: Scenario, summaries: list[SiteSummary]) -> Table:
+    """What each site did."""
+    table = Table(title=escape(f"{scenario.name}: {scenario.stack.name}, seed {scenario.seed}, live"))
+    table.add_column("site")
+    names = ("submitted", "refused", "delivered", "messages", "datagrams", "lost", "control B", "rejected", "foreign")
+    for name in names:
+        table.add_column(name, justify="right")
+    for site, summary in zip(scenario.topology.sites, summaries, strict=True):
+        values = [summary.submitted, summary.refused, summary.delivered, summary.messages, summary.datagrams]
+        values += [summary.lost + summary.overflow, summary.control_bytes, summary.rejected, summary.foreign]
+        table.add_row(escape(site.name), *map(str, values))
+    return table
+
+
+def figures_line(figures: Summary, summaries: list[SiteSummary]) -> str:
+    """Latencies, and what was not delivered."""
+    delivered = sum(summary.delivered for summary in summaries)
+    control = sum(summary.control_bytes for summary in summaries)
+    text = f"{delivered} deliveries, {figures.undelivered_count()} owed; "
+    text += f"{control / delivered:.0f} control bytes a delivery" if delivered else "nothing delivered"
+    if figures.delivered.count:
+        shown = [f"p{share} {figures.delivered.percentile(share) / NS_PER_MS:.1f}" for share in (50, 90, 99)]
+        text += f"\nlatency of a delivery in ms: {', '.join(shown)}, max {figures.delivered.maximum / NS_PER_MS:.1f}"
+    return text

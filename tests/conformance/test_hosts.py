@@ -1,0 +1,26 @@
+"""The same golden scripts on every host: what they share must be the same, effect by effect."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from benches import LiveBench, SimBench, shared
+
+from golden import SCRIPTS, StackRig
+from isthmus.core.message import SiteId
+from isthmus.core.script import MakeBench, Script, read_script
+
+
+@pytest.mark.parametrize("bench", [SimBench, LiveBench], ids=["sim", "live"])
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_a_host_keeps_to_the_script(path: Path, bench: MakeBench) -> None:
+    blocks = read_script(path)
+    outcomes = Script(StackRig, bench).run(blocks)
+    site = SiteId(0)
+    for block, outcome in zip(blocks, outcomes, strict=True):
+        for command in block.commands:
+            if match := re.match(r"stack .*site=(\d+)", command):
+                site = SiteId(int(match[1]))
+        assert shared(outcome, site) == shared(block.expected, site), f"{path}, line {block.line}"

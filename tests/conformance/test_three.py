@@ -1,0 +1,66 @@
+"""One scenario file, run by the simulator and live: two traces of one schema, on which the same order holds."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from isthmus.core.layer import Kind
+from isthmus.live.run import measure, run_live
+from isthmus.scenario.load import load_scenario
+from isthmus.sim.run import Run
+from isthmus.stacks import STACKS
+from isthmus.trace.oracle import Oracle
+from isthmus.trace.reader import read_meta, read_rows
+from isthmus.trace.schema import KIND, LOCAL, NUMBER, PROCESS, SENDER, Row
+from isthmus.trace.writer import TraceWriter
+
+PATH = Path(__file__).parent / "three.toml"
+TIMEOUT_S = 120.0  # for slow machines; a run ends by itself as soon as all is delivered
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("live")
+    summaries = asyncio.run(asyncio.wait_for(run_live(load_scenario(PATH), PATH, folder), TIMEOUT_S))
+    assert len(summaries) == 3 and sum(summary.lost for summary in summaries) > 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sim")
+    with TraceWriter(folder) as writer:
+        Run(load_scenario(PATH), writer).execute()
+    return folder
+
+
+@pytest.mark.parametrize("host", ["live", "simulated"])
+def test_every_promise_is_kept(host: str, request: pytest.FixtureRequest) -> None:
+    folder = request.getfixturevalue(host)
+    promised = STACKS["token-site"].properties
+    verdicts = Oracle(read_rows(folder)).verdicts(promised)
+    assert [verdict.property for verdict in verdicts if verdict.status == "valid"] == list(promised), verdicts
+    assert measure(folder, 3).undelivered_count() == 0
+
+
+def test_each_site_writes_its_own_segments(live: Path) -> None:
+    assert [path.name for path in sorted(live.iterdir())] == [f"site-{site:03d}-00000.parquet" for site in range(3)]
+    assert read_meta(live)["stack"] == "token-site"
+    for site in range(3):
+        rows = list(read_rows(live / f"site-{site:03d}-00000.parquet"))
+        assert {row[PROCESS] for row in rows} == {site}
+        assert [row[LOCAL] for row in rows] == list(range(len(rows)))
+
+
+def test_one_seed_means_the_same_messages_on_both_hosts(live: Path, simulated: Path) -> None:
+    def submitted(folder: Path) -> set[tuple[int, int]]:
+        return {message(row) for row in read_rows(folder) if row[KIND] == Kind.SUBMIT}
+
+    assert submitted(live) == submitted(simulated)
+
+
+def message(row: Row) -> tuple[int, int]:
+    return row[SENDER], row[NUMBER]

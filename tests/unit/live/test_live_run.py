@@ -1,0 +1,137 @@
+"""The coordinator and its processes: what is refused, and that none outlives its run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from isthmus.cli.live import command
+from isthmus.core.errors import InputError, LocalError
+from isthmus.live.run import check_live, run_live, tally
+from isthmus.scenario.load import load_scenario, scenario_from_tables
+from isthmus.trace.reader import read_rows
+
+TIMEOUT_S = 60.0
+TABLES: dict[str, Any] = {
+    "duration_ms": 200.0,
+    "stack": {"name": "fifo"},
+    "topology": {"defaults": {"lan": {"delay": 0.1}}, "clusters": [{"name": "c", "sites": 2}]},
+    "workloads": [{"kind": "periodic", "rate_per_s": 50.0}],
+}
+TOML = """
+duration_ms = {duration_ms}
+stack.name = "fifo"
+topology.defaults.lan.delay = 0.1
+topology.clusters = [{{ name = "c", sites = 2 }}]
+workloads = [{{ kind = "periodic", rate_per_s = 50.0 }}]
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "two.toml"
+    path.write_text(TOML.format(duration_ms=200))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"faults": [{"kind": "crash", "site": "c-0", "at_ms": 1.0}]}, "faults.0.: found a crash"),
+        ({"random_faults": {"crashes": 1}}, "random_faults: found faults"),
+        ({"clocks": {"offset_ms": 1.0}}, "clocks: found"),
+        ({"workloads": [{"kind": "periodic", "rate_per_s": 1.0, "payload_bytes": 100_000}]}, "at most 56000"),
+        ({"topology": {"defaults": {"lan": {"delay": 1}}, "clusters": [{"name": "c", "sites": 17}]}}, "found 17 sites"),
+    ],
+)
+def test_what_cannot_be_done_live_is_refused(change: dict[str, Any], words: str) -> None:
+    scenario = scenario_from_tables(TABLES | change, "two.toml", Path())
+    with pytest.raises(InputError, match=words):
+        check_live(scenario, "two.toml")
+
+
+def test_what_is_owed_is_what_was_sent_and_not_delivered() -> None:
+    statuses = [{"sent": [2, 1], "delivered": 2}, {"sent": [0, 3], "delivered": 4}]
+    assert tally(statuses) == ([2, 4], [2, 4])
+    assert tally([{}, {}]) == ([0, 0], [0, 0])
+
+
+def test_the_command_runs_and_judges(path: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    result = CliRunner().invoke(command, [str(path), "-o", str(folder), "--no-emulate"])
+    assert result.exit_code == 0, result.output
+    assert "6 valid" in result.output or "5 valid" in result.output
+    again = CliRunner().invoke(command, [str(path), "-o", str(folder)])
+    assert isinstance(again.exception, InputError) and "--overwrite" in str(again.exception)
+
+
+def test_a_site_that_fails_fails_the_run(path: Path, tmp_path: Path) -> None:
+    scenario = load_scenario(path)
+    path.write_text("nonsense")
+    with pytest.raises(LocalError, match="ended too early"):
+        asyncio.run(asyncio.wait_for(run_live(scenario, path, tmp_path / "out"), TIMEOUT_S))
+
+
+def site_process(path: Path, folder: Path) -> tuple[subprocess.Popen[str], int]:
+    """A site alone, its peer absent, started and under way."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "isthmus.live.site", str(path), "--site", "0", "--out", str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None and process.stdout is not None
+    port = json.loads(process.stdout.readline())["port"]
+    process.stdin.write(json.dumps({"ports": [port, port], "token": 1, "start_ns": 0}) + "\n")
+    process.stdin.flush()
+    while not json.loads(process.stdout.readline())["delivered"]:
+        pass
+    return process, port
+
+
+@pytest.mark.parametrize("end", ["input", "terminate", "interrupt"])
+def test_a_site_ends_when_told_or_left_alone_and_its_trace_is_readable(path: Path, tmp_path: Path, end: str) -> None:
+    path.write_text(TOML.format(duration_ms=600_000))
+    process, _ = site_process(path, tmp_path / "out")
+    if end == "input":
+        assert process.stdin is not None
+        process.stdin.close()
+        process.stdin = None
+    else:
+        process.send_signal(signal.SIGTERM if end == "terminate" else signal.SIGINT)
+    assert process.wait(TIMEOUT_S) == 0
+    assert list(read_rows(tmp_path / "out"))
+    assert process.stdout is not None
+    assert "summary" in process.stdout.read()
+    process.stdout.close()
+    if process.stdin is not None:
+        process.stdin.close()
+
+
+def test_an_interrupted_run_leaves_no_process(path: Path, tmp_path: Path) -> None:
+    path.write_text(TOML.format(duration_ms=600_000))
+    folder = tmp_path / "out"
+
+    async def interrupted() -> None:
+        under_way = asyncio.Event()
+        run = asyncio.create_task(
+            run_live(load_scenario(path), path, folder, progress=lambda _s, done, _o: under_way.set() if done else None)
+        )
+        await under_way.wait()
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+
+    asyncio.run(asyncio.wait_for(interrupted(), TIMEOUT_S))
+    assert len(list(folder.glob("site-*.parquet"))) == 2 and list(read_rows(folder))
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
