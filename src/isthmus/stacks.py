@@ -13,7 +13,8 @@ from isthmus.protocols.total.token_site import TokenSite
 from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.credit import Credit, CreditOptions
 from isthmus.protocols.transport.direct import Direct
-from isthmus.protocols.transport.reliable import Reliable, ReliableOptions
+from isthmus.protocols.transport.frames import ReliableOptions
+from isthmus.protocols.transport.reliable import Reliable
 
 
 class StackOptions(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ import msgspec
 from isthmus.core.document import Invalid, join, one_of
 from isthmus.core.message import SiteId
 from isthmus.protocols.transport.credit import CreditOptions
-from isthmus.protocols.transport.reliable import ReliableOptions
+from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.scenario.faults import Crash, Fault, Heal, Loss, Partition, RandomFaults, Recover
 from isthmus.scenario.workload import Workload, named_sites, not_negative, positive
 from isthmus.stacks import STACKS, StackOptions

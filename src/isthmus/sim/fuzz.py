@@ -12,7 +12,7 @@ from random import Random
 
 from isthmus.core.message import SiteId
 from isthmus.protocols.transport.credit import CreditOptions
-from isthmus.protocols.transport.reliable import ReliableOptions
+from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.scenario.faults import RandomFaults
 from isthmus.scenario.model import Clocks, Membership, Reader, Scenario, StackSpec
 from isthmus.scenario.workload import Burst, OnOff, Periodic, Poisson, Reply, Workload

@@ -57,7 +57,7 @@ class TokenSite(Layer):
         self.order: dict[int, tuple[MessageId, Targets]] = {}  # position -> message; those below `next` are gone
         self.next = 1  # the next position to deliver
         self.issued = 0  # the last position given out by this site
-        self.pending: list[Cast] = []  # at the sequencer: to be ticketed with the next batch
+        self.pending: list[Cast] = []  # at the sequencer: to be ticketed with the next batch, or when there is room
 
     def bodies(self) -> dict[type[Message], Handler]:
         return {Tickets: self.on_tickets}
@@ -83,8 +83,14 @@ class TokenSite(Layer):
         if self.pending:
             self.issue()
 
+    def resume(self) -> None:
+        self.issue()
+        self.above.resume()
+
     def issue(self) -> None:
-        """Give the pending messages the next positions."""
+        """Give the pending messages the next positions; not while the transport is full, whose `resume` comes here."""
+        if not self.pending or not self.below.writable():
+            return
         casts, self.pending = self.pending, []
         ids = tuple((cast.sender, cast.number) for cast in casts)
         everywhere = all(not cast.destinations for cast in casts)

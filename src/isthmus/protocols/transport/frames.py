@@ -6,11 +6,26 @@ receiver*; where that is simply the number before, for everybody, nothing is sai
 
 from __future__ import annotations
 
+import msgspec
+
 from isthmus.core.errors import RemoteError
 from isthmus.core.message import Body, Cast, Message, SiteId, Targets
 
 Gaps = tuple[tuple[int, int], ...]
 GAPS_MAX = 64  # gaps named in one Nak; the rest in the next
+
+
+class ReliableOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Times and bounds of the reliable transport."""
+
+    nak_delay_ms: float = 5.0  # a gap this old is not mere reordering
+    nak_retry_ms: float = 100.0
+    ack_period_ms: float = 250.0
+    ack_every: int = 256  # frames received that make an Ack due at once
+    status_period_ms: float = 500.0
+    keep_max: int = 8192
+    hold_max: int = 1024
+    repair_max: int = 64
 
 
 class Data(Message, frozen=True, gc=False, array_like=True, tag=10):
@@ -102,3 +117,17 @@ class Stream:
         if self.top > cursor:
             found.append((cursor + 1, self.top))
         return tuple(found[:GAPS_MAX])
+
+    def kept_for(self, site: SiteId, gaps: Gaps, most: int) -> list[Data]:
+        """The kept frames in some gaps that are addressed to a site, oldest first, at most so many."""
+        found: list[Data] = []
+        for first, last in gaps[:GAPS_MAX]:
+            wide = last - first > len(self.kept)  # a gap may be as wide as its sender likes, what is kept may not
+            inside = sorted(seq for seq in self.kept if first <= seq <= last) if wide else range(first, last + 1)
+            for seq in inside:
+                data = self.kept.get(seq)
+                if data is not None and (not data.targets or site in data.targets):
+                    found.append(data)
+                    if len(found) >= most:
+                        return found
+        return found

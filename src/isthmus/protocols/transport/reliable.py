@@ -22,30 +22,16 @@ gap per origin, then newer ones are dropped and asked for again later; `repair_m
 
 from __future__ import annotations
 
-import msgspec
-
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Handler, View
 from isthmus.core.message import Cast, Message, SiteId, Targets
 from isthmus.protocols.transport.base import Transport
-from isthmus.protocols.transport.frames import GAPS_MAX, Ack, Data, Nak, Repair, Status, Stream
+from isthmus.protocols.transport.frames import Ack, Data, Nak, ReliableOptions, Repair, Status, Stream
+from isthmus.protocols.transport.outgoing import Outgoing
 from isthmus.protocols.transport.stability import Stability
 
 ACK, STATUS, NAK = 0, 1, 2  # timer keys; NAK + site for each origin
 BACKOFF_MAX = 5  # a retry waits at most 2 ** 5 times the first wait
-
-
-class ReliableOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Times and bounds of the reliable transport."""
-
-    nak_delay_ms: float = 5.0  # a gap this old is not mere reordering
-    nak_retry_ms: float = 100.0
-    ack_period_ms: float = 250.0
-    ack_every: int = 256  # frames received that make an Ack due at once
-    status_period_ms: float = 500.0
-    keep_max: int = 8192
-    hold_max: int = 1024
-    repair_max: int = 64
 
 
 class Reliable(Transport):
@@ -57,16 +43,13 @@ class Reliable(Transport):
         "fifo",
         "full",
         "index",
-        "last_to",
-        "mark",
         "options",
         "others",
+        "out",
         "quiet_count",
-        "seq",
         "status_armed",
         "streams",
         "unacked_count",
-        "uniform",
     )
     timer_names = ("ack", "status", "nak_")
 
@@ -81,10 +64,7 @@ class Reliable(Transport):
     def reset(self) -> None:
         members = self.view.members
         self.index = {site: position for position, site in enumerate(members)}
-        self.seq = 0
-        self.uniform = True  # so far every frame went to all, so the frame before is seq - 1 for everybody
-        self.last_to = dict.fromkeys(members, 0)  # the last frame that went to each member; only if not uniform
-        self.mark = dict.fromkeys(members, 0)  # last_to at the last tick of the status timer
+        self.out = Outgoing(self.view.view_id, members)
         self.acked = Stability(members)
         self.unacked_count = 0
         self.ack_armed = self.status_armed = False
@@ -120,32 +100,14 @@ class Reliable(Transport):
         chosen = tuple(site for site in targets if site in self.index) if targets else members
         if not chosen:
             return
-        self.seq += 1
-        if self.uniform and chosen is members:
-            data = Data(self.view.view_id, self.seq, message)
-        else:
-            data = self.frame_for(chosen, message)
+        data = self.out.frame(message, chosen)
         own = self.streams[self.host.site]
-        own.kept[self.seq] = data  # also where it does not come back to us: others may ask for it
-        own.top = self.seq
+        own.kept[data.seq] = data  # also where it does not come back to us: others may ask for it
+        own.top = data.seq
         self.host.send(chosen, data)
         if not self.status_armed and self.others:
             self.status_armed = True
             self.host.set_timer(self, STATUS, round(self.options.status_period_ms * 1e6))
-
-    def frame_for(self, chosen: Targets, message: Message) -> Data:
-        """A frame of a stream in which not every frame goes to all: it names the frame before, for each target."""
-        if self.uniform:
-            self.uniform = False
-            self.last_to = dict.fromkeys(self.view.members, self.seq - 1)
-        prevs = tuple(self.last_to[site] for site in chosen)
-        for site in chosen:
-            self.last_to[site] = self.seq
-        targets = () if chosen is self.view.members else chosen
-        return Data(self.view.view_id, self.seq, message, targets, prevs)
-
-    def last_sent(self, site: SiteId) -> int:
-        return self.seq if self.uniform else self.last_to[site]
 
     # Receiving
 
@@ -238,17 +200,8 @@ class Reliable(Transport):
         if stream is None or source not in self.index:
             raise RemoteError(f"site {source} asks for frames of site {nak.origin}, outside the view")
         own = nak.origin == self.host.site
-        oldest = min(stream.kept, default=1)
-        budget = self.options.repair_max
-        for first, last in nak.gaps[:GAPS_MAX]:
-            for seq in range(max(first, oldest), min(last, stream.top) + 1):
-                data = stream.kept.get(seq)
-                if data is None or (data.targets and source not in data.targets):
-                    continue
-                if budget == 0:
-                    return
-                budget -= 1
-                self.host.send((source,), data if own else Repair(nak.origin, data))
+        for data in stream.kept_for(source, nak.gaps, self.options.repair_max):
+            self.host.send((source,), data if own else Repair(nak.origin, data))
 
     # Stability
 
@@ -266,7 +219,7 @@ class Reliable(Transport):
             return
         if source not in self.index or len(ack.received) != len(self.index):
             raise RemoteError(f"an Ack of site {source} that does not fit view {ack.view_id}")
-        if ack.received[self.index[self.host.site]] > self.seq:
+        if ack.received[self.index[self.host.site]] > self.out.seq:
             raise RemoteError(f"site {source} acknowledges frames that were never sent")
         self.acked.note(source, ack.received)
         if self.full:  # otherwise there is time until our own next Ack
@@ -301,13 +254,13 @@ class Reliable(Transport):
     def send_status(self) -> None:
         """Tell those who have not acknowledged what they were sent a period ago how far the stream goes."""
         place = self.index[self.host.site]
-        late = [site for site in self.others if self.acked.of(site, place) < self.mark[site]]
-        open_ends = any(self.acked.of(site, place) < self.last_sent(site) for site in self.others)
-        for top in sorted({self.last_sent(site) for site in late}):
-            group = tuple(site for site in late if self.last_sent(site) == top)
+        late = [site for site in self.others if self.acked.of(site, place) < self.out.mark[site]]
+        open_ends = any(self.acked.of(site, place) < self.out.last(site) for site in self.others)
+        for top in sorted({self.out.last(site) for site in late}):
+            group = tuple(site for site in late if self.out.last(site) == top)
             self.host.send(group, Status(self.view.view_id, top))
         self.quiet_count = self.quiet_count + 1 if late else 0
-        self.mark = {site: self.last_sent(site) for site in self.view.members}
+        self.out.set_marks()
         self.status_armed = open_ends
         if open_ends:
             wait_ms = self.options.status_period_ms * 2 ** min(self.quiet_count, 3)

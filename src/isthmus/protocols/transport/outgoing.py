@@ -1,0 +1,44 @@
+"""The numbers of a sender's own frames: what each member was sent last, and what it should have acknowledged by now.
+
+As long as every frame goes to all, the frame before a frame is simply the number before, for everybody, and nothing
+is kept per member. The first frame to fewer ends that for the rest of the view.
+"""
+
+from __future__ import annotations
+
+from isthmus.core.message import Message, SiteId, Targets
+from isthmus.protocols.transport.frames import Data
+
+
+class Outgoing:
+    """The stream of this site in one view."""
+
+    __slots__ = ("last_to", "mark", "members", "seq", "uniform", "view_id")
+
+    def __init__(self, view_id: int, members: Targets) -> None:
+        self.view_id = view_id
+        self.members = members
+        self.seq = 0  # of the last frame
+        self.uniform = True  # so far every frame went to all
+        self.last_to: dict[SiteId, int] = {}  # the last frame that went to each member; only if not uniform
+        self.mark = dict.fromkeys(members, 0)  # what each member had been sent at the last tick of the status timer
+
+    def frame(self, message: Message, targets: Targets) -> Data:
+        """The next frame; `targets` are members."""
+        self.seq += 1
+        if self.uniform:
+            if targets is self.members:
+                return Data(self.view_id, self.seq, message)
+            self.uniform = False
+            self.last_to = dict.fromkeys(self.members, self.seq - 1)
+        prevs = tuple(self.last_to[site] for site in targets)
+        for site in targets:
+            self.last_to[site] = self.seq
+        return Data(self.view_id, self.seq, message, () if targets is self.members else targets, prevs)
+
+    def last(self, site: SiteId) -> int:
+        """The last frame that went to a member."""
+        return self.seq if self.uniform else self.last_to[site]
+
+    def set_marks(self) -> None:
+        self.mark = {site: self.last(site) for site in self.members}

@@ -1,0 +1,75 @@
+"""A slow receiver bounds its senders: every buffer stays within what the options say, and nothing is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from isthmus.protocols.transport.credit import Credit, CreditOptions
+from isthmus.protocols.transport.frames import ReliableOptions
+from isthmus.protocols.transport.reliable import Reliable
+from isthmus.scenario.model import Reader, Scenario, StackSpec
+from isthmus.scenario.workload import Periodic
+from isthmus.sim.run import Run
+from isthmus.stacks import STACKS
+from isthmus.topology.delay import Constant
+from isthmus.topology.model import Channel
+from isthmus.topology.shapes import mesh
+from isthmus.trace.oracle import Oracle
+from isthmus.trace.schema import Row
+
+WINDOW, QUEUE, KEEP, SITES = 16, 32, 64, 4
+
+
+class Watched(Run):
+    """A run that looks at the buffers again and again."""
+
+    worst_unconsumed = worst_queue = worst_kept = worst_waiting = 0
+
+    def watch(self, _a: object, _b: object) -> None:
+        for host in self.hosts:
+            credit, reliable = host.stack.find(Credit), host.stack.find(Reliable)
+            unconsumed = {s: credit.delivered_of[s] - credit.consumed_of[s] for s in credit.delivered_of}
+            self.worst_unconsumed = max(self.worst_unconsumed, *unconsumed.values())
+            self.worst_queue = max(self.worst_queue, len(credit.queue))
+            self.worst_kept = max(self.worst_kept, *(len(stream.kept) for stream in reliable.streams.values()))
+            self.worst_waiting = max(self.worst_waiting, len(reliable.waiting))
+        self.scheduler.at(self.scheduler.now_ns + 5_000_000, self.watch)
+
+
+@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("loss", [0.0, 0.2])
+def test_slow_receiver_bounds_its_senders(stack: str, loss: float) -> None:
+    topology = mesh(SITES, 1, Channel(Constant(1)), Channel(Constant(10), loss=loss))
+    scenario = Scenario(
+        topology=topology,
+        stack=StackSpec(
+            name=stack,
+            credit=CreditOptions(window=WINDOW, queue_max=QUEUE),
+            reliable=ReliableOptions(keep_max=KEEP),
+        ),
+        workloads=(Periodic(rate_per_s=100),),
+        readers=(Reader(sites=(topology.sites[2].name,), consume_ms=20),),  # 50 messages a second of the 400 offered
+        duration_ms=5_000,
+        drain_ms=60_000,
+    )
+    rows: list[Row] = []
+    run = Watched(scenario, rows)
+    run.scheduler.at(1, run.watch)
+    summary = run.execute()
+    assert summary.refused_count > 1000, "an open-loop source that is too fast is told so"
+    assert summary.undelivered_count() == 0
+    assert WINDOW // 2 < run.worst_unconsumed <= WINDOW
+    assert run.worst_queue == QUEUE
+    assert run.worst_waiting == 0
+    assert run.worst_kept <= KEEP
+    verdicts = Oracle(rows).verdicts(STACKS[stack].properties)
+    assert {verdict.status for verdict in verdicts} == {"valid"}
+
+
+def test_a_fast_receiver_is_not_held_back() -> None:
+    topology = mesh(SITES, 1, Channel(Constant(1)), Channel(Constant(10)))
+    workloads = (Periodic(rate_per_s=100),)
+    scenario = Scenario(topology=topology, stack=StackSpec(name="fifo"), workloads=workloads, duration_ms=2_000)
+    summary = Run(scenario).execute()
+    assert summary.refused_count == 0
+    assert summary.per_message.maximum == 10_000_000

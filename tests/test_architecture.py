@@ -1,0 +1,151 @@
+"""The shape of the code, as tests: who may import whom, what protocols may not touch, how large a file may grow."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+from pathlib import Path
+
+import pytest
+
+import isthmus
+from isthmus.core.layer import Layer
+from isthmus.core.message import Message
+
+SOURCE = Path(isthmus.__file__).parent
+RANKS = {  # a module imports only from lower ranks and from its own package
+    "core": 0,
+    "topology": 1,
+    "trace": 1,
+    "protocols": 2,
+    "stacks": 3,
+    "scenario": 4,
+    "sim": 5,
+    "live": 5,
+    "pipeline": 6,
+    "studies": 7,
+    "services": 7,
+    "report": 8,
+    "console": 8,
+    "cli": 9,
+}
+OUTSIDE = {  # what a package may import besides the standard library
+    "core": {"msgspec"},
+    "protocols": {"msgspec"},
+    "stacks": {"msgspec"},
+    "scenario": {"msgspec"},
+    "sim": {"msgspec"},
+    "live": {"msgspec"},
+    "trace": {"msgspec", "numpy", "pyarrow"},
+    "topology": {"msgspec", "numpy", "scipy", "tomli_w"},
+}
+BANNED = {  # in core/ and protocols/: the world outside, which only a host may touch
+    *("asyncio", "concurrent", "datetime", "logging", "multiprocessing", "os", "pathlib", "secrets", "selectors"),
+    *("signal", "socket", "subprocess", "sys", "tempfile", "threading", "time", "uuid"),
+}
+ALLOWED = {  # core reads TOML files and writes golden scripts; it still knows no clock and no network
+    "core/document.py": {"pathlib"},
+    "core/script.py": {"pathlib", "sys"},
+}
+LINES_MAX = 300
+FILES = sorted(path.relative_to(SOURCE) for path in SOURCE.rglob("*.py"))
+STDLIB = set(__import__("sys").stdlib_module_names)
+
+
+def package_of(path: Path) -> str:
+    return path.parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> list[str]:
+    """The modules that a file imports, wherever in it."""
+    found: list[str] = []
+    for node in ast.walk(ast.parse((SOURCE / path).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            found.append(node.module or "")
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_imports_go_down(path: Path) -> None:
+    package = package_of(path)
+    for name in imports(path):
+        if not name.startswith("isthmus."):
+            continue
+        other = name.split(".")[1]
+        if package in ("__init__", other):
+            continue
+        assert other in RANKS, f"{path} imports {name}, which has no rank"
+        assert RANKS[other] < RANKS[package], f"{path} (rank {RANKS[package]}) imports {name} (rank {RANKS[other]})"
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_outside_imports_are_chosen(path: Path) -> None:
+    package = package_of(path)
+    if package not in OUTSIDE:
+        return
+    outside = {name.split(".")[0] for name in imports(path)} - STDLIB - {"isthmus"}
+    assert outside <= OUTSIDE[package], f"{path} imports {sorted(outside - OUTSIDE[package])}"
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if package_of(p) in ("core", "protocols")], ids=str)
+def test_protocols_do_no_io_and_read_no_clock(path: Path) -> None:
+    allowed = ALLOWED.get(path.as_posix(), set())
+    touched = {name.split(".")[0] for name in imports(path)} & BANNED
+    assert touched <= allowed, f"{path} imports {sorted(touched - allowed)}"
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if package_of(p) in ("core", "protocols", "stacks")], ids=str)
+def test_randomness_comes_from_the_host(path: Path) -> None:
+    """The type Random may be named; nothing may be drawn from the module, nor a source be made."""
+    for node in ast.walk(ast.parse((SOURCE / path).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            assert "random" not in {alias.name for alias in node.names}, f"{path}: import random"
+        elif isinstance(node, ast.ImportFrom) and node.module == "random":
+            assert [alias.name for alias in node.names] == ["Random"], f"{path}: from random import more than Random"
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and path.parts[0] == "protocols":
+            assert node.func.id not in ("Random", "hash", "id", "print", "open"), f"{path}:{node.lineno}"
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if package_of(p) in ("core", "protocols", "sim")], ids=str)
+def test_nothing_iterates_over_a_set(path: Path) -> None:
+    """What can be seen of it in the text: a set or a set's method as what a loop runs over."""
+    for node in ast.walk(ast.parse((SOURCE / path).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.For | ast.comprehension):
+            over = node.iter
+            name = over.func if isinstance(over, ast.Call) else None
+            made = isinstance(name, ast.Name) and name.id in ("set", "frozenset")
+            assert not made and not isinstance(over, ast.Set | ast.SetComp), f"{path}: iterates over a set"
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_files_are_small_and_speak_first(path: Path) -> None:
+    text = (SOURCE / path).read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= LINES_MAX, f"{path} has more than {LINES_MAX} lines: is it one thing?"
+    assert ast.get_docstring(ast.parse(text)), f"{path} does not say what it is for"
+    assert "TODO" not in text and "FIXME" not in text
+
+
+def modules() -> list[str]:
+    return [info.name for info in pkgutil.walk_packages([str(SOURCE)], "isthmus.") if "__main__" not in info.name]
+
+
+def subclasses(kind: type) -> list[type]:
+    return [found for child in kind.__subclasses__() for found in (child, *subclasses(child))]
+
+
+def test_every_layer_has_slots_and_every_wire_type_a_tag_of_its_own() -> None:
+    for name in modules():
+        if name.startswith(("isthmus.core", "isthmus.protocols")):
+            importlib.import_module(name)
+    layers = [kind for kind in subclasses(Layer) if kind.__module__.startswith("isthmus.")]
+    assert layers
+    assert [kind for kind in layers if "__slots__" not in vars(kind)] == []
+    wire = [kind for kind in subclasses(Message) if kind.__module__.startswith("isthmus.")]
+    tags = [kind.__struct_config__.tag for kind in wire]
+    assert all(isinstance(tag, int) for tag in tags)
+    assert len(set(tags)) == len(tags), "two wire types share a tag"
+    assert all(kind.__struct_config__.frozen and kind.__struct_config__.array_like for kind in wire)

@@ -1,0 +1,89 @@
+"""The same seed gives the same trace, byte for byte, in any process and under any hash seed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROUGH = """
+name = "rough"
+duration_ms = 2000
+trace = "wire"
+[topology]
+[topology.defaults]
+lan = { delay = { kind = "normal", mean_ms = 1, sd_ms = 0.3 }, loss = 0.05, fifo = false }
+wan = { delay = { kind = "gamma", mean_ms = 30, variance_ms2 = 9, shift_ms = 20 }, loss = 0.1, duplicate = 0.05 }
+[[topology.clusters]]
+name = "a"
+sites = 3
+[[topology.clusters]]
+name = "b"
+sites = 2
+[stack]
+name = "token-site"
+[[workloads]]
+kind = "poisson"
+rate_per_s = 30
+[[workloads]]
+kind = "on-off"
+rate_per_s = 50
+on_ms = 200
+off_ms = 200
+to = 2
+[[workloads]]
+kind = "reply"
+probability = 0.1
+[random_faults]
+crashes = 2
+recover = 1.0
+partitions = 1
+losses = 1
+delay_shifts = 1
+clock_jumps = 2
+[clocks]
+offset_ms = 20
+drift_ppm = 100
+"""
+
+
+def simulate(folder: Path, out: str, hash_seed: str, seed: int = 3) -> str:
+    """Run the scenario in a process of its own; the digest of its trace."""
+    command = [sys.executable, "-c", "from isthmus.cli.main import main; main()", "sim", "rough.toml"]
+    environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+    done = subprocess.run(
+        [*command, "--seed", str(seed), "-o", out],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    digest = hashlib.sha256()
+    for path in sorted((folder / out).iterdir()):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def test_same_seed_same_bytes_in_two_processes_under_two_hash_seeds(tmp_path):
+    (tmp_path / "rough.toml").write_text(ROUGH)
+    first = simulate(tmp_path, "one", "1")
+    assert simulate(tmp_path, "two", "2") == first
+    assert simulate(tmp_path, "three", "random") == first
+
+
+def test_another_seed_gives_another_trace(tmp_path):
+    (tmp_path / "rough.toml").write_text(ROUGH)
+    assert simulate(tmp_path, "one", "1", seed=3) != simulate(tmp_path, "two", "1", seed=4)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(10, 30))
+def test_same_seed_same_bytes_for_more_seeds(tmp_path, seed):
+    (tmp_path / "rough.toml").write_text(ROUGH)
+    assert simulate(tmp_path, "one", "1", seed) == simulate(tmp_path, "two", "2", seed)
