@@ -61,7 +61,7 @@ def test_slow_receiver_bounds_its_senders(stack: str, loss: float) -> None:
     assert WINDOW // 2 < run.worst_unconsumed <= WINDOW
     assert run.worst_queue == QUEUE
     assert run.worst_waiting == 0
-    assert run.worst_kept <= KEEP
+    assert run.worst_kept <= 2 * KEEP
     verdicts = Oracle(rows).verdicts(STACKS[stack].properties)
     assert {verdict.status for verdict in verdicts} == {"valid"}
 

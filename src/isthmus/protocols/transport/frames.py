@@ -23,7 +23,7 @@ class ReliableOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ack_period_ms: float = 250.0
     ack_every: int = 256  # frames received that make an Ack due at once
     status_period_ms: float = 500.0
-    keep_max: int = 8192
+    keep_max: int = 8192  # own unstable frames; twice as many of each other origin
     hold_max: int = 1024
     repair_max: int = 64
 
@@ -83,6 +83,7 @@ class Status(Message, frozen=True, gc=False, array_like=True, tag=13):
 
     view_id: int
     top: int
+    stable: int = 0  # every frame of its sender's up to this number is
 
 
 class Ack(Message, frozen=True, gc=False, array_like=True, tag=14):
@@ -90,6 +91,7 @@ class Ack(Message, frozen=True, gc=False, array_like=True, tag=14):
 
     view_id: int
     received: tuple[int, ...]  # in the order of the view's members
+    stable: int = 0  # every frame of its sender's up to this number is
 
 
 class Stream:
@@ -117,6 +119,17 @@ class Stream:
         if self.top > cursor:
             found.append((cursor + 1, self.top))
         return tuple(found[:GAPS_MAX])
+
+    def release(self, stable: int, in_order: bool) -> None:
+        """Drop what the origin says is stable; where frames are in order of numbers, look no further than need be."""
+        done = []
+        for seq in self.kept:
+            if seq <= stable:
+                done.append(seq)
+            elif in_order:
+                break
+        for seq in done:
+            del self.kept[seq]
 
     def kept_for(self, site: SiteId, gaps: Gaps, most: int) -> list[Data]:
         """The kept frames in some gaps that are addressed to a site, oldest first, at most so many."""

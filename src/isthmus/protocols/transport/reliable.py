@@ -7,8 +7,8 @@ Idea: each sender numbers its frames 1, 2, 3 ... in each view. A frame names the
 went to the same receiver*, so that multicasts to subsets leave no false gaps; where that is simply the number before,
 for everybody, nothing is said. A receiver that sees a gap asks for it (`Nak`), first of the origin, then of anyone
 known to have it. Members tell each other what they have (`Ack`, a vector); a frame that all its targets have is
-*stable* and is dropped. A sender whose frames stay unacknowledged says how far it got (`Status`), which finds a lost
-last frame and a lost acknowledgement alike.
+*stable*: its origin drops it and says so to the others, who kept it to repair on its behalf. A sender whose frames stay
+unacknowledged says how far it got (`Status`), which finds a lost last frame and a lost acknowledgement alike.
 
 Invariants:
 - received is the highest number such that every earlier frame of that origin to us was handed up;
@@ -16,8 +16,9 @@ Invariants:
 - a frame stays in kept from when it is sent or handed up until it is stable: survivors can repair for a dead origin;
 - frames of another view change nothing: a view starts all numbers anew, after a flush.
 
-Bounds: `keep_max` own unstable frames, then `writable` is false and flow control waits; `hold_max` frames ahead of a
-gap per origin, then newer ones are dropped and asked for again later; `repair_max` frames answer one Nak.
+Bounds: `keep_max` own unstable frames, then `writable` is false and flow control waits; twice as many of another
+origin, then its frames are not taken until it tells what is stable; `hold_max` frames ahead of a gap per origin, then
+newer ones are dropped and asked for again later; `repair_max` frames answer one Nak.
 """
 
 from __future__ import annotations
@@ -71,13 +72,7 @@ class Reliable(Transport):
         self.quiet_count = 0  # ticks of the status timer since the last progress of a laggard
 
     def handlers(self) -> dict[type[Message], Handler]:
-        return {
-            Data: self.accept,
-            Repair: self.on_repair,
-            Nak: self.on_nak,
-            Status: self.on_status,
-            Ack: self.on_ack,
-        }
+        return {Data: self.accept, Repair: self.on_repair, Nak: self.on_nak, Status: self.on_status, Ack: self.on_ack}
 
     def install(self, view: View) -> None:
         super().install(view)
@@ -129,6 +124,8 @@ class Reliable(Transport):
         if prev > stream.received:
             self.hold(stream, prev, data)
             return
+        if len(stream.kept) >= 2 * self.options.keep_max and not self.blocked:
+            return  # until its origin's Status says what is stable; then it is asked for again
         stream.received = data.seq
         stream.kept[data.seq] = data
         self.hand_up(origin, body)
@@ -208,11 +205,15 @@ class Reliable(Transport):
     def received(self) -> tuple[int, ...]:
         return tuple([stream.received for stream in self.streams.values()])
 
+    def stable(self) -> int:
+        """Every own frame up to this number is stable."""
+        return min(self.streams[self.host.site].kept, default=self.out.seq + 1) - 1
+
     def send_ack(self, targets: Targets) -> None:
-        self.host.send(targets, Ack(self.view.view_id, self.received()))
         if targets is self.others:
             self.unacked_count = 0
             self.collect()
+        self.host.send(targets, Ack(self.view.view_id, self.received(), self.stable()))
 
     def on_ack(self, source: SiteId, ack: Ack) -> None:
         if ack.view_id != self.view.view_id:
@@ -222,23 +223,23 @@ class Reliable(Transport):
         if ack.received[self.index[self.host.site]] > self.out.seq:
             raise RemoteError(f"site {source} acknowledges frames that were never sent")
         self.acked.note(source, ack.received)
+        self.release(self.streams[source], ack.stable)
         if self.full:  # otherwise there is time until our own next Ack
             self.collect()
 
     def collect(self) -> None:
-        """Make room, and tell those who wait for it."""
-        self.drop_stable()
+        """Drop our own frames that all their targets have, and tell those who wait for room."""
+        if self.blocked:  # the flush counts on what is kept
+            return
+        own = self.host.site
+        self.acked.note(own, self.received())
+        self.acked.collect(self.index[own], self.streams[own].kept, self.fifo)
         if self.full and self.writable():
             self.above.resume()
 
-    def drop_stable(self) -> None:
-        """Drop the frames that all their targets have; not during a flush, which counts on them."""
-        if self.blocked:
-            return
-        self.acked.note(self.host.site, self.received())
-        for place, (floor, stream) in enumerate(zip(self.acked.floors(), self.streams.values(), strict=True)):
-            if stream.kept:
-                self.acked.collect(place, floor, stream.kept, self.fifo)
+    def release(self, stream: Stream, stable: int) -> None:
+        if not self.blocked:
+            stream.release(stable, self.fifo)
 
     def on_status(self, source: SiteId, status: Status) -> None:
         if status.view_id != self.view.view_id:
@@ -246,6 +247,7 @@ class Reliable(Transport):
         stream = self.streams.get(source)
         if stream is None:
             raise RemoteError(f"a Status of site {source}, which is not in the view")
+        self.release(stream, status.stable)
         stream.top = max(stream.top, status.top)
         if stream.received < stream.top:
             self.ask_later(stream, self.options.nak_delay_ms)
@@ -258,7 +260,7 @@ class Reliable(Transport):
         open_ends = any(self.acked.of(site, place) < self.out.last(site) for site in self.others)
         for top in sorted({self.out.last(site) for site in late}):
             group = tuple(site for site in late if self.out.last(site) == top)
-            self.host.send(group, Status(self.view.view_id, top))
+            self.host.send(group, Status(self.view.view_id, top, self.stable()))
         self.quiet_count = self.quiet_count + 1 if late else 0
         self.out.set_marks()
         self.status_armed = open_ends
@@ -281,7 +283,6 @@ class Reliable(Transport):
     # View change
 
     def unstable(self) -> dict[SiteId, dict[int, Message]]:
-        self.drop_stable()
         return {origin: dict(stream.kept) for origin, stream in self.streams.items() if stream.kept}
 
     def absorb(self, origin: SiteId, frame: Message, over_gap: bool = False) -> bool:

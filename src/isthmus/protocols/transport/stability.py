@@ -1,7 +1,7 @@
 """Who is known to have what: the arithmetic of stability.
 
 A matrix, a row a member: how far that member has each member's stream. A frame is stable once every target of it is
-known to have it; nobody can ask for it any more.
+known to have it; nobody can ask for it any more. Its origin judges that, and tells the others.
 """
 
 from __future__ import annotations
@@ -28,12 +28,9 @@ class Stability:
         """How far a member has the stream of the member at a place of the view."""
         return self.rows[site][place]
 
-    def floors(self) -> list[int]:
-        """How far every member has each member's stream."""
-        return list(map(min, zip(*self.rows.values(), strict=True)))
-
-    def collect(self, place: int, floor: int, kept: dict[int, Data], in_order: bool) -> None:
+    def collect(self, place: int, kept: dict[int, Data], in_order: bool) -> None:
         """Drop the stable frames of one stream; where they are in order of numbers, look no further than need be."""
+        floor = min([row[place] for row in self.rows.values()])
         stable = []
         for seq, data in kept.items():
             if seq <= floor or (data.targets and all(self.rows[site][place] >= seq for site in data.targets)):
