@@ -15,6 +15,9 @@ from isthmus.core.errors import InputError, LocalError
 
 COMMANDS = {  # name: (module that has it as `command`, one line of help)
     "topology": ("isthmus.cli.topology", "Import, shape, show and draw networks."),
+    "sim": ("isthmus.cli.sim", "Run a scenario in the simulator."),
+    "fuzz": ("isthmus.cli.fuzz", "Try a stack in random scenarios."),
+    "live": ("isthmus.cli.live", "Run a scenario in real time, one process a site."),
     "trace": ("isthmus.cli.trace", "Look into a trace."),
 }
 
@@ -45,6 +48,8 @@ def root() -> None:
     Examples:
       isthmus topology shape ring --clusters 4 -o ring.toml
       isthmus topology show ring.toml
+      isthmus sim examples/three-lans.toml
+      isthmus live examples/three-lans.toml
     """
 
 

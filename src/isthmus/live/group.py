@@ -142,7 +142,7 @@ class Group:
         """Wait until the others have all that was sent here, as they could not ask for it once we are gone."""
         credit, transport = self._stack.find(Credit), self._stack.find(Transport)
         end_s = time.monotonic() + timeout_s
-        while credit.queue or self.site in transport.unstable():
+        while credit.queue or not transport.settled():
             if time.monotonic() >= end_s:
                 return False
             await asyncio.sleep(CHECK_S)

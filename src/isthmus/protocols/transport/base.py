@@ -41,6 +41,10 @@ class Transport(Layer):
             f"{type(self).__name__} holds no frames, so {frame} of site {origin} is not for it: {over_gap}"
         )
 
+    def settled(self) -> bool:
+        """Whether all that was submitted is known to be where it should."""
+        return not self.waiting
+
     def submit(self, message: Message, targets: Targets = ALL) -> None:
         if self.blocked:
             self.waiting.append((message, targets))

@@ -253,18 +253,19 @@ class Reliable(Transport):
             self.ask_later(stream, self.options.nak_delay_ms)
         self.send_ack((source,))
 
+    def settled(self) -> bool:
+        return not self.waiting and self.acked.reached(self.index[self.host.site], self.others, self.out.last)
+
     def send_status(self) -> None:
         """Tell those who have not acknowledged what they were sent a period ago how far the stream goes."""
-        place = self.index[self.host.site]
-        late = [site for site in self.others if self.acked.of(site, place) < self.out.mark[site]]
-        open_ends = any(self.acked.of(site, place) < self.out.last(site) for site in self.others)
+        late = [site for site in self.others if self.acked.of(site, self.index[self.host.site]) < self.out.mark[site]]
         for top in sorted({self.out.last(site) for site in late}):
             group = tuple(site for site in late if self.out.last(site) == top)
             self.host.send(group, Status(self.view.view_id, top, self.stable()))
         self.quiet_count = self.quiet_count + 1 if late else 0
         self.out.set_marks()
-        self.status_armed = open_ends
-        if open_ends:
+        self.status_armed = not self.settled()
+        if self.status_armed:
             wait_ms = self.options.status_period_ms * 2 ** min(self.quiet_count, 3)
             self.host.set_timer(self, STATUS, round(wait_ms * 1e6))
 

@@ -6,7 +6,7 @@ known to have it; nobody can ask for it any more. Its origin judges that, and te
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from isthmus.core.message import SiteId, Targets
 from isthmus.protocols.transport.frames import Data
@@ -27,6 +27,10 @@ class Stability:
     def of(self, site: SiteId, place: int) -> int:
         """How far a member has the stream of the member at a place of the view."""
         return self.rows[site][place]
+
+    def reached(self, place: int, sites: Targets, last: Callable[[SiteId], int]) -> bool:
+        """Whether the stream of the member at a place has come as far at some sites as it should."""
+        return all(self.rows[site][place] >= last(site) for site in sites)
 
     def collect(self, place: int, kept: dict[int, Data], in_order: bool) -> None:
         """Drop the stable frames of one stream; where they are in order of numbers, look no further than need be."""
