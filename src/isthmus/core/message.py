@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NewType
+from typing import TYPE_CHECKING, Annotated, Any, NewType
 
 import msgspec
 
@@ -45,7 +45,7 @@ class Cast(Message, frozen=True, gc=False, array_like=True, tag=1):
     """One message of the application, the same at every layer and site."""
 
     sender: SiteId
-    number: int  # 1, 2, 3 ... at its sender; its incarnation in the bits above 32
+    number: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # 1, 2, 3 ...; the sender's incarnation above bit 32
     payload: bytes = b""
     destinations: Targets = ALL
 

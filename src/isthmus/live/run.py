@@ -68,6 +68,8 @@ def check_live(scenario: Scenario, source: str) -> None:
         raise InputError(source, "random_faults", "faults", "none in a live run; simulate it instead")
     if scenario.clocks != Clocks():
         raise InputError(source, "clocks", "clocks that are off", "none in a live run, whose sites share one clock")
+    if scenario.stack.transport == "direct":
+        raise InputError(source, "stack.transport", "'direct'", "reliable, live: UDP may lose packets")
     count = len(scenario.topology.sites)
     if count > SITES_MAX:
         raise InputError(source, "topology", f"{count} sites", f"at most {SITES_MAX}, each of which is a process here")

@@ -146,6 +146,12 @@ def test_foreign_and_garbled_datagrams_are_counted_and_change_nothing() -> None:
     assert len(fixture.rows) == before and not fixture.datagrams
 
 
+def test_a_number_that_no_trace_can_hold_is_garbled() -> None:
+    fixture = Fixture()
+    fixture.receive(fixture.stack.codec.encode(Data(1, 1, Cast(SiteId(0), 2**63, b"x"))))
+    assert fixture.host.counters.garbled_count == 1
+
+
 def test_an_earlier_incarnation_is_foreign() -> None:
     fixture = Fixture()
     fixture.receive(fixture.data(1), incarnation=2)

@@ -48,6 +48,7 @@ def path(tmp_path: Path) -> Path:
     [
         ({"faults": [{"kind": "crash", "site": "c-0", "at_ms": 1.0}]}, "faults.0.: found a crash"),
         ({"random_faults": {"crashes": 1}}, "random_faults: found faults"),
+        ({"stack": {"name": "fifo", "transport": "direct"}}, "UDP may lose"),
         ({"clocks": {"offset_ms": 1.0}}, "clocks: found"),
         ({"workloads": [{"kind": "periodic", "rate_per_s": 1.0, "payload_bytes": 100_000}]}, "at most 56000"),
         ({"topology": {"defaults": {"lan": {"delay": 1}}, "clusters": [{"name": "c", "sites": 17}]}}, "found 17 sites"),
