@@ -70,7 +70,7 @@ class SimHost:
     def attach(self, stack: Stack) -> None:
         """Take part in the network with a stack."""
         self.stack = stack
-        self.network.receivers[self.site] = self.receive
+        self.network.attach(self.site, self.receive)
 
     def enter(self) -> None:
         """Set the clock for an event."""

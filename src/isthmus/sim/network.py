@@ -4,8 +4,9 @@ A packet from site to site passes the channels of the topology in order; their d
 of them loses it. Packets that pass a channel of limited bandwidth queue behind each other, whoever sent them. A packet
 to oneself arrives at once, as an event of its own.
 
-Most links of most studies have a constant delay and no faults. They are kept as plain numbers in `constant`, so that
-such a packet costs one look-up and one heap entry; -1 sends it the long way.
+Most links of most studies have a constant delay and no faults. Where all targets of a multicast are reached over such
+links, those with the same delay share one entry of the heap: nothing could come between them anyway, as their entries
+would follow each other. Such a plan is made once for each set of targets, and anew after every fault.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from isthmus.sim.scheduler import Scheduler
 from isthmus.topology.model import Channel, Topology
 
 Receive = Callable[[SiteId, Message], None]
-THE_LONG_WAY = -1
+Plan = list[tuple[int, tuple[Receive, ...]]]  # a delay, and those whom a packet reaches after it
+VARIES = -1
+PLANS_MAX = 4096  # sets of targets whose plans are kept; then all are made anew
 
 
 class Pipe:
@@ -65,7 +68,7 @@ class Link:
         self.duplicate = 1 - self.duplicate
         self.pipes = pipes
         simple = not (self.losses or self.duplicate or pipes)
-        self.steady_ns = sum(ns for ns in fixed if ns is not None) if simple and None not in fixed else THE_LONG_WAY
+        self.steady_ns = sum(ns for ns in fixed if ns is not None) if simple and None not in fixed else VARIES
         self.last_ns = 0  # arrival of the last packet, where none may overtake it
         self.cut_count = 0  # partitions that cut this link
         self.factor = 1.0
@@ -79,12 +82,12 @@ class Network:
     """Carries messages between hosts by scheduling their reception."""
 
     __slots__ = (
-        "constant",
         "dropped_count",
         "latest_ns",
         "links",
         "needs_sizes",
         "packet_count",
+        "plans",
         "random",
         "receivers",
         "scheduler",
@@ -99,37 +102,63 @@ class Network:
         self.links = links_of(topology, random)
         self.needs_sizes = any(link.pipes for row in self.links for link in row)
         self.receivers: list[Receive] = [lambda _source, _message: None] * len(topology.sites)
-        self.constant: list[list[int]] = [[0] * len(row) for row in self.links]
-        self.refresh()
+        self.plans: dict[tuple[SiteId, Targets], Plan | None] = {}  # None: some link varies
 
-    def refresh(self) -> None:
-        """Work out anew which links are constant, after a fault began or ended."""
-        for source, row in enumerate(self.links):
-            for target, link in enumerate(row):
-                self.constant[source][target] = link.steady_ns if link.faultless() else THE_LONG_WAY
-            self.constant[source][source] = 0
+    def attach(self, site: SiteId, receive: Receive) -> None:
+        """Let a host receive what is sent to a site from now on."""
+        self.receivers[site] = receive
+        self.plans.clear()
+
+    def faults_changed(self) -> None:
+        self.plans.clear()
+
+    def plan(self, source: SiteId, targets: Targets) -> Plan | None:
+        """How a multicast reaches its targets, if every link on the way is constant and without faults."""
+        groups: dict[int, list[Receive]] = {}
+        for target in targets:
+            link = self.links[source][target]
+            delay = 0 if target == source else link.steady_ns if link.faultless() else VARIES
+            groups.setdefault(delay, []).append(self.receivers[target])
+        if len(self.plans) >= PLANS_MAX:
+            self.plans.clear()
+        made = None if VARIES in groups else [(delay, tuple(group)) for delay, group in groups.items()]
+        self.plans[source, targets] = made
+        return made
 
     def send(self, source: SiteId, targets: Targets, message: Message, size_bytes: int) -> None:
         """Put a copy to each target under way."""
-        scheduler = self.scheduler
-        heap, now, counter, latest = scheduler.heap, scheduler.now_ns, scheduler.counter, self.latest_ns
-        constant, receivers = self.constant[source], self.receivers
-        for target in targets:
-            delay = constant[target]
-            if delay >= 0:
-                counter += 1
-                arrival = now + delay
-                if arrival > latest:
-                    latest = arrival
-                heappush(heap, (arrival, counter, receivers[target], source, message))
-            else:
-                for arrival in self.arrivals(self.links[source][target], now, size_bytes):
-                    counter += 1
-                    if arrival > latest:
-                        latest = arrival
-                    heappush(heap, (arrival, counter, receivers[target], source, message))
         self.packet_count += len(targets)
-        scheduler.counter, self.latest_ns = counter, latest
+        key = (source, targets)
+        plan = self.plans[key] if key in self.plans else self.plan(source, targets)
+        if plan is None:
+            self.send_one_by_one(source, targets, message, size_bytes)
+            return
+        scheduler = self.scheduler
+        now = scheduler.now_ns
+        for delay, group in plan:
+            scheduler.counter += 1
+            if now + delay > self.latest_ns:
+                self.latest_ns = now + delay
+            if len(group) == 1:
+                heappush(scheduler.heap, (now + delay, scheduler.counter, group[0], source, message))
+            else:
+                heappush(scheduler.heap, (now + delay, scheduler.counter, self.arrive, (source, message), group))
+
+    def arrive(self, packet: tuple[SiteId, Message], group: tuple[Receive, ...]) -> None:
+        """Hand one packet to all whom it reaches at this moment."""
+        source, message = packet
+        self.scheduler.event_count += len(group) - 1
+        for receive in group:
+            receive(source, message)
+
+    def send_one_by_one(self, source: SiteId, targets: Targets, message: Message, size_bytes: int) -> None:
+        scheduler = self.scheduler
+        now = scheduler.now_ns
+        for target in targets:
+            arrivals = (now,) if target == source else self.arrivals(self.links[source][target], now, size_bytes)
+            for arrival in arrivals:
+                self.latest_ns = max(self.latest_ns, arrival)
+                scheduler.at(arrival, self.receivers[target], source, message)
 
     def arrivals(self, link: Link, now_ns: int, size_bytes: int) -> Iterable[int]:
         """When the copies of a packet arrive: none where it is lost, two where it is repeated."""

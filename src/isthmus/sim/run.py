@@ -101,7 +101,7 @@ class Run:
                 link.cut_count = 0
         else:
             self.disturb(fault)
-        self.network.refresh()
+        self.network.faults_changed()
 
     def crash(self, site: SiteId) -> None:
         host = self.hosts[site]
@@ -153,4 +153,4 @@ class Run:
             else:
                 link.factor /= fault.factor
                 link.add_ns -= round(fault.add_ms * NS_PER_MS)
-        self.network.refresh()
+        self.network.faults_changed()

@@ -22,9 +22,10 @@ class Histogram:
 
     def add(self, value: int) -> None:
         assert value >= 0
-        shift = max(0, value.bit_length() - BITS - 1)
-        bucket = (shift << (BITS + 1)) + (value >> shift)
-        self.buckets[bucket] = self.buckets.get(bucket, 0) + 1
+        shift = value.bit_length() - BITS - 1
+        bucket = (shift << (BITS + 1)) + (value >> shift) if shift > 0 else value
+        buckets = self.buckets
+        buckets[bucket] = buckets.get(bucket, 0) + 1
         self.count += 1
         self.total += value
         if value > self.maximum:

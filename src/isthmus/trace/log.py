@@ -32,8 +32,14 @@ class SiteLog:
         self, time_ns: int, kind: Kind, subject: Cast | None, value: int, view: View, control_bytes: int = 0
     ) -> None:
         """Add a row; `view` is the one that the stack has installed."""
-        if self.summary is not None:
-            self.measure(self.summary, time_ns, kind, subject)
+        summary = self.summary
+        if summary is not None:
+            if subject is None:
+                summary.note(self.process, kind)
+            elif kind == DELIVER:
+                summary.deliver(self.process, time_ns, (subject.sender, subject.number))
+            elif kind == SUBMIT:
+                summary.submit(time_ns, (subject.sender, subject.number), subject.destinations)
         if self.sink is None:
             return
         self.local += 1
@@ -49,12 +55,3 @@ class SiteLog:
         self.sink.append(
             (run, process, local, time_ns, kind, sender, number, GROUP, at, sites, size, control_bytes, value)
         )
-
-    def measure(self, summary: Summary, time_ns: int, kind: Kind, subject: Cast | None) -> None:
-        """Tell the summary, without the detour of a row."""
-        if subject is None:
-            summary.note(self.process, kind)
-        elif kind == DELIVER:
-            summary.deliver(self.process, time_ns, (subject.sender, subject.number))
-        elif kind == SUBMIT:
-            summary.submit(time_ns, (subject.sender, subject.number), subject.destinations)

@@ -1,0 +1,146 @@
+"""The simulator beside SimPy: the same ten sites, the same messages at the same times, the same order by a sequencer.
+
+The unit of work is what both must do: take a submitted message, receive a message, receive a ticket. SimPy runs the
+same protocol in the two ways its users write it: a process for each packet on its way, as its documentation does, and
+a callback for each packet, which is faster. Ours runs whole stacks: flow control, measuring, and for the first row
+numbering, acknowledging and collecting frames, none of which SimPy's have. Each is run several times in turn, in one
+process; the best of each counts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import simpy
+from rich.console import Console
+from rich.table import Table
+
+from isthmus.core.message import SiteId
+from isthmus.scenario.model import Scenario, StackSpec
+from isthmus.scenario.workload import Poisson
+from isthmus.sim.run import Run
+from isthmus.topology.delay import Constant
+from isthmus.topology.model import Channel
+from isthmus.topology.shapes import mesh
+
+SITES, DELAY_MS, RATE_PER_S, DURATION_MS = 10, 50.0, 100.0, 10_000.0
+ROUNDS = 5
+TARGET = 2.5
+Arrivals = list[list[int]]  # times in ns, by site
+
+
+def scenario(transport: str) -> Scenario:
+    channel = Channel(Constant(DELAY_MS))
+    return Scenario(
+        topology=mesh(SITES, 1, channel, channel),
+        stack=StackSpec(name="token-site", transport=transport),  # type: ignore[arg-type]
+        workloads=(Poisson(rate_per_s=RATE_PER_S),),
+        duration_ms=DURATION_MS,
+        wire="reference",
+        trace="none",
+    )
+
+
+def arrivals() -> Arrivals:
+    """When each site sends, in our scenario and so in SimPy's."""
+    given = scenario("direct")
+    times: Arrivals = []
+    for site in range(SITES):
+        source = given.workloads[0].arrivals(given.random("workload", 0, SiteId(site)), site, SITES)
+        times.append([])
+        for when, _ in source:
+            if when >= DURATION_MS * 1e6:
+                break
+            times[site].append(when)
+    return times
+
+
+def ours(transport: str) -> tuple[float, int]:
+    run = Run(scenario(transport))
+    start = time.process_time()
+    summary = run.execute()
+    return time.process_time() - start, summary.delivered.count
+
+
+def in_simpy(times: Arrivals, by_process: bool) -> tuple[float, int]:
+    """CPU seconds and deliveries of the token-site protocol in SimPy."""
+    env = simpy.Environment()
+    inboxes = [simpy.Store(env) for _ in range(SITES)]
+    delivered = 0
+
+    def carry(target: int, packet: object, delay: int) -> Iterator[simpy.Event]:
+        yield env.timeout(delay)
+        inboxes[target].put(packet)
+
+    def put_at(target: int, packet: object) -> Callable[[simpy.Event], None]:
+        return lambda _event: inboxes[target].put(packet) and None
+
+    def multicast(source: int, packet: object) -> None:
+        for target in range(SITES):
+            delay = 0 if target == source else int(DELAY_MS * 1e6)
+            if by_process:
+                env.process(carry(target, packet, delay))
+            else:
+                env.timeout(delay).callbacks.append(put_at(target, packet))
+
+    def sender(site: int) -> Iterator[simpy.Event]:
+        for number, when in enumerate(times[site], start=1):
+            yield env.timeout(when - env.now)
+            multicast(site, ("message", (site, number), when))
+
+    def member(site: int) -> Iterator[simpy.Event]:
+        nonlocal delivered
+        waiting: dict[tuple[int, int], int] = {}
+        order: dict[int, tuple[int, int]] = {}
+        issued, following = 0, 1
+        while True:
+            kind, first, second = yield inboxes[site].get()
+            if kind == "message":
+                waiting[first] = second
+                if site == 0:
+                    issued += 1
+                    multicast(0, ("ticket", issued, first))
+            else:
+                order[first] = second
+            while following in order and order[following] in waiting:
+                del waiting[order.pop(following)]
+                following += 1
+                delivered += 1
+
+    for site in range(SITES):
+        env.process(sender(site))
+        env.process(member(site))
+    start = time.process_time()
+    env.run(until=int((DURATION_MS + 1_000) * 1e6))
+    return time.process_time() - start, delivered
+
+
+def main() -> bool:
+    times = arrivals()
+    messages = sum(map(len, times))
+    work = messages * (1 + 2 * SITES)  # a submit, and the receptions of a message and of its ticket
+    rows: dict[str, Callable[[], tuple[float, int]]] = {
+        "Isthmus, reliable transport": lambda: ours("reliable"),
+        "Isthmus, direct transport": lambda: ours("direct"),
+        "SimPy, a process a packet": lambda: in_simpy(times, by_process=True),
+        "SimPy, a callback a packet": lambda: in_simpy(times, by_process=False),
+    }
+    best = dict.fromkeys(rows, float("inf"))
+    for _ in range(ROUNDS):
+        for name, run in rows.items():
+            cpu_s, delivered = run()
+            assert delivered == messages * SITES, f"{name} delivered {delivered} of {messages * SITES}"
+            best[name] = min(best[name], cpu_s)
+    table = Table(title=f"token-site, {SITES} sites, {messages:,} messages, {work:,} events of work")
+    for column in ("", "events a CPU second", "times SimPy (process)", "times SimPy (callback)"):
+        table.add_column(column, justify="left" if not column else "right")
+    by_process, by_callback = best["SimPy, a process a packet"], best["SimPy, a callback a packet"]
+    for name, cpu_s in best.items():
+        ratios = (f"{by_process / cpu_s:.2f}", f"{by_callback / cpu_s:.2f}")
+        table.add_row(name, f"{work / cpu_s:,.0f}", *ratios)
+    Console(width=110).print(table)
+    alike, whole = by_callback / best["Isthmus, direct transport"], by_process / best["Isthmus, reliable transport"]
+    print(f"like for like, direct beside callbacks: {alike:.2f}; the whole stack beside processes: {whole:.2f}")
+    print(f"target: at least {TARGET} for each")
+    return min(alike, whole) >= TARGET
