@@ -33,10 +33,9 @@ def measure(results: multiprocessing.Queue[list[tuple[int, float]]]) -> None:
     readings: list[tuple[int, float]] = []
     with tempfile.TemporaryDirectory() as folder, TraceWriter(Path(folder) / "trace", {}) as writer:
         run = Run(given, writer)
-        run.membership.start(run.hosts)
-        run.traffic.start()
+        run.start()
         while run.scheduler.event_count < EVENTS:
-            run.scheduler.run(run.traffic.end_ns, EVENTS // 10)
+            run.scheduler.run(run.end_ns, EVENTS // 10)
             readings.append((run.scheduler.event_count, resident_mb()))
     results.put(readings)
 

@@ -133,13 +133,12 @@ class Layer:
 class Stack:
     """The layers of one group at one site, top first; wired once, then only called."""
 
-    __slots__ = ("codec", "host", "layers", "rejected_count", "routes", "view")
+    __slots__ = ("codec", "host", "layers", "routes", "view")
 
     def __init__(self, host: Host, *layers: Layer) -> None:
         self.host = host
         self.layers = layers
         self.view = View(0, ())
-        self.rejected_count = 0
         self.routes: dict[type[Message], Handler] = {}
         bodies: dict[type[Message], Handler] = {}
         for upper, lower in pairwise(layers):
@@ -161,7 +160,6 @@ class Stack:
                 raise RemoteError(f"{type(message).__name__} is no wire type of this stack")
             handler(source, message)
         except RemoteError:
-            self.rejected_count += 1
             self.host.trace(Kind.REJECT, value=source)
 
     def install(self, view: View) -> None:

@@ -32,9 +32,9 @@ from isthmus.core.message import SiteId
 from isthmus.live.emulation import Emulation
 from isthmus.live.host import LiveHost
 from isthmus.live.network import LOOPBACK, NS_PER_S, Driver, Endpoint
-from isthmus.live.traffic import SiteTraffic
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
+from isthmus.scenario.traffic import SiteTraffic
 from isthmus.scenario.workload import NS_PER_MS
 from isthmus.stacks import STACKS
 from isthmus.trace.log import SiteLog
@@ -106,7 +106,7 @@ class SiteProcess:
             )
             driver = Driver(host, endpoint)
             traffic = SiteTraffic(scenario, site, self.timetable(driver), lambda: time.monotonic_ns() - self.start_ns)
-            stack = STACKS[scenario.stack.name].build(host, traffic.application, scenario.stack_options())
+            stack = STACKS[scenario.stack.name].build(host, traffic.boot(), scenario.stack_options())
             host.attach(stack)
             members = tuple(SiteId(number) for number in range(len(begin["ports"])))
             emulation = Emulation(scenario.topology, site, scenario.random("network", site)) if self.emulate else None
@@ -152,7 +152,7 @@ class SiteProcess:
             "submitted": traffic.submitted_count,
             "refused": traffic.refused_count,
             "delivered": traffic.delivered_count,
-            "rejected": host.stack.rejected_count,
+            "rejected": host.log.rejected_count,
             "messages": counters.message_count,
             "datagrams": counters.datagram_count,
             "payload_bytes": counters.payload_bytes,

@@ -146,7 +146,7 @@ class RandomFaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
         def span() -> tuple[float, float]:
             start = random.uniform(0, 0.8) * duration_ms
-            return start, start + random.uniform(0.05, 0.3) * duration_ms
+            return start, min(duration_ms, start + random.uniform(0.05, 0.3) * duration_ms)
 
         for site in random.sample(names, min(self.crashes, (len(names) - 1) // 2)):
             start, end = span()

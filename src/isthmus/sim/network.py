@@ -17,6 +17,8 @@ from itertools import pairwise
 from random import Random
 
 from isthmus.core.message import Message, SiteId, Targets
+from isthmus.scenario.faults import DelayShift, Loss
+from isthmus.scenario.workload import NS_PER_MS
 from isthmus.sim.scheduler import Scheduler
 from isthmus.topology.model import Channel, Topology
 
@@ -44,18 +46,7 @@ class Pipe:
 class Link:
     """The way from one site to another, with the faults that hold now."""
 
-    __slots__ = (
-        "add_ns",
-        "cut_count",
-        "delays",
-        "duplicate",
-        "factor",
-        "fifo",
-        "last_ns",
-        "losses",
-        "pipes",
-        "steady_ns",
-    )
+    __slots__ = ("cut_count", "delays", "duplicate", "faults", "fifo", "last_ns", "losses", "pipes", "steady_ns")
 
     def __init__(self, channels: tuple[Channel, ...], pipes: list[Pipe], random: Random) -> None:
         self.delays = [channel.delay.sampler(random) for channel in channels]
@@ -71,11 +62,36 @@ class Link:
         self.steady_ns = sum(ns for ns in fixed if ns is not None) if simple and None not in fixed else VARIES
         self.last_ns = 0  # arrival of the last packet, where none may overtake it
         self.cut_count = 0  # partitions that cut this link
-        self.factor = 1.0
-        self.add_ns = 0
+        self.faults: list[Loss | DelayShift] = []
 
-    def faultless(self) -> bool:
-        return self.cut_count == 0 and self.factor == 1 and self.add_ns == 0
+    def steady_now(self, now_ns: int) -> int:
+        """The delay where it is constant and nothing is wrong, nor slowed down and still ahead; otherwise VARIES."""
+        if self.cut_count or self.faults or now_ns + self.steady_ns < self.last_ns:
+            return VARIES
+        return self.steady_ns
+
+    def disturb(self, fault: Loss | DelayShift, now_ns: int) -> None:
+        """Let a fault begin; what was sent over a constant link just now is not to be overtaken."""
+        if self.fifo and not self.faults and self.steady_ns != VARIES:
+            self.last_ns = max(self.last_ns, now_ns + self.steady_ns)
+        self.faults.append(fault)
+
+    def calm(self, fault: Loss | DelayShift) -> None:
+        self.faults.remove(fault)
+
+    def lost(self, draw: Callable[[], float]) -> bool:
+        """Whether a packet is lost, by the link's nature or a fault."""
+        if self.cut_count or any(draw() < loss for loss in self.losses):
+            return True
+        return any(isinstance(fault, Loss) and draw() < fault.probability for fault in self.faults)
+
+    def delay(self) -> int:
+        """How long the next packet is under way, queues aside."""
+        delay = sum(sample() for sample in self.delays)
+        for fault in self.faults:
+            if isinstance(fault, DelayShift):
+                delay = round(delay * fault.factor) + round(fault.add_ms * NS_PER_MS)
+        return delay
 
 
 class Network:
@@ -117,7 +133,7 @@ class Network:
         groups: dict[int, list[Receive]] = {}
         for target in targets:
             link = self.links[source][target]
-            delay = 0 if target == source else link.steady_ns if link.faultless() else VARIES
+            delay = 0 if target == source else link.steady_now(self.scheduler.now_ns)
             groups.setdefault(delay, []).append(self.receivers[target])
         if len(self.plans) >= PLANS_MAX:
             self.plans.clear()
@@ -163,15 +179,14 @@ class Network:
     def arrivals(self, link: Link, now_ns: int, size_bytes: int) -> Iterable[int]:
         """When the copies of a packet arrive: none where it is lost, two where it is repeated."""
         draw = self.random.random
-        if link.cut_count or any(draw() < loss for loss in link.losses):
+        if link.lost(draw):
             self.dropped_count += 1
             return
         for _ in range(2 if link.duplicate and draw() < link.duplicate else 1):
             arrival = now_ns
             for pipe in link.pipes:
                 arrival = pipe.pass_through(arrival, size_bytes)
-            delay = sum(sample() for sample in link.delays)
-            arrival += round(delay * link.factor) + link.add_ns
+            arrival += link.delay()
             if link.fifo:
                 arrival = link.last_ns = max(arrival, link.last_ns)
             yield arrival

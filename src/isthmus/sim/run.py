@@ -6,19 +6,18 @@ A run lasts for the scenario's duration and then until nothing is owed to anybod
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from isthmus.core.layer import Kind
 from isthmus.core.message import SiteId, Targets
 from isthmus.scenario.faults import ClockJump, Crash, DelayShift, Fault, Heal, Loss, Partition, Recover
 from isthmus.scenario.model import Scenario
+from isthmus.scenario.traffic import SiteTraffic
 from isthmus.scenario.workload import NS_PER_MS, named_sites
 from isthmus.sim.clock import SiteClock
 from isthmus.sim.host import Meter, SimHost
 from isthmus.sim.membership import IdealMembership
 from isthmus.sim.network import Link, Network
 from isthmus.sim.scheduler import Scheduler
-from isthmus.sim.traffic import Traffic
 from isthmus.stacks import STACKS, Build
 from isthmus.trace.log import SiteLog
 from isthmus.trace.schema import Sink
@@ -44,7 +43,8 @@ class Run:
         self.logs = [SiteLog(site, wanted, self.summary, run) for site in self.sites]
         sized = scenario.wire != "reference" or self.network.needs_sizes
         self.meter = Meter(decodes=scenario.wire == "codec") if sized else None
-        self.traffic = Traffic(scenario, self.scheduler)
+        self.traffic = [self.traffic_of(site) for site in self.sites]
+        self.end_ns = round(scenario.duration_ms * NS_PER_MS)
         detection_ns = round(scenario.membership.detection_ms * NS_PER_MS)
         self.membership = IdealMembership(self.scheduler, self.network, detection_ns)
         self.hosts = [self.boot(site, 0) for site in self.sites]
@@ -63,16 +63,32 @@ class Run:
         log, meter = self.logs[site], self.meter
         wire_log = self.scenario.trace == "wire"
         host = SimHost(site, incarnation, random, self.scheduler, self.network, log, clock, meter, wire_log)
-        host.attach(self.build(host, self.traffic.application(site), self.options))
+        host.attach(self.build(host, self.traffic[site].boot(), self.options))
         return host
+
+    def traffic_of(self, site: SiteId) -> SiteTraffic:
+        """A site's applications; what they do at a time is an event of the site's."""
+
+        def at(time_ns: int, action: Callable[[], None]) -> None:
+            self.scheduler.at(time_ns, act, action)
+
+        def act(action: Callable[[], None], _: object) -> None:
+            self.hosts[site].enter()
+            action()
+
+        return SiteTraffic(self.scenario, site, at, lambda: self.scheduler.now_ns)
+
+    def start(self) -> None:
+        """Install the first view and let the sites send."""
+        self.membership.start(self.hosts)
+        for traffic in self.traffic:
+            traffic.start()
 
     def execute(self, progress: Progress | None = None) -> Summary:
         """Run to the end."""
-        self.membership.start(self.hosts)
-        self.traffic.start()
-        end_ns = self.traffic.end_ns
-        self.advance(end_ns, progress)
-        last_ns = end_ns + round(self.scenario.drain_ms * NS_PER_MS)
+        self.start()
+        self.advance(self.end_ns, progress)
+        last_ns = self.end_ns + round(self.scenario.drain_ms * NS_PER_MS)
         while self.scheduler.now_ns < last_ns and self.summary.undelivered_count():
             self.advance(min(last_ns, self.scheduler.now_ns + SETTLE_NS), progress)
         self.advance(self.scheduler.now_ns + SETTLE_NS, progress)
@@ -108,6 +124,7 @@ class Run:
         if host.alive:
             host.trace(Kind.CRASH)
             host.crash()
+            self.traffic[site].crash()
             self.membership.changed()
 
     def recover(self, site: SiteId) -> None:
@@ -139,18 +156,12 @@ class Run:
         targets = named_sites(topology, fault.target, "target") or tuple(self.sites)
         links = list(self.network.between(sources, targets))
         for link in links:
-            if isinstance(fault, Loss):
-                link.losses.append(fault.probability)
-            else:
-                link.factor *= fault.factor
-                link.add_ns += round(fault.add_ms * NS_PER_MS)
-        self.scheduler.at(round(fault.until_ms * NS_PER_MS), partial(self.calm, fault), links)
+            link.disturb(fault, self.scheduler.now_ns)
+        self.scheduler.at(round(fault.until_ms * NS_PER_MS), self.calm, fault, links)
 
-    def calm(self, fault: Loss | DelayShift, links: list[Link], _: object) -> None:
+    def calm(self, fault: Loss | DelayShift, links: list[Link]) -> None:
         for link in links:
-            if isinstance(fault, Loss):
-                link.losses.remove(fault.probability)
-            else:
-                link.factor /= fault.factor
-                link.add_ns -= round(fault.add_ms * NS_PER_MS)
+            link.calm(fault)
         self.network.faults_changed()
+        # A link that keeps order is constant again only when what was slowed down has arrived.
+        self.scheduler.at(max([link.last_ns for link in links], default=0), lambda *_: self.network.faults_changed())

@@ -11,14 +11,14 @@ from isthmus.core.message import Cast
 from isthmus.trace.schema import NONE, Sink
 from isthmus.trace.summary import Summary
 
-DELIVER, SUBMIT, VIEW = Kind.DELIVER, Kind.SUBMIT, Kind.VIEW
+DELIVER, REJECT, SUBMIT, VIEW = Kind.DELIVER, Kind.REJECT, Kind.SUBMIT, Kind.VIEW
 GROUP = 0  # sites form one group so far
 
 
 class SiteLog:
     """The rows of one process of one run; its numbers go on over all of the process's incarnations."""
 
-    __slots__ = ("local", "process", "run", "sink", "summary", "view")
+    __slots__ = ("local", "process", "rejected_count", "run", "sink", "summary", "view")
 
     def __init__(self, process: int, sink: Sink | None, summary: Summary | None = None, run: int = 0) -> None:
         self.sink = sink  # None: no rows are wanted
@@ -26,12 +26,15 @@ class SiteLog:
         self.process = process
         self.run = run
         self.local = -1  # of the last row
+        self.rejected_count = 0  # packets of peers that were dropped as wrong
         self.view = NONE
 
     def write(
         self, time_ns: int, kind: Kind, subject: Cast | None, value: int, view: View, control_bytes: int = 0
     ) -> None:
         """Add a row; `view` is the one that the stack has installed."""
+        if kind == REJECT:
+            self.rejected_count += 1
         summary = self.summary
         if summary is not None:
             if subject is None:

@@ -151,7 +151,7 @@ class Reliable(Transport):
 
     def hold(self, stream: Stream, prev: int, data: Data) -> None:
         """Keep a frame that is ahead of a gap, and see to it that the gap is asked for."""
-        if len(stream.held) < self.options.hold_max:
+        if len(stream.held) < self.options.hold_max and len(stream.kept) < 2 * self.options.keep_max:
             stream.held[prev] = data
             if not self.fifo:
                 stream.kept[data.seq] = data

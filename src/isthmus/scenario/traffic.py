@@ -1,7 +1,8 @@
 """One site's application: puts its share of a scenario's workloads to the stack, and reads as slowly as it should.
 
-The same random sources as in the simulator decide when and to whom, so that one scenario means the same traffic on
-both hosts; only the clock is real. A message that is late, because the process was busy, is sent as soon as it can be.
+Both hosts use it, each with its own way to do something at a time; the same random sources decide when and to whom, so
+that one scenario means the same traffic on both. A site that is down sends nothing, but its sources go on: what a
+later incarnation sends does not depend on how long it was away.
 
 Bounds: one arrival is scheduled per workload; unread messages are bounded by flow control; replies wait at most as
 long as the scenario's delay, each for a message delivered.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import cache
 from random import Random
 
 from isthmus.core.errors import Busy
@@ -37,15 +39,14 @@ class Source:
 
 
 class SiteTraffic:
-    """The application of one site; `at` and `now_ns` count from the start of the run, each action is a turn."""
+    """The applications of one site, one after the other; `at` and `now_ns` count from the start of the run."""
 
     def __init__(self, scenario: Scenario, site: SiteId, at: At, now_ns: Callable[[], int]) -> None:
-        self.scenario = scenario
         self.topology = scenario.topology
-        self.site = site
         self.at = at
         self.now_ns = now_ns
         self.end_ns = round(scenario.duration_ms * NS_PER_MS)
+        self.application: Application | None = None  # None while the site is down
         self.sent_to = [0] * len(self.topology.sites)  # messages addressed to each site
         self.submitted_count = self.delivered_count = self.refused_count = 0
         self.pending_count = 0  # messages that are scheduled and not submitted yet
@@ -63,7 +64,16 @@ class SiteTraffic:
                 arrivals = workload.arrivals(random, senders.index(site), len(senders))
                 kind = self.replies if isinstance(workload, Reply) else self.sources
                 kind.append(Source(workload, random, arrivals))
+
+    def boot(self) -> Application:
+        """The application of a new incarnation of the site."""
         self.application = Application(on_deliver=self.deliver, auto_consume=not self.consume_ns)
+        self.unread = deque()
+        return self.application
+
+    def crash(self) -> None:
+        """The application is gone, with all that it had not read."""
+        self.application = None
 
     def start(self) -> None:
         for source in self.sources:
@@ -86,6 +96,8 @@ class SiteTraffic:
     def submit(self, source: Source, content: bytes) -> None:
         self.pending_count -= 1
         destinations = source.workload.destinations(self.topology, source.random)
+        if self.application is None:
+            return
         try:
             self.application.cast(content, destinations)
         except Busy:  # traced as refused; an open-loop source does not wait
@@ -99,25 +111,38 @@ class SiteTraffic:
         if finality is not Finality.FINAL:
             return
         self.delivered_count += 1
-        now = self.now_ns()
         if self.consume_ns:
-            self.unread.append(cast)
-            if len(self.unread) == 1:
-                self.at(now + self.consume_ns, self.consume)
-        depth = cast.payload[0] if cast.payload else FRESH
+            self.read(cast)
         for source in self.replies:
-            reply = source.workload
-            assert isinstance(reply, Reply)
-            if depth < reply.depth and now < self.end_ns and source.random.random() < reply.probability:
-                content = payload(depth + 1, max(1, reply.payload_bytes))
-                self.pending_count += 1
-                self.at(now + round(reply.delay_ms * NS_PER_MS), lambda s=source, c=content: self.submit(s, c))  # type: ignore[misc]
+            self.consider(source, cast)
 
-    def consume(self) -> None:
-        self.application.below.consumed(self.unread.popleft())
-        if self.unread:
-            self.at(self.now_ns() + self.consume_ns, self.consume)
+    def consider(self, source: Source, cast: Cast) -> None:
+        """Answer a message, if chance will have it and it is not an answer too many."""
+        reply, now = source.workload, self.now_ns()
+        assert isinstance(reply, Reply)
+        depth = cast.payload[0] if cast.payload else FRESH
+        if depth < reply.depth and now < self.end_ns and source.random.random() < reply.probability:
+            content = payload(depth + 1, max(1, reply.payload_bytes))
+            self.pending_count += 1
+            self.at(now + round(reply.delay_ms * NS_PER_MS), lambda: self.submit(source, content))
+
+    def read(self, cast: Cast) -> None:
+        """Begin to read, where nothing is being read already."""
+        self.unread.append(cast)
+        if len(self.unread) == 1:
+            self.read_on(self.unread)
+
+    def read_on(self, unread: deque[Cast]) -> None:
+        self.at(self.now_ns() + self.consume_ns, lambda: self.consume(unread))
+
+    def consume(self, unread: deque[Cast]) -> None:
+        if self.application is not None and unread is self.unread:  # the same incarnation
+            self.application.below.consumed(unread.popleft())
+            if unread:
+                self.read_on(unread)
 
 
+@cache
 def payload(depth: int, size: int) -> bytes:
+    """The one payload of a depth and a size."""
     return bytes([depth]) + bytes(size - 1) if size > 0 else b""
