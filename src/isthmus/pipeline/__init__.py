@@ -1,0 +1,1 @@
+"""Spark: sweeps, checks, measures and streams, for what outgrows a process."""
