@@ -10,6 +10,7 @@ import click
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from isthmus.cli.sim import attempt as attempt_run
 from isthmus.cli.sim import figures
 from isthmus.cli.trace import print_verdicts, wide_console
 from isthmus.sim.fuzz import random_scenario
@@ -88,8 +89,11 @@ def replay(stack: str, seed: int) -> None:
         console.print(f"fault {fault}", soft_wrap=True)
     rows: list[Row] = []
     run = Run(scenario, rows)
-    run.execute()
+    error = attempt_run(run, lambda _: None)
     console.print(figures(run, 0.0))
+    if error:
+        console.print(escape(error), highlight=False, soft_wrap=True)
+        sys.exit(1)
     verdicts = Oracle(rows).verdicts(STACKS[stack].properties)
     print_verdicts([(seed, verdict) for verdict in verdicts], 1)
     sys.exit(1 if any(verdict.status != "valid" for verdict in verdicts) else 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 import traceback
@@ -16,6 +17,7 @@ from rich.table import Table
 
 from isthmus import __version__
 from isthmus.cli.trace import print_verdicts, wide_console
+from isthmus.core.errors import InputError
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
 from isthmus.sim.run import Run
@@ -52,7 +54,7 @@ def command(scenario: Path, seed: int | None, out: Path | None, overwrite: bool,
     loaded = load_scenario(scenario, seed)
     folder = out or Path("out") / f"{loaded.name}-{loaded.seed}"
     console = wide_console()
-    replay = f"isthmus sim {scenario} --seed {loaded.seed}"
+    replay = shlex.join(["isthmus", "sim", str(scenario), "--seed", str(loaded.seed), "-o", str(folder), "--overwrite"])
     run, cpu_s, error = execute(loaded, folder, overwrite, console)
     console.print(figures(run, cpu_s))
     if loaded.trace != "none":
@@ -92,6 +94,8 @@ def execute(scenario: Scenario, folder: Path, overwrite: bool, console: Console)
 def attempt(run: Run, progress: Callable[[int], None]) -> str:
     try:
         run.execute(progress)
+    except InputError:  # the trace cannot be written: no fault of the run's
+        raise
     except Exception:
         return traceback.format_exc()
     return ""

@@ -8,9 +8,10 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from isthmus.core.document import read_toml
 from isthmus.core.errors import InputError
 from isthmus.topology.delay import Constant, Delay, Empirical, Gamma, Normal, Uniform
-from isthmus.topology.load import load_topology, topology_to_toml
+from isthmus.topology.load import topology_from_tables, topology_to_toml
 from isthmus.topology.model import Channel, Topology, WanLink
 from isthmus.topology.shapes import SHAPES, shape
 
@@ -116,7 +117,7 @@ def shape_command(
 
 
 @command.command("show")
-@click.argument("path", type=click.Path(path_type=Path), metavar="NET.toml")
+@click.argument("path", type=click.Path(path_type=Path), metavar="NET.toml|SCENARIO.toml")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="A folder for both pictures, NAME.svg and .png.")
 @click.option("--svg", type=click.Path(path_type=Path), help="Write the picture as SVG to this file.")
 @click.option("--png", type=click.Path(path_type=Path), help="Write the picture as PNG to this file.")
@@ -124,13 +125,16 @@ def shape_command(
 def show_command(path: Path, output: Path | None, svg: Path | None, png: Path | None, force: bool) -> None:
     """The clusters and delays of a network as tables, and its picture where asked for.
 
+    A scenario will do as well: what is shown is the network that it holds or names.
+
     \b
     Examples:
       isthmus topology show net.toml
+      isthmus topology show scenario.toml
       isthmus topology show net.toml -o pictures
       isthmus topology show net.toml --svg net.svg --png net.png
     """
-    topology = load_topology(path)
+    topology = network_of(path)
     pictures = [(file, suffix) for file, suffix in ((svg, "svg"), (png, "png")) if file is not None]
     if output is not None:
         stem = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in topology.name)
@@ -152,6 +156,16 @@ def show_command(path: Path, output: Path | None, svg: Path | None, png: Path | 
         except OSError as error:
             raise InputError("-o", str(file), error.strerror or "an error", "a place for a new file") from None
         click.echo(f"wrote {file}")
+
+
+def network_of(path: Path) -> Topology:
+    """The topology of a file that is one, or of a scenario."""
+    tables = read_toml(path)
+    if "topology" not in tables:
+        return topology_from_tables(tables, str(path))
+    from isthmus.scenario.load import topology_of
+
+    return topology_of(tables["topology"], str(path), path.parent)
 
 
 def cluster_table(topology: Topology) -> Table:

@@ -24,6 +24,9 @@ PATH = re.compile(r"^(?P<what>.*?)(?: - at `(?P<path>.*)`)?$", re.DOTALL)
 STEP = re.compile(r"\.([A-Za-z_][\w-]*)|\[(\d+)\]|\[\.\.\.\]")
 NAMES = {"int": "a whole number", "float": "a number", "str": "a text", "bool": "true or false"}
 NAMES |= {"array": "a list", "object": "a table", "null": "nothing"}
+LONGEST_MS = 1e12  # some 30 years; in nanoseconds, twice this still fits a trace
+COUNT_MAX = 1_000_000_000  # of messages: as good as no bound
+SHORTEST_MS = 1e-3  # of what happens again and again: below a nanosecond, time would stand still
 
 
 class Invalid(InputError, ValueError):
@@ -55,10 +58,14 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(str(path), "", "a folder", "the path of a TOML file") from None
     except PermissionError:
         raise InputError(str(path), "", "a file that may not be read", "read permission") from None
+    except OSError as error:
+        raise InputError(str(path), "", error.strerror or "an error", "the path of a TOML file") from None
     except UnicodeDecodeError:
         raise InputError(str(path), "", "bytes that are not UTF-8", "a TOML file") from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # of the parser's own kind, or a number of thousands of digits
         raise InputError(str(path), "", f"a syntax error ({error})", "valid TOML") from None
+    except RecursionError:
+        raise InputError(str(path), "", "lists or tables too deep in each other", "a TOML file") from None
 
 
 def convert(tables: Any, kind: type[T], source: str, prefix: str = "") -> T:
@@ -101,6 +108,8 @@ def explain(
         return InputError(source, join(key, missing[1]), "nothing", "this key, which is required")
     if what.startswith("Invalid value") and (tags := [str(struct.tag) for struct in structs(outer)]):
         return InputError(source, key, show(found), one_of(str(found), tags))
+    if words := literals(shape):
+        return InputError(source, key, show(found), one_of(str(found), words))
     return InputError(source, key, show(found), plain(what))
 
 
@@ -122,8 +131,15 @@ def structs(shape: inspect.Type | None, table: Any = None) -> list[inspect.Struc
     return tagged or found
 
 
+def literals(shape: inspect.Type | None) -> list[str]:
+    """The words that a type allows, where it allows only some."""
+    return [str(value) for value in shape.values] if isinstance(shape, inspect.LiteralType) else []
+
+
 def plain(what: str) -> str:
     """A conversion error's expectation in plain words."""
+    if what.startswith("Number out of range"):
+        return "a number of a usual size"
     expected = re.sub(r"^Expected ", "", what)
     expected = re.sub(r", got .*$", "", expected)
     if invalid := re.match(r"Invalid (?:enum )?value (.*)", expected):
@@ -134,6 +150,13 @@ def plain(what: str) -> str:
 def alternatives(names: list[str]) -> str:
     """Type names as words; TOML has no null, so that it is left out."""
     return " or ".join(NAMES.get(name, name) for name in names if name != "null")
+
+
+def within(key: str, value: float, low: float, high: float, what: str = "a number") -> None:
+    """Refuse a number that is not between two others, both included; no comparison holds of NaN."""
+    if not low <= value <= high:
+        low_text, high_text = (str(end) if isinstance(end, int) else f"{end:g}" for end in (low, high))
+        raise Invalid(key, show(value), f"{what} from {low_text} to {high_text}")
 
 
 def show(found: Any) -> str:

@@ -7,9 +7,12 @@ from random import Random
 
 import msgspec
 
-from isthmus.core.document import Invalid
-from isthmus.scenario.workload import named_sites, not_negative, probability
+from isthmus.core.document import LONGEST_MS, Invalid, within
+from isthmus.scenario.workload import named_sites, probability, span_ms
 from isthmus.topology.model import Topology
+
+FACTOR_MAX = 1e6
+DRAWN_MAX = 1000  # faults of one kind
 
 
 class At(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True):
@@ -18,7 +21,7 @@ class At(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unk
     at_ms: float
 
     def __post_init__(self) -> None:
-        not_negative("at_ms", self.at_ms)
+        span_ms("at_ms", self.at_ms)
         self.check()
 
     def check(self) -> None:
@@ -53,6 +56,9 @@ class ClockJump(OneSite, frozen=True, kw_only=True, tag="clock-jump"):
 
     by_ms: float
 
+    def check(self) -> None:
+        within("by_ms", self.by_ms, -LONGEST_MS, LONGEST_MS)
+
 
 class Partition(At, frozen=True, kw_only=True, tag="partition"):
     """Nothing passes between the groups until the next heal; sites that are not named form one more group."""
@@ -84,7 +90,7 @@ class Between(At, frozen=True, kw_only=True):
     target: tuple[str, ...] = ()
 
     def check(self) -> None:
-        if not self.until_ms > self.at_ms:
+        if not self.at_ms < self.until_ms <= LONGEST_MS:
             raise Invalid("until_ms", repr(self.until_ms), f"a time after at_ms ({self.at_ms:g})")
 
     def check_names(self, topology: Topology) -> None:
@@ -110,8 +116,8 @@ class DelayShift(Between, frozen=True, kw_only=True, tag="delay-shift"):
 
     def check(self) -> None:
         super().check()
-        not_negative("factor", self.factor)
-        not_negative("add_ms", self.add_ms)
+        within("factor", self.factor, 0, FACTOR_MAX)
+        span_ms("add_ms", self.add_ms)
 
 
 Fault = Crash | Recover | ClockJump | Partition | Heal | Loss | DelayShift
@@ -132,12 +138,11 @@ class RandomFaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     def __post_init__(self) -> None:
         for key in ("crashes", "partitions", "losses", "delay_shifts", "clock_jumps"):
-            not_negative(key, getattr(self, key))
+            within(key, getattr(self, key), 0, DRAWN_MAX, "a whole number")
         probability("recover", self.recover)
         probability("loss_max", self.loss_max)
-        not_negative("jump_max_ms", self.jump_max_ms)
-        if self.delay_factor_max < 1:
-            raise Invalid("delay_factor_max", repr(self.delay_factor_max), "a number of at least 1")
+        span_ms("jump_max_ms", self.jump_max_ms)
+        within("delay_factor_max", self.delay_factor_max, 1, FACTOR_MAX)
 
     def draw(self, topology: Topology, random: Random, duration_ms: float) -> list[Fault]:
         """The faults themselves, in order of time."""

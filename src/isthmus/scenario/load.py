@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 from datetime import UTC, datetime
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import msgspec
 from isthmus.core.document import Invalid, convert, read_toml, show
 from isthmus.core.errors import InputError
 from isthmus.scenario.model import Scenario, Settings
-from isthmus.scenario.workload import Recorded, Workload
+from isthmus.scenario.workload import PAYLOAD_MAX, Recorded, Workload
 from isthmus.topology.load import load_topology, topology_from_tables
 from isthmus.topology.model import Topology
 
@@ -56,6 +57,8 @@ def scenario_from_tables(tables: dict[str, Any], source: str, folder: Path, seed
 
 def topology_of(given: Any, source: str, folder: Path) -> Topology:
     if isinstance(given, str):
+        if not (folder / given).is_file():
+            raise InputError(source, "topology", f"{given!r}, which is no file", "the path of a topology file")
         return load_topology(folder / given)
     if isinstance(given, dict):
         return topology_from_tables(given, source, "topology")
@@ -64,35 +67,42 @@ def topology_of(given: Any, source: str, folder: Path) -> Topology:
 
 def complete(workload: Workload, source: str, key: str, folder: Path) -> Workload:
     """Read the traffic of a recorded workload; others are complete."""
-    if not isinstance(workload, Recorded):
-        return workload
-    if workload.events:
+    if not isinstance(workload, Recorded) or workload.file is None or workload.events:
         return workload
     events = read_traffic(folder / workload.file, workload.trace, f"{source}: {key}.file")
-    return msgspec.structs.replace(workload, events=events)
+    try:
+        return msgspec.structs.replace(workload, events=events)
+    except Invalid as error:
+        raise error.at(source, key) from None
 
 
 def read_traffic(path: Path, trace: str | None, place: str) -> tuple[tuple[float, int, int], ...]:
     """Seconds since the first message, sender by order of appearance, bytes: from a CSV of recorded messages."""
     rows: list[tuple[float, str, int]] = []
     try:
-        with path.open(newline="", encoding="utf-8") as lines:
+        with path.open(newline="", encoding="utf-8-sig") as lines:
             reader = csv.DictReader(lines)
             columns = reader.fieldnames or []
             time = next((name for name in TIME_COLUMNS if name in columns), None)
             sender = next((name for name in SENDER_COLUMNS if name in columns), None)
             if time is None or sender is None:
-                raise InputError(str(path), "", f"the columns {', '.join(columns)}", "columns time and sender")
+                found = f"the columns {', '.join(columns)}" if columns else "no names of columns"
+                raise InputError(str(path), "", found, "columns time and sender")
             for row in reader:
                 if row.get("event") not in (None, *MESSAGE_EVENTS) or (trace and row.get("trace") != trace):
                     continue
                 try:
-                    rows.append((seconds(row[time]), row[sender], max(1, int(row.get("bytes") or 1))))
+                    rows.append((seconds(row[time]), row[sender] or "", size(row.get("bytes"))))
                 except (TypeError, ValueError):
-                    where = f"line {reader.line_num}"
-                    raise InputError(str(path), where, show(dict(row)), "a time and a number of bytes") from None
+                    where, values = f"line {reader.line_num}", [value for value in row.values() if value is not None]
+                    expected = f"a time, a sender and at most {PAYLOAD_MAX} bytes"
+                    raise InputError(str(path), where, show(values), expected) from None
     except (FileNotFoundError, IsADirectoryError):
         raise InputError(place, "", f"{str(path)!r}, which is no file", "the path of a CSV file") from None
+    except OSError as error:
+        raise InputError(place, "", f"{str(path)!r}: {error.strerror}", "a CSV file that can be read") from None
+    except csv.Error as error:
+        raise InputError(str(path), f"line {reader.line_num}", f"a syntax error ({error})", "a CSV file") from None
     except UnicodeDecodeError:
         raise InputError(str(path), "", "bytes that are not UTF-8", "a CSV file") from None
     if not rows:
@@ -106,7 +116,18 @@ def read_traffic(path: Path, trace: str | None, place: str) -> tuple[tuple[float
 def seconds(text: str) -> float:
     """A time as a number of seconds: written as one, or as a date and time."""
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
         moment = datetime.fromisoformat(text)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    if not isfinite(value):
+        raise ValueError(text)
+    return value
+
+
+def size(text: str | None) -> int:
+    """A number of bytes; one where nothing is said."""
+    value = max(1, int(text or 1))
+    if value > PAYLOAD_MAX:
+        raise ValueError(text)
+    return value

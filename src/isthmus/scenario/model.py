@@ -13,14 +13,16 @@ from typing import Literal
 
 import msgspec
 
-from isthmus.core.document import Invalid, join, one_of
+from isthmus.core.document import SHORTEST_MS, Invalid, join, one_of, show
 from isthmus.core.message import SiteId
 from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.scenario.faults import Crash, Fault, Heal, Loss, Partition, RandomFaults, Recover
-from isthmus.scenario.workload import Workload, named_sites, not_negative, positive
+from isthmus.scenario.workload import Workload, named_sites, span_ms
 from isthmus.stacks import STACKS, StackOptions
 from isthmus.topology.model import Topology
+
+NAME_MAX = 100
 
 
 class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,7 +39,7 @@ class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if self.name not in STACKS:
             raise Invalid("name", repr(self.name), one_of(self.name, STACKS))
         if self.batch_ms is not None:
-            not_negative("batch_ms", self.batch_ms)
+            span_ms("batch_ms", self.batch_ms)
 
 
 class Clocks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,7 +49,7 @@ class Clocks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     drift_ppm: float = 0.0
 
     def __post_init__(self) -> None:
-        not_negative("offset_ms", self.offset_ms)
+        span_ms("offset_ms", self.offset_ms)
         if not 0 <= self.drift_ppm < 100_000:
             raise Invalid("drift_ppm", repr(self.drift_ppm), "a number from 0 to below 100000")
 
@@ -59,7 +61,9 @@ class Reader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     consume_ms: float
 
     def __post_init__(self) -> None:
-        positive("consume_ms", self.consume_ms)
+        span_ms("consume_ms", self.consume_ms, SHORTEST_MS)
+        if not self.sites:
+            raise Invalid("sites", "an empty list", "at least one site or cluster")
 
 
 class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -68,7 +72,7 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     detection_ms: float = 500.0  # from a crash or a recovery to the start of the view change
 
     def __post_init__(self) -> None:
-        not_negative("detection_ms", self.detection_ms)
+        span_ms("detection_ms", self.detection_ms)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -95,8 +99,10 @@ class Scenario(Settings, frozen=True, kw_only=True):
     workloads: tuple[Workload, ...]
 
     def __post_init__(self) -> None:
-        positive("duration_ms", self.duration_ms)
-        not_negative("drain_ms", self.drain_ms)
+        if not 0 < len(self.name) <= NAME_MAX or "/" in self.name or not self.name.isprintable():
+            raise Invalid("name", show(self.name), f"a name for a folder: no slash, at most {NAME_MAX} letters")
+        span_ms("duration_ms", self.duration_ms, SHORTEST_MS)
+        span_ms("drain_ms", self.drain_ms)
         if not self.workloads:
             raise Invalid("workloads", "nothing", "at least one workload")
         for index, workload in enumerate(self.workloads):

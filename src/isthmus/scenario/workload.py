@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count
-from math import isfinite
 from random import Random
 
 import msgspec
 
-from isthmus.core.document import Invalid
+from isthmus.core.document import LONGEST_MS, SHORTEST_MS, Invalid, show, within
 from isthmus.core.message import ALL, SiteId, Targets
 from isthmus.topology.model import Topology
 
@@ -23,19 +22,21 @@ NS_PER_S = 1_000_000_000
 Arrival = tuple[int, int]  # time in ns, payload bytes
 
 
-def positive(key: str, value: float, what: str = "a number above 0") -> None:
-    if not isfinite(value) or value <= 0:
-        raise Invalid(key, repr(value), what)
+PAYLOAD_MAX = 1 << 24  # bytes; each is held in memory
+RATE_MIN, RATE_MAX = 1e-9, 1e6  # messages a second: one in 30 years, one a microsecond
+BURST_MAX = 1_000_000
 
 
-def not_negative(key: str, value: float) -> None:
-    if not isfinite(value) or value < 0:
-        raise Invalid(key, repr(value), "a number of at least 0")
+def span_ms(key: str, value: float, least: float = 0.0) -> None:
+    within(key, value, least, LONGEST_MS)
+
+
+def rate(key: str, value: float) -> None:
+    within(key, value, RATE_MIN, RATE_MAX)
 
 
 def probability(key: str, value: float) -> None:
-    if not 0 <= value <= 1:
-        raise Invalid(key, repr(value), "a probability from 0 to 1")
+    within(key, value, 0, 1, "a probability")
 
 
 class Traffic(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True):
@@ -49,17 +50,18 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbi
     count: int | None = None  # messages a site sends at most
 
     def __post_init__(self) -> None:
-        if self.payload_bytes < 0:
-            raise Invalid("payload_bytes", repr(self.payload_bytes), "a whole number of at least 0")
-        not_negative("start_ms", self.start_ms)
-        if self.stop_ms is not None and self.stop_ms <= self.start_ms:
+        within("payload_bytes", self.payload_bytes, 0, PAYLOAD_MAX, "a whole number")
+        span_ms("start_ms", self.start_ms)
+        if self.stop_ms is not None and not self.start_ms < self.stop_ms <= LONGEST_MS:
             raise Invalid("stop_ms", repr(self.stop_ms), f"a time after start_ms ({self.start_ms:g})")
         if self.count is not None and self.count < 0:
-            raise Invalid("count", repr(self.count), "a whole number of at least 0")
+            raise Invalid("count", show(self.count), "a whole number of at least 0")
         if isinstance(self.to, str) and self.to != "all":
             raise Invalid("to", repr(self.to), '"all", a list of names, or a number of sites drawn at random')
         if isinstance(self.to, int) and self.to < 1:
-            raise Invalid("to", repr(self.to), "at least 1 site")
+            raise Invalid("to", show(self.to), "at least 1 site")
+        if self.to == ():
+            raise Invalid("to", "an empty list", 'at least one name, or "all"')
         self.check()
 
     def check(self) -> None:
@@ -97,8 +99,8 @@ class Periodic(Traffic, frozen=True, kw_only=True, tag="periodic"):
     jitter: float = 0.02  # standard deviation of a gap, as a share of the period
 
     def check(self) -> None:
-        positive("rate_per_s", self.rate_per_s)
-        not_negative("jitter", self.jitter)
+        rate("rate_per_s", self.rate_per_s)
+        within("jitter", self.jitter, 0, 1)
 
     def gaps(self, random: Random) -> Iterator[float]:
         period = NS_PER_S / self.rate_per_s
@@ -113,7 +115,7 @@ class Poisson(Traffic, frozen=True, kw_only=True, tag="poisson"):
     rate_per_s: float
 
     def check(self) -> None:
-        positive("rate_per_s", self.rate_per_s)
+        rate("rate_per_s", self.rate_per_s)
 
     def gaps(self, random: Random) -> Iterator[float]:
         while True:
@@ -128,9 +130,9 @@ class Burst(Traffic, frozen=True, kw_only=True, tag="burst"):
     spacing_ms: float = 0.0  # between the messages of one burst
 
     def check(self) -> None:
-        positive("period_ms", self.period_ms)
-        positive("burst_count", self.burst_count)
-        not_negative("spacing_ms", self.spacing_ms)
+        span_ms("period_ms", self.period_ms, SHORTEST_MS)
+        within("burst_count", self.burst_count, 1, BURST_MAX, "a whole number")
+        span_ms("spacing_ms", self.spacing_ms)
         if self.spacing_ms * (self.burst_count - 1) > self.period_ms:
             raise Invalid("spacing_ms", repr(self.spacing_ms), "a burst that fits in period_ms")
 
@@ -149,9 +151,11 @@ class OnOff(Traffic, frozen=True, kw_only=True, tag="on-off"):
     off_ms: float
 
     def check(self) -> None:
-        positive("rate_per_s", self.rate_per_s)
-        positive("on_ms", self.on_ms)
-        positive("off_ms", self.off_ms)
+        rate("rate_per_s", self.rate_per_s)
+        span_ms("on_ms", self.on_ms, SHORTEST_MS)
+        span_ms("off_ms", self.off_ms, SHORTEST_MS)
+        if self.on_ms * self.rate_per_s < 1:  # otherwise one draws and draws for the next message
+            raise Invalid("on_ms", repr(self.on_ms), "a mean time on that has a message once in a thousand times")
 
     def gaps(self, random: Random) -> Iterator[float]:
         pause = 0.0
@@ -170,13 +174,23 @@ class OnOff(Traffic, frozen=True, kw_only=True, tag="on-off"):
 class Recorded(Traffic, frozen=True, kw_only=True, tag="recorded"):
     """Messages as somebody once sent them, with time compressed; senders are dealt out to the sites in turn."""
 
-    file: str  # CSV: columns time, sender, and where there are any bytes, event, trace
+    file: str | None = None  # CSV: columns time, sender, and where there are any bytes, event, trace
     compression: float = 1.0  # how many times faster than recorded
     trace: str | None = None  # only the rows with this in column trace
-    events: tuple[tuple[float, int, int], ...] = ()  # read from the file: seconds from the first, sender, bytes
+    events: tuple[tuple[float, int, int], ...] = ()  # seconds, sender, bytes; read from the file, or given instead
 
     def check(self) -> None:
-        positive("compression", self.compression)
+        within("compression", self.compression, 1e-6, 1e9)
+        if self.file is None and not self.events:
+            raise Invalid("file", "nothing", "the path of a CSV file, or events in its place")
+        before = 0.0
+        for index, (seconds, sender, size) in enumerate(self.events):
+            key = f"events[{index}]"
+            within(key, seconds, before, LONGEST_MS / 1000, "seconds in order of time,")
+            if sender < 0:
+                raise Invalid(key, f"sender {sender}", "a sender numbered from 0 on")
+            within(key, size, 0, PAYLOAD_MAX, "bytes")
+            before = seconds
 
     def arrivals(self, random: Random, place: int, places: int) -> Iterator[Arrival]:  # noqa: ARG002
         sent = 0
@@ -200,9 +214,8 @@ class Reply(Traffic, frozen=True, kw_only=True, tag="reply"):
 
     def check(self) -> None:
         probability("probability", self.probability)
-        not_negative("delay_ms", self.delay_ms)
-        if not 1 <= self.depth <= 255:
-            raise Invalid("depth", repr(self.depth), "a whole number from 1 to 255")
+        span_ms("delay_ms", self.delay_ms)
+        within("depth", self.depth, 1, 255, "a whole number")
 
     def arrivals(self, random: Random, place: int, places: int) -> Iterator[Arrival]:  # noqa: ARG002
         return iter(())

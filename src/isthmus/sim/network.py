@@ -208,10 +208,12 @@ def links_of(topology: Topology, random: Random) -> list[list[Link]]:
         for b, there in enumerate(topology.sites):
             channels = topology.channels(SiteId(a), SiteId(b))
             hops: list[tuple[object, ...]]
-            if here.cluster != there.cluster and len(channels) == len(topology.route(here.cluster, there.cluster)) - 1:
+            if topology.has_own_channel(SiteId(a), SiteId(b)):
+                hops = [("pair", a, b)]
+            elif here.cluster == there.cluster:  # on a LAN: one port a sender
+                hops = [("port", a)]
+            else:
                 hops = [("wan", *hop) for hop in pairwise(topology.route(here.cluster, there.cluster))]
-            else:  # on a LAN, or a pair with a channel of its own: one port a sender
-                hops = [("port", a, b if here.cluster != there.cluster else -1)]
             used = [
                 pipes.setdefault(hop, Pipe(channel.bandwidth_mbps))
                 for hop, channel in zip(hops, channels, strict=False)

@@ -130,6 +130,10 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
         here, there = self.sites[source].cluster, self.sites[target].cluster
         return (self.clusters[here].lan,) if here == there else self.path(here, there)
 
+    def has_own_channel(self, source: SiteId, target: SiteId) -> bool:
+        """Whether a channel was given for just this pair of sites."""
+        return (source, target) in self._overrides
+
     def path(self, here: int, there: int) -> tuple[Channel, ...]:
         """The WAN channels from one cluster to another: the direct link, or the path of least mean delay."""
         if (here, there) in self._direct:

@@ -12,16 +12,18 @@ from isthmus.trace.schema import Row
 
 DELIVER, SUBMIT = Kind.DELIVER, Kind.SUBMIT
 MessageKey = tuple[int, int]  # sender, number
+NEVER = -1
 
 
 class Open:
     """A message that not all have delivered."""
 
-    __slots__ = ("last_ns", "owed", "submitted_ns")
+    __slots__ = ("last_ns", "orphan", "owed", "submitted_ns")
 
     def __init__(self, submitted_ns: int, owed: int) -> None:
         self.submitted_ns = submitted_ns
-        self.last_ns = submitted_ns
+        self.last_ns = NEVER  # when it was delivered last
+        self.orphan = False  # its sender crashed: it may have died with it, also where that sender comes back
         self.owed = owed  # a bit for each process that has not delivered it
 
 
@@ -90,7 +92,8 @@ class Summary:
 
     def settle(self, key: MessageKey) -> None:
         message = self.open.pop(key)
-        self.per_message.add(message.last_ns - message.submitted_ns)
+        if message.last_ns != NEVER:  # otherwise all to whom it went crashed before it came
+            self.per_message.add(max(0, message.last_ns - message.submitted_ns))
 
     def crash(self, process: int) -> None:
         """Forgive what was owed to a process; what it alone knew of is lost, and owed to nobody."""
@@ -98,10 +101,11 @@ class Summary:
         bit = 1 << process
         self.up &= ~bit
         for key, message in list(self.open.items()):
+            message.orphan |= key[0] == process
             message.owed &= ~bit
             if not message.owed:
                 self.settle(key)
 
     def undelivered_count(self) -> int:
         """Deliveries still owed, except of messages whose sender crashed: those may have died with it."""
-        return sum(m.owed.bit_count() for (sender, _), m in self.open.items() if self.up >> sender & 1)
+        return sum(message.owed.bit_count() for message in self.open.values() if not message.orphan)

@@ -20,6 +20,7 @@ from collections import deque
 
 import msgspec
 
+from isthmus.core.document import COUNT_MAX, LONGEST_MS, SHORTEST_MS, within
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Finality, Handler, Layer, View
 from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
@@ -35,6 +36,11 @@ class CreditOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     window: int = 1024
     queue_max: int = 1024
     probe_period_ms: float = 250.0
+
+    def __post_init__(self) -> None:
+        within("window", self.window, 1, COUNT_MAX, "a whole number")
+        within("queue_max", self.queue_max, 1, COUNT_MAX, "a whole number")
+        within("probe_period_ms", self.probe_period_ms, SHORTEST_MS, LONGEST_MS)
 
 
 class Grant(Message, frozen=True, gc=False, array_like=True, tag=16):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from isthmus.core.document import COUNT_MAX, LONGEST_MS, SHORTEST_MS, within
 from isthmus.core.errors import RemoteError
 from isthmus.core.message import Body, Cast, Message, SiteId, Targets
 
@@ -26,6 +27,13 @@ class ReliableOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keep_max: int = 8192  # own unstable frames; twice as many of each other origin
     hold_max: int = 1024
     repair_max: int = 64
+
+    def __post_init__(self) -> None:
+        within("nak_delay_ms", self.nak_delay_ms, 0, LONGEST_MS)
+        for key in ("nak_retry_ms", "ack_period_ms", "status_period_ms"):
+            within(key, getattr(self, key), SHORTEST_MS, LONGEST_MS)
+        for key in ("ack_every", "keep_max", "hold_max", "repair_max"):
+            within(key, getattr(self, key), 1, COUNT_MAX, "a whole number")
 
 
 class Data(Message, frozen=True, gc=False, array_like=True, tag=10):
