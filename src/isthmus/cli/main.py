@@ -19,6 +19,7 @@ COMMANDS = {  # name: (module that has it as `command`, one line of help)
     "fuzz": ("isthmus.cli.fuzz", "Try a stack in random scenarios."),
     "live": ("isthmus.cli.live", "Run a scenario in real time, one process a site."),
     "trace": ("isthmus.cli.trace", "Look into a trace."),
+    "report": ("isthmus.cli.report", "Make one page of finished studies."),
 }
 
 

@@ -1,0 +1,71 @@
+"""`isthmus report`: finished studies as one page to read, and their figures as files."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+
+import click
+
+from isthmus.core.errors import InputError
+
+DEFAULT = Path("out/studies")
+HEAD_BYTES = 400  # of a page: enough to know a report by
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("folders", nargs=-1, type=click.Path(path_type=Path), metavar="[DIR]...")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The page. [report.html in the first DIR]")
+@click.option("--open", "show", is_flag=True, help="Open the page in a browser.")
+def command(folders: tuple[Path, ...], output: Path | None, show: bool) -> None:
+    """Make one HTML page of finished studies.
+
+    DIR is a folder of studies, as `isthmus study run` writes them, or a single study; without any, out/studies. The
+    page needs no other file and no network. Its figures are also written beside it, as figures/*.svg and *.png. A
+    report that is there is replaced; the same studies give the same bytes.
+
+    \b
+    Examples:
+      isthmus report --open
+      isthmus report out/studies/token-site -o token-site.html
+    """
+    from isthmus.report.figures import render  # here, so that --help does not wait for matplotlib
+    from isthmus.report.page import page, sections
+    from isthmus.report.results import find_studies
+
+    chosen = list(folders) or [DEFAULT]
+    studies = find_studies(chosen)
+    path = output or chosen[0] / "report.html"
+    refuse_other(path)
+    parts = sections(studies)
+    write(path, page(parts).encode())
+    drawn = [drawn for part in parts for drawn in part.drawn]
+    for one in drawn:
+        for kind in ("svg", "png"):
+            write(path.parent / "figures" / f"{one.name}.{kind}", render(one.figure, kind))
+    told = f"wrote {path}: {len(studies)} {'study' if len(studies) == 1 else 'studies'}"
+    if drawn:
+        told += f", {len(drawn)} {'figure' if len(drawn) == 1 else 'figures'}, also in {path.parent / 'figures'}"
+    click.echo(told)
+    if show and not webbrowser.open(path.resolve().as_uri()):
+        click.echo("isthmus: no browser was found to open it", err=True)
+
+
+def refuse_other(path: Path) -> None:
+    """Replace a report, but nothing else that someone may want to keep."""
+    from isthmus.report.page import MARK
+
+    if path.is_dir():
+        raise InputError("-o", str(path), "a folder", "the name of a page to write, such as report.html")
+    if path.exists():
+        with path.open("rb") as file:
+            if MARK.encode() not in file.read(HEAD_BYTES):
+                raise InputError("-o", str(path), "a file that is no report", "another name, or an earlier report")
+
+
+def write(path: Path, content: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    except OSError as error:
+        raise InputError("-o", str(path), error.strerror or "an error", "a place that can be written") from None

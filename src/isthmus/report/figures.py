@@ -1,0 +1,214 @@
+"""Figures of results: lines with error bars, and the paper's values beside ours.
+
+Ours are solid with filled markers, a paper's dashed with hollow ones, in the colour of the series that its label names.
+Colours are those of Okabe and Ito, which colour-blind readers tell apart; markers differ as well. Each line is named at
+its right end, with a piece of the line before the name, so that there is no legend to look up; names that would fall on
+each other are moved apart. Axes start at zero where nothing is below it.
+
+The same input gives the same bytes: no date, a fixed salt for ids. A file draws its text as outlines, alike everywhere;
+inside a page text is text, in the page's font, and colours are the page's, so that they follow it into the dark.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from io import BytesIO
+from itertools import pairwise
+from textwrap import wrap
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from isthmus.report.lines import Line, Plot
+
+WIDE, HIGH, PNG_DPI = 5.7, 3.6, 220  # inches; small enough that text can be read on a phone
+INK, SOFT, RULE, PAPER = "#1b2330", "#5b6573", "#dfe3e9", "#ffffff"
+SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c564b")
+MARKERS = "os^Dv*P"
+NAME_WIDTH, NAME_LINES = 19, 3  # of a line's name: characters, lines
+KEY = 0.045  # length of the piece of line before a name, in widths of the figure
+STYLE: Any = {
+    "font.family": "DejaVu Sans",
+    "font.size": 10.5,
+    "svg.hashsalt": "isthmus",
+    "path.simplify": False,
+    "text.parse_math": False,  # a dollar in a label is a dollar
+}
+PAGE_COLORS = {INK: "--ink", SOFT: "--soft", RULE: "--rule", PAPER: "--paper"} | {
+    color: f"--s{number}" for number, color in enumerate(SERIES)
+}
+
+
+class Look(NamedTuple):
+    """How a line is drawn, and so its name's key."""
+
+    color: str
+    marker: str
+    paper: bool
+
+    def options(self) -> dict[str, Any]:
+        if self.paper:
+            shape = {"linestyle": (0, (4, 2.5)), "linewidth": 1.3, "markersize": 7.5, "markerfacecolor": "none"}
+        else:
+            shape = {"linestyle": "-", "linewidth": 1.8, "markersize": 4.6, "markeredgecolor": self.color}
+        return {"color": self.color, "marker": self.marker, **shape}
+
+
+def draw(plot: Plot) -> Figure:
+    """The figure of a plot, without its title, which belongs to the text around it."""
+    with mpl.rc_context(STYLE):
+        return compose(plot)
+
+
+def compose(plot: Plot) -> Figure:
+    figure = Figure(figsize=(WIDE, HIGH), facecolor=PAPER)
+    canvas = FigureCanvasAgg(figure)
+    axes = figure.add_axes((0.1, 0.14, 0.62, 0.76))
+    axes.set_facecolor(PAPER)
+    lines = list(zip((*plot.ours, *plot.paper), looks_of(plot), strict=True))
+    for line, look in lines:
+        mark_every = None if not look.paper or len(line.xs) <= 24 else max(1, len(line.xs) // 12)
+        options = look.options() | {"markevery": mark_every, "zorder": 2 if look.paper else 3}
+        if any(line.errors):
+            bars: Any = {"yerr": line.errors, "ecolor": look.color, "elinewidth": 1.2, "capsize": 4, "capthick": 1.2}
+            axes.errorbar(line.xs, line.ys, **options, **bars)
+        else:
+            axes.plot(line.xs, line.ys, **options)
+    dress(axes, plot)
+    arrange(figure, canvas, axes, [(line, look) for line, look in lines if line.xs])
+    return figure
+
+
+def looks_of(plot: Plot) -> list[Look]:
+    """A look for each of our lines, then for each of the paper's, which takes after the series that it names."""
+    ours = [Look(SERIES[n % len(SERIES)], MARKERS[n % len(MARKERS)], False) for n in range(len(plot.ours))]
+    looks = list(ours)
+    for line in plot.paper:
+        named = [n for n, own in enumerate(plot.ours) if own.label.lower() in line.label.lower()]
+        if named or (len(plot.ours) == 1 == len(plot.paper)):
+            at = max(named, key=lambda n: len(plot.ours[n].label)) if named else 0
+            looks.append(Look(ours[at].color, ours[at].marker, True))
+        else:
+            looks.append(Look(SOFT, "h", True))
+    return looks
+
+
+def dress(axes: Axes, plot: Plot) -> None:
+    """Axes, their units and their ranges."""
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color(SOFT)
+    axes.grid(axis="y", color=RULE, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=SOFT, labelcolor=INK, length=3)
+    axes.set_xlabel(one_line(plot.spec.xlabel, 70), color=INK, labelpad=6)
+    axes.set_title(one_line(plot.spec.ylabel, 70), loc="left", size=STYLE["font.size"], color=INK, pad=10)
+    points = [(x, y, e) for line in (*plot.ours, *plot.paper) for x, y, e in zip(*line[1:], strict=True)]
+    if points and min(y - e for _, y, e in points) >= 0:
+        axes.set_ylim(0, max(y + e for _, y, e in points) * 1.06 or 1.0)
+    if plot.categories:
+        axes.set_xticks(range(len(plot.categories)), [one_line(name, 14) for name in plot.categories])
+        if sum(min(len(name), 14) + 2 for name in plot.categories) > 50:
+            for tick in axes.get_xticklabels():
+                tick.set(rotation=35, ha="right", rotation_mode="anchor")
+    elif points and min(x for x, _, _ in points) >= 0:
+        axes.set_xlim(0, max(x for x, _, _ in points) * 1.03 or 1.0)
+
+
+def arrange(figure: Figure, canvas: FigureCanvasAgg, axes: Axes, lines: list[tuple[Line, Look]]) -> None:
+    """Give the axes the room that ticks and names leave, then put each name at the end of its line."""
+    names = [figure.text(0, 0, name_text(line.label), size=9.8, color=INK, va="center", linespacing=1.1)
+             for line, _ in lines]  # fmt: skip
+    renderer = canvas.get_renderer()  # type: ignore[no-untyped-call]
+    wide, high = canvas.get_width_height()
+    boxes = [name.get_window_extent(renderer) for name in names]
+    right = 1 - max((box.width / wide + KEY + 0.035 for box in boxes), default=0.02)
+    axes.set_position((0.1, 0.14, right - 0.1, 0.76))
+    canvas.draw()  # type: ignore[no-untyped-call]
+    tight = axes.get_tightbbox(renderer)
+    assert tight is not None
+    left, bottom = 0.1 - tight.x0 / wide + 0.012, 0.14 - tight.y0 / high + 0.016
+    top = 0.9 - max(0.0, tight.y1 / high - 0.985)
+    axes.set_position((left, bottom, right - left, top - bottom))
+    ends = [axes.transData.transform((line.xs[-1], line.ys[-1]))[1] / high for line, _ in lines]
+    ends = [end - 0.02 * look.paper for end, (_, look) in zip(ends, lines, strict=True)]  # ours above a paper's
+    places = spread(ends, [box.height / high + 0.014 for box in boxes], bottom, 0.99)
+    for place, name, (_, look) in zip(places, names, lines, strict=True):
+        start = right + 0.018
+        name.set_position((start + KEY + 0.01, place))
+        xs = [start, start + KEY / 2, start + KEY]
+        key = Line2D(xs, [place] * 3, transform=figure.transFigure, markevery=[1], **look.options())
+        figure.add_artist(key)
+
+
+def spread(wanted: list[float], heights: list[float], low: float, high: float) -> list[float]:
+    """Places near the wanted ones for boxes that must not overlap, between two bounds while there is room.
+
+    Pushing only up and pushing only down both keep the boxes apart; so does the mean of the two, and it is fair.
+    """
+    order = sorted(range(len(wanted)), key=lambda n: (wanted[n], -n))
+    gaps = [(heights[a] + heights[b]) / 2 for a, b in pairwise(order)]
+    up = pushed([wanted[n] for n in order], gaps)
+    down = [-place for place in reversed(pushed([-wanted[n] for n in reversed(order)], gaps[::-1]))]
+    places = [(a + b) / 2 for a, b in zip(up, down, strict=True)]
+    places = pushed([max(place, low) for place in places], gaps)
+    places = [-p for p in reversed(pushed([-min(place, high) for place in reversed(places)], gaps[::-1]))]
+    return [places[order.index(n)] for n in range(len(wanted))]
+
+
+def pushed(places: list[float], gaps: list[float]) -> list[float]:
+    result = places[:1]
+    for place, gap in zip(places[1:], gaps, strict=True):
+        result.append(max(place, result[-1] + gap))
+    return result
+
+
+def name_text(label: str) -> str:
+    """A name on as few lines as it needs, of about one length."""
+    label = one_line(label, NAME_WIDTH * NAME_LINES) or "(no name)"
+    tries = [wrap(label, width, break_on_hyphens=False) for width in range(NAME_WIDTH, 5, -1)]
+    fewest = len(tries[0])
+    return "\n".join([lines for lines in tries if len(lines) == fewest][-1][:NAME_LINES])
+
+
+def one_line(text: str, length: int) -> str:
+    """Without line breaks and what cannot be printed, and not too long."""
+    text = " ".join("".join(c for c in text if c.isprintable() or c.isspace()).split())
+    return text if len(text) <= length else text[: length - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def render(figure: Figure, kind: str, text: str = "path") -> bytes:
+    """A figure as bytes of `svg` or `png`; text as `path`, or as `none`, which leaves it text."""
+    metadata = {"Date": None, "Creator": "Isthmus"} if kind == "svg" else {"Software": None}
+    stream = BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # drawn as a box; in a page it is text
+        with mpl.rc_context(STYLE | {"svg.fonttype": text}):
+            figure.savefig(stream, format=kind, dpi=PNG_DPI if kind == "png" else 72, metadata=metadata)
+    return stream.getvalue()
+
+
+def inline_svg(figure: Figure, prefix: str, label: str) -> str:
+    """A figure as an element of a page: ids made its own by a prefix, colours and fonts the page's.
+
+    `label` is put in as it is, between double quotes, and so must be escaped.
+    """
+    svg = render(figure, "svg", "none").decode()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'\s+xmlns(:\w+)?="[^"]*"', "", svg).replace("xlink:href=", "href=")
+    used = set(re.findall(r'href="#([^"]+)"', svg)) | set(re.findall(r"url\(#([^)]+)\)", svg))
+    svg = re.sub(r' id="([^"]+)"', lambda match: f' id="{prefix}-{match[1]}"' if match[1] in used else "", svg)
+    svg = svg.replace('href="#', f'href="#{prefix}-').replace("url(#", f"url(#{prefix}-")
+    for color, name in PAGE_COLORS.items():
+        svg = re.sub(rf"(fill|stroke): {color}\b", rf"\1: var({name})", svg)
+    svg = re.sub(r"(font: [^;\"]*?px) [^;\"]*", r"\1 var(--sans)", svg)
+    size = re.search(r'viewBox="([^"]+)"', svg)
+    assert size is not None
+    return re.sub(r"<svg[^>]*>", lambda _: f'<svg viewBox="{size[1]}" role="img" aria-label="{label}">', svg, count=1)

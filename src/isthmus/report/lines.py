@@ -1,0 +1,99 @@
+"""From a table to the lines of a figure: which points, in which order, under which names.
+
+A line is a series of the table, or a paper's; its points are sorted by x. Where x is text (the names of scenarios),
+points stand at 0, 1, 2 and so on, in the order in which the table first has them. A value that is missing or not
+finite is left out and leaves its neighbours joined; two values at one x of one series are an error, for the table was
+then not a summary of what it is asked to show.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from isthmus.core.errors import InputError
+from isthmus.report.results import FigureSpec, Study
+
+
+class Line(NamedTuple):
+    """One line of a figure; `errors` are half-widths, 0 where there is none."""
+
+    label: str
+    xs: list[float]
+    ys: list[float]
+    errors: list[float]
+
+
+class Plot(NamedTuple):
+    """All that is drawn in one figure."""
+
+    spec: FigureSpec
+    ours: list[Line]
+    paper: list[Line]
+    categories: list[str]  # of x, where it is text
+
+
+def plots_of(study: Study) -> list[Plot]:
+    """The figures of a study, in its order."""
+    return [make_plot(study.folder, number, spec, table) for number, (spec, table) in enumerate(study.figures)]
+
+
+def make_plot(folder: Path, number: int, spec: FigureSpec, table: pa.Table) -> Plot:
+    source = str(folder / "tables" / f"{spec.table.removesuffix('.parquet')}.parquet")
+    texts = [cell for cell in table.column(spec.x).to_pylist() if isinstance(cell, str)]
+    categories = list(dict.fromkeys(texts))
+    xs = [categories.index(cell) for cell in texts] if texts else numbers(table, spec.x, source)
+    if len(xs) != table.num_rows:
+        raise InputError(source, spec.x, "texts with gaps between", "a text or a number in every row")
+    ys = numbers(table, spec.y, source)
+    errors = numbers(table, spec.error, source) if spec.error else [0.0] * len(ys)
+    names = [name_of(spec.series, cell) for cell in table.column(spec.series).to_pylist()] if spec.series else []
+    points: dict[str, dict[float, tuple[float, float]]] = {}
+    for x, y, error, name in zip(xs, ys, errors, names or [spec.y.replace("_", " ")] * len(ys), strict=True):
+        line = points.setdefault(name, {})
+        if x in line:
+            where = repr(categories[int(x)]) if categories else f"{x:g}"
+            found = f"two rows of {name!r} at {spec.x} {where}"
+            raise InputError(source, spec.y, found, "one row a point of the figure")
+        if isfinite(x) and isfinite(y):
+            line[x] = (y, error if isfinite(error) else 0.0)
+    lines = [line_of(name, found) for name, found in points.items() if found]
+    where = f"{folder / 'figures.json'}: [{number}]"
+    return Plot(spec, lines, [paper_line(where, at, spec, categories) for at in range(len(spec.paper))], categories)
+
+
+def line_of(name: str, points: dict[float, tuple[float, float]]) -> Line:
+    xs = sorted(points)
+    return Line(name, xs, [points[x][0] for x in xs], [points[x][1] for x in xs])
+
+
+def paper_line(where: str, at: int, spec: FigureSpec, categories: list[str]) -> Line:
+    """A paper's values, at the places of our own axis."""
+    given = spec.paper[at]
+    xs: list[float] = []
+    for x in given.x:
+        if isinstance(x, str) != bool(categories) or (categories and x not in categories):
+            expected = f"one of {', '.join(categories[:12])}" if categories else "a number"
+            raise InputError(where, f"paper[{at}].x", repr(x), expected)
+        xs.append(float(categories.index(x)) if isinstance(x, str) else x)
+    points = {x: (y, 0.0) for x, y in zip(xs, given.y, strict=True) if isfinite(x) and isfinite(y)}
+    return line_of(given.label, points)
+
+
+def numbers(table: pa.Table, column: str, source: str) -> list[float]:
+    """A column as floats, NaN where nothing stands."""
+    kind = table.schema.field(column).type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+        raise InputError(source, column, f"a column of {kind}", "numbers")
+    return [float("nan") if cell is None else float(cell) for cell in table.column(column).to_pylist()]
+
+
+def name_of(column: str | None, cell: Any) -> str:
+    """The name of a series; a bare number says nothing without its column."""
+    if isinstance(cell, str):
+        return cell
+    said = f"{cell:g}" if isinstance(cell, float) else str(cell)
+    return f"{(column or '').replace('_', ' ')} {said}"

@@ -1,0 +1,140 @@
+"""Numbers, counts and answers in words: what a report says in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from math import isfinite
+
+from isthmus.report.results import Check, Claim, Study, Value
+
+NOTHING = "\N{EN DASH}"  # in a cell where nothing stands
+
+
+def number(value: float) -> str:
+    """A number with the digits that a reader needs: four, or all of a whole one."""
+    if isinstance(value, int) or (isfinite(value) and value == int(value) and abs(value) < 1e15):
+        return minus(f"{int(value):,}")
+    if not isfinite(value):
+        return NOTHING
+    size = abs(value)
+    if 1e-3 <= size < 1e15:
+        return minus(f"{value:,.0f}" if size >= 1e4 else f"{value:,.1f}" if size >= 1e3 else f"{value:.4g}")
+    return minus(f"{value:.3g}")
+
+
+def minus(text: str) -> str:
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def value(given: Value, unit: str | None = None) -> str:
+    """A claim's value with its unit; a list of two is a range."""
+    if given is None or given == [] or given == "":
+        return NOTHING
+    if isinstance(given, bool):
+        return "yes" if given else "no"
+    if isinstance(given, list):
+        said = f"{number(given[0])} to {number(given[1])}" if len(given) == 2 else ", ".join(map(number, given))
+    else:
+        said = given if isinstance(given, str) else number(given)
+    return f"{said} {unit}" if unit and said != NOTHING else said
+
+
+def tolerance(claim: Claim) -> str:
+    """How far off still counts: a text as it stands, a number as a share of what was expected."""
+    if claim.tolerance in (None, "", 0):
+        return ""
+    if isinstance(claim.tolerance, str):
+        return claim.tolerance
+    assert claim.tolerance is not None
+    return f"\N{PLUS-MINUS SIGN} {number(100 * claim.tolerance)} %"
+
+
+def count(many: int, one: str, more: str = "") -> str:
+    """1 run, 2 runs."""
+    return f"{many:,} {one if many == 1 else more or one + 's'}"
+
+
+def listed(parts: Iterable[str]) -> str:
+    """a, b and c"""
+    *first, last = parts
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def seeds(given: list[int] | int) -> str:
+    """Seeds with runs of neighbours shortened: 1 to 5, 9."""
+    if isinstance(given, int):
+        return str(given)
+    if not given:
+        return "none"
+    order = sorted(set(given))
+    starts = [order[0], *(b for a, b in pairwise(order) if b != a + 1)]
+    ends = [*(a for a, b in pairwise(order) if b != a + 1), order[-1]]
+    spans = zip(starts, ends, strict=True)
+    return ", ".join(f"{a} to {b}" if b > a + 1 else f"{a}, {b}" if b > a else str(a) for a, b in spans)
+
+
+def seed_count(given: list[int] | int) -> int:
+    return given if isinstance(given, int) else len(set(given))
+
+
+def duration(took_s: float) -> str:
+    """Seconds up to two minutes, then minutes, then hours."""
+    if took_s < 120:
+        return f"{took_s:.0f} s" if took_s >= 10 else f"{took_s:.1f} s"
+    return f"{took_s / 60:.0f} min" if took_s < 7200 else f"{took_s / 3600:.1f} h"
+
+
+def tally(claims: list[Claim]) -> dict[str, int]:
+    """How many claims hold, do not, are unknown."""
+    return {said: sum(claim.verdict == said for claim in claims) for said in ("holds", "does not hold", "unknown")}
+
+
+def answer(study: Study) -> str:
+    """What came out, in one sentence."""
+    parts = [claims_said(study.claims), checks_said(study.checks)]
+    if study.about.failed_runs:
+        parts.append(f"{number(study.about.failed_runs)} of {count(study.about.runs, 'run')} failed")
+    sentence = "; ".join(parts)
+    return sentence[0].upper() + sentence[1:] + "."
+
+
+def claims_said(claims: list[Claim]) -> str:
+    holds, fails, unknown = tally(claims).values()
+    total = len(claims)
+    if not total:
+        return "nothing was claimed"
+    if holds == total:
+        return ("", "the claim holds", "both claims hold")[total] if total < 3 else f"all {total} claims hold"
+    parts = [f"{holds} of {count(total, 'claim')} {'holds' if holds == 1 else 'hold'}"] if holds else []
+    first = "" if holds else f" of {count(total, 'claim')}"
+    if fails:
+        parts.append(f"{fails}{first} {'does' if fails == 1 else 'do'} not{'' if holds else ' hold'}")
+        first = ""
+    if unknown:
+        parts.append(f"{unknown}{first} {'is' if unknown == 1 else 'are'} unknown")
+    return listed(parts)
+
+
+def checks_said(checks: list[Check]) -> str:
+    total = len(checks)
+    violated = [quoted(check.name) for check in checks if check.status == "violated"]
+    unknown = [quoted(check.name) for check in checks if check.status == "unknown" and not check.runs("valid")]
+    partly = [quoted(check.name) for check in checks if check.status == "unknown" and check.runs("valid")]
+    if not total:
+        return "nothing was checked"
+    if not violated and not unknown and not partly:
+        return "the check is valid in every run" if total == 1 else f"all {total} checks are valid in every run"
+    parts = [f"{listed(violated)} {'was' if len(violated) == 1 else 'were'} violated"] if violated else []
+    parts += [f"{listed(unknown)} could not be judged"] if unknown else []
+    parts += [f"{listed(partly)} could be judged in some runs only"] if partly else []
+    return f"of {count(total, 'check')}, {listed(parts)}"
+
+
+def outcome(check: Check) -> str:
+    """A check over all runs: valid, violated, unknown, or valid in part where some runs gave no evidence."""
+    return "valid in part" if check.status == "unknown" and check.runs("valid") else check.status
+
+
+def quoted(name: str) -> str:
+    return f"\N{LEFT DOUBLE QUOTATION MARK}{name}\N{RIGHT DOUBLE QUOTATION MARK}"

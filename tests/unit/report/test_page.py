@@ -1,0 +1,175 @@
+"""The page: alone, the same each time, complete, and deaf to markup in what it shows."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from tests.unit.report.sample import about, nine, token_site, verdict, write_study
+
+from isthmus.report.figures import render
+from isthmus.report.page import page, sections, unique
+from isthmus.report.results import find_studies
+
+EVIL = "</title></style><script>alert('x')</script><img src=x onerror=\"y\"> & $\\alpha{$ \u4e2d\x07"
+VOID = {"meta", "img", "br", "hr", "link", "input"}
+
+
+class Reader(HTMLParser):
+    """Elements, text and whether every element is closed where it should be."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(html)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def ids(self) -> list[str]:
+        return [value for _, attributes in self.elements if (value := attributes.get("id"))]
+
+
+def make(*folders: Path) -> str:
+    return page(sections(find_studies(list(folders))))
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("studies")
+    token_site(folder)
+    nine(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def html(out: Path) -> str:
+    return make(out)
+
+
+def test_the_page_loads_nothing(html: str) -> None:
+    assert not re.search(r"https?://|//cdn|@import|url\((?!#)", html)
+    reader = Reader(html)
+    assert not {tag for tag, _ in reader.elements} & {"script", "link", "img", "iframe", "object", "embed", "base"}
+    links = [a.get("href") or a.get("xlink:href") or a.get("src") for _, a in reader.elements]
+    assert all(link.startswith("#") for link in links if link)
+
+
+def test_ids_are_unique_and_links_lead_to_them(html: str) -> None:
+    reader = Reader(html)
+    ids = reader.ids()
+    assert len(ids) == len(set(ids))
+    used = re.findall(r'href="#([^"]+)"', html) + re.findall(r"url\(#([^)]+)\)", html)
+    assert used and set(used) <= set(ids)
+
+
+def test_the_same_studies_give_the_same_bytes(out: Path, html: str) -> None:
+    assert make(out) == html
+    parts = [sections(find_studies([out])) for _ in range(2)]
+    for kind in ("svg", "png"):
+        first, second = ([render(drawn.figure, kind) for part in each for drawn in part.drawn] for each in parts)
+        assert first == second
+
+
+def test_every_claim_and_verdict_is_there(out: Path, html: str) -> None:
+    text = Reader(html).text
+    for folder in (out / "token-site", out / "nine"):
+        said = json.loads((folder / "study.json").read_text())
+        assert all(said[key] in text for key in ("title", "question", "source", "command", "scale", "spark_master"))
+        for claim in json.loads((folder / "claims.json").read_text()):
+            assert all(claim[key] in text for key in ("statement", "source", "verdict", "detail"))
+        for row in pq.read_table(folder / "verdicts.parquet").to_pylist():
+            assert all(row[key] in text for key in ("property", "status", "witness", "replay"))
+        for figure in json.loads((folder / "figures.json").read_text()):
+            assert all(figure[key] in text for key in ("title", "caption", "xlabel", "ylabel"))
+    assert "1.981 D" in text and "545 to 557 ms" in text and "2 of 9" in text and "± 3 %" in text
+    assert "isthmus 0.1.0, python 3.11.7, pyspark 4.1.1, java 21.0.4" in text and "1 to 5" in text
+
+
+def test_the_answer_is_one_sentence_a_study(html: str) -> None:
+    text = Reader(html).text
+    assert text.count("Both claims hold; all 6 checks are valid in every run.") == 2  # in the index, and in place
+    assert (
+        "1 of 3 claims holds, 1 does not and 1 is unknown; of 6 checks, “total” was violated and “views” could" in text
+    )
+    assert "1 of 46 runs failed." in text
+    assert "Over all studies, 3 of 5 claims hold, 1 does not and 1 is unknown; 136 runs, 1 of them failed." in text
+
+
+def test_headings_go_down_step_by_step_and_figures_are_named(out: Path, html: str) -> None:
+    for each in (html, make(out / "token-site")):
+        reader = Reader(each)
+        levels = [int(tag[1]) for tag, _ in reader.elements if re.fullmatch(r"h[1-6]", tag)]
+        assert levels[0] == 1 and levels.count(1) == 1
+        assert all(after <= before + 1 for before, after in pairwise(levels))
+        pictures = [attributes for tag, attributes in reader.elements if tag == "svg"]
+        assert pictures and all(a["role"] == "img" and a["aria-label"] for a in pictures)
+        assert ("html", {"lang": "en"}) in reader.elements
+        assert any(a.get("name") == "viewport" for tag, a in reader.elements if tag == "meta")
+
+
+def test_an_index_only_where_there_are_several(out: Path, html: str) -> None:
+    assert 'class="index"' in html and 'href="#nine"' in html
+    alone = make(out / "token-site")
+    assert 'class="index"' not in alone and "<h1>Token-site against the delay of the network</h1>" in alone
+
+
+def hostile(folder: Path) -> Path:
+    claim: dict[str, Any] = dict.fromkeys(("statement", "source", "expected", "unit", "detail"), EVIL)
+    found = verdict(EVIL, "violated", 1, witness=EVIL, replay=EVIL)
+    figure = dict.fromkeys(("id", "title", "caption", "x", "y", "series", "xlabel", "ylabel"), EVIL)
+    figure |= {"kind": "lines", "table": "t", "x": "x", "y": "y", "paper": [{"label": EVIL, "x": ["b"], "y": [1]}]}
+    words = dict.fromkeys(("title", "question", "source", "scale", "command", "spark_master"), EVIL)
+    said = about(EVIL, **words, versions={EVIL: EVIL})
+    table = {"x": ["b", EVIL], "y": [1.0, 2.0], EVIL: [EVIL, EVIL]}
+    return write_study(folder / "evil", said, [claim | {"verdict": "holds"}], [found], [figure], {"t": table})
+
+
+def test_hostile_text_stays_text(tmp_path: Path) -> None:
+    hostile(tmp_path)
+    reader = Reader(make(tmp_path))
+    assert not {tag for tag, _ in reader.elements} & {"script", "img"}
+    assert not [key for _, attributes in reader.elements for key in attributes if key.startswith("on")]
+    assert "<script>alert('x')</script>" in reader.text
+    [part] = sections(find_studies([tmp_path]))
+    [drawn] = part.drawn
+    assert re.fullmatch(r"[a-z0-9-]+", drawn.name)
+    ElementTree.fromstring(render(drawn.figure, "svg"))
+
+
+def test_names_become_ids_that_differ() -> None:
+    assert unique(["A b", "a-b", "a b", "../..", "\u4e2d"]) == ["a-b", "a-b-2", "a-b-3", "unnamed", "unnamed-2"]
+
+
+def test_a_study_without_figures_claims_or_checks_still_renders(tmp_path: Path) -> None:
+    folder = write_study(tmp_path / "bare", about("bare", seeds=5, failed_runs=0), [], [verdict("fifo", "valid", 3)])
+    text = Reader(make(folder)).text
+    assert "Nothing was claimed; the check is valid in every run." in text
+    assert "The study makes no claims." in text and "number of seeds" in text
+
+
+def test_a_check_without_evidence_in_some_runs_is_valid_in_part(tmp_path: Path) -> None:
+    rows = [verdict("views", "valid", 3), verdict("views", "unknown", 2)]
+    text = Reader(make(write_study(tmp_path / "part", about("part"), [], rows))).text
+    assert "valid in part" in text and "of 1 check, “views” could be judged in some runs only." in text
