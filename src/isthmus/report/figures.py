@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from itertools import pairwise
 from textwrap import wrap
@@ -25,12 +27,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from isthmus.report.lines import Line, Plot
+from isthmus.report.words import number
 
 WIDE, HIGH, PNG_DPI = 5.7, 3.6, 220  # inches; small enough that text can be read on a phone
 INK, SOFT, RULE, PAPER = "#1b2330", "#5b6573", "#dfe3e9", "#ffffff"
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c564b")
 MARKERS = "os^Dv*P"
 NAME_WIDTH, NAME_LINES = 19, 3  # of a line's name: characters, lines
+NAME_HIGH = 0.165  # inches a line
+AXIS_WIDTH, TICK_WIDTH = 58, 20  # characters of an axis' label, of a text along the x axis
 KEY = 0.045  # length of the piece of line before a name, in widths of the figure
 STYLE: Any = {
     "font.family": "DejaVu Sans",
@@ -61,12 +66,23 @@ class Look(NamedTuple):
 
 def draw(plot: Plot) -> Figure:
     """The figure of a plot, without its title, which belongs to the text around it."""
-    with mpl.rc_context(STYLE):
+    with styled():
         return compose(plot)
 
 
+@contextmanager
+def styled(**more: str) -> Iterator[None]:
+    """Our style, whatever the user's is; a character that the font lacks is drawn as a box, and that is all."""
+    with warnings.catch_warnings(), mpl.rc_context(STYLE | more):
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        yield
+
+
 def compose(plot: Plot) -> Figure:
-    figure = Figure(figsize=(WIDE, HIGH), facecolor=PAPER)
+    names = [name_text(line.label) for line in (*plot.ours, *plot.paper)]
+    room = sum(0.06 + NAME_HIGH * (name.count("\n") + 1) for name in names)
+    slanted = crowded(plot.categories)
+    figure = Figure(figsize=(WIDE, max(HIGH + 0.6 * slanted, room + 0.5)), facecolor=PAPER)
     canvas = FigureCanvasAgg(figure)
     axes = figure.add_axes((0.1, 0.14, 0.62, 0.76))
     axes.set_facecolor(PAPER)
@@ -86,7 +102,8 @@ def compose(plot: Plot) -> Figure:
 
 def looks_of(plot: Plot) -> list[Look]:
     """A look for each of our lines, then for each of the paper's, which takes after the series that it names."""
-    ours = [Look(SERIES[n % len(SERIES)], MARKERS[n % len(MARKERS)], False) for n in range(len(plot.ours))]
+    count = len(SERIES)  # beyond, colours come again with other markers
+    ours = [Look(SERIES[n % count], MARKERS[(n + n // count) % count], False) for n in range(len(plot.ours))]
     looks = list(ours)
     for line in plot.paper:
         named = [n for n, own in enumerate(plot.ours) if own.label.lower() in line.label.lower()]
@@ -107,14 +124,16 @@ def dress(axes: Axes, plot: Plot) -> None:
     axes.grid(axis="y", color=RULE, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.tick_params(colors=SOFT, labelcolor=INK, length=3)
-    axes.set_xlabel(one_line(plot.spec.xlabel, 70), color=INK, labelpad=6)
-    axes.set_title(one_line(plot.spec.ylabel, 70), loc="left", size=STYLE["font.size"], color=INK, pad=10)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _: number(value))
+    axes.set_xlabel(one_line(plot.spec.xlabel, AXIS_WIDTH), color=INK, labelpad=6)
+    axes.set_title(one_line(plot.spec.ylabel, AXIS_WIDTH), loc="left", size=STYLE["font.size"], color=INK, pad=10)
     points = [(x, y, e) for line in (*plot.ours, *plot.paper) for x, y, e in zip(*line[1:], strict=True)]
     if points and min(y - e for _, y, e in points) >= 0:
         axes.set_ylim(0, max(y + e for _, y, e in points) * 1.06 or 1.0)
     if plot.categories:
-        axes.set_xticks(range(len(plot.categories)), [one_line(name, 14) for name in plot.categories])
-        if sum(min(len(name), 14) + 2 for name in plot.categories) > 50:
+        axes.set_xticks(range(len(plot.categories)), [one_line(name, TICK_WIDTH, 8) for name in plot.categories])
+        if crowded(plot.categories):
             for tick in axes.get_xticklabels():
                 tick.set(rotation=35, ha="right", rotation_mode="anchor")
     elif points and min(x for x, _, _ in points) >= 0:
@@ -138,13 +157,18 @@ def arrange(figure: Figure, canvas: FigureCanvasAgg, axes: Axes, lines: list[tup
     axes.set_position((left, bottom, right - left, top - bottom))
     ends = [axes.transData.transform((line.xs[-1], line.ys[-1]))[1] / high for line, _ in lines]
     ends = [end - 0.02 * look.paper for end, (_, look) in zip(ends, lines, strict=True)]  # ours above a paper's
-    places = spread(ends, [box.height / high + 0.014 for box in boxes], bottom, 0.99)
+    places = spread(ends, [box.height / high + 0.014 for box in boxes], 0.01, 0.99)
     for place, name, (_, look) in zip(places, names, lines, strict=True):
         start = right + 0.018
         name.set_position((start + KEY + 0.01, place))
         xs = [start, start + KEY / 2, start + KEY]
         key = Line2D(xs, [place] * 3, transform=figure.transFigure, markevery=[1], **look.options())
         figure.add_artist(key)
+
+
+def crowded(categories: list[str]) -> bool:
+    """Whether texts along the x axis would run into each other."""
+    return sum(min(len(name), TICK_WIDTH) + 2 for name in categories) > 50
 
 
 def spread(wanted: list[float], heights: list[float], low: float, high: float) -> list[float]:
@@ -157,8 +181,10 @@ def spread(wanted: list[float], heights: list[float], low: float, high: float) -
     up = pushed([wanted[n] for n in order], gaps)
     down = [-place for place in reversed(pushed([-wanted[n] for n in reversed(order)], gaps[::-1]))]
     places = [(a + b) / 2 for a, b in zip(up, down, strict=True)]
-    places = pushed([max(place, low) for place in places], gaps)
-    places = [-p for p in reversed(pushed([-min(place, high) for place in reversed(places)], gaps[::-1]))]
+    halves = [heights[n] / 2 for n in order]
+    places = pushed([max(place, low + half) for place, half in zip(places, halves, strict=True)], gaps)
+    lowered = [-min(place, high - half) for place, half in zip(places, halves, strict=True)]
+    places = [-place for place in reversed(pushed(lowered[::-1], gaps[::-1]))]
     return [places[order.index(n)] for n in range(len(wanted))]
 
 
@@ -177,20 +203,20 @@ def name_text(label: str) -> str:
     return "\n".join([lines for lines in tries if len(lines) == fewest][-1][:NAME_LINES])
 
 
-def one_line(text: str, length: int) -> str:
-    """Without line breaks and what cannot be printed, and not too long."""
+def one_line(text: str, length: int, tail: int = 0) -> str:
+    """Without line breaks and what cannot be printed; where too long, cut before the last `tail` characters."""
     text = " ".join("".join(c for c in text if c.isprintable() or c.isspace()).split())
-    return text if len(text) <= length else text[: length - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"
+    if len(text) <= length:
+        return text
+    return text[: length - 1 - tail].rstrip() + "\N{HORIZONTAL ELLIPSIS}" + text[len(text) - tail :]
 
 
 def render(figure: Figure, kind: str, text: str = "path") -> bytes:
     """A figure as bytes of `svg` or `png`; text as `path`, or as `none`, which leaves it text."""
     metadata = {"Date": None, "Creator": "Isthmus"} if kind == "svg" else {"Software": None}
     stream = BytesIO()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing")  # drawn as a box; in a page it is text
-        with mpl.rc_context(STYLE | {"svg.fonttype": text}):
-            figure.savefig(stream, format=kind, dpi=PNG_DPI if kind == "png" else 72, metadata=metadata)
+    with styled(**{"svg.fonttype": text}):
+        figure.savefig(stream, format=kind, dpi=PNG_DPI if kind == "png" else 72, metadata=metadata)
     return stream.getvalue()
 
 

@@ -17,6 +17,8 @@ import pyarrow as pa
 from isthmus.core.errors import InputError
 from isthmus.report.results import FigureSpec, Study
 
+LINES_MAX = 24
+
 
 class Line(NamedTuple):
     """One line of a figure; `errors` are half-widths, 0 where there is none."""
@@ -60,6 +62,9 @@ def make_plot(folder: Path, number: int, spec: FigureSpec, table: pa.Table) -> P
             raise InputError(source, spec.y, found, "one row a point of the figure")
         if isfinite(x) and isfinite(y):
             line[x] = (y, error if isfinite(error) else 0.0)
+    if len(points) + len(spec.paper) > LINES_MAX:
+        found = f"{len(points)} series and {len(spec.paper)} of a paper"
+        raise InputError(source, spec.series or spec.y, found, f"at most {LINES_MAX} lines, which is many to read")
     lines = [line_of(name, found) for name, found in points.items() if found]
     where = f"{folder / 'figures.json'}: [{number}]"
     return Plot(spec, lines, [paper_line(where, at, spec, categories) for at in range(len(spec.paper))], categories)

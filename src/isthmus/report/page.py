@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 from html import escape
 from importlib.resources import files
+from math import nan
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
@@ -167,21 +168,20 @@ def figure_block(drawn: Drawn, study: Study, level: int) -> str:
 
 
 def numbers_table(drawn: Drawn) -> str:
-    """What a figure shows, as a table for those who cannot or will not read it off."""
+    """What a figure shows, as a table for those who cannot or will not read it off: a row an x, a column a line."""
     plot = drawn.plot
-    spec, categories = plot.spec, plot.categories
+    lines = [*plot.ours, *plot.paper]
+    points = [dict(zip(line.xs, zip(line.ys, line.errors, strict=True), strict=True)) for line in lines]
+    xs = sorted({x for line in lines for x in line.xs})
     rows = []
-    for line in (*plot.ours, *plot.paper):
-        for x, y, error in zip(*line[1:], strict=True):
-            at = escape(categories[int(x)]) if categories else words.number(x)
-            bar = words.number(error) if error else words.NOTHING
-            rows.append(
-                f'<tr><th scope="row">{escape(line.label)}</th><td class="n">{at}</td>'
-                f'<td class="n">{words.number(y)}</td>' + (f'<td class="n">{bar}</td>' if spec.error else "") + "</tr>"
-            )
-    heads = ("line", spec.xlabel, spec.ylabel, *(["± over seeds"] if spec.error else []))
-    more = f'<p class="aside">The first {SHOWN_MAX} of {len(rows):,} rows.</p>' if len(rows) > SHOWN_MAX else ""
-    return table(f"{drawn.name}-numbers", f"{spec.title}: the numbers", heads, rows[:SHOWN_MAX], left=1) + more
+    for x in xs[:SHOWN_MAX]:
+        at = escape(plot.categories[int(x)]) if plot.categories else words.number(x)
+        cells = "".join(f'<td class="n">{words.measured(*of.get(x, (nan, 0.0)))}</td>' for of in points)
+        rows.append(f'<tr><th scope="row">{at}</th>{cells}</tr>')
+    more = f'<p class="aside">The first {SHOWN_MAX} of {len(xs):,} rows.</p>' if len(xs) > SHOWN_MAX else ""
+    heads = (plot.spec.xlabel, *(line.label for line in lines))
+    name = f"{plot.spec.title}: the numbers"
+    return f'<p class="aside">{escape(plot.spec.ylabel)}</p>{table(f"{drawn.name}-numbers", name, heads, rows)}{more}'
 
 
 def claims_table(slug: str, claims: list[Claim]) -> str:

@@ -23,6 +23,11 @@ def number(value: float) -> str:
     return minus(f"{value:.3g}")
 
 
+def measured(mean: float, error: float) -> str:
+    """A mean with its half-width, of which two digits are enough."""
+    return f"{number(mean)} \N{PLUS-MINUS SIGN} {number(float(f'{error:.2g}'))}" if error else number(mean)
+
+
 def minus(text: str) -> str:
     return text.replace("-", "\N{MINUS SIGN}")
 

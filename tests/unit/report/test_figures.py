@@ -9,7 +9,7 @@ import pytest
 from tests.unit.report.sample import DELAYS_MS, nine, token_site
 
 from isthmus.report import words
-from isthmus.report.figures import SOFT, draw, inline_svg, looks_of, name_text, spread
+from isthmus.report.figures import SOFT, draw, inline_svg, looks_of, name_text, one_line, spread
 from isthmus.report.lines import Line, Plot, plots_of
 from isthmus.report.results import FigureSpec, find_studies
 
@@ -58,7 +58,7 @@ def test_nothing_to_draw_is_an_empty_figure() -> None:
 def test_names_are_moved_apart_but_no_further_than_needed() -> None:
     assert spread([0.2, 0.8], [0.1, 0.1], 0, 1) == pytest.approx([0.2, 0.8])
     assert spread([0.5, 0.5], [0.1, 0.1], 0, 1) == pytest.approx([0.55, 0.45])
-    assert spread([0.0, 0.01, 1.0], [0.2, 0.2, 0.2], 0.1, 0.9) == pytest.approx([0.1, 0.3, 0.9])
+    assert spread([0.0, 0.01, 1.0], [0.2, 0.2, 0.2], 0.1, 0.9) == pytest.approx([0.2, 0.4, 0.8])
     places = spread([0.5] * 6, [0.12] * 6, 0, 1)
     assert min(a - b for a, b in pairwise(places)) >= 0.12 - 1e-9
 
@@ -67,6 +67,7 @@ def test_names_break_between_words_into_lines_alike() -> None:
     assert name_text("token-site") == "token-site"
     assert name_text("paper: symmetric, D + 98 ms") == "paper: symmetric,\nD + 98 ms"
     assert name_text(" \n\x00 ") == "(no name)"
+    assert one_line("a rather long scenario name 12", 20, 8) == "a rather lo\N{HORIZONTAL ELLIPSIS} name 12"
     assert name_text("x" * 200).count("\n") <= 2
 
 
@@ -84,6 +85,7 @@ def test_numbers_have_the_digits_a_reader_needs(value: float, said: str) -> None
 def test_values_seeds_and_durations() -> None:
     said = [words.value(given, "ms") for given in (None, 2, [1, 2], [1, 2, 3], "about 2")]
     assert said == [words.NOTHING, "2 ms", "1 to 2 ms", "1, 2, 3 ms", "about 2 ms"]
+    assert words.measured(151.125, 3.375) == "151.1 ± 3.4" and words.measured(2.0, 0.0) == "2"
     assert words.value(True) == "yes" and words.value(float("nan"), "ms") == words.NOTHING
     assert [words.seeds(given) for given in ([5, 1, 2, 3, 9, 10], [], 4, [7])] == ["1 to 3, 5, 9, 10", "none", "4", "7"]
     assert [words.duration(took_s) for took_s in (1.25, 48.2, 733, 9000)] == ["1.2 s", "48 s", "12 min", "2.5 h"]

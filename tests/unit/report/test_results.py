@@ -111,6 +111,8 @@ def test_a_column_that_is_missing_or_no_numbers_is_named(tmp_path: Path) -> None
     assert refusal(tmp_path) == f"{path}: latency_ms: found a column of string; expected numbers"
     pq.write_table(pa.concat_tables([table, table.slice(0, 1)]), path)
     assert "found two rows of 'token-site' at delay_ms 25" in refusal(tmp_path)
+    pq.write_table(pa.table({name: range(30) for name in table.column_names}), path)
+    assert "stack: found 30 series and 2 of a paper; expected at most 24" in refusal(tmp_path)
 
 
 def test_a_verdict_of_no_known_kind_is_named(tmp_path: Path) -> None:
