@@ -1,0 +1,239 @@
+"""`isthmus study`: what the papers measured, measured again: list, run, show, replay one run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from isthmus.cli.sim import attempt, execute, fail, figures
+from isthmus.cli.trace import COLORS, print_verdicts, wide_console
+from isthmus.core.errors import InputError
+from isthmus.sim.run import Run
+from isthmus.stacks import STACKS
+from isthmus.studies.catalogue import STUDIES
+from isthmus.studies.model import SCALES, Scale, named
+from isthmus.trace.oracle import Oracle
+from isthmus.trace.reader import read_rows
+from isthmus.trace.schema import Row
+
+OUT = Path("out/studies")
+CLAIM_COLORS = {"holds": "green", "does not hold": "red", "unknown": "yellow"}
+FAILED_MAX = 5  # failed runs printed; all are counted
+LOCAL_SHUFFLE = {"spark.sql.shuffle.partitions": "16"}  # on one machine, 200 parts are mostly overhead
+
+scale_option = click.option("--scale", type=click.Choice(SCALES), default="quick", show_default=True)
+seeds_option = click.option("--seeds", type=click.IntRange(min=1), help="How many seeds, instead of the study's own.")
+
+
+@click.group()
+def command() -> None:
+    """Carry out studies: grids of simulated runs on Spark, checked, measured, and set beside what the papers say.
+
+    \b
+    Examples:
+      isthmus study list
+      isthmus study run token-site
+      isthmus study show
+      isthmus study replay token-site --run 3
+    """
+
+
+@command.command("list")
+def list_studies() -> None:
+    """Name the studies, with their questions and sizes."""
+    table = Table()
+    for name in ("study", "question", "source"):
+        table.add_column(name)
+    for scale in SCALES:
+        table.add_column(f"runs, {scale}", justify="right")
+    for study in STUDIES.values():
+        counts = [f"{len(study.specs(scale)):,}" for scale in SCALES]
+        table.add_row(study.name, escape(study.question), escape(study.source), *counts)
+    wide_console().print(table)
+
+
+@command.command()
+@click.argument("names", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Every study.")
+@scale_option
+@seeds_option
+@click.option("-o", "--out", type=click.Path(path_type=Path), default=OUT, show_default=True, help="Where to write.")
+@click.option("--master", help="Spark's master. [local[*]]")
+@click.option("--remote", help="A Spark Connect server, sc://host:port, that shares our files.")
+@click.option("--check/--no-check", default=True, help="Check what the stacks promise (on by default).")
+def run(
+    names: tuple[str, ...],
+    everything: bool,
+    scale: Scale,
+    seeds: int | None,
+    out: Path,
+    master: str | None,
+    remote: str | None,
+    check: bool,
+) -> None:
+    """Carry out studies, one after the other, in one Spark session.
+
+    Writes OUT/NAME with trace, runs, tables, verdicts, claims and figures; a study's earlier folder is replaced.
+
+    Exit code 0: all checks valid; a claim of a paper that does not hold is a finding and changes nothing. 1: an order
+    was broken, or a run failed. 3: something is unknown.
+
+    \b
+    Examples:
+      isthmus study run token-site
+      isthmus study run --all --scale full --master spark://host:7077 -o /shared/studies
+    """
+    if everything == bool(names):
+        raise InputError("study run", "", "names and --all" if names else "nothing", "names of studies, or --all")
+    chosen = list(STUDIES.values()) if everything else [named(STUDIES, name) for name in dict.fromkeys(names)]
+    console = wide_console()
+    from isthmus.pipeline.session import spark_session
+    from isthmus.studies.run import run_study
+    from isthmus.studies.verdicts import pipeline_check
+
+    codes = []
+    local = not remote and (master or "local").startswith("local")
+    with ExitStack() as stack:
+        with console.status("starting Spark"):
+            spark = stack.enter_context(spark_session(master, remote, settings=LOCAL_SHUFFLE if local else None))
+        for study in chosen:
+            with bar(console, study.name) as (progress, tell):
+                result = run_study(
+                    spark,
+                    study,
+                    scale,
+                    out,
+                    seeds=seeds,
+                    progress=progress,
+                    tell=tell,
+                    check=pipeline_check if check else None,
+                )
+            codes.append(result.exit_code())
+            print_claims(console, f"{study.title} ({scale}, {result.run_count:,} runs)", result.claims)
+            print_checks(console, result.verdicts)
+            for spec, outcome in result.failed[:FAILED_MAX]:
+                console.print(f"[red]run {spec.run} failed[/]: {escape(outcome.error)}", soft_wrap=True)
+                console.print(f"  replay it with: {spec.replay}", soft_wrap=True)
+            if len(result.failed) > FAILED_MAX:
+                console.print(f"{len(result.failed):,} runs failed; runs.parquet has them all.")
+            console.print(f"{result.folder}: done in {result.took_s:.1f} s.", soft_wrap=True, highlight=False)
+    sys.exit(1 if 1 in codes else max(codes))
+
+
+@contextmanager
+def bar(console: Console, name: str) -> Iterator[tuple[Callable[[int | None, int], None], Callable[[str], None]]]:
+    """Runs done of runs asked, then what else goes on; a spinner where Spark does not count."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as shown:
+        task = shown.add_task(escape(name), total=None)
+
+        def progress(done: int | None, asked: int) -> None:
+            shown.update(task, total=None if done is None else asked, completed=done or 0)
+
+        def tell(step: str) -> None:
+            shown.update(task, description=f"{escape(name)}: {step}")
+
+        yield progress, tell
+
+
+@command.command()
+@click.argument("folder", type=click.Path(path_type=Path), default=OUT)
+def show(folder: Path) -> None:
+    """Print claims and verdicts of finished studies; without Spark.
+
+    \b
+    Examples:
+      isthmus study show
+      isthmus study show out/studies/token-site
+    """
+    from isthmus.report.results import find_studies
+
+    console = wide_console()
+    for study in find_studies([folder]):
+        about = study.about
+        print_claims(console, f"{about.title} ({about.scale}, {about.runs:,} runs)", study.claims)
+        rows = [row for check in study.checks for row in check.found]
+        print_checks(console, [{name: getattr(row, name) for name in row.__struct_fields__} for row in rows])
+        if about.failed_runs:
+            console.print(f"[red]{about.failed_runs:,} runs failed[/]; runs.parquet has their errors.")
+        console.print(f"Run it again with: {about.command}", soft_wrap=True, highlight=False)
+
+
+@command.command()
+@click.argument("name")
+@click.option("--run", "number", type=click.IntRange(min=0), required=True, help="The run's number in the grid.")
+@scale_option
+@seeds_option
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for the trace; otherwise it is not kept.")
+def replay(name: str, number: int, scale: Scale, seeds: int | None, out: Path | None) -> None:
+    """Run one run of a study again, in this process, and judge it.
+
+    \b
+    Examples:
+      isthmus study replay token-site --run 3
+      isthmus study replay token-site --run 41 --scale full -o out/run-41
+    """
+    study = named(STUDIES, name)
+    spec = study.spec(number, scale, seeds)
+    console = wide_console()
+    told = ", ".join(f"{key} {value}" for key, value in spec.parameters.items())
+    console.print(f"{name}, run {number}: {told}", soft_wrap=True, highlight=False)
+    if out is not None:
+        made, cpu_s, error = execute(spec.scenario, out, True, console)
+        rows = [] if error else list(read_rows(out))
+    else:
+        kept: list[Row] = []
+        made, cpu_s = Run(spec.scenario, kept), 0.0
+        error = attempt(made, lambda _: None)
+        rows = kept
+    console.print(figures(made, cpu_s))
+    if error:
+        console.print(escape(error), highlight=False, soft_wrap=True)
+        fail("the run ended in an error", 1)
+    verdicts = Oracle(rows).verdicts(STACKS[spec.scenario.stack.name].properties)
+    print_verdicts([(number, verdict) for verdict in verdicts], 1)
+    statuses = {verdict.status for verdict in verdicts}
+    sys.exit(1 if "violated" in statuses else 3 if "unknown" in statuses else 0)
+
+
+def print_claims(console: Console, title: str, claims: list[Any]) -> None:
+    table = Table(title=escape(title), title_justify="left")
+    for name in ("claim", "expected", "measured", "tolerance", "verdict", "detail"):
+        table.add_column(name, justify="right" if name in ("expected", "measured", "tolerance") else "left")
+    for claim in claims:
+        table.add_row(
+            escape(claim.statement),
+            figure(claim.expected, claim.unit),
+            figure(claim.measured, claim.unit),
+            str(claim.tolerance),
+            f"[{CLAIM_COLORS[claim.verdict]}]{claim.verdict}[/]",
+            escape(claim.detail or ""),
+        )
+    console.print(table)
+
+
+def figure(value: object, unit: str | None) -> str:
+    if value is None:
+        return "-"
+    text = f"{value:.4g}" if isinstance(value, int | float) else str(value)
+    return f"{text} {unit}" if unit else text
+
+
+def print_checks(console: Console, rows: list[dict[str, Any]]) -> None:
+    table = Table()
+    for name in ("check", "verdict", "runs", "evidence", "violations", "witness", "replay"):
+        table.add_column(name, justify="right" if name in ("runs", "evidence", "violations") else "left")
+    for row in rows:
+        counts = [f"{row[name]:,}" for name in ("runs", "evidence", "violations")]
+        verdict = f"[{COLORS[row['status']]}]{row['status']}[/]"
+        table.add_row(row["property"], verdict, *counts, escape(row["witness"] or ""), escape(row["replay"] or ""))
+    console.print(table)

@@ -1,0 +1,238 @@
+"""From a grid of runs to one trace: simulate in the executors, write Parquet once, and say what became of each run.
+
+The problem: thousands of simulations, long and short ones, on any number of cores, must give one trace that is the same
+wherever it was made, and one bad run must not take the others with it. The idea: a run specification is a number, a
+study and the scenario itself as JSON, so that a row holds all that decides its run. Rows are dealt out evenly to many
+more tasks than there are cores; `mapInArrow` calls the simulator (simulate.py). One pass gives events and outcomes;
+they are written to different folders of one Parquet write, and nothing is simulated twice.
+
+Layout: FOLDER/trace/study=NAME/*.parquet, in the trace's schema (and a column `outcome` that is always null), and
+FOLDER/runs.parquet, a row a run, with a column for each parameter. The folder must be seen by the executors and by this
+process alike.
+
+Invariants: the number of a run is its place in the grid. The same grid gives the same rows, whatever the number of
+tasks and executors; only their order and the names of files differ. The folder gets its parts when the sweep is done.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark import Accumulator
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from isthmus.core.errors import InputError, LocalError
+from isthmus.pipeline.simulate import (
+    EVENT,
+    RUN,
+    STREAM_COLUMNS,
+    TRACE_COLUMNS,
+    Outcome,
+    Simulate,
+    execute,
+    simulate_all,
+)
+from isthmus.scenario.model import Scenario
+
+TASKS_PER_CORE = 16  # so that cores that are done early find more to do
+TASKS_OTHERWISE = 128  # where Spark does not say how many cores it has
+POLL_S = 0.2
+WRITERS = "spark.sql.maxConcurrentOutputFileWriters"  # above 0 spares a sort by folder before the write
+WRITERS_MAX = 64
+
+Scalar = str | int | float | bool
+Progress = Callable[[int | None, int], None]  # runs done (None: Spark does not say), runs asked
+
+
+class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of a grid: all that decides it, and how to have it again."""
+
+    run: int
+    study: str
+    scenario: Scenario
+    parameters: Mapping[str, Scalar] = {}
+    replay: str = ""  # a command
+
+
+class Sweep(msgspec.Struct, frozen=True):
+    """A grid that has been run."""
+
+    trace: DataFrame
+    runs: DataFrame
+    outcomes: tuple[Outcome, ...]  # by number of run
+
+    def failed(self) -> list[Outcome]:
+        return [outcome for outcome in self.outcomes if outcome.status != "ok"]
+
+    def good_trace(self) -> DataFrame:
+        """The events of the runs that came to their end; what a failed one left behind proves nothing."""
+        if not self.failed():
+            return self.trace
+        bad = self.runs.where(F.col("status") != "ok").select("run")
+        return self.trace.join(F.broadcast(bad), "run", "left_anti")
+
+
+def sweep(
+    spark: SparkSession,
+    specs: Sequence[RunSpec],
+    folder: Path,
+    *,
+    tasks: int | None = None,
+    progress: Progress | None = None,
+    simulate: Simulate = execute,
+) -> Sweep:
+    """Run a grid and write its trace and its runs into a folder that has neither."""
+    if [spec.run for spec in specs] != list(range(len(specs))):
+        raise LocalError("the number of a run is its place in the grid")
+    trace, runs, staging = folder / "trace", folder / "runs.parquet", folder / ".sweep"
+    for path in (trace, runs):
+        if path.exists():
+            raise InputError(str(folder), "", f"{path.name} already", "a folder without a sweep")
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(staging, ignore_errors=True)
+    try:
+        write(spark, specs, staging, tasks or task_count(spark, len(specs)), progress, simulate)
+        outcomes = read_outcomes(staging / f"record={RUN}")
+        if [outcome.run for outcome in outcomes] != list(range(len(specs))):
+            raise LocalError(f"{len(specs)} runs were asked for, {len(outcomes)} came back")
+        events = staging / f"record={EVENT}"
+        if events.exists():
+            events.rename(trace)
+        else:
+            trace.mkdir()
+        pq.write_table(runs_table(specs, outcomes), runs)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    return Sweep(read_trace(spark, trace), spark.read.parquet(str(runs)), tuple(outcomes))
+
+
+def read_trace(spark: SparkSession, folder: Path) -> DataFrame:
+    """A sweep's events; one in which nothing happened has none."""
+    columns = f"{TRACE_COLUMNS}, `study` string"
+    if not any(folder.rglob("*.parquet")):
+        return spark.createDataFrame([], columns)
+    return spark.read.schema(columns).parquet(str(folder))
+
+
+def spec_table(specs: Iterable[RunSpec]) -> pa.Table:
+    """Specifications as what travels to the executors."""
+    return pa.table(
+        {
+            "run": pa.array([spec.run for spec in specs], pa.int64()),
+            "study": pa.array([spec.study for spec in specs], pa.string()),
+            "scenario": pa.array([msgspec.json.encode(spec.scenario) for spec in specs], pa.binary()),
+        }
+    )
+
+
+def task_count(spark: SparkSession, runs: int) -> int:
+    try:
+        most = TASKS_PER_CORE * spark.sparkContext.defaultParallelism
+    except Exception:  # Connect has no context
+        most = TASKS_OTHERWISE
+    return max(1, min(runs, most))
+
+
+def write(
+    spark: SparkSession,
+    specs: Sequence[RunSpec],
+    folder: Path,
+    tasks: int,
+    progress: Progress | None,
+    simulate: Simulate,
+) -> None:
+    """The one Spark job: simulate and write, events and outcomes apart."""
+    counter = counter_of(spark)
+    done = None if counter is None else partial(counter.add, 1)
+
+    def count() -> int | None:
+        return None if counter is None else counter.value
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return simulate_all(batches, simulate, done)
+
+    # From one partition, round-robin deals out evenly: no task has two runs more than another.
+    dealt = spark.createDataFrame(spec_table(specs)).coalesce(1).repartition(tasks)
+    rows = dealt.mapInArrow(work, STREAM_COLUMNS)
+    before = spark.conf.get(WRITERS, None)
+    spark.conf.set(WRITERS, WRITERS_MAX)
+    try:
+        with watched(count, len(specs), progress):
+            rows.write.partitionBy("record", "study").parquet(str(folder))
+    finally:
+        if before is None:
+            spark.conf.unset(WRITERS)
+        else:
+            spark.conf.set(WRITERS, before)
+
+
+def counter_of(spark: SparkSession) -> Accumulator[int] | None:
+    """Where tasks count the runs they have done; Connect has no such thing."""
+    try:
+        return spark.sparkContext.accumulator(0)
+    except Exception:
+        return None
+
+
+@contextmanager
+def watched(count: Callable[[], int | None], total: int, progress: Progress | None) -> Iterator[None]:
+    """Tell how many runs are done while the block runs; tasks report when they end."""
+    if progress is None:
+        yield
+        return
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(POLL_S):
+            progress(count(), total)
+
+    progress(count(), total)
+    thread = threading.Thread(target=watch, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+    progress(total, total)
+
+
+def read_outcomes(folder: Path) -> list[Outcome]:
+    """What became of each run, by number."""
+    if not folder.exists():
+        return []
+    texts = pq.read_table(folder, columns=["outcome"]).column("outcome").to_pylist()
+    found = [msgspec.json.decode(text, type=Outcome) for text in texts]
+    return sorted(found, key=lambda outcome: outcome.run)
+
+
+def runs_table(specs: Sequence[RunSpec], outcomes: Sequence[Outcome]) -> pa.Table:
+    """A row a run: what was asked, a column for each parameter, and what came of it."""
+    columns: dict[str, list[object]] = {
+        "run": [spec.run for spec in specs],
+        "study": [spec.study for spec in specs],
+        "stack": [spec.scenario.stack.name for spec in specs],
+        "seed": [spec.scenario.seed for spec in specs],
+        "parameters": [json.dumps(dict(spec.parameters)) for spec in specs],
+        "replay": [spec.replay for spec in specs],
+    }
+    for name in Outcome.__struct_fields__[1:]:
+        columns[name] = [getattr(outcome, name) for outcome in outcomes]
+    for name in dict.fromkeys(name for spec in specs for name in spec.parameters if name != "seed"):
+        if name in columns:
+            raise LocalError(f"a parameter cannot be called {name}: the table of runs has a column of that name")
+        columns[name] = [spec.parameters.get(name) for spec in specs]
+    try:
+        return pa.table(columns)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise LocalError(f"a parameter has values of different kinds: {error}") from error

@@ -1,0 +1,189 @@
+"""What a study is: a question, a grid of runs that answers it, tables drawn from their trace, and claims to judge.
+
+The problem: a result of a paper is a curve, a sentence and a set-up, spread over pages; to repeat it, all three must be
+in one place, and the answer must not depend on who looks. The idea: a study is a frozen value of plain functions. The
+grid is a function of scale and number of seeds; tables are functions of trace and runs; a claim is a function of the
+collected tables that gives one figure, which is set beside the one expected.
+
+Invariants: the number of a run is its place in the grid, so that (study, scale, seeds, run) names it for ever. A claim
+about runs of which one failed, or for which there is no figure, is unknown: never does it hold by lack of data.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
+from typing import Any, Literal
+
+import msgspec
+from pyspark.sql import DataFrame
+
+from isthmus.core.document import one_of
+from isthmus.core.errors import InputError
+from isthmus.pipeline.sweep import RunSpec, Scalar
+from isthmus.scenario.model import Scenario
+
+Scale = Literal["quick", "full"]
+SCALES: tuple[Scale, ...] = ("quick", "full")
+Relation = Literal["near", "at most", "at least"]
+Status = Literal["holds", "does not hold", "unknown"]
+Rows = list[dict[str, Any]]
+Tables = Mapping[str, Rows]  # what was collected, by name
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """One run of a grid."""
+
+    parameters: Mapping[str, Scalar]
+    scenario: Scenario
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """A claim with what was measured; one entry of claims.json."""
+
+    statement: str
+    source: str
+    expected: float
+    measured: float | None
+    unit: str
+    tolerance: str
+    verdict: Status
+    detail: str
+    relation: Relation
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """A sentence of a paper, in our words, with the figure that bears it out."""
+
+    statement: str
+    source: str
+    measure: Callable[[Tables], float | None]  # None: nothing to go by
+    expected: float
+    tolerance: float = 0.0  # as a share of what is expected; where that is 0, as it is
+    relation: Relation = "near"
+    unit: str = ""
+    note: str = ""  # what a reader should know of how it was measured
+
+    def margin(self) -> float:
+        return self.tolerance * (abs(self.expected) or 1.0)
+
+    def is_met_by(self, measured: float) -> bool:
+        off = measured - self.expected
+        if self.relation == "at most":
+            return off <= self.margin()
+        return off >= -self.margin() if self.relation == "at least" else abs(off) <= self.margin()
+
+    def judge(self, tables: Tables, failed_runs: int = 0) -> Judged:
+        """Set the figure beside the one expected."""
+        why = ""
+        measured = None
+        try:
+            measured = self.measure(tables)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            why = f"no figure: {type(error).__name__}: {error}"
+        if measured is not None and not isfinite(measured):
+            measured, why = None, "no figure: not a finite number"
+        if measured is None:
+            why = why or "no data"
+        elif failed_runs:
+            why = f"{failed_runs} run{'s' if failed_runs > 1 else ''} failed"
+        verdict: Status = "unknown"
+        if measured is not None and not failed_runs:
+            verdict = "holds" if self.is_met_by(measured) else "does not hold"
+        detail = "; ".join(part for part in (why, self.note) if part)
+        return Judged(
+            self.statement,
+            self.source,
+            self.expected,
+            measured,
+            self.unit,
+            self.shown_tolerance(),
+            verdict,
+            detail,
+            self.relation,
+        )
+
+    def shown_tolerance(self) -> str:
+        """The tolerance for people: 1 %, or the margin itself around 0."""
+        if not self.tolerance:
+            return "none"
+        return f"{100 * self.tolerance:g} %" if self.expected else f"{self.tolerance:g} {self.unit}".strip()
+
+
+class Curve(msgspec.Struct, frozen=True):
+    """Values that a paper gives, to stand beside ours."""
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """What a picture shows of which table; one entry of figures.json."""
+
+    id: str
+    title: str
+    caption: str
+    table: str
+    x: str  # columns of the table
+    y: str
+    xlabel: str
+    ylabel: str
+    kind: Literal["lines"] = "lines"
+    series: str | None = None  # column; a line for each of its values
+    error: str | None = None  # column of half-widths
+    paper: tuple[Curve, ...] = ()
+
+
+class Study(msgspec.Struct, frozen=True, kw_only=True):
+    """One question, and all it takes to answer it."""
+
+    name: str
+    title: str
+    question: str
+    source: str  # which paper, and where in it
+    seeds: Mapping[Scale, int]  # how many, unless told otherwise
+    grid: Callable[[Scale, Sequence[int]], list[Cell]]  # of the seeds given
+    properties: tuple[str, ...]  # to check in every run
+    tables: Callable[[DataFrame, DataFrame], dict[str, DataFrame]]  # of trace and runs; each result is small
+    claims: tuple[Claim, ...]
+    figures: tuple[Figure, ...] = ()
+
+    def specs(self, scale: Scale, seeds: int | None = None) -> list[RunSpec]:
+        """The grid with its numbers, each run with the command that brings it back."""
+        count = self.seeds[scale] if seeds is None else seeds
+        return [
+            RunSpec(
+                run=number,
+                study=self.name,
+                scenario=cell.scenario,
+                parameters=cell.parameters,
+                replay=command("replay", self.name, scale, seeds, number),
+            )
+            for number, cell in enumerate(self.grid(scale, range(1, count + 1)))
+        ]
+
+    def spec(self, run: int, scale: Scale, seeds: int | None = None) -> RunSpec:
+        """One run of the grid, by its number."""
+        specs = self.specs(scale, seeds)
+        if not 0 <= run < len(specs):
+            raise InputError("--run", "", str(run), f"a run of {self.name} at this scale, 0 to {len(specs) - 1}")
+        return specs[run]
+
+
+def command(verb: str, name: str, scale: Scale, seeds: int | None = None, run: int | None = None) -> str:
+    """How to have a study, or one run of it, again."""
+    words = ["isthmus", "study", verb, name]
+    if run is not None:
+        words += ["--run", str(run)]
+    words += ["--scale", scale]
+    if seeds is not None:
+        words += ["--seeds", str(seeds)]
+    return shlex.join(words)
+
+
+def named(studies: Mapping[str, Study], name: str) -> Study:
+    if name not in studies:
+        raise InputError("study", "", repr(name), one_of(name, studies))
+    return studies[name]

@@ -1,0 +1,111 @@
+"""A study from end to end, small: the folder it leaves, its verdicts, and what a bad run does to it."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+from isthmus.core.errors import InputError
+from isthmus.report.results import find_studies
+from isthmus.sim.run import Run
+from isthmus.studies import token_site
+from isthmus.studies.model import Cell
+from isthmus.studies.run import run_study
+
+
+def small_grid(scale, seeds):
+    """The study's own runs, two delays, and for a tenth of the time."""
+    cells = [cell for cell in token_site.grid("quick", seeds) if cell.parameters["delay_ms"] in (25.0, 100.0)]
+    return [Cell(cell.parameters, msgspec.structs.replace(cell.scenario, duration_ms=300)) for cell in cells]
+
+
+SMALL = msgspec.structs.replace(token_site.STUDY, grid=small_grid, seeds={"quick": 1, "full": 1})
+
+
+def stub(status, lost=None):
+    """A check that says the same of every run, but for one of which it says nothing."""
+
+    def check(trace, properties):
+        runs = trace.select("run").distinct()
+        names = trace.sparkSession.createDataFrame([(name,) for name in properties], "property string")
+        return (
+            runs.where(F.col("run") != (-1 if lost is None else lost))
+            .crossJoin(names)
+            .select(
+                "run",
+                F.lit(0).alias("group"),
+                "property",
+                F.lit(status).alias("status"),
+                F.lit(7).alias("evidence_count"),
+                F.lit(1 if status == "violated" else 0).alias("violation_count"),
+                F.lit("planted" if status == "violated" else "").alias("witness"),
+            )
+        )
+
+    return check
+
+
+def test_a_study_leaves_a_folder_that_says_it_all(spark, tmp_path):
+    steps = []
+    result = run_study(spark, SMALL, "quick", tmp_path, tell=steps.append, check=stub("valid"))
+    assert steps == ["simulating", "checking", "measuring"]
+    assert result.exit_code() == 0
+    folder = tmp_path / "token-site"
+    assert {path.name for path in tmp_path.iterdir()} == {"token-site"}
+    parts = ("study.json", "claims.json", "figures.json", "runs.parquet", "verdicts.parquet", "trace", "tables")
+    assert all((folder / part).exists() for part in parts)
+    about = json.loads((folder / "study.json").read_text())
+    assert (about["runs"], about["failed_runs"], about["seeds"], about["scale"]) == (4, 0, 1, "quick")
+    assert set(about["versions"]) == {"isthmus", "python", "pyspark", "java"}
+    assert about["command"] == "isthmus study run token-site --scale quick"
+    claims = {claim["statement"]: claim for claim in json.loads((folder / "claims.json").read_text())}
+    assert claims["The sequencer's own messages take 1 network delay."]["verdict"] == "holds"
+    assert claims["Messages of all others take 2 network delays."]["measured"] == pytest.approx(2)
+    verdicts = pq.read_table(folder / "verdicts.parquet").to_pylist()
+    assert [(row["property"], row["status"], row["runs"], row["evidence"]) for row in verdicts] == [
+        (name, "valid", 4, 28) for name in SMALL.properties
+    ]
+    (read,) = find_studies([tmp_path])  # the report takes it
+    assert read.about.name == "token-site"
+    (drawn,) = read.figures
+    assert {drawn[0].x, drawn[0].y, drawn[0].series, drawn[0].error} <= set(drawn[1].column_names)
+
+
+def test_checks_that_were_not_run_or_lost_a_run_are_unknown_and_violations_count(spark, tmp_path):
+    unchecked = run_study(spark, SMALL, "quick", tmp_path, check=None)
+    assert {(row["status"], row["runs"]) for row in unchecked.verdicts} == {("unknown", 4)}
+    assert unchecked.exit_code() == 3
+    lost = run_study(spark, SMALL, "quick", tmp_path, check=stub("valid", lost=2))  # over the first, too
+    assert {(row["status"], row["runs"]) for row in lost.verdicts} == {("unknown", 1), ("valid", 3)}
+    assert lost.exit_code() == 3
+    broken = run_study(spark, SMALL, "quick", tmp_path, check=stub("violated"))
+    assert {(row["status"], row["witness"]) for row in broken.verdicts} == {("violated", "planted")}
+    assert broken.exit_code() == 1
+
+
+def test_a_failed_run_makes_claims_unknown_and_is_told(spark, tmp_path):
+    def explode(scenario, sink, run):
+        if run == 1:
+            raise ValueError("planted")
+        made = Run(scenario, sink, run=run)
+        made.execute()
+        return made
+
+    result = run_study(spark, SMALL, "quick", tmp_path, check=stub("valid"), simulate=explode)
+    assert result.exit_code() == 1
+    assert {claim.verdict for claim in result.claims} == {"unknown"}
+    assert {(row["status"], row["runs"]) for row in result.verdicts} == {("unknown", 1), ("valid", 3)}
+    ((spec, outcome),) = result.failed
+    assert (spec.run, outcome.error) == (1, "ValueError: planted")
+
+
+def test_a_folder_that_is_no_study_is_left_alone(spark, tmp_path):
+    (tmp_path / "token-site").mkdir()
+    (tmp_path / "token-site" / "letter.txt").write_text("mine")
+    with pytest.raises(InputError, match="no study"):
+        run_study(spark, SMALL, "quick", tmp_path, check=None)
+    assert (tmp_path / "token-site" / "letter.txt").read_text() == "mine"

@@ -1,0 +1,186 @@
+"""Sweeps: the same rows wherever they are made, bounded memory in a worker, and a bad run that harms no other."""
+
+from __future__ import annotations
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+
+from isthmus.core.errors import InputError, LocalError
+from isthmus.pipeline import simulate
+from isthmus.pipeline.simulate import EVENT, RUN, Outcome, simulate_all
+from isthmus.pipeline.sweep import RunSpec, runs_table, spec_table, sweep
+from isthmus.scenario.model import Scenario, StackSpec
+from isthmus.scenario.workload import Poisson
+from isthmus.sim.fuzz import random_scenario
+from isthmus.sim.run import Run
+from isthmus.topology.delay import Constant
+from isthmus.topology.model import Channel
+from isthmus.topology.shapes import mesh
+from isthmus.trace.reader import read_rows
+from isthmus.trace.schema import SCHEMA
+
+
+def grid(runs=9):
+    return [
+        RunSpec(
+            run=number,
+            study="fuzz",
+            scenario=random_scenario("token-site", number),
+            parameters={"place": number % 3, "seed": number},
+            replay=f"isthmus fuzz token-site --seed {number}",
+        )
+        for number in range(runs)
+    ]
+
+
+def in_process(specs):
+    """What a plain loop over the simulator gives."""
+    rows = []
+    for spec in specs:
+        Run(spec.scenario, rows, run=spec.run).execute()
+    return rows
+
+
+def as_tuples(frame):
+    rows = frame.select(*[f"`{name}`" for name in SCHEMA.names]).collect()
+    return sorted(tuple(tuple(cell) if isinstance(cell, list) else cell for cell in row) for row in rows)
+
+
+def plain(rows):
+    return sorted((*map(int, row[:9]), row[9] or None, *row[10:]) for row in rows)
+
+
+def test_the_same_rows_whatever_the_number_of_tasks(spark, tmp_path):
+    specs = grid()
+    expected = plain(in_process(specs))
+    tables = []
+    for tasks in (1, 2, 7):
+        done = sweep(spark, specs, tmp_path / str(tasks), tasks=tasks)
+        assert as_tuples(done.trace) == expected
+        assert plain(read_rows(tmp_path / str(tasks) / "trace")) == expected  # without Spark, too
+        tables.append(pq.read_table(tmp_path / str(tasks) / "runs.parquet").to_pylist())
+    assert tables[0] == tables[1] == tables[2]
+    assert not (tmp_path / "1" / ".sweep").exists()
+
+
+def test_the_table_of_runs_has_parameters_and_figures(spark, tmp_path):
+    specs = grid(4)
+    seen = []
+    done = sweep(spark, specs, tmp_path / "out", progress=lambda *told: seen.append(told))
+    assert seen[-1] == (4, 4)
+    assert all(asked == 4 and 0 <= now <= 4 for now, asked in seen)
+    assert [row["run"] for row in done.runs.where("place = 1").select("run").collect()] == [1]
+    for spec, row in zip(specs, done.runs.orderBy("run").collect(), strict=True):
+        run = Run(spec.scenario)
+        summary = run.execute()
+        assert (row["status"], row["error"], row["study"], row["stack"]) == ("ok", "", "fuzz", "token-site")
+        assert (row["seed"], row["replay"]) == (spec.scenario.seed, spec.replay)
+        assert (row["submitted"], row["delivered"]) == (summary.submitted_count, summary.delivered.count)
+        assert (row["undelivered"], row["packets"]) == (summary.undelivered_count(), run.network.packet_count)
+        assert row["event_count"] == run.scheduler.event_count
+        assert row["control_bytes"] == (run.meter.control_bytes if run.meter else 0)
+    with pytest.raises(InputError):
+        sweep(spark, specs, tmp_path / "out")
+
+
+def test_a_run_that_fails_is_a_row(spark, tmp_path):
+    specs = grid(5)
+
+    def explode(scenario, sink, run):
+        made = Run(scenario, sink, run=run)
+        if run != 3:
+            made.execute()
+        else:
+            made.start()
+            made.scheduler.run(made.end_ns, 50)
+            raise ValueError("planted\nin two lines")
+        return made
+
+    done = sweep(spark, specs, tmp_path / "out", simulate=explode)
+    (bad,) = done.failed()
+    assert (bad.run, bad.error) == (3, "ValueError: planted")
+    assert "explode" in bad.traceback
+    row = done.runs.where("status = 'failed'").collect()
+    assert [(found["run"], found["seed"], found["replay"]) for found in row] == [(3, 3, specs[3].replay)]
+    left = done.trace.where("run = 3").count()
+    assert left == bad.row_count > 0  # what it got to
+    assert {found["run"] for found in done.good_trace().select("run").distinct().collect()} == {0, 1, 2, 4}
+
+
+def test_a_sweep_in_which_all_fail_has_an_empty_trace(spark, tmp_path):
+    def refuse(scenario, sink, run):
+        raise RuntimeError("no")
+
+    done = sweep(spark, grid(2), tmp_path / "out", simulate=refuse)
+    assert [outcome.status for outcome in done.outcomes] == ["failed", "failed"]
+    assert done.trace.count() == done.good_trace().count() == 0
+
+
+def test_a_long_run_leaves_the_worker_in_small_batches(monkeypatch):
+    monkeypatch.setattr(simulate, "BATCH_ROWS", 100)
+    channel = Channel(Constant(5.0))
+    scenario = Scenario(
+        topology=mesh(1, 4, channel, channel), stack=StackSpec(name="token-site"), workloads=(Poisson(rate_per_s=50),)
+    )
+    specs = [RunSpec(run=number, study="s", scenario=scenario) for number in range(2)]
+    waiting = []
+
+    def watching(given, sink, run):
+        append = sink.append
+
+        class Watched:
+            def append(self, row):
+                append(row)
+                waiting.append(len(sink.rows))
+
+        made = Run(given, Watched(), run=run)
+        made.execute()
+        return made
+
+    sizes = [batch.num_rows for batch in simulate_all(spec_table(specs).to_batches(), watching)]
+    assert sum(sizes) == 2 * len(in_process(specs[:1])) + 2
+    assert len(sizes) > 20
+    assert max(sizes) < 300
+    assert max(waiting) < 100
+
+
+def test_rows_that_do_not_fit_fail_their_own_run_alone():
+    specs = grid(3)
+
+    def outgrow(scenario, sink, run):
+        made = simulate.execute(scenario, sink, run)
+        if run == 1:
+            sink.append((run, 2**40, *([0] * 11)))
+        return made
+
+    outcomes = []
+    for batch in simulate_all(spec_table(specs).to_batches(), outgrow):
+        for row in batch.to_pylist():
+            assert row["record"] in (EVENT, RUN)
+            if row["record"] == RUN:
+                outcomes.append(msgspec.json.decode(row["outcome"], type=Outcome))
+    assert [(outcome.run, outcome.status) for outcome in outcomes] == [(0, "ok"), (1, "failed"), (2, "ok")]
+    assert "process" in outcomes[1].error
+
+
+def test_who_stops_taking_batches_stops_the_runs(monkeypatch):
+    monkeypatch.setattr(simulate, "BATCH_ROWS", 10)
+    stream = simulate_all(spec_table(grid(9)).to_batches())
+    next(stream)
+    stream.close()  # joins the thread: this returns
+
+
+def test_grids_that_cannot_be_tables_are_refused(spark, tmp_path):
+    specs = grid(2)
+    with pytest.raises(LocalError, match="place in the grid"):
+        sweep(spark, specs[1:], tmp_path / "out")
+    outcomes = [Outcome(run=0), Outcome(run=1)]
+    clash = [msgspec.structs.replace(spec, parameters={"status": 1}) for spec in specs]
+    with pytest.raises(LocalError, match="status"):
+        runs_table(clash, outcomes)
+    mixed = [
+        msgspec.structs.replace(spec, parameters={"p": value}) for spec, value in zip(specs, (1, "a"), strict=True)
+    ]
+    with pytest.raises(LocalError, match="different kinds"):
+        runs_table(mixed, outcomes)
