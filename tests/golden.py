@@ -51,4 +51,5 @@ class StackRig:
         self.transport.absorb(origin, frame)
 
     def unstable(self) -> dict[SiteId, dict[int, Message]]:
-        return self.transport.unstable()
+        members = self.transport.view.members
+        return {origin: dict(frames) for origin in members if (frames := self.transport.unstable(origin))}

@@ -81,10 +81,10 @@ class TicketOutOfOrder(TokenSite):
         self.deliver_any()
 
     def deliver_any(self) -> None:
-        for position, (message_id, _) in list(self.order.items()):
+        for message_id in list(self.order):
             cast = self.data.pop(message_id, None)
             if cast is not None:
-                self.order[position] = (message_id, (SiteId(-1),))
+                self.order.remove(message_id)
                 self.above.deliver(cast)
 
 
@@ -103,8 +103,8 @@ class LeftoversAsTheyCame(TokenSite):
     __slots__ = ()
 
     def close_view(self) -> None:
-        for position in sorted(self.order):
-            cast = self.data.pop(self.order[position][0], None)
+        for message_id in self.order:
+            cast = self.data.pop(message_id, None)
             if cast is not None:
                 self.above.deliver(cast)
         for cast in self.data.values():
@@ -117,8 +117,8 @@ class LeftoversDropped(TokenSite):
     __slots__ = ()
 
     def close_view(self) -> None:
-        for position in sorted(self.order):
-            cast = self.data.pop(self.order[position][0], None)
+        for message_id in self.order:
+            cast = self.data.pop(message_id, None)
             if cast is not None:
                 self.above.deliver(cast)
 

@@ -71,7 +71,7 @@ class LiveBench:
     def receive(self, source: SiteId, message: Message) -> None:
         beginning = framing.head(source, 0, 9)
         for datagram in framing.join(beginning, [self.host.stack.codec.encode(message)]):
-            self.host.receive(datagram)
+            self.host.receive(source, datagram)
 
     def advance(self, delay_ns: int) -> None:
         end_ns = self.now_ns + delay_ns

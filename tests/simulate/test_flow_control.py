@@ -7,7 +7,8 @@ import pytest
 from isthmus.protocols.transport.credit import Credit, CreditOptions
 from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.protocols.transport.reliable import Reliable
-from isthmus.scenario.model import Reader, Scenario, StackSpec
+from isthmus.scenario.faults import Crash, Recover
+from isthmus.scenario.model import Membership, Reader, Scenario, StackSpec
 from isthmus.scenario.workload import Periodic
 from isthmus.sim.run import Run
 from isthmus.stacks import STACKS
@@ -28,8 +29,7 @@ class Watched(Run):
     def watch(self, _a: object, _b: object) -> None:
         for host in self.hosts:
             credit, reliable = host.stack.find(Credit), host.stack.find(Reliable)
-            unconsumed = {s: credit.delivered_of[s] - credit.consumed_of[s] for s in credit.delivered_of}
-            self.worst_unconsumed = max(self.worst_unconsumed, *unconsumed.values())
+            self.worst_unconsumed = max(self.worst_unconsumed, *credit.unread_of.values(), 0)
             self.worst_queue = max(self.worst_queue, len(credit.queue))
             self.worst_kept = max(self.worst_kept, *(len(stream.kept) for stream in reliable.streams.values()))
             self.worst_waiting = max(self.worst_waiting, len(reliable.waiting))
@@ -61,7 +61,7 @@ def test_slow_receiver_bounds_its_senders(stack: str, loss: float) -> None:
     assert WINDOW // 2 < run.worst_unconsumed <= WINDOW
     assert run.worst_queue == QUEUE
     assert run.worst_waiting == 0
-    assert run.worst_kept <= 2 * KEEP
+    assert run.worst_kept <= 2 * KEEP + ReliableOptions().hold_max
     verdicts = Oracle(rows).verdicts(STACKS[stack].properties)
     assert {verdict.status for verdict in verdicts} == {"valid"}
 
@@ -73,3 +73,40 @@ def test_a_fast_receiver_is_not_held_back() -> None:
     summary = Run(scenario).execute()
     assert summary.refused_count == 0
     assert summary.per_message.maximum == 10_000_000
+
+
+def test_unread_messages_of_one_who_left_and_came_back_still_count() -> None:
+    """The reader had a window of the sender's messages unread when the sender crashed; it came back while they were
+    still unread. Their reading once counted as reading of what the new incarnation sent, which it refused for ever."""
+    topology = mesh(3, 1, Channel(Constant(1)), Channel(Constant(1)))
+    names = [site.name for site in topology.sites]
+    for window in (4, 8, 32):
+        scenario = Scenario(
+            topology=topology,
+            stack=StackSpec(name="fifo", credit=CreditOptions(window=window)),
+            workloads=(Periodic(rate_per_s=1000, stop_ms=100, jitter=0),),
+            readers=(Reader(sites=(names[0],), consume_ms=50),),
+            faults=(Crash(at_ms=15, site=names[2]), Recover(at_ms=30, site=names[2])),
+            membership=Membership(detection_ms=1),
+            duration_ms=1_000,
+            drain_ms=300_000,
+        )
+        summary = Run(scenario).execute()
+        assert summary.rejected_count == 0
+        assert summary.undelivered_count() == 0
+
+
+def test_the_last_one_left_goes_on() -> None:
+    """With nobody to acknowledge, nothing once told the transport to drop what was stable, and it stayed full."""
+    topology = mesh(2, 1, Channel(Constant(1)), Channel(Constant(1)))
+    scenario = Scenario(
+        topology=topology,
+        stack=StackSpec(name="token-site", reliable=ReliableOptions(keep_max=8)),
+        workloads=(Periodic(rate_per_s=100),),
+        faults=(Crash(at_ms=100, site=topology.sites[1].name),),
+        membership=Membership(detection_ms=10),
+        duration_ms=3_000,
+    )
+    summary = Run(scenario).execute()
+    assert summary.refused_count == 0
+    assert summary.undelivered_count() == 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from isthmus.sim.fuzz import random_scenario
+from isthmus.sim.fuzz import hard_scenario, random_scenario
 from isthmus.sim.judge import judge
 from isthmus.stacks import STACKS
 
@@ -24,10 +24,34 @@ def broken(stack: str, first: int) -> list[str]:
     return failures
 
 
+def broken_hard(stack: str, first: int) -> list[str]:
+    """Down to one survivor there may be nothing to judge an order by, so unknown is no failure; but some must tell."""
+    failures: list[str] = []
+    telling = 0
+    for seed in range(first, first + CHUNK):
+        judged = judge(hard_scenario(stack, seed))
+        failures += [f"isthmus fuzz {stack} --seed {seed} --hard: {failure}" for failure in judged.violations()]
+        telling += all(verdict.status == "valid" for verdict in judged.verdicts)
+    return failures if telling >= CHUNK // 3 else [*failures, f"only {telling} of {CHUNK} runs could be judged"]
+
+
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.parametrize("first", QUICK)
 def test_some_random_scenarios(stack: str, first: int) -> None:
     assert broken(stack, first) == []
+
+
+@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("first", range(0, 50, CHUNK))
+def test_some_hard_scenarios(stack: str, first: int) -> None:
+    assert broken_hard(stack, first) == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("first", range(50, 1000, CHUNK))
+def test_all_hard_scenarios(stack: str, first: int) -> None:
+    assert broken_hard(stack, first) == []
 
 
 @pytest.mark.full

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from isthmus.sim.fuzz import random_scenario
+from isthmus.sim.fuzz import hard_scenario, random_scenario
 from isthmus.sim.judge import judge
 
 SEEDS = [
@@ -24,6 +24,19 @@ SEEDS = [
     # A window of four over links that lose a third took longer to drain than the run waited; nothing was wrong.
     ("token-site", 287),
 ]
+
+
+HARD_SEEDS = [
+    # The only one left said that it was full before its own last frame had come back; nothing asked again.
+    ("fifo", 113),
+    ("unordered", 36),
+    ("unordered", 85),
+]
+
+
+@pytest.mark.parametrize(("stack", "seed"), HARD_SEEDS)
+def test_hard_seed_that_once_failed(stack: str, seed: int) -> None:
+    assert judge(hard_scenario(stack, seed)).violations() == []
 
 
 @pytest.mark.parametrize(("stack", "seed"), SEEDS)

@@ -13,14 +13,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from isthmus.cli.sim import attempt as attempt_run
 from isthmus.cli.sim import figures
 from isthmus.cli.trace import print_verdicts, wide_console
-from isthmus.sim.fuzz import random_scenario
+from isthmus.sim.fuzz import hard_scenario, random_scenario
 from isthmus.sim.judge import judge
 from isthmus.sim.run import Run
 from isthmus.stacks import STACKS
 from isthmus.trace.oracle import Oracle
 from isthmus.trace.schema import Row
 
-Case = tuple[str, int]  # stack, seed
+Case = tuple[str, int, bool]  # stack, seed, hard
 Outcome = tuple[int, list[str]]  # seed, failures
 SHOWN_MAX = 10  # failures printed; all are counted
 
@@ -30,8 +30,9 @@ SHOWN_MAX = 10  # failures printed; all are counted
 @click.option("--seed", type=int, help="Run this one scenario, and show it.")
 @click.option("--runs", type=click.IntRange(min=1), default=500, show_default=True, help="How many scenarios to try.")
 @click.option("--first", type=int, default=0, show_default=True, help="The first seed.")
+@click.option("--hard", is_flag=True, help="Tight windows, slow readers, crashes again and again, down to one site.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes to use.")
-def command(stack: str, seed: int | None, runs: int, first: int, jobs: int) -> None:
+def command(stack: str, seed: int | None, runs: int, first: int, hard: bool, jobs: int) -> None:
     """Try a stack in random scenarios: loss, duplication, reordering, crashes, partitions, clock jumps, slow readers.
 
     Each scenario is a function of its seed. A run fails if it breaks what the stack promises, if it raises an error, or
@@ -45,12 +46,12 @@ def command(stack: str, seed: int | None, runs: int, first: int, jobs: int) -> N
       isthmus fuzz token-site --seed 137
     """
     if seed is not None:
-        replay(stack, seed)
+        replay(stack, seed, hard)
         return
     console = wide_console()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     failed = 0
-    cases = [(stack, first + number) for number in range(runs)]
+    cases = [(stack, first + number, hard) for number in range(runs)]
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(stack, total=runs)
         for found, failures in outcomes(cases, jobs):
@@ -59,13 +60,17 @@ def command(stack: str, seed: int | None, runs: int, first: int, jobs: int) -> N
                 failed += 1
                 if failed <= SHOWN_MAX:
                     console.print(f"seed {found}: {escape(failures[0])}", soft_wrap=True)
-                    console.print(f"  replay it with: isthmus fuzz {stack} --seed {found}", soft_wrap=True)
+                    console.print(
+                        f"  replay it with: isthmus fuzz {stack} --seed {found}{' --hard' * hard}", soft_wrap=True
+                    )
     console.print(f"{runs:,} runs of {stack}: {failed:,} failed.")
     sys.exit(1 if failed else 0)
 
 
 def attempt(case: Case) -> Outcome:
-    stack, seed = case
+    stack, seed, hard = case
+    if hard:  # with one survivor there may be nothing to judge an order by
+        return seed, judge(hard_scenario(stack, seed)).violations()
     return seed, judge(random_scenario(stack, seed)).failures()
 
 
@@ -78,9 +83,9 @@ def outcomes(cases: list[Case], jobs: int) -> Iterator[Outcome]:
         yield from pool.imap(attempt, cases, chunksize=8)
 
 
-def replay(stack: str, seed: int) -> None:
+def replay(stack: str, seed: int, hard: bool) -> None:
     """Run one scenario, show what it is made of, what happened and every verdict."""
-    scenario = random_scenario(stack, seed)
+    scenario = hard_scenario(stack, seed) if hard else random_scenario(stack, seed)
     console = wide_console()
     console.print(f"sites {', '.join(site.name for site in scenario.topology.sites)}; {scenario.stack}", soft_wrap=True)
     for workload in scenario.workloads:

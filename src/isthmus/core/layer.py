@@ -44,6 +44,7 @@ class Kind(IntEnum):
     RECOVER = 12
     REFUSE = 13  # a submit that a full buffer turned away
     REJECT = 14  # a peer's packet that was dropped as wrong
+    CLOCK = 15  # a reading of the site's clock
 
 
 class Finality(Enum):
@@ -111,6 +112,10 @@ class Layer:
     def writable(self) -> bool:
         """Whether the application may submit now; where not, `resume` says when it may again."""
         return self.below.writable()
+
+    def settled(self) -> bool:
+        """Whether nothing that was submitted here is still to be sent, ordered or acknowledged."""
+        return self.below.settled()
 
     def consumed(self, cast: Cast) -> None:
         """The application is done with a delivered message: its place may be used again."""

@@ -35,8 +35,6 @@ from isthmus.live.framing import PAYLOAD_MAX
 from isthmus.live.host import LiveHost
 from isthmus.live.network import LOOPBACK, Driver, Endpoint
 from isthmus.protocols.application import Application
-from isthmus.protocols.transport.base import Transport
-from isthmus.protocols.transport.credit import Credit
 from isthmus.stacks import STACKS, StackOptions
 from isthmus.topology.load import load_topology
 from isthmus.topology.model import Topology
@@ -140,9 +138,8 @@ class Group:
 
     async def settle(self, timeout_s: float = SETTLE_S) -> bool:
         """Wait until the others have all that was sent here, as they could not ask for it once we are gone."""
-        credit, transport = self._stack.find(Credit), self._stack.find(Transport)
         end_s = time.monotonic() + timeout_s
-        while credit.queue or not transport.settled():
+        while not self.application.settled():
             if time.monotonic() >= end_s:
                 return False
             await asyncio.sleep(CHECK_S)

@@ -117,11 +117,11 @@ class LiveHost:
             self.settle()
             self.flush()
 
-    def receive(self, datagram: bytes) -> None:
-        """Take the messages of a datagram, or none of them."""
+    def receive(self, source: SiteId, datagram: bytes) -> None:
+        """Take the messages of a datagram that came from a site's address, or none of them."""
         try:
             frame = framing.split(datagram, self.token)
-            if frame.source == self.site or frame.incarnation < self.incarnations.get(frame.source, 0):
+            if frame.source != source or frame.incarnation < self.incarnations.get(source, 0):
                 raise framing.Foreign(f"a datagram of site {frame.source}, incarnation {frame.incarnation}")
             messages = [self.stack.codec.decode(packet) for packet in frame.packets]
         except framing.Foreign:
@@ -130,33 +130,37 @@ class LiveHost:
         except RemoteError:
             self.counters.garbled_count += 1
             return
-        self.incarnations[frame.source] = frame.incarnation
-        for message in messages:
-            self.now_ns = self.wall()
-            if self.wire_log:
-                self.trace(Kind.RECEIVE, message.subject(), frame.source)
-            self.stack.receive(frame.source, message)
-            self.settle()
-        self.flush()
+        self.incarnations[source] = frame.incarnation
+        try:
+            for message in messages:
+                self.now_ns = self.wall()
+                if self.wire_log:
+                    self.trace(Kind.RECEIVE, message.subject(), source)
+                self.stack.receive(source, message)
+                self.settle()
+        finally:
+            self.flush()
 
     def fire_due(self) -> None:
         """Fire the timers that are due now."""
         now, last = self.clock(), self.set_count
         later = []
-        while self.heap and self.heap[0][0] <= now:
-            due_ns, number, layer, key = heappop(self.heap)
-            if self.timers.get((layer, key)) != number:
-                continue
-            if number > last:
-                later.append((due_ns, number, layer, key))
-                continue
-            del self.timers[layer, key]
-            self.now_ns = self.wall()
-            layer.timer(key)
-            self.settle()
-        for entry in later:
-            heappush(self.heap, entry)
-        self.flush()
+        try:
+            while self.heap and self.heap[0][0] <= now:
+                due_ns, number, layer, key = heappop(self.heap)
+                if self.timers.get((layer, key)) != number:
+                    continue
+                if number > last:
+                    later.append((due_ns, number, layer, key))
+                    continue
+                del self.timers[layer, key]
+                self.now_ns = self.wall()
+                layer.timer(key)
+                self.settle()
+        finally:
+            for entry in later:
+                heappush(self.heap, entry)
+            self.flush()
 
     def next_deadline_ns(self) -> int | None:
         """When `fire_due` has something to do, on the clock; None: not before another turn."""

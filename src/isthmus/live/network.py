@@ -36,9 +36,9 @@ class Endpoint(asyncio.DatagramProtocol):
         self.loop = asyncio.get_running_loop()
         self.transport: asyncio.DatagramTransport
         self.addresses: dict[SiteId, Address] = {}
-        self.known: frozenset[Address] = frozenset()
+        self.known: dict[Address, SiteId] = {}  # whose address it is
         self.emulation: Emulation | None = None
-        self.on_datagram: Callable[[bytes], None] = lambda _datagram: None
+        self.on_datagram: Callable[[SiteId, bytes], None] = lambda _source, _datagram: None
         self.held: list[tuple[int, int, SiteId, bytes]] = []  # when it leaves, a counter, to whom, what
         self.held_count = 0
         self.wake: asyncio.TimerHandle | None = None
@@ -66,7 +66,7 @@ class Endpoint(asyncio.DatagramProtocol):
     def open(self, addresses: dict[SiteId, Address], emulation: Emulation | None) -> None:
         """Learn where the others listen and what lies between."""
         self.addresses = addresses
-        self.known = frozenset(addresses.values())
+        self.known = {address: site for site, address in addresses.items()}
         self.emulation = emulation
 
     def close(self) -> None:
@@ -88,10 +88,11 @@ class Endpoint(asyncio.DatagramProtocol):
         """A peer's port is closed, for now or for good: the datagram is lost like any other."""
 
     def datagram_received(self, data: bytes, addr: Address) -> None:
-        if addr in self.known:
-            self.on_datagram(data)
-        else:
+        source = self.known.get(addr)
+        if source is None:
             self.stranger_count += 1
+        else:
+            self.on_datagram(source, data)
 
     def send(self, target: SiteId, datagram: bytes) -> None:
         """Send now, or when the emulated network lets it arrive."""
@@ -152,15 +153,19 @@ class Driver:
         finally:
             self.arm()
 
-    def receive(self, datagram: bytes) -> None:
+    def receive(self, source: SiteId, datagram: bytes) -> None:
         if not self.closed:
-            self.host.receive(datagram)
-            self.arm()
+            try:
+                self.host.receive(source, datagram)
+            finally:
+                self.arm()
 
     def fire(self) -> None:
         self.wake = None
-        self.host.fire_due()
-        self.arm()
+        try:
+            self.host.fire_due()
+        finally:
+            self.arm()
 
     def arm(self) -> None:
         due_ns = self.host.next_deadline_ns()

@@ -44,6 +44,8 @@ class Application(Layer):
         if not self.below.writable():
             self.host.trace(Kind.REFUSE)
             raise Busy("the stack takes no message now: its send queue is full")
+        if destinations:
+            destinations = tuple(sorted(set(destinations)))  # who is named twice is still one reader
         self.number += 1
         cast = Cast(self.host.site, self.number, payload, destinations)
         self.host.trace(Kind.SUBMIT, cast)
@@ -51,6 +53,9 @@ class Application(Layer):
         return cast
 
     def deliver(self, cast: Cast, finality: Finality = Finality.FINAL) -> None:
+        if cast.destinations and self.host.site not in cast.destinations:
+            self.host.trace(Kind.REJECT, value=cast.sender)
+            return
         final = finality is FINAL
         self.host.trace(Kind.DELIVER if final else KIND[finality], cast)
         if self.on_deliver is not None:

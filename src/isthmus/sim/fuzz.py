@@ -10,16 +10,19 @@ from __future__ import annotations
 
 from random import Random
 
+import msgspec
+
 from isthmus.core.message import SiteId
 from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.protocols.transport.frames import ReliableOptions
-from isthmus.scenario.faults import RandomFaults
+from isthmus.scenario.faults import Crash, Fault, RandomFaults, Recover
 from isthmus.scenario.model import Clocks, Membership, Reader, Scenario, StackSpec
 from isthmus.scenario.workload import Burst, OnOff, Periodic, Poisson, Reply, Workload
 from isthmus.topology.delay import Constant, Delay, Empirical, Gamma, Normal, Uniform
 from isthmus.topology.model import Channel, Cluster, Site, Topology, WanLink
 
 DURATION_MS = 3_000.0
+HARD_MS = 4_000.0
 DRAIN_MS = 600_000.0  # tiny windows over bad links take their time; a run ends as soon as nothing is owed
 
 
@@ -42,6 +45,36 @@ def random_scenario(stack: str, seed: int) -> Scenario:
         readers=(slow,) if random.random() < 0.2 else (),
         membership=Membership(detection_ms=random.choice([0, 50, 500])),
         wire="codec" if random.random() < 0.1 else "reference",
+    )
+
+
+def hard_scenario(stack: str, seed: int) -> Scenario:
+    """The same, with tight windows, slow readers, and sites that crash and come back again and again, down to one."""
+    plain = random_scenario(stack, seed)
+    random = Random(f"hard/{stack}/{seed}")
+    names = [site.name for site in plain.topology.sites]
+    faults: list[Fault] = []
+    for name in random.sample(names, random.randint(1, len(names) - 1)):
+        times = sorted(random.uniform(0, HARD_MS) for _ in range(random.randint(1, 4)))
+        faults += [
+            Recover(at_ms=when, site=name) if number % 2 else Crash(at_ms=when, site=name)
+            for number, when in enumerate(times)
+        ]
+    options = msgspec.structs.replace(
+        plain.stack,
+        credit=CreditOptions(window=random.choice([2, 4, 32]), queue_max=random.choice([8, 64])),
+        reliable=ReliableOptions(ack_every=random.choice([4, 256]), keep_max=random.choice([4, 64])),
+    )
+    return msgspec.structs.replace(
+        plain,
+        name=f"hard-{stack}-{seed}",
+        stack=options,
+        faults=tuple(sorted(faults, key=lambda fault: fault.at_ms)),
+        random_faults=msgspec.structs.replace(plain.random_faults, crashes=0),
+        readers=(Reader(sites=(random.choice(names),), consume_ms=random.choice([1, 30])),),
+        membership=Membership(detection_ms=random.choice([0, 1, 50, 500])),
+        duration_ms=HARD_MS,
+        drain_ms=3 * DRAIN_MS,
     )
 
 

@@ -28,9 +28,15 @@ class Judged(msgspec.Struct):
 
     def failures(self) -> list[str]:
         """What is wrong with the run, a sentence each; nothing for a good one."""
+        return self.violations() or [
+            f"{v.property} unknown: {v.witness}" for v in self.verdicts if v.status == "unknown"
+        ]
+
+    def violations(self) -> list[str]:
+        """What the run broke; not what it gave no evidence of."""
         if self.error:
             return [f"error: {self.error.strip().splitlines()[-1]}"]
-        return [f"{v.property} {v.status}: {v.witness}" for v in self.verdicts if v.status != "valid"]
+        return [f"{v.property} violated: {v.witness}" for v in self.verdicts if v.status == "violated"]
 
 
 def judge(scenario: Scenario, build: Build | None = None, progress: Progress | None = None) -> Judged:

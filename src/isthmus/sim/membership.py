@@ -88,7 +88,7 @@ def spread(origin: SiteId, transports: list[Transport]) -> bool:
     """
     frames: dict[int, Message] = {}
     for transport in transports:
-        frames |= transport.unstable().get(origin, {})
+        frames |= transport.unstable(origin)
     count = handed_up(origin, transports)
     stuck = [
         (frame, transport)
@@ -104,4 +104,4 @@ def spread(origin: SiteId, transports: list[Transport]) -> bool:
 
 
 def handed_up(origin: SiteId, transports: list[Transport]) -> int:
-    return sum(len(transport.unstable().get(origin, ())) for transport in transports)
+    return sum(len(transport.unstable(origin)) for transport in transports)

@@ -21,6 +21,7 @@ from isthmus.scenario.faults import DelayShift, Loss
 from isthmus.scenario.workload import NS_PER_MS
 from isthmus.sim.scheduler import Scheduler
 from isthmus.topology.model import Channel, Topology
+from isthmus.topology.passage import Passage, Pipe
 
 Receive = Callable[[SiteId, Message], None]
 Plan = list[tuple[int, tuple[Receive, ...]]]  # a delay, and those whom a packet reaches after it
@@ -28,39 +29,16 @@ VARIES = -1
 PLANS_MAX = 4096  # sets of targets whose plans are kept; then all are made anew
 
 
-class Pipe:
-    """A channel of limited bandwidth, one direction."""
-
-    __slots__ = ("free_ns", "ns_per_byte")
-
-    def __init__(self, bandwidth_mbps: float) -> None:
-        self.ns_per_byte = 8_000 / bandwidth_mbps
-        self.free_ns = 0  # when its last packet will have left
-
-    def pass_through(self, now_ns: int, size_bytes: int) -> int:
-        """When a packet that comes now has left the pipe."""
-        self.free_ns = max(now_ns, self.free_ns) + round(size_bytes * self.ns_per_byte)
-        return self.free_ns
-
-
-class Link:
+class Link(Passage):
     """The way from one site to another, with the faults that hold now."""
 
-    __slots__ = ("cut_count", "delays", "duplicate", "faults", "fifo", "last_ns", "losses", "pipes", "steady_ns")
+    __slots__ = ("cut_count", "faults", "steady_ns")
 
-    def __init__(self, channels: tuple[Channel, ...], pipes: list[Pipe], random: Random) -> None:
-        self.delays = [channel.delay.sampler(random) for channel in channels]
+    def __init__(self, channels: tuple[Channel, ...], random: Random, pipes: list[Pipe]) -> None:
+        super().__init__(channels, random, pipes)
         fixed = [channel.delay.constant_ns() for channel in channels]
-        self.fifo = all(channel.fifo for channel in channels)
-        self.losses = [channel.loss for channel in channels if channel.loss]
-        self.duplicate = 1.0
-        for channel in channels:
-            self.duplicate *= 1 - channel.duplicate
-        self.duplicate = 1 - self.duplicate
-        self.pipes = pipes
-        simple = not (self.losses or self.duplicate or pipes)
+        simple = not (self.losses or self.duplicates or self.pipes)
         self.steady_ns = sum(ns for ns in fixed if ns is not None) if simple and None not in fixed else VARIES
-        self.last_ns = 0  # arrival of the last packet, where none may overtake it
         self.cut_count = 0  # partitions that cut this link
         self.faults: list[Loss | DelayShift] = []
 
@@ -79,15 +57,14 @@ class Link:
     def calm(self, fault: Loss | DelayShift) -> None:
         self.faults.remove(fault)
 
-    def lost(self, draw: Callable[[], float]) -> bool:
-        """Whether a packet is lost, by the link's nature or a fault."""
-        if self.cut_count or any(draw() < loss for loss in self.losses):
+    def lost(self) -> bool:
+        draw = self.random.random
+        if self.cut_count or super().lost():
             return True
         return any(isinstance(fault, Loss) and draw() < fault.probability for fault in self.faults)
 
-    def delay(self) -> int:
-        """How long the next packet is under way, queues aside."""
-        delay = sum(sample() for sample in self.delays)
+    def delay_ns(self) -> int:
+        delay = super().delay_ns()
         for fault in self.faults:
             if isinstance(fault, DelayShift):
                 delay = round(delay * fault.factor) + round(fault.add_ms * NS_PER_MS)
@@ -171,25 +148,12 @@ class Network:
         scheduler = self.scheduler
         now = scheduler.now_ns
         for target in targets:
-            arrivals = (now,) if target == source else self.arrivals(self.links[source][target], now, size_bytes)
+            link = self.links[source][target]
+            arrivals = [now] if target == source else link.arrivals(now, size_bytes)
+            self.dropped_count += not arrivals
             for arrival in arrivals:
                 self.latest_ns = max(self.latest_ns, arrival)
                 scheduler.at(arrival, self.receivers[target], source, message)
-
-    def arrivals(self, link: Link, now_ns: int, size_bytes: int) -> Iterable[int]:
-        """When the copies of a packet arrive: none where it is lost, two where it is repeated."""
-        draw = self.random.random
-        if link.lost(draw):
-            self.dropped_count += 1
-            return
-        for _ in range(2 if link.duplicate and draw() < link.duplicate else 1):
-            arrival = now_ns
-            for pipe in link.pipes:
-                arrival = pipe.pass_through(arrival, size_bytes)
-            arrival += link.delay()
-            if link.fifo:
-                arrival = link.last_ns = max(arrival, link.last_ns)
-            yield arrival
 
     def between(self, sources: Targets, targets: Targets) -> Iterable[Link]:
         """The links from some sites to others."""
@@ -219,6 +183,6 @@ def links_of(topology: Topology, random: Random) -> list[list[Link]]:
                 for hop, channel in zip(hops, channels, strict=False)
                 if channel.bandwidth_mbps is not None
             ]
-            row.append(Link(channels, used, random))
+            row.append(Link(channels, random, used))
         rows.append(row)
     return rows

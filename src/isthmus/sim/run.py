@@ -47,24 +47,28 @@ class Run:
         self.end_ns = round(scenario.duration_ms * NS_PER_MS)
         detection_ns = round(scenario.membership.detection_ms * NS_PER_MS)
         self.membership = IdealMembership(self.scheduler, self.network, detection_ns)
+        self.clocks = [self.clock_of(site) for site in self.sites]  # a clock goes on while its site is down
         self.hosts = [self.boot(site, 0) for site in self.sites]
         for fault in scenario.faults_of_run():
             self.scheduler.at(round(fault.at_ms * NS_PER_MS), self.strike, fault)
 
     def boot(self, site: SiteId, incarnation: int) -> SimHost:
         """Start a site with an empty state."""
-        clocks = self.scenario.clocks
-        clock = None
-        if clocks.offset_ms or clocks.drift_ppm:
-            random = self.scenario.random("clock", site)
-            offset_ns = round(random.uniform(-1, 1) * clocks.offset_ms * NS_PER_MS)
-            clock = SiteClock(offset_ns, random.uniform(-1, 1) * clocks.drift_ppm / 1e6)
         random = self.scenario.random("site", site, incarnation)
         log, meter = self.logs[site], self.meter
         wire_log = self.scenario.trace == "wire"
-        host = SimHost(site, incarnation, random, self.scheduler, self.network, log, clock, meter, wire_log)
+        host = SimHost(site, incarnation, random, self.scheduler, self.network, log, self.clocks[site], meter, wire_log)
         host.attach(self.build(host, self.traffic[site].boot(), self.options))
         return host
+
+    def clock_of(self, site: SiteId) -> SiteClock | None:
+        """The clock of a site; None where it is always right."""
+        clocks = self.scenario.clocks
+        if not clocks.offset_ms and not clocks.drift_ppm:
+            return None
+        random = self.scenario.random("clock", site)
+        offset_ns = round(random.uniform(-1, 1) * clocks.offset_ms * NS_PER_MS)
+        return SiteClock(offset_ns, random.uniform(-1, 1) * clocks.drift_ppm / 1e6)
 
     def traffic_of(self, site: SiteId) -> SiteTraffic:
         """A site's applications; what they do at a time is an event of the site's."""
@@ -89,10 +93,16 @@ class Run:
         self.start()
         self.advance(self.end_ns, progress)
         last_ns = self.end_ns + round(self.scenario.drain_ms * NS_PER_MS)
-        while self.scheduler.now_ns < last_ns and self.summary.undelivered_count():
+        while self.scheduler.now_ns < last_ns and not self.at_rest():
             self.advance(min(last_ns, self.scheduler.now_ns + SETTLE_NS), progress)
         self.advance(self.scheduler.now_ns + SETTLE_NS, progress)
         return self.summary
+
+    def at_rest(self) -> bool:
+        """Whether nothing is owed, and nobody who is up has anything left to send or to hear of."""
+        up = [host for host in self.hosts if host.alive]
+        settled = all(host.stack.view is self.membership.view and host.stack.layers[0].settled() for host in up)
+        return settled and not self.summary.undelivered_count()
 
     def advance(self, until_ns: int, progress: Progress | None) -> None:
         while not self.scheduler.run(until_ns, SLICE):
@@ -135,10 +145,9 @@ class Run:
             self.membership.joined(host)
 
     def jump(self, site: SiteId, by_ns: int) -> None:
-        host = self.hosts[site]
-        if host.clock is None:
-            host.clock = SiteClock(0, 0.0)
-        host.clock.offset_ns += by_ns
+        clock = self.clocks[site] or SiteClock(0, 0.0)
+        clock.offset_ns += by_ns
+        self.clocks[site] = self.hosts[site].clock = clock
 
     def partition(self, groups: list[Targets]) -> None:
         named = {site for group in groups for site in group}

@@ -11,7 +11,7 @@ from isthmus.core.message import Cast
 from isthmus.trace.schema import NONE, Sink
 from isthmus.trace.summary import Summary
 
-DELIVER, REJECT, SUBMIT, VIEW = Kind.DELIVER, Kind.REJECT, Kind.SUBMIT, Kind.VIEW
+DELIVER, RECOVER, REJECT, SUBMIT, VIEW = Kind.DELIVER, Kind.RECOVER, Kind.REJECT, Kind.SUBMIT, Kind.VIEW
 GROUP = 0  # sites form one group so far
 
 
@@ -54,6 +54,8 @@ class SiteLog:
                 sites = subject.destinations or None
         elif kind == VIEW:
             self.view, sites = view.view_id, view.members
+        elif kind == RECOVER:
+            self.view = NONE  # until its first view
         run, process, local, at = self.run, self.process, self.local, self.view
         self.sink.append(
             (run, process, local, time_ns, kind, sender, number, GROUP, at, sites, size, control_bytes, value)

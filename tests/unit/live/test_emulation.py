@@ -5,9 +5,10 @@ from __future__ import annotations
 from random import Random
 
 from isthmus.core.message import SiteId
-from isthmus.live.emulation import Emulation, Path
+from isthmus.live.emulation import Emulation
 from isthmus.topology.delay import Constant, Uniform
 from isthmus.topology.model import Channel
+from isthmus.topology.passage import Passage
 from isthmus.topology.shapes import star
 
 MS = 1_000_000
@@ -22,18 +23,18 @@ def test_delays_add_up_along_the_way() -> None:
 
 def test_order_is_kept_where_all_channels_keep_it() -> None:
     for fifo in (True, False):
-        path = Path((Channel(Uniform(0.0, 10.0), fifo=fifo),), Random(1))
+        path = Passage((Channel(Uniform(0.0, 10.0), fifo=fifo),), Random(1))
         arrivals = [path.arrivals(now, 1)[0] for now in range(100)]
         assert (arrivals == sorted(arrivals)) is fifo
 
 
 def test_loss_and_repetition_are_as_frequent_as_said() -> None:
-    path = Path((Channel(Constant(1.0), loss=0.2), Channel(Constant(1.0), duplicate=0.3)), Random(2))
+    path = Passage((Channel(Constant(1.0), loss=0.2), Channel(Constant(1.0), duplicate=0.3)), Random(2))
     counts = [len(path.arrivals(0, 1)) for _ in range(10_000)]
     assert abs(counts.count(0) / 10_000 - 0.2) < 0.02
     assert abs(counts.count(2) / 10_000 - 0.8 * 0.3) < 0.02
 
 
 def test_packets_queue_for_a_narrow_channel() -> None:
-    path = Path((Channel(Constant(1.0), bandwidth_mbps=8.0),), Random(0))  # 1 byte a microsecond
+    path = Passage((Channel(Constant(1.0), bandwidth_mbps=8.0),), Random(0))  # 1 byte a microsecond
     assert [path.arrivals(0, 1000)[0] for _ in range(3)] == [2 * MS, 3 * MS, 4 * MS]

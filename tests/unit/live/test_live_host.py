@@ -42,7 +42,7 @@ class Fixture:
 
     def receive(self, *packets: bytes, source: int = 0, token: int = TOKEN, incarnation: int = 0) -> None:
         for datagram in framing.join(framing.head(SiteId(source), incarnation, token), packets):
-            self.host.receive(datagram)
+            self.host.receive(SiteId(0), datagram)
 
     def data(self, seq: int) -> bytes:
         return self.stack.codec.encode(Data(1, seq, Cast(SiteId(0), seq, b"x")))
@@ -135,10 +135,11 @@ def test_a_wire_trace_has_sends_and_receives() -> None:
 def test_foreign_and_garbled_datagrams_are_counted_and_change_nothing() -> None:
     fixture = Fixture()
     before = len(fixture.rows)
-    fixture.host.receive(b"noise")
+    fixture.host.receive(SiteId(0), b"noise")
     fixture.receive(fixture.data(1), token=6)
     fixture.receive(fixture.data(1), source=1)  # in our own name
-    assert fixture.host.counters.foreign_count == 3
+    fixture.receive(fixture.data(1), source=2)  # in another's name, from site 0's address
+    assert fixture.host.counters.foreign_count == 4
     fixture.receive(fixture.data(1), b"\xc1")  # one good message, one that does not decode: neither is taken
     fixture.receive(b"\x91" * 1000)
     fixture.receive(fixture.stack.codec.encode(Ack(1, (0, 0, 0)))[:-1])

@@ -10,7 +10,9 @@ Invariants:
 - tickets of a view are numbered 1, 2, 3 ... and come from its sequencer alone;
 - the sequencer tickets what came back from the transport, its own messages too, so what it has ticketed is part of
   what every survivor holds once the view is flushed;
-- messages of one sender are ticketed in the order sent, because the channel to the sequencer is FIFO.
+- messages of one sender are ticketed in the order sent, because the channel to the sequencer is FIFO;
+- tickets arrive in order, so a member keeps only those of its own messages, as a queue: what is for others takes no
+  place here, however long this site waits.
 
 When the sequencer dies, survivors S1 and S2 hold the same tickets and the same messages. Both deliver the ticketed
 ones in order; a ticket whose message died with its sender is skipped by both. Both then deliver the rest by sender
@@ -19,6 +21,9 @@ the old view and are ignored in the new one.
 """
 
 from __future__ import annotations
+
+from collections import deque
+from itertools import compress
 
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Finality, Handler, Kind, Layer, View
@@ -42,7 +47,7 @@ class Tickets(Message, frozen=True, gc=False, array_like=True, tag=20):
 class TokenSite(Layer):
     """Delivers in the order of the sequencer's tickets."""
 
-    __slots__ = ("batch_ns", "data", "issued", "next", "order", "pending", "preferred", "sequencer", "view")
+    __slots__ = ("batch_ns", "data", "issued", "order", "pending", "preferred", "sequencer", "ticketed", "view")
     timer_names = ("issue",)
 
     def __init__(self, sequencer: SiteId | None = None, batch_ms: float | None = None) -> None:
@@ -54,8 +59,8 @@ class TokenSite(Layer):
     def reset(self) -> None:
         # Bounded by flow control: at most window messages of each member are undelivered.
         self.data: dict[MessageId, Cast] = {}  # received, addressed here, not delivered
-        self.order: dict[int, tuple[MessageId, Targets]] = {}  # position -> message; those below `next` are gone
-        self.next = 1  # the next position to deliver
+        self.order: deque[MessageId] = deque()  # ticketed, addressed here, not delivered, in the order of the tickets
+        self.ticketed = 0  # the last position that a ticket was received for
         self.issued = 0  # the last position given out by this site
         self.pending: list[Cast] = []  # at the sequencer: to be ticketed with the next batch, or when there is room
 
@@ -76,7 +81,8 @@ class TokenSite(Layer):
                 self.host.set_timer(self, ISSUE, self.batch_ns)
         if not cast.destinations or self.host.site in cast.destinations:
             self.data[cast.sender, cast.number] = cast
-            self.deliver_ready()
+            if self.order:
+                self.deliver_ready()
 
     def timer(self, key: int) -> None:
         assert key == ISSUE
@@ -91,43 +97,40 @@ class TokenSite(Layer):
         """Give the pending messages the next positions; not while the transport is full, whose `resume` comes here."""
         if not self.pending or not self.below.writable():
             return
-        casts, self.pending = self.pending, []
+        casts, self.pending = self.pending[:BATCH_MAX], self.pending[BATCH_MAX:]
         ids = tuple((cast.sender, cast.number) for cast in casts)
         everywhere = all(not cast.destinations for cast in casts)
         destinations = () if everywhere else tuple(cast.destinations for cast in casts)
         self.below.submit(Tickets(self.view.view_id, self.issued + 1, ids, destinations))
         self.issued += len(casts)
+        self.issue()  # the next batch, if one has gathered while the transport was full
 
     def on_tickets(self, source: SiteId, tickets: Tickets) -> None:
         if tickets.view_id != self.view.view_id:
             return
         if source != self.sequencer:
             raise RemoteError(f"tickets of site {source}; the sequencer is site {self.sequencer}")
-        if tickets.first != self.next + len(self.order):
-            raise RemoteError(
-                f"tickets from {tickets.first} on; those up to {self.next + len(self.order) - 1} are here"
-            )
+        if tickets.first != self.ticketed + 1:
+            raise RemoteError(f"tickets from {tickets.first} on; those up to {self.ticketed} are here")
         if tickets.destinations and len(tickets.destinations) != len(tickets.ids):
             raise RemoteError(f"destinations for {len(tickets.destinations)} of {len(tickets.ids)} tickets")
-        for offset, message_id in enumerate(tickets.ids):
-            targets = tickets.destinations[offset] if tickets.destinations else ALL
-            self.order[tickets.first + offset] = (message_id, targets)
+        self.ticketed += len(tickets.ids)
+        if tickets.destinations:
+            mine = [not targets or self.host.site in targets for targets in tickets.destinations]
+            self.order.extend(compress(tickets.ids, mine))
+        else:
+            self.order.extend(tickets.ids)
         self.deliver_ready()
 
     def deliver_ready(self) -> None:
-        """Deliver from the head of the order as far as tickets and messages go."""
-        while (head := self.order.get(self.next)) is not None:
-            message_id, targets = head
-            if not targets or self.host.site in targets:
-                cast = self.data.pop(message_id, None)
-                if cast is None:
-                    return
-                del self.order[self.next]
-                self.next += 1
-                self.above.deliver(cast)
-            else:
-                del self.order[self.next]
-                self.next += 1
+        """Deliver from the head of the order as far as messages are here."""
+        order, data = self.order, self.data
+        while order and (cast := data.pop(order[0], None)) is not None:
+            order.popleft()
+            self.above.deliver(cast)
+
+    def settled(self) -> bool:
+        return not self.pending and self.below.settled()
 
     def install(self, view: View) -> None:
         self.close_view()
@@ -143,8 +146,8 @@ class TokenSite(Layer):
 
     def close_view(self) -> None:
         """Deliver all that the flush left: the ticketed in order, then the rest by sender and number."""
-        for position in sorted(self.order):
-            cast = self.data.pop(self.order[position][0], None)
+        for message_id in self.order:
+            cast = self.data.pop(message_id, None)
             if cast is not None:
                 self.above.deliver(cast)
         for message_id in sorted(self.data):

@@ -7,6 +7,8 @@ union of what the survivors hold, all have handed up the same messages, and the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from isthmus.core.errors import LocalError, RemoteError
 from isthmus.core.layer import Kind, Layer, View
 from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
@@ -27,8 +29,8 @@ class Transport(Layer):
         """Send a message of the current view."""
         raise NotImplementedError
 
-    def unstable(self) -> dict[SiteId, dict[int, Message]]:
-        """The frames of this view handed up here that may be missing elsewhere, by origin and number."""
+    def unstable(self, origin: SiteId) -> Mapping[int, Message]:  # noqa: ARG002
+        """The frames of an origin handed up here that may be missing elsewhere, by number."""
         return {}
 
     def absorb(self, origin: SiteId, frame: Message, over_gap: bool = False) -> bool:
@@ -75,10 +77,10 @@ class Transport(Layer):
 
     def check_body(self, origin: SiteId, body: Message) -> None:
         """Refuse a body that no layer here owns, or that speaks in another's name."""
-        if type(body) is Cast:
-            if body.sender != origin:
-                raise RemoteError(f"site {origin} sent a message in the name of site {body.sender}")
-        elif type(body) not in self.owners:
+        subject = body.subject()
+        if subject is not None and subject.sender != origin:
+            raise RemoteError(f"site {origin} sent a message in the name of site {subject.sender}")
+        if type(body) is not Cast and type(body) not in self.owners:
             raise RemoteError(f"no layer owns {type(body).__name__}")
 
     def hand_up(self, origin: SiteId, body: Message) -> None:

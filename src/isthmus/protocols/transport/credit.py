@@ -61,7 +61,6 @@ class Credit(Layer):
 
     __slots__ = (
         "consumed_of",
-        "delivered_of",
         "extra_to",
         "granted_by",
         "options",
@@ -72,6 +71,7 @@ class Credit(Layer):
         "reported_to",
         "room",
         "sent_to_all",
+        "unread_of",
         "view",
     )
     timer_names = ("probe",)
@@ -81,7 +81,7 @@ class Credit(Layer):
         self.view = View(0, ())
         self.queue: deque[Cast] = deque()
         self.consumed_of: dict[SiteId, int] = {}  # messages of each sender consumed here, in this view
-        self.delivered_of: dict[SiteId, int] = {}
+        self.unread_of: dict[SiteId, int] = {}  # delivered and not consumed, over all views, members or not
         self.refusing = False  # `writable` said no; `resume` is owed
         self.reset()
 
@@ -89,7 +89,7 @@ class Credit(Layer):
         members = self.view.members
         self.sent_to_all = 0  # messages to every member; those to subsets are counted per member on top
         self.extra_to = dict.fromkeys(members, 0)
-        self.granted_by = dict.fromkeys(members, 0)
+        self.granted_by: dict[SiteId, int | None] = dict.fromkeys(members)  # None: not a word yet, which counts as 0
         self.reported_to = dict.fromkeys(members, 0)
         self.room = 0  # messages that surely have credit everywhere; worked out anew when it reaches 0
         self.probe_armed = False
@@ -100,13 +100,11 @@ class Credit(Layer):
 
     def install(self, view: View) -> None:
         self.host.cancel_timer(self, PROBE)
-        backlog = {site: self.delivered_of.get(site, 0) - self.consumed_of.get(site, 0) for site in view.members}
         self.view = view
         self.reset()
-        self.delivered_of = dict.fromkeys(view.members, 0)
-        self.consumed_of = {site: -count for site, count in backlog.items()}
-        for site, count in backlog.items():
-            if count > 0:
+        self.consumed_of = {site: -self.unread_of.get(site, 0) for site in view.members}
+        for site, consumed in self.consumed_of.items():
+            if consumed < 0:
                 self.grant(site)
 
     def resume(self) -> None:
@@ -144,7 +142,13 @@ class Credit(Layer):
 
     def outstanding(self, site: SiteId) -> int:
         """Messages to a member that its application is not known to have consumed."""
-        return self.sent_to_all + self.extra_to[site] - self.granted_by[site]
+        return self.sent_to(site) - (self.granted_by[site] or 0)
+
+    def sent_to(self, site: SiteId) -> int:
+        return self.sent_to_all + self.extra_to[site]
+
+    def settled(self) -> bool:
+        return not self.queue and self.below.settled()
 
     def lacks_credit(self, site: SiteId) -> bool:
         return site in self.extra_to and self.outstanding(site) >= self.options.window
@@ -182,11 +186,12 @@ class Credit(Layer):
 
     def deliver(self, cast: Cast, finality: Finality = Finality.FINAL) -> None:
         if finality is FINAL:
-            self.delivered_of[cast.sender] += 1
+            self.unread_of[cast.sender] = self.unread_of.get(cast.sender, 0) + 1
         self.above.deliver(cast, finality)
 
     def consumed(self, cast: Cast) -> None:
         sender = cast.sender
+        self.unread_of[sender] -= 1
         if sender in self.consumed_of:
             self.consumed_of[sender] += 1
             if 4 * (self.consumed_of[sender] - self.reported_to[sender]) >= self.options.window:
@@ -205,13 +210,14 @@ class Credit(Layer):
             return
         if source not in self.granted_by:
             raise RemoteError(f"a Grant of site {source}, which is not in the view")
-        if grant.consumed > self.sent_to_all + self.extra_to[source]:
+        if grant.consumed > self.sent_to(source):
             raise RemoteError(f"site {source} consumed {grant.consumed} messages, more than it was sent")
         self.credit(source, grant.consumed)
 
     def credit(self, site: SiteId, consumed: int) -> None:
-        """Note what a member consumed; a backlog from an earlier view counts only until it is worked off."""
-        if consumed > self.granted_by[site] or (consumed < 0 and self.granted_by[site] == 0):
+        """Note what a member consumed in all; what it said before, and comes late, takes nothing back."""
+        known = self.granted_by[site]
+        if known is None or consumed > known:
             self.granted_by[site] = consumed
             self.room = 0
             self.probe_count = 0

@@ -105,11 +105,12 @@ class Ack(Message, frozen=True, gc=False, array_like=True, tag=14):
 class Stream:
     """What this site has of one origin's frames in this view."""
 
-    __slots__ = ("asking", "held", "kept", "origin", "received", "top", "tries")
+    __slots__ = ("asking", "held", "kept", "number", "origin", "received", "top", "tries")
 
     def __init__(self, origin: SiteId) -> None:
         self.origin = origin
         self.received = 0
+        self.number = 0  # of the last message of the application that was handed up in order
         self.top = 0  # the highest number known to be addressed here; >= received
         self.held: dict[int, Data] = {}  # the number before it -> a frame ahead of a gap
         self.kept: dict[int, Data] = {}  # number -> a frame handed up and not yet stable

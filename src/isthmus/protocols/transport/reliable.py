@@ -23,8 +23,10 @@ newer ones are dropped and asked for again later; `repair_max` frames answer one
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from isthmus.core.errors import RemoteError
-from isthmus.core.layer import Handler, View
+from isthmus.core.layer import Handler, Kind, View
 from isthmus.core.message import Cast, Message, SiteId, Targets
 from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.frames import Ack, Data, Nak, ReliableOptions, Repair, Status, Stream
@@ -39,18 +41,8 @@ class Reliable(Transport):
     """Numbers, repairs and acknowledges; hands up in each origin's order, or on arrival where `fifo` is false."""
 
     __slots__ = (
-        "ack_armed",
-        "acked",
-        "fifo",
-        "full",
-        "index",
-        "options",
-        "others",
-        "out",
-        "quiet_count",
-        "status_armed",
-        "streams",
-        "unacked_count",
+        *("ack_armed", "acked", "fifo", "full", "index", "options", "others", "out"),
+        *("quiet_count", "status_armed", "streams", "unacked_count"),
     )
     timer_names = ("ack", "status", "nak_")
 
@@ -87,12 +79,14 @@ class Reliable(Transport):
     def writable(self) -> bool:
         if self.blocked:
             return False
-        self.full = len(self.streams[self.host.site].kept) >= self.options.keep_max
+        own = self.streams[self.host.site]
+        if len(own.kept) >= self.options.keep_max:
+            self.drop_stable()
+        self.full = len(own.kept) >= self.options.keep_max
         return not self.full
 
     def multicast(self, message: Message, targets: Targets) -> None:
-        members = self.view.members
-        chosen = tuple(site for site in targets if site in self.index) if targets else members
+        chosen = tuple(site for site in targets if site in self.index) if targets else self.view.members
         if not chosen:
             return
         data = self.out.frame(message, chosen)
@@ -104,8 +98,6 @@ class Reliable(Transport):
             self.status_armed = True
             self.host.set_timer(self, STATUS, round(self.options.status_period_ms * 1e6))
 
-    # Receiving
-
     def accept(self, origin: SiteId, data: Data) -> None:
         """Take a frame, fresh, late, repeated or repaired, and hand up what it completes."""
         if data.view_id != self.view.view_id:
@@ -116,9 +108,8 @@ class Reliable(Transport):
         prev = data.prev(self.host.site, self.view.members) if data.prevs or data.targets else data.seq - 1
         if data.seq <= stream.received or prev in stream.held:
             return
-        body = data.body
-        if type(body) is not Cast or body.sender != origin:
-            self.check_body(origin, body)
+        if type(data.body) is not Cast or data.body.sender != origin:
+            self.check_body(origin, data.body)
         if prev < stream.received:
             raise RemoteError(f"frame {data.seq} of site {origin} says it follows {prev}, not {stream.received}")
         if prev > stream.received:
@@ -126,14 +117,12 @@ class Reliable(Transport):
             return
         if len(stream.kept) >= 2 * self.options.keep_max and not self.blocked:
             return  # until its origin's Status says what is stable; then it is asked for again
-        stream.received = data.seq
-        stream.kept[data.seq] = data
-        self.hand_up(origin, body)
+        self.take(stream, data)
         while stream.held and (held := stream.held.pop(stream.received, None)) is not None:
-            stream.received = held.seq
             if self.fifo:
-                stream.kept[held.seq] = held
-                self.hand_up(origin, held.body)
+                self.take(stream, held)
+            else:
+                stream.received = held.seq
         if stream.received > stream.top:
             stream.top = stream.received
         if stream.tries:  # progress: what is still missing is asked for soon, not after the long wait of a late retry
@@ -143,11 +132,25 @@ class Reliable(Transport):
             if stream.received < stream.top:
                 self.ask_later(stream, self.options.nak_delay_ms)
         self.unacked_count += 1
-        if self.unacked_count >= self.options.ack_every:
+        if not self.others:
+            self.collect()  # nobody will acknowledge anything: what has come back is stable
+        elif self.unacked_count >= self.options.ack_every:
             self.send_ack(self.others)
-        elif not self.ack_armed and self.others:
+        elif not self.ack_armed:
             self.ack_armed = True
             self.host.set_timer(self, ACK, round(self.options.ack_period_ms * 1e6))
+
+    def take(self, stream: Stream, data: Data) -> None:
+        """Hand up the next frame of a stream."""
+        stream.received = data.seq
+        stream.kept[data.seq] = data
+        body = data.body
+        if type(body) is Cast and self.fifo:
+            if body.number <= stream.number:  # a peer that uses a number twice does not stop what is built on numbers
+                self.host.trace(Kind.REJECT, value=stream.origin)
+                return
+            stream.number = body.number
+        self.hand_up(stream.origin, body)
 
     def hold(self, stream: Stream, prev: int, data: Data) -> None:
         """Keep a frame that is ahead of a gap, and see to it that the gap is asked for."""
@@ -175,16 +178,13 @@ class Reliable(Transport):
 
     def send_nak(self, stream: Stream) -> None:
         """Ask for what is missing: of the origin, and every second time of someone else who has it."""
-        gaps = stream.gaps()
+        stream.asking = False
+        target, gaps = stream.origin, stream.gaps()
         if not gaps:
             return
-        target = stream.origin
         if stream.tries % 2 == 1:
-            place = self.index[stream.origin]
-            for site in self.others:
-                if site != stream.origin and self.acked.of(site, place) > stream.received:
-                    target = site
-                    break
+            others = [site for site in self.others if site != stream.origin]
+            target = self.acked.first_beyond(self.index[target], stream.received, others, target)
         self.host.send((target,), Nak(self.view.view_id, stream.origin, gaps))
         wait_ms = self.options.nak_retry_ms * 2 ** min(stream.tries, BACKOFF_MAX)
         stream.tries += 1
@@ -207,7 +207,7 @@ class Reliable(Transport):
 
     def stable(self) -> int:
         """Every own frame up to this number is stable."""
-        return min(self.streams[self.host.site].kept, default=self.out.seq + 1) - 1
+        return next(iter(self.streams[self.host.site].kept), self.out.seq + 1) - 1  # they are in order of numbers
 
     def send_ack(self, targets: Targets) -> None:
         if targets is self.others:
@@ -228,14 +228,17 @@ class Reliable(Transport):
             self.collect()
 
     def collect(self) -> None:
-        """Drop our own frames that all their targets have, and tell those who wait for room."""
-        if self.blocked:  # the flush counts on what is kept
-            return
-        own = self.host.site
-        self.acked.note(own, self.received())
-        self.acked.collect(self.index[own], self.streams[own].kept, self.fifo)
+        """Make room, and tell those who wait for it."""
+        self.drop_stable()
         if self.full and self.writable():
             self.above.resume()
+
+    def drop_stable(self) -> None:
+        """Drop our own frames that all their targets have; not during a flush, which counts on what is kept."""
+        if not self.blocked:
+            own = self.host.site
+            self.acked.note(own, self.received())
+            self.acked.collect(self.index[own], self.streams[own].kept)
 
     def release(self, stream: Stream, stable: int) -> None:
         if not self.blocked:
@@ -259,9 +262,8 @@ class Reliable(Transport):
     def send_status(self) -> None:
         """Tell those who have not acknowledged what they were sent a period ago how far the stream goes."""
         late = [site for site in self.others if self.acked.of(site, self.index[self.host.site]) < self.out.mark[site]]
-        for top in sorted({self.out.last(site) for site in late}):
-            group = tuple(site for site in late if self.out.last(site) == top)
-            self.host.send(group, Status(self.view.view_id, top, self.stable()))
+        for top, group in self.out.by_last(late).items():
+            self.host.send(tuple(group), Status(self.view.view_id, top, self.stable()))
         self.quiet_count = self.quiet_count + 1 if late else 0
         self.out.set_marks()
         self.status_armed = not self.settled()
@@ -277,14 +279,12 @@ class Reliable(Transport):
         elif key == STATUS:
             self.send_status()
         else:
-            stream = self.streams[SiteId(key - NAK)]
-            stream.asking = False
-            self.send_nak(stream)
+            self.send_nak(self.streams[SiteId(key - NAK)])
 
     # View change
 
-    def unstable(self) -> dict[SiteId, dict[int, Message]]:
-        return {origin: dict(stream.kept) for origin, stream in self.streams.items() if stream.kept}
+    def unstable(self, origin: SiteId) -> Mapping[int, Message]:
+        return self.streams[origin].kept
 
     def absorb(self, origin: SiteId, frame: Message, over_gap: bool = False) -> bool:
         assert isinstance(frame, Data)
@@ -294,7 +294,6 @@ class Reliable(Transport):
         prev = frame.prev(self.host.site, self.view.members)
         if over_gap and prev > stream.received:
             stream.received = prev
-            if stream.held.pop(prev, None) is not None and not self.fifo:
-                return True  # handed up when it came
+            stream.held.pop(prev, None)  # the frame itself may wait here behind that gap
         self.accept(origin, frame)
         return frame.seq <= stream.received or (not self.fifo and prev in stream.held)

@@ -32,14 +32,18 @@ class Stability:
         """Whether the stream of the member at a place has come as far at some sites as it should."""
         return all(self.rows[site][place] >= last(site) for site in sites)
 
-    def collect(self, place: int, kept: dict[int, Data], in_order: bool) -> None:
-        """Drop the stable frames of one stream; where they are in order of numbers, look no further than need be."""
+    def first_beyond(self, place: int, received: int, sites: Sequence[SiteId], otherwise: SiteId) -> SiteId:
+        """The first of some sites that is further in the stream of the member at a place."""
+        return next((site for site in sites if self.rows[site][place] > received), otherwise)
+
+    def collect(self, place: int, kept: dict[int, Data]) -> None:
+        """Drop the stable frames of one stream, which are in order of numbers."""
         floor = min([row[place] for row in self.rows.values()])
         stable = []
         for seq, data in kept.items():
             if seq <= floor or (data.targets and all(self.rows[site][place] >= seq for site in data.targets)):
                 stable.append(seq)
-            elif in_order and not data.targets:
+            elif not data.targets:
                 break  # a later frame to all is no further than this one
         for seq in stable:
             del kept[seq]
