@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
 
-.PHONY: help demo test test-full check bench lock clean
+.PHONY: help demo test test-full cluster-test check bench lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -19,6 +19,9 @@ test: check  ## set up, check, and run the tests (minutes)
 
 test-full: check  ## the same with every seed and scale (an hour or so)
 	@$(BIN)/python -m pytest -n $(WORKERS)
+
+cluster-test: $(READY)  ## the pipeline on a Spark master with two workers and through Spark Connect, beside local
+	@$(BIN)/python tests/cluster/run.py
 
 check: $(READY)  ## ruff, mypy --strict on src, the architecture test
 	@$(BIN)/ruff check src tests bench examples

@@ -1,0 +1,99 @@
+"""`isthmus watch`: follow the segments that live sites write, keep their rows, and say when a verdict changes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from pyspark.sql.streaming.query import StreamingQuery
+from rich.console import Console
+from rich.markup import escape
+
+from isthmus.cli.trace import COLORS, wide_console
+from isthmus.pipeline.failures import one_sentence
+from isthmus.pipeline.session import spark_session
+from isthmus.pipeline.streaming import AT_REST, Change, Lake, follow
+from isthmus.pipeline.verdicts import PROPERTIES, check
+
+POLL_S = 1
+USUAL = tuple(name for name in PROPERTIES if not name.startswith("clock-") and name != "fifo-total")
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="The lake: rows, verdicts, checkpoint. [out/lake]")
+@click.option("--once", is_flag=True, help="Take what is there now, judge it as a whole, and end.")
+@click.option(
+    "--property", "properties", type=click.Choice(PROPERTIES), multiple=True, help="Only this one; repeatable."
+)
+@click.option("--every", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="Seconds between looks.")
+@click.option("--segments", type=click.IntRange(min=1), help="At most so many segments at a time. [all there are]")
+@click.option("--master", help="A Spark master that sees the same folders. [local[*]]")
+def command(
+    folder: Path, out: Path | None, once: bool, properties: tuple[str, ...], every: float, segments: int | None,
+    master: str | None,
+) -> None:  # fmt: skip
+    """Follow a trace as it is written, and print verdicts as they change.
+
+    Rows go to OUT/rows, partitioned by run, each exactly once however often the watch is stopped, killed and started
+    again; the latest verdicts are in OUT/verdicts. A violation that rests on a segment not yet there is withdrawn when
+    it arrives. What presumes that a run is over (agreement, validity) is judged with --once, or if asked for.
+
+    Exit code with --once: 0 all valid, 1 a violation, 3 something that nothing was seen of; 130 after Ctrl-C.
+
+    \b
+    Examples:
+      isthmus watch out/live
+      isthmus watch out/live -o out/lake --property total --property integrity
+      isthmus watch out/live --once
+    """
+    chosen = properties or tuple(name for name in USUAL if once or name not in AT_REST)
+    lake = Lake(out or Path("out/lake"))
+    console = wide_console()
+    status = Console(stderr=True).status("starting Spark")
+    settings = {"spark.sql.shuffle.partitions": "8"}
+    interrupted = False
+    with one_sentence(str(folder)), status, spark_session(master, settings=settings) as spark:
+        status.update(f"following {escape(str(folder))}")
+
+        def report(changes: list[Change]) -> None:
+            for change in changes:
+                console.print(line(change), highlight=False, soft_wrap=True)
+
+        query = follow(
+            spark, folder, lake, check, report, chosen, once=once, every_s=every, segments=segments or 0
+        )  # fmt: skip
+        try:
+            wait(query)
+        except KeyboardInterrupt:
+            interrupted = True
+            query.stop()
+        verdicts = lake.read_verdicts(spark)
+        counts = {row.status: row["count"] for row in verdicts.groupBy("status").count().collect()} if verdicts else {}
+    if interrupted:
+        console.print(f"Stopped; the same command goes on from {escape(str(lake.root))}.", soft_wrap=True)
+        sys.exit(130)
+    told = ", ".join(f"{counts.get(status, 0)} {status}" for status in COLORS)
+    console.print(f"{told}; the lake is {escape(str(lake.root))}.", highlight=False, soft_wrap=True)
+    sys.exit(exit_code(list(counts)))
+
+
+def wait(query: StreamingQuery) -> None:
+    """Wait for the end of a query in short steps, so that Ctrl-C is heard."""
+    while not query.awaitTermination(POLL_S):
+        pass
+
+
+def line(change: Change) -> str:
+    """One change for people."""
+    place = f"run {change.run}" + (f", group {change.group}" if change.group > 0 else "")
+    after = f"[{COLORS[change.after]}]{change.after}[/]"
+    moved = f"{change.before} -> {after}" if change.before not in ("", change.after) else after
+    count = f", {change.violation_count:,} violations" if change.violation_count > 1 else ""
+    return f"{place}: {change.property} {moved}{count}" + (f": {escape(change.witness)}" if change.witness else "")
+
+
+def exit_code(statuses: Sequence[str]) -> int:
+    return 1 if "violated" in statuses else 3 if "unknown" in statuses or not statuses else 0

@@ -1,0 +1,141 @@
+"""Columns as they come, brought to the schema of a trace: casts, defaults, and a sentence for what does not fit.
+
+The problem: a column may be of another integer type, text, or not there; a kind may be a number or a name;
+destinations a list or the text of one. The idea: one expression a column, built from the type that was found. Where a
+footer has vouched for the rows, it is the bare column, so that Spark can push filters into the scan.
+
+Invariants: no value is changed silently: what does not fit fails the job and is named with its file and column. A null
+becomes the default of an optional column, and "no message" in a row whose kind has none.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    DataType,
+    IntegerType,
+    IntegralType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from isthmus.core.errors import InputError
+from isthmus.core.layer import Kind
+from isthmus.pipeline.failures import refuse
+from isthmus.trace.schema import NONE, SCHEMA
+
+SPARK_TYPES: dict[str, DataType] = {"int8": ByteType(), "int32": IntegerType(), "int64": LongType()}
+TRACE_TYPE = StructType(
+    [
+        StructField(field.name, SPARK_TYPES.get(str(field.type), ArrayType(IntegerType())), field.nullable)
+        for field in SCHEMA
+    ]
+)
+REQUIRED = ("process", "local", "kind", "sender", "number")
+DEFAULTS = {"run": 0, "time_ns": 0, "group": 0, "view": NONE, "payload_bytes": 0, "control_bytes": 0, "value": 0}
+WIDTHS = {"tinyint": 1, "smallint": 2, "int": 4, "bigint": 8}
+FILE = "_file"  # a column that may say which file a row came from
+LIST = r"^\s*[\[{(]?\s*(-?\d+([\s,;]+-?\d+)*)?\s*[\])}]?\s*$"
+WITH_MESSAGE = (Kind.SUBMIT, Kind.TENTATIVE, Kind.DELIVER, Kind.REVOKE)
+KIND_NAMES = ", ".join(kind.name for kind in Kind)
+
+
+def conform(frame: DataFrame, source: str, trusted: bool = False) -> DataFrame:
+    """A frame with at least the required columns in the one schema; `trusted`: no nulls and only known kinds."""
+    types = {field.name: field.dataType for field in frame.schema}
+    for name in REQUIRED:
+        if name not in types:
+            raise missing_column(source, name, [found for found in types if found != FILE])
+    place = F.col(FILE) if FILE in types else F.lit(source)
+    chosen: list[Column] = []
+    for field in TRACE_TYPE:
+        name = field.name
+        if name not in types:
+            default = F.lit(DEFAULTS.get(name)).cast(field.dataType)
+            chosen.append(default.alias(name))
+            continue
+        fits = isinstance(types[name], StringType | (ArrayType if name == "destinations" else IntegralType))
+        if not fits or (isinstance(types[name], ArrayType) and not integers(types[name])):
+            raise wrong_type(source, name, types[name].simpleString())
+        chosen.append(expression(field, types, place, trusted).alias(name))
+    return frame.select(*chosen)
+
+
+def expression(field: StructField, types: dict[str, DataType], place: Column, trusted: bool) -> Column:
+    """One column of the schema from the one that was found."""
+    if field.name == "kind":
+        return kind_of(types["kind"], place, trusted)
+    if field.name == "destinations":
+        return destinations_of(types["destinations"], place)
+    found, name = types[field.name], field.name
+    column = F.col(name)
+    narrow = found.simpleString() in WIDTHS and WIDTHS[found.simpleString()] <= WIDTHS[field.dataType.simpleString()]
+    if trusted and narrow:
+        return column if found == field.dataType else column.cast(field.dataType)
+    if isinstance(found, StringType):
+        column = F.nullif(F.trim(column), F.lit(""))
+    bad = refuse(place, name, quoted(column), arrow_type(name))
+    absent = F.lit(DEFAULTS.get(name, NONE)).cast(field.dataType)
+    if name in ("process", "local"):
+        absent = F.coalesce(refuse(place, name, "nothing", f"{arrow_type(name)} in every row").cast("int"), absent)
+    elif name in ("sender", "number"):
+        needed = kind_of(types["kind"], place, trusted).isin(*map(int, WITH_MESSAGE))
+        nothing = refuse(place, name, "nothing", "a message in a row of this kind").cast("int")
+        absent = F.when(needed, F.coalesce(nothing, absent)).otherwise(absent)
+    return F.when(column.isNull(), absent).otherwise(F.coalesce(column.try_cast(field.dataType), bad.cast("int")))
+
+
+def kind_of(found: DataType, place: Column, trusted: bool) -> Column:
+    """A kind from its number or its name."""
+    column = F.col("kind")
+    if trusted and isinstance(found, ByteType):
+        return column
+    known = F.array(*(F.lit(int(kind)) for kind in Kind))
+    number = column.try_cast("int")
+    if isinstance(found, StringType):
+        names = F.create_map(*(F.lit(part) for kind in Kind for part in (kind.name, int(kind))))
+        number = F.coalesce(F.trim(column).try_cast("int"), F.try_element_at(names, F.upper(F.trim(column))))
+    bad = refuse(
+        place, "kind", F.coalesce(quoted(column), F.lit("nothing")), f"1 to {len(Kind)} or one of {KIND_NAMES}"
+    )
+    return F.when(F.array_contains(known, number), number).otherwise(bad.cast("int")).cast("tinyint")
+
+
+def destinations_of(found: DataType, place: Column) -> Column:
+    """Destinations from a list of any integers, or from the text of one; an empty list is null."""
+    column = F.col("destinations")
+    if isinstance(found, StringType):
+        bad = refuse(place, "destinations", quoted(column), "numbers such as 1 2 3 or [1,2,3]")
+        numbers = F.regexp_extract_all(column, F.lit(r"(-?\d+)"), 1).cast("array<int>")
+        sound = F.regexp_like(column, F.lit(LIST)) | F.lower(F.trim(column)).isin("null", "all")
+        column = F.when(sound, numbers).when(column.isNotNull(), bad.cast("array<int>"))
+    elif found != ArrayType(IntegerType()):
+        column = column.cast("array<int>")
+    return F.when(F.size(column) > 0, column)
+
+
+def quoted(column: Column) -> Column:
+    return F.concat(F.lit("'"), column.cast("string"), F.lit("'"))
+
+
+def integers(found: DataType) -> bool:
+    return isinstance(found, ArrayType) and isinstance(found.elementType, IntegralType)
+
+
+def arrow_type(name: str) -> str:
+    return str(SCHEMA.field(name).type)
+
+
+def missing_column(source: str, name: str, names: list[str]) -> InputError:
+    there = ", ".join(names) if names else "none"
+    return InputError(source, name, f"no such column among {there}", f"a column of {arrow_type(name)}")
+
+
+def wrong_type(source: str, name: str, found: str) -> InputError:
+    expected = f"{arrow_type(name)} or a name" if name == "kind" else arrow_type(name)
+    return InputError(source, name, f"a column of {found}", expected)

@@ -1,0 +1,168 @@
+"""What Spark says when a job fails, as one sentence.
+
+The problem: a full disk, a damaged file or a lost executor reaches Python as a page of Java, wrapped once or three
+times, as a different type by each way of connecting. The idea: the text tells the cause whatever the wrapping, so a
+list of rules looks for known words in it, the most telling first; the first rule that finds its words writes the
+sentence. What no rule knows is cut to the innermost cause's first line.
+
+Invariants: an `InputError` raised inside an executor, by Python or by `raise_error`, comes out as it went in. The
+original error stays attached as the cause. An error that is not Spark's passes unchanged: it is a bug of ours.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from urllib.parse import unquote
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812
+
+from isthmus.core.errors import InputError
+
+MARK = "InputError: "  # also how a Python traceback from a worker names it
+OURS = re.compile(
+    MARK + r"(?P<place>.*?): found (?P<found>.*?); expected (?P<expected>.*?)(?: SQLSTATE|\n|$)", re.DOTALL
+)
+READING = re.compile(r"FAILED_READ_FILE\S*\].*?(?:reading|read) file (?P<file>\S+?)\.?\s", re.DOTALL)
+CAUSE = re.compile(r"^Caused by: (?:[\w.$]+: )?(?P<said>.+)$", re.MULTILINE)
+WRAPPING = re.compile(r"^(?:An error occurred while calling \S+|: |[\w.$]+(?:Exception|Error): |\[[A-Z_.]+\] )+")
+
+
+def refuse(place: Column | str, key: str, found: Column | str, expected: str) -> Column:
+    """An expression that fails the job with an `InputError` when it is evaluated."""
+    source, what = (F.lit(part) if isinstance(part, str) else part for part in (place, found))
+    return F.raise_error(
+        F.concat(F.lit(MARK), source, F.lit(f": {key}: found "), what, F.lit(f"; expected {expected}"))
+    )
+
+
+@contextmanager
+def one_sentence(source: str = "Spark") -> Iterator[None]:
+    """Turn what Spark raises inside the block into an `InputError`; `source` is named where the text names no file."""
+    hush()
+    try:
+        yield
+    except Exception as error:
+        if not of_spark(error):
+            raise
+        raise sentence(error, source) from error
+
+
+def of_spark(error: BaseException) -> bool:
+    """Whether Spark, its gateway or its Connect client raised it."""
+    module = type(error).__module__
+    return (
+        isinstance(error, PySparkException) or module.startswith(("py4j", "grpc")) or isinstance(error, ConnectionError)
+    )
+
+
+def sentence(error: BaseException, source: str = "Spark") -> InputError:
+    """The one sentence for an error of Spark."""
+    text = str(error) or type(error).__name__
+    for rule in RULES:
+        found = rule(text, source)
+        if found is not None:
+            return found
+    return InputError(source, "", f"a failure of Spark ({innermost(text)})", "a job that ends")
+
+
+def ours(text: str, source: str) -> InputError | None:  # noqa: ARG001
+    found = OURS.search(text)
+    if found is None:
+        return None
+    place, _, key = local(found["place"]).rpartition(": ")
+    return InputError(place or key, key if place else "", found["found"].strip(), found["expected"].strip())
+
+
+def full_disk(text: str, source: str) -> InputError | None:  # noqa: ARG001
+    if "No space left on device" not in text and "Disk quota exceeded" not in text:
+        return None
+    return InputError("Spark", "", "a full disk", "room for its scratch files (TMPDIR) and for what it writes")
+
+
+def bad_file(text: str, source: str) -> InputError | None:
+    found = READING.search(text)
+    if found is None:
+        return None
+    if "MALFORMED" in text:
+        return InputError(local(found["file"]), "", malformed(text), "as many fields as the header, or one JSON object")
+    return InputError(
+        local(found["file"]) or source, "", f"a file that does not read ({innermost(text)})", "a whole file"
+    )
+
+
+def malformed(text: str) -> str:
+    record = re.search(r"Malformed records? (?:are|is) detected in (?:record parsing|parsing): ?(.*?)\.?\s*\n", text)
+    return f"a malformed line ({local(record[1])[:120]})" if record else "a malformed line"
+
+
+def missing_path(text: str, source: str) -> InputError | None:
+    found = re.search(r"PATH_NOT_FOUND\] Path does not exist: (\S+?)\.? ", text)
+    if found is not None:
+        return InputError(local(found[1]), "", "nothing there", "a trace that every executor can see")
+    if "FileNotFoundException" in text or "FILE_NOT_EXIST" in text:
+        return InputError(
+            source, "", f"a file that vanished ({innermost(text)})", "files that stay while they are read"
+        )
+    return None
+
+
+def overflow(text: str, source: str) -> InputError | None:
+    found = re.search(r'\[CAST_OVERFLOW\S*\] The value (\S+?)L? of the type "\w+" cannot be cast to "(\w+)"', text)
+    return InputError(source, "", f"the value {found[1]}", f"what fits {found[2].lower()}") if found else None
+
+
+def unwritable(text: str, source: str) -> InputError | None:
+    found = re.search(r"Mkdirs failed to create (\S+)|(\S+): Permission denied|Permission denied: (\S+)", text)
+    if found is None:
+        return None
+    place = local(next(filter(None, found.groups()), source)).split("/_temporary", maxsplit=1)[0]
+    return InputError(place, "", "a place that cannot be written or read", "a folder with leave to write")
+
+
+def lost(text: str, source: str) -> InputError | None:  # noqa: ARG001
+    if "OutOfMemoryError" in text or "Java heap space" in text:
+        return InputError("Spark", "", "too little memory for Java", "more of it, or fewer cores (--master local[1])")
+    if "ExecutorLostFailure" in text or "Python worker exited unexpectedly" in text:
+        return InputError(
+            "Spark", "", f"a lost executor ({innermost(text)})", "executors that live, with enough memory"
+        )
+    gone = (
+        "stopped SparkContext",
+        "SparkContext was shut down",
+        "masters are unresponsive",
+        "Answer from Java side is",
+    )
+    refused = ("Connection refused", "StatusCode.UNAVAILABLE", "Connection reset", "Error while receiving")
+    if any(words in text for words in gone + refused):
+        return InputError("Spark", "", "no connection to it any more", "a driver, master or server that stays up")
+    return None
+
+
+RULES: tuple[Callable[[str, str], InputError | None], ...] = (
+    *(ours, full_disk, bad_file, missing_path, overflow, unwritable, lost),
+)
+
+
+def innermost(text: str) -> str:
+    """The first line of the deepest cause, without the names of exceptions around it."""
+    causes = CAUSE.findall(text)
+    python = re.findall(r"^(\w[\w.]*(?:Error|Exception): .+)$", text, re.MULTILINE) if "Traceback" in text else []
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("An error occurred")]
+    said = causes[-1] if causes else python[-1] if python else lines[0] if lines else text
+    return local(WRAPPING.sub("", said).split(" SQLSTATE")[0].strip())[:200]
+
+
+def local(place: str) -> str:
+    """A path as people write it."""
+    return unquote(re.sub(r"file:/+", "/", place))
+
+
+def hush() -> None:
+    """Keep the logger of pyspark, which prints whole stack traces as JSON, off the terminal."""
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)

@@ -1,0 +1,216 @@
+"""A witness as a small space-time diagram, SVG and PNG: the few events that show how an order was broken.
+
+Processes are horizontal lines, time runs from left to right. Each event has a column of its own; columns follow what
+must have come first: the local order at each process, and a message's submit before its deliveries; the clock only
+breaks ties, because it is never an order. Arrows lead from a submit to the deliveries, in a colour and a dash of the
+message's own (the palette of Okabe and Ito); the events that the verdict names wear a halo, the others are context.
+The same events give the same bytes: no date, a fixed salt for the SVG's ids, text as outlines.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import FancyArrowPatch
+
+from isthmus.core.layer import Kind
+from isthmus.trace.schema import NONE, message_name
+
+INK, SOFT, PAPER, RAIL, HALO = "#1b2330", "#5b6573", "#ffffff", "#c3cad4", "#f0e442"
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
+DASHES: tuple[Any, ...] = ("solid", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)))
+MARKS = {Kind.SUBMIT: "o", Kind.DELIVER: "s", Kind.TENTATIVE: "D", Kind.VIEW: "P", Kind.CRASH: "X", Kind.RECOVER: "^"}
+OTHER = "v"
+BENDS = (0.1, -0.1, 0.18, -0.18)  # so that arrows of two messages never lie upon each other
+GIVEN = (Kind.DELIVER, Kind.TENTATIVE)
+COLUMN, ROW = 1.15, 0.95  # inches
+LEFT, RIGHT, TOP, BOTTOM = 1.15, 0.55, 1.25, 0.65  # inches around the columns and rows
+EVENTS_MAX = 24  # more are cut, context first
+STYLE: Any = {
+    "font.family": "DejaVu Sans",
+    "svg.hashsalt": "isthmus",
+    "svg.fonttype": "path",
+    "path.simplify": False,
+}
+
+
+class Event(NamedTuple):
+    """One row of a trace as a witness shows it."""
+
+    process: int
+    local: int
+    time_ns: int
+    kind: int
+    sender: int = NONE
+    number: int = NONE
+    view: int = NONE
+    label: str = ""
+    named: bool = True  # by the verdict; otherwise context
+
+    @property
+    def message(self) -> tuple[int, int] | None:
+        return (self.sender, self.number) if self.sender != NONE else None
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.process, self.local
+
+
+def draw_witness(title: str, sentence: str, events: Sequence[Event], names: dict[int, str] | None = None) -> Figure:
+    """The diagram of a verdict's events; `names` are of processes that have one."""
+    ordered = columns(chosen(events))
+    rows = {process: row for row, process in enumerate(sorted({event.process for event in ordered}))}
+    messages = list(dict.fromkeys(event.message for event in ordered if event.message is not None))
+    wide = max(6.4, LEFT + RIGHT + COLUMN * max(1, len(ordered)))
+    high = TOP + BOTTOM + ROW * max(1, len(rows))
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(wide, high), dpi=150, facecolor=PAPER)
+        FigureCanvasAgg(figure)
+        axes = figure.add_axes((LEFT / wide, BOTTOM / high, 1 - (LEFT + RIGHT) / wide, 1 - (TOP + BOTTOM) / high))
+        axes.set_axis_off()
+        axes.set_xlim(-0.5, max(1, len(ordered)) - 0.5)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        figure.text(0.18 / wide, 1 - 0.32 / high, title, size=12.5, weight="bold", color=INK, va="center")
+        lines = textwrap.wrap(sentence, int(wide * 13.2))[:3]
+        figure.text(0.18 / wide, 1 - 0.5 / high, "\n".join(lines), size=9.5, color=SOFT, va="top", linespacing=1.3)
+        draw_rails(axes, rows, names or {})
+        draw_arrows(axes, ordered, rows, messages)
+        draw_events(axes, ordered, rows, messages)
+        draw_legend(figure, ordered)
+    return figure
+
+
+def chosen(events: Sequence[Event]) -> list[Event]:
+    """Each event once, those the verdict names first, as many as can be read."""
+    known: dict[tuple[int, int], Event] = {}
+    for event in sorted(events, key=lambda event: not event.named):
+        known.setdefault(event.place, event)
+    return list(known.values())[:EVENTS_MAX]
+
+
+def columns(events: Sequence[Event]) -> list[Event]:
+    """The events from left to right: what must come first does, the clock breaks ties."""
+    left = sorted(events, key=lambda event: (event.time_ns, event.process, event.local))
+    done: list[Event] = []
+    while left:
+        ready = [event for event in left if not any(precedes(other, event) for other in left)]
+        after = (ready or left)[0]  # no event is ready only in a trace that contradicts itself
+        left.remove(after)
+        done.append(after)
+    return done
+
+
+def precedes(one: Event, other: Event) -> bool:
+    if one.process == other.process:
+        return one.local < other.local
+    return one.kind == Kind.SUBMIT and other.kind in GIVEN and one.message == other.message
+
+
+def draw_rails(axes: Axes, rows: dict[int, int], names: dict[int, str]) -> None:
+    right = axes.get_xlim()[1]
+    for process, row in rows.items():
+        axes.plot([-0.5, right], [row, row], color=RAIL, linewidth=1.4, zorder=1, solid_capstyle="butt", clip_on=False)
+        axes.plot([right], [row], marker=">", color=RAIL, markersize=6, zorder=1, clip_on=False)
+        text = names.get(process, f"process {process}")
+        shown = text if len(text) <= 13 else text[:12] + "\N{HORIZONTAL ELLIPSIS}"
+        axes.text(-0.58, row, shown, size=9.5, color=INK, ha="right", va="center", clip_on=False)
+
+
+def draw_arrows(
+    axes: Axes, events: list[Event], rows: dict[int, int], messages: Sequence[tuple[int, int] | None]
+) -> None:
+    """From each submit to the deliveries of its message."""
+    submits = {
+        event.message: column for column, event in reversed(list(enumerate(events))) if event.kind == Kind.SUBMIT
+    }
+    for column, event in enumerate(events):
+        source = submits.get(event.message)
+        if event.kind not in GIVEN or event.message is None or source is None or source == column:
+            continue
+        same = event.process == events[source].process
+        start, end = (source, rows[events[source].process]), (column, rows[event.process])
+        arrow = FancyArrowPatch(
+            start, end, arrowstyle="-|>", mutation_scale=11, shrinkA=7, shrinkB=7.5, linewidth=1.5, zorder=2,
+            color=color_of(event, messages), linestyle=DASHES[messages.index(event.message) % len(DASHES)],
+            connectionstyle=f"arc3,rad={-0.35 if same else BENDS[messages.index(event.message) % len(BENDS)]}",
+        )  # fmt: skip
+        axes.add_patch(arrow)
+
+
+def draw_events(
+    axes: Axes, events: list[Event], rows: dict[int, int], messages: Sequence[tuple[int, int] | None]
+) -> None:
+    for column, event in enumerate(events):
+        row = rows[event.process]
+        color = color_of(event, messages)
+        if event.named:
+            axes.plot([column], [row], marker="o", markersize=19, color=HALO, markeredgecolor=INK, zorder=3,
+                      markeredgewidth=0.8, clip_on=False)  # fmt: skip
+        fill = PAPER if event.kind == Kind.TENTATIVE else color
+        axes.plot([column], [row], marker=MARKS.get(Kind(event.kind), OTHER), markersize=8.5, color=fill, zorder=4,
+                  markeredgecolor=color, markeredgewidth=1.6, clip_on=False)  # fmt: skip
+        above = label_above(event, events, rows)
+        axes.annotate(
+            text_of(event), (column, row), xytext=(0, 13 if above else -13), textcoords="offset points", size=8.5,
+            color=INK, weight="bold" if event.named else "normal", ha="center", va="bottom" if above else "top",
+            zorder=5, linespacing=1.15, annotation_clip=False,
+            bbox={"boxstyle": "square,pad=0.12", "facecolor": PAPER, "edgecolor": "none", "alpha": 0.85},
+        )  # fmt: skip
+
+
+def label_above(event: Event, events: list[Event], rows: dict[int, int]) -> bool:
+    """Away from the arrows of the message: above unless they come from or go to lines above."""
+    ends = [
+        rows[other.process] for other in events if other.message == event.message and other.process != event.process
+    ]
+    if event.kind in GIVEN:
+        sources = [other for other in events if other.message == event.message and other.kind == Kind.SUBMIT]
+        if any(other.process == event.process for other in sources):
+            return False  # its arrow is an arc above the line
+        ends = [rows[other.process] for other in sources]
+    return not ends or sum(ends) / len(ends) >= rows[event.process]
+
+
+def text_of(event: Event) -> str:
+    """What stands beside an event: its kind and message, or what the verdict calls it."""
+    kind = Kind(event.kind).name.lower()
+    what = message_name(event.sender, event.number) if event.message is not None else ""
+    if event.kind == Kind.VIEW:
+        what = str(event.view)
+    return f"{kind}\n{what}".strip()
+
+
+def color_of(event: Event, messages: Sequence[tuple[int, int] | None]) -> str:
+    return COLORS[messages.index(event.message) % len(COLORS)] if event.message is not None else INK
+
+
+def draw_legend(figure: Figure, events: list[Event]) -> None:
+    """The marks that occur, and what the halo means."""
+    kinds = sorted({event.kind for event in events})
+    shown = [
+        Line2D([], [], linestyle="none", marker=MARKS.get(Kind(kind), OTHER), markersize=7, markeredgecolor=SOFT,
+               color=PAPER if kind == Kind.TENTATIVE else SOFT, label=Kind(kind).name.lower())
+        for kind in kinds
+    ]  # fmt: skip
+    halo = Line2D([], [], linestyle="none", marker="o", markersize=11, color=HALO, markeredgecolor=INK,
+                  markeredgewidth=0.8, label="named by the verdict")  # fmt: skip
+    figure.legend(
+        handles=[*shown, halo], loc="lower center", ncols=len(shown) + 1, frameon=False, fontsize=8.5, labelcolor=SOFT,
+        handletextpad=0.3, columnspacing=1.4, borderaxespad=0.4,
+    )  # fmt: skip
+
+
+def save_witness(figure: Figure, path: Path) -> None:
+    """Write the picture as what the file's name ends in, svg or png."""
+    kind = path.suffix[1:].lower()
+    metadata = {"Date": None, "Creator": "Isthmus"} if kind == "svg" else {"Software": None}
+    with mpl.rc_context(STYLE):
+        figure.savefig(path, format=kind, metadata=metadata)

@@ -1,0 +1,155 @@
+"""Following segments: killed and restarted anywhere, the lake holds every row exactly once, and verdicts follow."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+from isthmus.core.errors import InputError
+from isthmus.pipeline.ingest import read_trace
+from isthmus.pipeline.streaming import Change, Lake, follow
+from isthmus.trace.oracle import Oracle
+from isthmus.trace.reader import read_rows
+from isthmus.trace.schema import SCHEMA
+from isthmus.trace.writer import TraceWriter
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "trace"))
+from stories import Story
+
+FIFO = ("fifo",)
+VERDICT = (
+    "run long, group int, property string, status string, evidence_count long, violation_count long, witness string"
+)
+
+
+def judge(trace, properties):
+    """The oracle as a judge: the subject here is the stream, not the checks."""
+    found = []
+    rows = sorted(tuple(row) for row in trace.select(*SCHEMA.names).drop("destinations").collect())
+    for run in sorted({row[0] for row in rows}):
+        story = [(*row[:9], None, *row[9:]) for row in rows if row[0] == run]
+        for verdict in Oracle(story).verdicts(properties):
+            told = (verdict.status, verdict.evidence_count, verdict.violation_count, verdict.witness)
+            found.append((run, 0, verdict.property, *told))
+    return trace.sparkSession.createDataFrame(found, VERDICT)
+
+
+class Watch:
+    """A watcher of one folder that can be started again and again."""
+
+    def __init__(self, spark, root: Path) -> None:
+        self.spark = spark
+        self.live, self.lake = root / "live", Lake(root / "lake")
+        self.changes: list[Change] = []
+
+    def run(self, judge=judge, **options) -> None:
+        query = follow(self.spark, self.live, self.lake, judge, self.changes.extend, FIFO, once=True, **options)
+        query.awaitTermination()
+
+    def write(self, prefix: str, rows, each: int = 4) -> None:
+        with TraceWriter(self.live, prefix=prefix, batch_rows=each, segment_rows=each) as sink:
+            for row in rows:
+                sink.append(row)
+
+    def check(self) -> None:
+        """Compare the lake with the source, row by row."""
+        found = sorted(
+            tuple(row) for row in self.lake.read_rows(self.spark).select(*SCHEMA.names).drop("destinations").collect()
+        )
+        assert found == sorted((*row[:9], *row[10:]) for row in read_rows(self.live))
+
+
+def orderly(process: int, run: int = 0, count: int = 10):
+    story = Story()
+    if process == 1:
+        story.submit(1, *range(count))
+    story.deliver(process, *((1, number) for number in range(count)))
+    return [(run, *row[1:]) for row in story.rows]
+
+
+def test_rows_and_verdicts_follow_what_sites_write(spark, tmp_path):
+    watch = Watch(spark, tmp_path)
+    watch.write("site-002", orderly(2))
+    watch.run()
+    watch.check()
+    watch.write("site-001", orderly(1) + orderly(1, run=1))  # a prefix that sorts before, and a second run
+    watch.run(segments=2)
+    watch.check()
+    assert {(change.run, change.after) for change in watch.changes} == {(0, "valid"), (1, "valid")}
+    told = len(watch.changes)
+    watch.run()
+    assert len(watch.changes) == told  # nothing new
+    late = [(0, 2, 100, 0, 5, 1, 3, 0, 0, None, 10, 0, 0)]  # message 3 once more, out of order
+    watch.write("site-009", late)
+    watch.run()
+    assert (watch.changes[-1].before, watch.changes[-1].after) == ("valid", "violated")
+    assert watch.lake.read_verdicts(spark).where("run = 0").first().status == "violated"
+    assert read_trace(spark, watch.lake.rows).count() == sum(1 for _ in read_rows(watch.live))
+
+
+def test_late_rows_withdraw_what_only_seemed_broken(spark, tmp_path):
+    watch = Watch(spark, tmp_path)
+    story = Story().submit(1, 1, 2).deliver(2, (1, 1), (1, 2))
+    first, rest = [row for row in story.rows if row[2:3] != (0,) or row[1] == 1], []
+    rest = [row for row in story.rows if row not in first]
+    watch.write("b", first)
+    watch.run()
+    assert watch.changes[-1].after in ("violated", "unknown")
+    watch.write("a", rest)
+    watch.run()
+    assert watch.changes[-1].after == "valid"
+
+
+@pytest.mark.parametrize("place", ["before the write", "after the write", "after the verdicts"])
+def test_a_kill_anywhere_loses_and_repeats_nothing(spark, tmp_path, place):
+    watch = Watch(spark, tmp_path)
+    watch.write("site-001", orderly(1))
+    watch.run()
+    watch.write("site-002", orderly(2))
+
+    def dies(trace, properties):
+        raise RuntimeError("killed")
+
+    if place == "after the write":
+        with pytest.raises(Exception, match="killed"):
+            watch.run(judge=dies)
+    else:
+        watch.run()
+        commits = sorted((watch.lake.checkpoint / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+        for path in (commits[-1], commits[-1].with_name(f".{commits[-1].name}.crc")):
+            path.unlink(missing_ok=True)
+        if place == "before the write":
+            for path in watch.lake.rows.glob(f"run=*/batch={commits[-1].name}/*.parquet"):
+                path.unlink()
+    watch.write("site-003", orderly(3))
+    watch.run()
+    watch.check()
+    batches = [row.batch for row in watch.lake.read_rows(spark).select("batch").distinct().orderBy("batch").collect()]
+    assert batches == [0, 1, 2]
+    assert watch.lake.read_rows(spark).where(F.col("batch") == 1).count() == 10
+
+
+def test_a_stopped_stream_goes_on(spark, tmp_path):
+    watch = Watch(spark, tmp_path)
+    watch.write("site-001", orderly(1, count=40))
+    query = follow(spark, watch.live, watch.lake, judge, watch.changes.extend, FIFO, every_s=0.1, segments=1)
+    while not (watch.lake.checkpoint / "commits" / "1").exists():
+        assert query.isActive, query.exception()
+        query.awaitTermination(1)
+    query.stop()
+    watch.write("site-000", orderly(2, count=40))
+    watch.run()
+    watch.check()
+
+
+def test_a_lake_belongs_to_one_folder(spark, tmp_path):
+    lake = Lake(tmp_path / "lake")
+    lake.claim(tmp_path / "a")
+    lake.claim(tmp_path / "a")
+    with pytest.raises(InputError, match="the lake of"):
+        lake.claim(tmp_path / "b")
+    with pytest.raises(InputError, match="nothing there"):
+        follow(spark, tmp_path / "none", lake, judge, print, FIFO, once=True)
