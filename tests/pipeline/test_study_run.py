@@ -10,11 +10,13 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.errors import InputError
+from isthmus.pipeline.sweep import sweep
 from isthmus.report.results import find_studies
 from isthmus.sim.run import Run
 from isthmus.studies import token_site
 from isthmus.studies.model import Cell
-from isthmus.studies.run import run_study
+from isthmus.studies.run import Result, judge, run_study
+from isthmus.studies.verdicts import NOT_JUDGED
 
 
 def small_grid(scale, seeds):
@@ -76,15 +78,19 @@ def test_a_study_leaves_a_folder_that_says_it_all(spark, tmp_path):
 
 
 def test_checks_that_were_not_run_or_lost_a_run_are_unknown_and_violations_count(spark, tmp_path):
-    unchecked = run_study(spark, SMALL, "quick", tmp_path, check=None)
-    assert {(row["status"], row["runs"]) for row in unchecked.verdicts} == {("unknown", 4)}
-    assert unchecked.exit_code() == 3
-    lost = run_study(spark, SMALL, "quick", tmp_path, check=stub("valid", lost=2))  # over the first, too
-    assert {(row["status"], row["runs"]) for row in lost.verdicts} == {("unknown", 1), ("valid", 3)}
-    assert lost.exit_code() == 3
-    broken = run_study(spark, SMALL, "quick", tmp_path, check=stub("violated"))
-    assert {(row["status"], row["witness"]) for row in broken.verdicts} == {("violated", "planted")}
-    assert broken.exit_code() == 1
+    specs = SMALL.specs("quick")
+    done = sweep(spark, specs, tmp_path)
+    result = Result(SMALL, tmp_path, [], [], [], len(specs), 0.0)
+
+    def judged(check):
+        rows = judge(SMALL, specs, done, check)
+        code = msgspec.structs.replace(result, verdicts=rows).exit_code()
+        return {(row["status"], row["runs"], row["witness"]) for row in rows}, code
+
+    assert judged(None) == ({("unknown", 4, "the checks were not run")}, 3)
+    assert judged(stub("valid")) == ({("valid", 4, "")}, 0)
+    assert judged(stub("valid", lost=2)) == ({("unknown", 1, NOT_JUDGED), ("valid", 3, "")}, 3)
+    assert judged(stub("violated")) == ({("violated", 4, "planted")}, 1)
 
 
 def test_a_failed_run_makes_claims_unknown_and_is_told(spark, tmp_path):
@@ -95,9 +101,11 @@ def test_a_failed_run_makes_claims_unknown_and_is_told(spark, tmp_path):
         made.execute()
         return made
 
-    result = run_study(spark, SMALL, "quick", tmp_path, check=stub("valid"), simulate=explode)
+    plain = msgspec.structs.replace(SMALL, tables=lambda trace, runs: {"runs": runs})
+    result = run_study(spark, plain, "quick", tmp_path, check=stub("valid"), simulate=explode)
     assert result.exit_code() == 1
     assert {claim.verdict for claim in result.claims} == {"unknown"}
+    assert [claim.detail for claim in result.claims if claim.measured == 0] == ["1 run failed"]
     assert {(row["status"], row["runs"]) for row in result.verdicts} == {("unknown", 1), ("valid", 3)}
     ((spec, outcome),) = result.failed
     assert (spec.run, outcome.error) == (1, "ValueError: planted")

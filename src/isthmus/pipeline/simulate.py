@@ -42,7 +42,7 @@ Simulate = Callable[[Scenario, Sink, int], Run]  # scenario, where rows go, numb
 
 
 class Outcome(msgspec.Struct, kw_only=True):
-    """What became of one run; the figures of a failed one are those until it failed."""
+    """What became of one run; a failed one has its error and the number of its rows, and no other figures."""
 
     run: int
     status: Literal["ok", "failed"] = "ok"

@@ -48,7 +48,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 def pipeline_check(trace: DataFrame, properties: Sequence[str]) -> DataFrame:
-    """The checks of the pipeline; loaded when they are needed, as planning them is not free."""
+    """The checks of the pipeline, loaded when they are needed: to list or replay a study takes none."""
     from isthmus.pipeline.verdicts import check
 
     return check(trace, properties)
