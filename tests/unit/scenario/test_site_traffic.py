@@ -7,8 +7,9 @@ from collections import Counter
 import pytest
 
 from isthmus.core.layer import Kind
+from isthmus.protocols.transport.credit import Credit
 from isthmus.scenario.faults import Crash, Recover
-from isthmus.scenario.model import Reader, Scenario, StackSpec
+from isthmus.scenario.model import Membership, Reader, Scenario, StackSpec
 from isthmus.scenario.traffic import payload
 from isthmus.scenario.workload import Burst, Periodic, Reply, Workload
 from isthmus.sim.run import Run
@@ -87,7 +88,8 @@ def test_a_slow_reader_takes_its_time_and_starts_empty_after_a_crash() -> None:
             workloads=(Burst(period_ms=2000, burst_count=20, sites=("c0-0",)),),
             readers=readers,
             duration_ms=1000,
-            faults=(Crash(at_ms=105, site="c2-0"), Recover(at_ms=110, site="c2-0")),
+            faults=(Crash(at_ms=105, site="c2-0"), Recover(at_ms=107, site="c2-0")),
+            membership=Membership(detection_ms=0),
         )
     )
     run.start()
@@ -96,8 +98,9 @@ def test_a_slow_reader_takes_its_time_and_starts_empty_after_a_crash() -> None:
     assert len(run.traffic[2].unread) == 20 - 9
     run.advance(112_000_000, None)
     assert len(run.traffic[2].unread) == 0
-    run.advance(1_000_000_000, None)  # what the old incarnation was reading does not disturb the new one
+    run.advance(1_000_000_000, None)
     assert Counter(traffic.application is None for traffic in run.traffic) == {False: 3}
+    assert set(run.hosts[2].stack.find(Credit).consumed_of.values()) == {0}, "what the old one was reading is gone"
 
 
 def test_a_payload_has_its_depth_in_front() -> None:

@@ -108,6 +108,13 @@ def test_two_crashes_close_together_are_one_change() -> None:
     assert run.membership.view.view_id == 2 and valid(rows)
 
 
+def test_a_crash_detected_during_a_change_starts_no_second_one() -> None:
+    run, rows = played(crash(500, 2), crash(510, 4), wan=Channel(Constant(40)))
+    number, members, when = views_of(rows, 0)[1]
+    assert (number, members) == (2, (0, 1, 3)) and when > 610, "the second was detected while the first went on"
+    assert run.membership.view.view_id == 2 and valid(rows)
+
+
 def test_a_crash_during_a_change_is_in_the_view_that_comes_of_it() -> None:
     run, rows = played(crash(500, 2), crash(605, 0), wan=Channel(Constant(40)))
     number, members, when = views_of(rows, 1)[1]

@@ -29,7 +29,7 @@ def filled(values) -> Histogram:
 def test_a_percentile_is_off_by_less_than_one_percent(name: str, share: float) -> None:
     values = SAMPLES[name].astype(np.int64)
     exact = np.percentile(values, share, method="nearest")
-    assert filled(values).percentile(share) == pytest.approx(exact, rel=0.01)
+    assert filled(values).percentile(share) == pytest.approx(exact, rel=0.005)  # half a bucket, and a rank
 
 
 @pytest.mark.parametrize("name", SAMPLES)
