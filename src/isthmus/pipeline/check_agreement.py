@@ -1,0 +1,147 @@
+"""Agreement, or view synchrony: lives that go together from a view to the next deliver the same in it.
+
+The idea: the lives that went from v to w, or are in the last view when a settled group comes to rest, form a class. A
+message's deliverers in v, cut with the class and with the addressees, must be nobody or all of the class that it is
+addressed to. Both sides are counts: the first of bits, the second the size of the class, or for messages to some of
+the group the size of an intersection of two short arrays.
+
+Invariants: a class of one owes nothing. In a static group the class is all first lives that submitted or delivered
+anything and are up. Messages that were never submitted are integrity's business.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from isthmus.core.layer import Kind
+from isthmus.pipeline.findings import evidence, key, message, say, violations
+from isthmus.pipeline.lives import bit, processes, word
+from isthmus.pipeline.tables import GROUP, MESSAGE, Tables
+from isthmus.trace.schema import NONE
+
+NAME = "agreement"
+AT_END = -2  # in the place of a next view: the end of the run
+CLASS = ("run", "group", "view", "onward")
+
+
+def finalists(tables: Tables) -> DataFrame:
+    """Who is up and in the last view of a settled group: run, group, process, life, view, the stay's first view."""
+    last = tables.epochs.groupBy(*GROUP).agg(F.max("view").alias("view"))
+    there = (
+        tables.epochs.where(F.col("last") & F.col("up"))
+        .join(last, ["run", "group", "view"])
+        .join(tables.restless, list(GROUP), "left_anti")
+        .select(*GROUP, "process", "life", "view", "first", "stay")
+    )
+    return there.unionByName(
+        standing(tables).select(
+            *GROUP,
+            "process",
+            F.lit(0).alias("life"),
+            F.lit(NONE).alias("view"),
+            F.lit(NONE).alias("first"),
+            F.lit(0).alias("stay"),
+        )
+    )
+
+
+def standing(tables: Tables) -> DataFrame:
+    """The first lives of static groups that are up at the end."""
+    held = tables.holders.groupBy(*GROUP, "life", "word").agg(F.bit_or("bits").alias("bits"))
+    delivered = held.select(*GROUP, "life", F.explode(processes(F.col("bits"), F.col("word"))).alias("process"))
+    submitted = tables.submits.select(*GROUP, F.col("from_life").alias("life"), F.col("sender").alias("process"))
+    static = tables.seen.where(F.col("static")).select(*GROUP)
+    present = (
+        delivered.unionByName(submitted).where(F.col("life") == 0).distinct().join(static, list(GROUP), "left_semi")
+    )
+    ended = tables.lives.where((F.col("life") == 0) & ~F.col("up")).select("run", "process")
+    return present.select(*GROUP, "process").join(ended, ["run", "process"], "left_anti")
+
+
+def classes(tables: Tables) -> DataFrame:
+    """Those who go together: one row a life."""
+    onward = tables.epochs.where(F.col("onward").isNotNull() & (F.col("view") != NONE))
+    ends = finalists(tables).withColumn("onward", F.lit(AT_END))
+    return onward.select(*CLASS, "process", "life").unionByName(ends.select(*CLASS, "process", "life"))
+
+
+def agreement(tables: Tables) -> DataFrame:
+    """Findings: who of a class lacks what others of it delivered."""
+    each = tables.small(classes(tables))
+    sizes = each.groupBy(*CLASS).agg(
+        F.count("*").alias("size"), F.array_sort(F.collect_set("process")).alias("members")
+    )
+    sizes = tables.small(sizes.where(F.col("size") > 1))
+    masks = each.groupBy(*CLASS, "life", word().alias("word")).agg(F.bit_or(bit()).alias("mask"))
+    masks = tables.small(masks.join(sizes.select(*CLASS), list(CLASS), "left_semi"))
+    met = tables.marks.where(F.col("n") > 0).join(masks, ["run", "group", "view", "life", "word"])
+    have = F.col("bits").bitwiseAND(F.col("mask"))
+    counted = met.groupBy(*MESSAGE, "view", "onward", "sent").agg(
+        F.sum(F.bit_count(have).cast("long")).alias("have"),
+        F.sum(F.bit_count(have.bitwiseAND(F.col("to"))).cast("long")).alias("addressed"),
+    )
+    counted = tables.keep(counted)
+    seen = evidence(counted.groupBy(*GROUP).agg(F.sum("have").alias("count")), NAME, "count")
+    lacking = (
+        counted.where(F.col("sent") & (F.col("addressed") > 0))
+        .join(sizes, list(CLASS))
+        .where(F.col("addressed") < F.col("size"))
+        .join(tables.submits.select(*MESSAGE, "destinations", "from_ns"), list(MESSAGE))
+        .withColumn(
+            "owing",
+            F.when(F.col("destinations").isNull(), F.col("members")).otherwise(
+                F.array_intersect("members", "destinations")
+            ),
+        )
+        .where(F.col("addressed") < F.size("owing"))
+    )
+    return seen.unionByName(named(tables, lacking, masks))
+
+
+def named(tables: Tables, lacking: DataFrame, masks: DataFrame) -> DataFrame:
+    """Who has the message and who lacks it, for the few messages where some do."""
+    some = lacking.select(*MESSAGE, "view", "onward", "addressed", "owing", "from_ns")
+    holding = tables.marks.join(masks, ["run", "group", "view", "life", "word"]).select(
+        *MESSAGE,
+        "view",
+        "onward",
+        F.explode(processes(F.col("bits").bitwiseAND(F.col("mask")), F.col("word"))).alias("has"),
+    )
+    elsewhere = tables.holders.select(*MESSAGE, F.explode(processes(F.col("bits"), F.col("word"))).alias("any"))
+    found = (
+        some.join(holding, [*MESSAGE, "view", "onward"])
+        .groupBy(*MESSAGE, "view", "onward", "addressed", "owing", "from_ns")
+        .agg(F.array_sort(F.collect_set("has")).alias("having"))
+        .withColumn("one", F.element_at(F.array_intersect("owing", "having"), 1))
+        .withColumn("process", F.element_at(F.array_except("owing", "having"), 1))
+        .join(
+            elsewhere.withColumnRenamed("any", "process").distinct().withColumn("late", F.lit(True)),
+            [*MESSAGE, "process"],
+            "left",
+        )
+    )
+    where = F.when(F.col("view") == NONE, "").otherwise(F.format_string(" in view %d", F.col("view")))
+    way = F.when(F.col("onward") == AT_END, "is up at the end too").otherwise(
+        F.format_string("went on to view %d too", F.col("onward"))
+    )
+    how = F.when(F.col("late"), "delivered it in another view").otherwise("never did")
+    said = say(
+        "process ",
+        F.col("one").cast("string"),
+        " delivered ",
+        message(),
+        where,
+        "; process ",
+        F.col("process").cast("string"),
+        ", which ",
+        way,
+        ", ",
+        how,
+    )
+    keys = [
+        key(Kind.SUBMIT, "sender", "submitted"),
+        key(Kind.DELIVER, "one", "delivered"),
+        key(Kind.DELIVER, "process", "elsewhere"),
+    ]
+    return violations(found, NAME, said, keys, "from_ns", F.size("owing") - F.col("addressed"))

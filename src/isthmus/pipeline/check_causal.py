@@ -1,0 +1,161 @@
+"""Causal order: what happened before a message was submitted, and is addressed to q, q delivers before it.
+
+The problem: m1 to q, then m2 not to q by someone who delivered m1, then m3 to q by someone who delivered m2; q must
+deliver m1 before m3, though it never sees m2. The idea has two tiers.
+
+First a certificate, in linear SQL: in an orderly group the position of a message is a clock. If each message has a
+greater position than all that its sender had delivered or submitted before, then positions rise along every causal
+path, so that whoever delivers by position delivers in causal order. The submit's own place in the sort of tables.py is
+all that this takes. What an addressee lacks (gaps.py) must not lie below something it delivered.
+
+Second, for groups without the certificate, which is the rule where order is causal and not total: one pass over the
+rows of the group with a vector a life (past.py). Groups are taken in parallel; one group is not split.
+
+Owed. If q delivers m in view w, and m' happened before m and is addressed to q, then q delivers m', and before m; but
+it need not deliver an m' that died with its sender, or that belongs to a view which q's stay does not have, or whose
+sender's stay ended before w.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from isthmus.core.layer import Kind
+from isthmus.pipeline.findings import evidence, key, life, message, say, violations
+from isthmus.pipeline.gaps import missing, stays
+from isthmus.pipeline.lives import NEVER, PLACE, bit, word
+from isthmus.pipeline.past import CODE_BITS, COLUMNS, RESULT, walk
+from isthmus.pipeline.tables import GROUP, MESSAGE, Tables, distinct_count
+
+NAME = "causal"
+
+
+def causal(tables: Tables) -> DataFrame:
+    """Findings: deliveries ahead of their past."""
+    each = tables.holders.groupBy(*GROUP, "life", "word").agg(
+        (F.sum(distinct_count("bits")) - F.bit_count(F.bit_or("bits"))).alias("follow")
+    )
+    seen = evidence(each.groupBy(*GROUP).agg(F.sum("follow").alias("count")), NAME, "count")
+    lacking = tables.keep(missing(tables))
+    open_ones = tables.small(
+        tables.disorderly.unionByName(early(tables)).unionByName(passed(tables, lacking)).distinct()
+    )
+    return seen if open_ones.isEmpty() else seen.unionByName(exact(tables, lacking, open_ones))
+
+
+def early(tables: Tables) -> DataFrame:
+    """Groups with a message that is not after all that its sender had seen and said."""
+    order = Window.partitionBy(*GROUP, "sender", "from_life").orderBy("from_local")
+    said = F.max("least").over(order.rowsBetween(Window.unboundedPreceding, -1))
+    given = tables.messages.where(F.col("sent")).withColumn("said", said)
+    wrong = (F.col("least") <= F.col("from_position")) | (F.col("least") <= F.col("said"))
+    return given.where(wrong).select(*GROUP).distinct()
+
+
+def passed(tables: Tables, lacking: DataFrame) -> DataFrame:
+    """Groups in which a life delivered something whose position is above that of a message it lacks."""
+    who = lacking.select(*PLACE).distinct().withColumn("word", word())
+    own = tables.marks.where(F.col("n") > 0).join(who, [*GROUP, "life", "word"])
+    own = own.where(F.col("bits").bitwiseAND(bit()) != 0).groupBy(*PLACE, "view").agg(F.max("most").alias("reached"))
+    spans = stays(tables, own).groupBy(*PLACE, "first").agg(F.max("reached").alias("reached"))
+    place = F.coalesce("least", "from_position")
+    found = lacking.join(spans, list(PLACE)).where(F.col("first") <= F.col("from_view"))
+    return found.where(F.col("reached") > place).select(*GROUP).distinct()
+
+
+def exact(tables: Tables, lacking: DataFrame, chosen: DataFrame) -> DataFrame:
+    """One pass over each of the chosen groups."""
+    order = Window.partitionBy(*PLACE).orderBy("local")
+    number = F.row_number().over(order).cast("long")
+    firsts = tables.keep(tables.firsts(chosen).withColumn("rank", number))
+    submits = tables.submits.join(chosen, list(GROUP), "left_semi")
+    lives = firsts.select(*PLACE).unionByName(
+        submits.select(*GROUP, F.col("sender").alias("process"), F.col("from_life").alias("life"))
+    )
+    slots = tables.keep(
+        lives.distinct()
+        .withColumn("slot", F.row_number().over(Window.partitionBy(*GROUP).orderBy("process", "life")) - 1)
+        .withColumn("slots", F.count("*").over(Window.partitionBy(*GROUP)).cast("int"))
+    )
+    delivered = firsts.select(*MESSAGE, "process", "life", F.shiftleft("rank", CODE_BITS).alias("code"))
+    never = owed(tables, firsts, lacking.join(chosen, list(GROUP), "left_semi"))
+    codes = tables.keep(delivered.unionByName(never).join(slots, list(PLACE)))
+    found = rows(firsts, submits, slots, codes).mapInArrow(walk, RESULT)
+    return named(tables.keep(found), codes)
+
+
+def owed(tables: Tables, firsts: DataFrame, lacking: DataFrame) -> DataFrame:
+    """What is never delivered though owed, with a code after the last delivery that it should have preceded."""
+    spans = stays(tables, firsts.groupBy(*PLACE, "view").agg(F.max("rank").alias("rank")))
+    spans = spans.where(F.col("first") != NEVER).select(*PLACE, F.col("view").alias("at"), "first", "rank")
+    within = (F.col("first") <= F.col("from_view")) & (F.col("at") <= F.col("from_final"))
+    last = lacking.join(spans, list(PLACE)).where(within).groupBy(*MESSAGE, "process", "life", "from_local")
+    index = F.row_number().over(Window.partitionBy(*PLACE, "rank").orderBy("from_local", "sender"))
+    most = F.lit((1 << CODE_BITS) - 1)
+    return (
+        last.agg(F.max("rank").alias("rank"))
+        .withColumn("code", F.shiftleft("rank", CODE_BITS) + F.least(index, most))
+        .select(*MESSAGE, "process", "life", "code")
+    )
+
+
+def rows(firsts: DataFrame, submits: DataFrame, slots: DataFrame, codes: DataFrame) -> DataFrame:
+    """Submits with the codes of all addressees, and deliveries with their own, in the order for the pass."""
+    given = codes.groupBy(*MESSAGE).agg(F.collect_list(F.struct("slot", "code")).alias("all"))
+    nothing = F.array().cast("array<struct<slot:int,code:bigint>>")
+    sent = submits.join(given, list(MESSAGE), "left").select(
+        *MESSAGE,
+        F.col("sender").alias("process"),
+        F.col("from_life").alias("life"),
+        F.col("from_local").alias("local"),
+        F.col("from_ns").alias("time_ns"),
+        F.lit(int(Kind.SUBMIT)).alias("kind"),
+        F.lit(0).cast("long").alias("code"),
+        F.lit(True).alias("sent"),
+        F.coalesce("all", nothing).alias("all"),
+    )
+    known = submits.select(*MESSAGE, F.lit(True).alias("known"))
+    taken = firsts.join(known, list(MESSAGE), "left").select(
+        *MESSAGE,
+        "process",
+        "life",
+        "local",
+        "time_ns",
+        F.lit(int(Kind.DELIVER)).alias("kind"),
+        F.shiftleft("rank", CODE_BITS).alias("code"),
+        F.coalesce("known", F.lit(False)).alias("sent"),
+        nothing.alias("all"),
+    )
+    # A clock that was set back must not put a process's rows out of their order.
+    onward = F.max("time_ns").over(Window.partitionBy("run", "group", "process").orderBy("local"))
+    return (
+        sent.unionByName(taken)
+        .withColumn("at", onward)
+        .join(slots, list(PLACE))
+        .repartition(*GROUP)
+        .sortWithinPartitions(*GROUP, "at", "process", "local")
+        .withColumn("to", F.col("all.slot"))
+        .withColumn("codes", F.col("all.code"))
+        .select(*COLUMNS)
+    )
+
+
+def named(found: DataFrame, codes: DataFrame) -> DataFrame:
+    """The violations with the message that should have come first."""
+    blamed = codes.select(
+        *GROUP, "slot", "code", "process", "life", F.col("sender").alias("from"), F.col("number").alias("due")
+    )
+    seen = found.join(blamed, [*GROUP, "slot", "code"])
+    never = F.col("code").bitwiseAND(F.lit((1 << CODE_BITS) - 1)) != 0
+    how = F.when(never, " but never ").otherwise(" before ")
+    sentence = say(
+        life(), " delivered ", message(), how, message("from", "due"), ", which happened before it was submitted"
+    )
+    keys = [
+        key(Kind.SUBMIT, "from", "submitted first", "from", "due"),
+        key(Kind.SUBMIT, "sender", "submitted later"),
+        key(Kind.DELIVER, "process", "delivered first", local="local"),
+        key(Kind.DELIVER, "process", "delivered late", "from", "due"),
+    ]
+    return violations(seen, NAME, sentence, keys, "local", "count")

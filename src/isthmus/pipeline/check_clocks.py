@@ -1,0 +1,64 @@
+"""Clocks: how far readings are from one another and from the true time.
+
+The idea: a CLOCK row has the reference time as `time_ns` and the site's reading as `value`. Accuracy bounds how far a
+reading is from the reference time; precision bounds how far readings of one time are from one another, and so needs
+sites that are read at the same times, which a simulator does and a live observer can.
+
+Invariants: bounds are given by whoever asks, in ns; without them nothing is judged.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from isthmus.core.layer import Kind
+from isthmus.pipeline.findings import evidence, key, violations
+from isthmus.pipeline.lives import is_kind
+from isthmus.pipeline.tables import GROUP, Tables
+
+
+def readings(tables: Tables) -> DataFrame:
+    return tables.trace.where(is_kind(Kind.CLOCK)).select(*GROUP, "process", "local", "time_ns", "value")
+
+
+def accuracy(tables: Tables, bound_ns: int) -> DataFrame:
+    """Findings: readings further than the bound from the reference time."""
+    rows = readings(tables)
+    count = evidence(rows.groupBy(*GROUP).agg(F.count("*").alias("count")), "clock-accuracy", "count")
+    off = F.col("value") - F.col("time_ns")
+    sentence = F.format_string(
+        f"the clock of process %d is off by %d ns at %d ns; {bound_ns} are allowed",
+        F.col("process"),
+        off,
+        F.col("time_ns"),
+    )
+    keys = [key(Kind.CLOCK, "process", "read", None, None, local="local")]
+    bad = violations(rows.where(F.abs(off) > bound_ns), "clock-accuracy", sentence, keys, "time_ns")
+    return count.unionByName(bad)
+
+
+def precision(tables: Tables, bound_ns: int) -> DataFrame:
+    """Findings: times at which two clocks are further apart than the bound."""
+    place = F.struct("value", "process", "local")
+    each = (
+        readings(tables)
+        .groupBy(*GROUP, "time_ns")
+        .agg(F.count("*").alias("clocks"), F.min(place).alias("low"), F.max(place).alias("high"))
+    )
+    several = each.where(F.col("clocks") > 1)
+    count = evidence(several.groupBy(*GROUP).agg(F.sum("clocks").alias("count")), "clock-precision", "count")
+    apart = F.col("high.value") - F.col("low.value")
+    sentence = F.format_string(
+        f"the clocks of processes %d and %d are %d ns apart at %d ns; {bound_ns} are allowed",
+        F.col("low.process"),
+        F.col("high.process"),
+        apart,
+        F.col("time_ns"),
+    )
+    keys = [
+        key(Kind.CLOCK, F.col("low.process"), "lowest", None, None, local=F.col("low.local")),
+        key(Kind.CLOCK, F.col("high.process"), "highest", None, None, local=F.col("high.local")),
+    ]
+    bad = violations(several.where(apart > bound_ns), "clock-precision", sentence, keys, "time_ns")
+    return count.unionByName(bad)

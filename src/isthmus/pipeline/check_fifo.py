@@ -1,0 +1,97 @@
+"""Fifo: messages of one sender are delivered in ascending number, with none left out that is owed.
+
+The idea, order: in an orderly group the position of a message is a clock at every process, so that positions which
+ascend with a sender's numbers prove fifo for all processes at once. Other groups are sorted by process, sender and
+local number, and the running maximum of the numbers finds each message that comes too late. Gaps: each life that lacks
+a message (gaps.py) is asked how far it got in the same stay of that sender.
+
+Invariants: as in trace/properties.py. a is owed to q if q delivered a later b of the same stay of the sender, in a stay
+of its own that has the view which a belongs to; unless a died with its sender.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from isthmus.core.layer import Kind
+from isthmus.pipeline.findings import evidence, key, life, message, say, violations
+from isthmus.pipeline.gaps import missing, stays
+from isthmus.pipeline.lives import bit, word
+from isthmus.pipeline.tables import GROUP, Tables, distinct_count
+
+NAME = "fifo"
+STREAM = ("run", "group", "sender", "from_life", "from_stay")
+
+
+def fifo(tables: Tables) -> DataFrame:
+    """Findings: delivered too late, or never."""
+    by_sender = tables.holders.groupBy(*GROUP, "sender", "life", "word").agg(
+        (F.sum(distinct_count("bits")) - F.bit_count(F.bit_or("bits"))).alias("follow")
+    )
+    count = evidence(by_sender.groupBy(*GROUP).agg(F.sum("follow").alias("count")), NAME, "count")
+    found = [count, gaps(tables)]
+    descending = tables.small(suspicious(tables))
+    if not descending.isEmpty():
+        found.append(late(tables.firsts(descending)))
+    if not tables.all_orderly:
+        found.append(late(tables.unordered))
+    return reduce(DataFrame.unionByName, found)
+
+
+def suspicious(tables: Tables) -> DataFrame:
+    """Orderly groups in which a sender's positions do not ascend with its numbers."""
+    order = Window.partitionBy(*GROUP, "sender").orderBy("number")
+    placed = tables.messages.where(F.col("n") > 0).withColumn("before", F.lag("least").over(order))
+    back = placed.where(F.col("least") <= F.col("before")).select(*GROUP).distinct()
+    return back.join(tables.groups.where(F.col("orderly")).select(*GROUP), list(GROUP), "left_semi")
+
+
+def late(firsts: DataFrame) -> DataFrame:
+    """Messages delivered after a later one of the same sender."""
+    order = Window.partitionBy("run", "group", "process", "life", "sender").orderBy("local")
+    before = order.rowsBetween(Window.unboundedPreceding, -1)
+    found = firsts.withColumn("highest", F.max("number").over(before)).where(F.col("number") < F.col("highest"))
+    sentence = say(life(), " delivered ", message(), " after ", message("sender", "highest"), " of the same sender")
+    keys = [
+        key(Kind.DELIVER, "process", "delivered first", number="highest"),
+        key(Kind.DELIVER, "process", "delivered late", local="local"),
+    ]
+    return violations(found, NAME, sentence, keys, "time_ns")
+
+
+def gaps(tables: Tables) -> DataFrame:
+    """Messages that were passed over."""
+    lacking = tables.keep(
+        missing(tables).select(
+            *STREAM, "number", "process", "life", F.col("index").alias("place"), "from_view", "from_ns"
+        )
+    )
+    pairs = lacking.select(*STREAM, "process", "life").distinct().withColumn("word", word())
+    reached = (
+        tables.marks.where(F.col("n") > 0)
+        .join(pairs, [*STREAM, "life", "word"])
+        .where(F.col("bits").bitwiseAND(bit()) != 0)
+        .select(*STREAM, "process", "life", "view", "index", "number")
+    )
+    reached = (
+        stays(tables, reached)
+        .where(F.col("first") < (1 << 31) - 1)
+        .groupBy(*STREAM, "process", "life", "first")
+        .agg(F.max(F.struct("index", F.col("number").alias("later"))).alias("reached"))
+    )
+    passed = (
+        lacking.join(reached, [*STREAM, "process", "life"])
+        .where((F.col("first") <= F.col("from_view")) & (F.col("place") < F.col("reached.index")))
+        .groupBy("run", "group", "sender", "number", "process", "life", "from_ns")
+        .agg(F.min("reached.later").alias("later"))
+    )
+    sentence = say(life(), " delivered ", message("sender", "later"), " but never ", message(), ", submitted before it")
+    keys = [
+        key(Kind.SUBMIT, "sender", "submitted, never delivered"),
+        key(Kind.SUBMIT, "sender", "submitted later", number="later"),
+        key(Kind.DELIVER, "process", "delivered", number="later"),
+    ]
+    return violations(passed, NAME, sentence, keys, "from_ns")

@@ -1,0 +1,77 @@
+"""Tentative and final delivery: nothing tentative comes after the final one, twice, or after all is revoked.
+
+The idea: everything that happens to one message at one life is one small aggregate: how often it was tentative, where
+last, where it was final, whether it was revoked. It is taken only in groups that have tentative deliveries at all.
+That the final order is total is the check of that name, whose violations verdicts.py counts here too.
+
+Invariants: `local` alone orders; a message may be final without ever having been tentative.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from isthmus.core.layer import Kind
+from isthmus.pipeline.findings import evidence, key, life, message, say, violations
+from isthmus.pipeline.lives import is_kind, with_lives
+from isthmus.pipeline.tables import GROUP, MESSAGE, Tables
+
+NAME = "final"
+
+
+def final(tables: Tables) -> DataFrame:
+    """Findings: tentative twice, tentative after final, revoked and final."""
+    chosen = tables.seen.where(F.col("tentative") + F.col("revoke") > 0).select(*GROUP)
+    tentative, given, revoked = is_kind(Kind.TENTATIVE), is_kind(Kind.DELIVER), is_kind(Kind.REVOKE)
+    place = F.col("local")
+    rows = tables.trace.where(tentative | given | revoked).join(F.broadcast(chosen), list(GROUP), "left_semi")
+    if chosen.isEmpty():
+        rows = rows.limit(0)
+    each = tables.keep(
+        with_lives(rows, tables.lives)
+        .groupBy(*MESSAGE, "process", "life")
+        .agg(
+            F.count_if(tentative).alias("times"),
+            F.min(F.when(tentative, place)).alias("first_tentative"),
+            F.max(F.when(tentative, place)).alias("last_tentative"),
+            F.min(F.when(given, place)).alias("final"),
+            F.min(F.when(revoked, place)).alias("revoked"),
+            F.min("time_ns").alias("time_ns"),
+        )
+    )
+    count = evidence(each.groupBy(*GROUP).agg(F.sum("times").alias("count")), NAME, "count")
+    twice = violations(
+        each.where(F.col("times") > 1),
+        NAME,
+        say(life(), " delivered ", message(), " tentatively twice"),
+        [
+            key(Kind.TENTATIVE, "process", "tentative", local="first_tentative"),
+            key(Kind.TENTATIVE, "process", "tentative once more", local="last_tentative"),
+        ],
+        "time_ns",
+        F.col("times") - 1,
+    )
+    after = violations(
+        each.where(F.col("last_tentative") > F.col("final")),
+        NAME,
+        say(life(), " delivered ", message(), " tentatively after it was final"),
+        [
+            key(Kind.DELIVER, "process", "final", local="final"),
+            key(Kind.TENTATIVE, "process", "tentative", local="last_tentative"),
+        ],
+        "time_ns",
+    )
+    undone = violations(
+        each.where(F.col("revoked").isNotNull() & F.col("final").isNotNull()),
+        NAME,
+        say(life(), " delivered ", message(), " for good, though it revoked it"),
+        [
+            key(Kind.REVOKE, "process", "revoked", local="revoked"),
+            key(Kind.DELIVER, "process", "final", local="final"),
+        ],
+        "time_ns",
+    )
+    return reduce(DataFrame.unionByName, [count, twice, after, undone])

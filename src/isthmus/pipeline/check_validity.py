@@ -1,0 +1,75 @@
+"""Validity: what a life that is there at the end submitted is delivered by all addressees that stayed to the end.
+
+The idea: the lives that are there at the end of a settled group, each with the first view of its last stay, owe every
+message of a sender's last stay that belongs to a view from then on. How many owe a message is a count of such lives,
+cut with its addressees; how many delivered it is a count of bits. Only where they differ is it asked who.
+
+Invariants: an unsettled group owes nothing, and its verdict is unknown with the reason.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from isthmus.core.layer import Kind
+from isthmus.pipeline.check_agreement import finalists
+from isthmus.pipeline.findings import evidence, key, life, message, say, violations
+from isthmus.pipeline.lives import bit, processes, word
+from isthmus.pipeline.tables import GROUP, MESSAGE, Tables
+
+NAME = "validity"
+
+
+def validity(tables: Tables) -> DataFrame:
+    """Findings: messages that someone who stayed never delivered."""
+    there = tables.small(finalists(tables))
+    firsts = there.groupBy(*GROUP).agg(
+        F.count("*").alias("size"),
+        F.max("first").alias("latest"),
+        F.array_sort(F.collect_list(F.struct("process", "first"))).alias("stayed"),
+    )
+    senders = there.select(
+        *GROUP, F.col("process").alias("sender"), F.col("life").alias("from_life"), F.col("stay").alias("from_stay")
+    )
+    own = ["run", "group", "sender", "from_life", "from_stay"]
+    stayed = F.filter(
+        F.col("stayed"),
+        lambda one: (
+            (one["first"] <= F.col("from_view"))
+            & (F.col("destinations").isNull() | F.array_contains("destinations", one["process"]))
+        ),
+    )
+    all_owe = F.col("destinations").isNull() & (F.col("latest") <= F.col("from_view"))
+    owed = (
+        tables.submits.join(F.broadcast(senders), own, "left_semi")
+        .join(tables.small(firsts), list(GROUP))
+        .withColumn("owing", F.when(all_owe, F.col("size")).otherwise(F.size(stayed)))
+    )
+    masks = there.groupBy(*GROUP, "life", word().alias("word"), "first").agg(F.bit_or(bit()).alias("mask"))
+    had = F.col("bits").bitwiseAND(F.col("mask")).bitwiseAND(F.col("to"))
+    held = (
+        tables.holders.join(tables.small(masks), ["run", "group", "life", "word"])
+        .join(tables.submits.select(*MESSAGE, "from_view"), list(MESSAGE))
+        .where(F.col("first") <= F.col("from_view"))
+        .groupBy(*MESSAGE)
+        .agg(F.sum(F.bit_count(had).cast("long")).alias("had"))
+    )
+    compared = tables.keep(owed.join(held, list(MESSAGE), "left").withColumn("had", F.coalesce("had", F.lit(0))))
+    seen = evidence(compared.groupBy(*GROUP).agg(F.sum("owing").alias("count")), NAME, "count")
+    short = compared.where(F.col("had") < F.col("owing")).withColumn("owers", stayed["process"])
+    return seen.unionByName(named(tables, short)).unionByName(evidence(tables.restless, NAME, 0, "reason"))
+
+
+def named(tables: Tables, short: DataFrame) -> DataFrame:
+    """Who never delivered a message, for the few that some did not."""
+    there = finalists(tables).select(*GROUP, "process", "life")
+    held = tables.holders.select(*MESSAGE, "life", F.explode(processes(F.col("bits"), F.col("word"))).alias("process"))
+    each = short.select(*MESSAGE, "from_life", "from_ns", F.explode("owers").alias("process")).join(
+        there, ["run", "group", "process"]
+    )
+    found = each.join(held, [*MESSAGE, "life", "process"], "left_anti")
+    sentence = say(life(), " never delivered ", message(), ", submitted by ", life("sender", "from_life"))
+    # Of one message the lowest process is named.
+    rank = F.col("from_ns")
+    return violations(found, NAME, sentence, [key(Kind.SUBMIT, "sender", "submitted")], rank)

@@ -1,0 +1,133 @@
+"""Histories for the checks: many runs as one DataFrame, and random ones, most of them with a mistake or two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from random import Random
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from tests.unit.trace.stories import Story
+
+from isthmus.core.layer import Kind
+from isthmus.trace.schema import PAYLOAD, SCHEMA, Row
+
+MISTAKES = ("none", "drop", "swap", "twice", "astray", "unsent", "bytes", "again", "view", "members", "unflushed")
+
+
+def frame(spark: SparkSession, runs: Sequence[Iterable[Row]]) -> DataFrame:
+    """The rows of several runs, numbered from 0."""
+    rows = [(number, *row[1:]) for number, run in enumerate(runs) for row in run]
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(SCHEMA)
+    arrays = [pa.array(list(column), field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    return spark.createDataFrame(pa.table(arrays, schema=SCHEMA))
+
+
+def random_rows(seed: int, mistakes: Sequence[str] = MISTAKES) -> list[Row]:
+    """A small run: views or none, crashes and recoveries, subsets, replies; and a mistake of one kind."""
+    return RandomStory(Random(f"history/{seed}"), mistakes).tell()
+
+
+class RandomStory:
+    """Messages go into the queues of their addressees in one order; processes take from the head, or make mistakes."""
+
+    def __init__(self, random: Random, mistakes: Sequence[str]) -> None:
+        self.random = random
+        self.story = Story()
+        self.mistake = random.choice(mistakes)
+        self.rate = random.choice([0.05, 0.2])
+        self.processes = list(range(1, random.randint(3, 5)))
+        self.up = list(self.processes)
+        self.numbers = dict.fromkeys(self.processes, 0)
+        self.lives = dict.fromkeys(self.processes, 0)
+        self.queues: dict[int, list[tuple[int, int]]] = {}
+        self.private = random.random() < 0.4  # queues in an order of their own: no total order
+
+    def tell(self) -> list[Row]:
+        dynamic = self.random.random() < 0.6
+        phases = self.random.randint(1, 4) if dynamic else 1
+        for number in range(1, phases + 1):
+            members = [process for process in self.up if self.random.random() < 0.9] or self.up
+            if dynamic:
+                self.install(number, tuple(members))
+            self.queues = {process: [] for process in members}
+            for _ in range(self.random.randint(2, 14)):
+                self.act(members)
+            self.close(members)
+            if dynamic or self.random.random() < 0.3:
+                self.change()
+        return self.rows()
+
+    def install(self, number: int, members: tuple[int, ...]) -> None:
+        for process in members:
+            told = number - 1 if self.wrong("view") and number > 1 else number
+            said = tuple(reversed(members)) if self.wrong("members") else members
+            self.story.view(told, *said, at=(process,))
+
+    def wrong(self, mistake: str) -> bool:
+        return self.mistake == mistake and self.random.random() < self.rate
+
+    def act(self, members: list[int]) -> None:
+        process = self.random.choice(members)
+        if process not in self.up:
+            return
+        if self.random.random() < 0.4:
+            self.submit(process, members)
+        elif self.random.random() < 0.03:
+            self.crash(process)
+        elif self.queues[process]:
+            self.take(process)
+
+    def submit(self, process: int, members: list[int]) -> None:
+        self.numbers[process] += 1
+        message = (process, self.numbers[process])
+        some = tuple(member for member in members if self.random.random() < 0.6)
+        to = some if some and self.random.random() < 0.4 else None
+        self.story.submit(*message, to=to)
+        if self.wrong("again"):
+            self.story.submit(*message, to=to)
+        for member in to or members:
+            queue = self.queues[member]
+            queue.insert(self.random.randint(0, len(queue)) if self.private else len(queue), message)
+
+    def take(self, process: int) -> None:
+        queue = self.queues[process]
+        at = self.random.randrange(len(queue)) if self.wrong("swap") else 0
+        message = queue.pop(at)
+        if self.wrong("drop"):
+            return
+        if self.wrong("unsent"):
+            message = (message[0], message[1] + 50)
+        self.story.deliver(process, message, payload_bytes=9 if self.wrong("bytes") else 10)
+        if self.wrong("twice"):
+            self.story.deliver(process, message)
+        if self.wrong("astray"):
+            self.story.deliver(self.random.choice(self.up), message)
+
+    def close(self, members: list[int]) -> None:
+        for process in self.random.sample(members, len(members)):
+            while process in self.up and self.queues[process] and not self.wrong("unflushed"):
+                self.take(process)
+
+    def crash(self, process: int) -> None:
+        if len(self.up) > 2:
+            self.up.remove(process)
+            self.story.crash(process)
+
+    def change(self) -> None:
+        what = self.random.random()
+        if what < 0.3:
+            self.crash(self.random.choice(self.up))
+        elif what < 0.7 and len(self.up) < len(self.processes):
+            back = self.random.choice([process for process in self.processes if process not in self.up])
+            self.lives[back] += 1
+            self.numbers[back] = self.lives[back] << 32
+            self.story.recover(back, self.lives[back])
+            self.up.append(back)
+        elif what < 0.75:
+            one, other = self.random.sample(self.processes, 2)
+            self.story.add(one, Kind.SUSPECT, value=other)
+
+    def rows(self) -> list[Row]:
+        assert all(row[PAYLOAD] >= 0 for row in self.story.rows)
+        return self.story.rows
