@@ -55,12 +55,14 @@ class Look(NamedTuple):
     color: str
     marker: str
     paper: bool
+    wide: bool = False  # because another line lies on it
 
     def options(self) -> dict[str, Any]:
         if self.paper:
             shape = {"linestyle": (0, (4, 2.5)), "linewidth": 1.3, "markersize": 7.5, "markerfacecolor": "none"}
         else:
-            shape = {"linestyle": "-", "linewidth": 1.8, "markersize": 4.6, "markeredgecolor": self.color}
+            width, size = (4.2, 8.0) if self.wide else (1.8, 4.6)
+            shape = {"linestyle": "-", "linewidth": width, "markersize": size, "markeredgecolor": self.color}
         return {"color": self.color, "marker": self.marker, **shape}
 
 
@@ -89,7 +91,7 @@ def compose(plot: Plot) -> Figure:
     lines = list(zip((*plot.ours, *plot.paper), looks_of(plot), strict=True))
     for line, look in lines:
         mark_every = None if not look.paper or len(line.xs) <= 24 else max(1, len(line.xs) // 12)
-        options = look.options() | {"markevery": mark_every, "zorder": 2 if look.paper else 3}
+        options = look.options() | {"markevery": mark_every, "zorder": 4 if look.paper else 3}
         if any(line.errors):
             bars: Any = {"yerr": line.errors, "ecolor": look.color, "elinewidth": 1.2, "capsize": 4, "capthick": 1.2}
             axes.errorbar(line.xs, line.ys, **options, **bars)
@@ -103,7 +105,10 @@ def compose(plot: Plot) -> Figure:
 def looks_of(plot: Plot) -> list[Look]:
     """A look for each of our lines, then for each of the paper's, which takes after the series that it names."""
     count = len(SERIES)  # beyond, colours come again with other markers
-    ours = [Look(SERIES[n % count], MARKERS[(n + n // count) % count], False) for n in range(len(plot.ours))]
+    ours = [
+        Look(SERIES[n % count], MARKERS[(n + n // count) % count], False, covered(plot.ours, n))
+        for n in range(len(plot.ours))
+    ]
     looks = list(ours)
     for line in plot.paper:
         named = [n for n, own in enumerate(plot.ours) if own.label.lower() in line.label.lower()]
@@ -113,6 +118,17 @@ def looks_of(plot: Plot) -> list[Look]:
         else:
             looks.append(Look(SOFT, "h", True))
     return looks
+
+
+def covered(lines: list[Line], n: int) -> bool:
+    """Whether a later line, drawn above, would hide one wherever both have points."""
+    near = 0.02 * max(abs(y) for line in lines for y in line.ys)
+    own = dict(zip(lines[n].xs, lines[n].ys, strict=True))
+    return any(
+        all(abs(own[x] - y) <= near for x, y in zip(line.xs, line.ys, strict=True) if x in own)
+        and not own.keys().isdisjoint(line.xs)
+        for line in lines[n + 1 :]
+    )
 
 
 def dress(axes: Axes, plot: Plot) -> None:
@@ -129,7 +145,7 @@ def dress(axes: Axes, plot: Plot) -> None:
     axes.set_xlabel(one_line(plot.spec.xlabel, AXIS_WIDTH), color=INK, labelpad=6)
     axes.set_title(one_line(plot.spec.ylabel, AXIS_WIDTH), loc="left", size=STYLE["font.size"], color=INK, pad=10)
     points = [(x, y, e) for line in (*plot.ours, *plot.paper) for x, y, e in zip(*line[1:], strict=True)]
-    if points and min(y - e for _, y, e in points) >= 0:
+    if points and min(y for _, y, _ in points) >= 0:  # where nothing can be below zero, no bar says more there
         axes.set_ylim(0, max(y + e for _, y, e in points) * 1.06 or 1.0)
     if plot.categories:
         axes.set_xticks(range(len(plot.categories)), [one_line(name, TICK_WIDTH, 8) for name in plot.categories])

@@ -21,7 +21,7 @@ from isthmus import __version__
 from isthmus.report import words
 from isthmus.report.figures import draw, inline_svg
 from isthmus.report.lines import Plot, plots_of
-from isthmus.report.results import Check, Claim, Found, Study
+from isthmus.report.results import STATUSES, Check, Claim, Study
 
 MARK = '<meta name="generator" content="Isthmus">'  # by which a report is known
 SHOWN_MAX = 200  # rows of a figure's numbers
@@ -143,7 +143,7 @@ def study_body(part: Section, level: int) -> str:
     ]
     if part.drawn:
         blocks.append(f"<h{level}>Figures</h{level}>")
-        blocks += [figure_block(drawn, study, level + 1) for drawn in part.drawn]
+        blocks += [figure_block(drawn, level + 1) for drawn in part.drawn]
     blocks.append(f"<h{level}>Claims</h{level}>")
     blocks.append(claims_table(part.slug, study.claims) if study.claims else "<p>The study makes no claims.</p>")
     blocks.append(f"<h{level}>Checks</h{level}>")
@@ -152,17 +152,14 @@ def study_body(part: Section, level: int) -> str:
     return "\n".join(block for block in blocks if block)
 
 
-def figure_block(drawn: Drawn, study: Study, level: int) -> str:
+def figure_block(drawn: Drawn, level: int) -> str:
     spec = drawn.plot.spec
     lines = words.listed(line.label for line in (*drawn.plot.ours, *drawn.plot.paper)) if drawn.plot.ours else "nothing"
     label = f"{spec.title}. Line chart of {spec.ylabel} against {spec.xlabel}, showing {lines}."
-    caption = escape(spec.caption)
-    if spec.error:
-        caption += f" Error bars: over {words.count(words.seed_count(study.about.seeds), 'seed')}."
     return f"""<figure>
 <h{level}>{escape(spec.title)}</h{level}>
 {inline_svg(drawn.figure, drawn.name, escape(label))}
-<figcaption>{caption}</figcaption>
+<figcaption>{escape(spec.caption)}</figcaption>
 <details><summary>The numbers</summary>{numbers_table(drawn)}</details>
 </figure>"""
 
@@ -192,7 +189,7 @@ def claims_table(slug: str, claims: list[Claim]) -> str:
         within = f'<span class="detail">{escape(room)}</span>' if room else ""
         rows.append(
             f"<tr><td>{badge(claim.verdict)}</td><td>{escape(claim.statement)}{detail}</td>"
-            f"<td>{escape(words.value(claim.expected, claim.unit))}{within}</td>"
+            f"<td>{escape(words.expected(claim))}{within}</td>"
             f"<td>{escape(words.value(claim.measured, claim.unit))}</td><td>{escape(claim.source)}</td></tr>"
         )
     heads = ("verdict", "claim", "expected", "measured", "source")
@@ -209,18 +206,22 @@ def checks_table(slug: str, checks: list[Check]) -> str:
         shown = badge(check.status, words.outcome(check))
         rows.append(f'<tr><th scope="row">{escape(check.name)}</th><td>{shown}</td>{numbers}</tr>')
     heads = ("property", "verdict", "valid", "violated", "unknown", "evidence", "violations")
-    found = [finding(row) for check in checks for row in check.found if row.status != "valid" or row.witness]
+    alike: dict[tuple[str, int, str, str], list[str]] = {}  # what is the same of several checks is said once
+    for row in (row for status in STATUSES for check in checks for row in check.found if row.status == status):
+        if row.status != "valid":
+            alike.setdefault((row.status, row.runs, row.witness or "", row.replay or ""), []).append(row.property)
+    found = [finding(names, *what) for what, names in alike.items()]
     more = f'<ul class="found">{"".join(found)}</ul>' if found else ""
     lead = "In how many runs each property was valid, violated or unknown; evidence: where it could have broken."
     return f'<p class="aside">{lead}</p>' + table(f"{slug}-checks", "Checks", heads, rows, left=2) + more
 
 
-def finding(row: Found) -> str:
+def finding(names: list[str], status: str, runs: int, witness: str, replay: str) -> str:
     """One finding: what was seen, and the command that shows it again."""
-    said = escape(row.witness or ("no witness was kept" if row.status == "violated" else "no evidence"))
-    replay = f"{command_block(row.replay)}" if row.replay else ""
-    where = words.count(row.runs, "run")
-    return f"<li>{badge(row.status)} <strong>{escape(row.property)}</strong> in {where}: {said}{replay}</li>"
+    said = escape(witness or ("no witness was kept" if status == "violated" else "no evidence"))
+    again = command_block(replay) if replay else ""
+    who = escape(words.listed(names))
+    return f"<li>{badge(status)} <strong>{who}</strong> in {words.count(runs, 'run')}: {said}{again}</li>"
 
 
 def provenance(study: Study) -> str:
@@ -229,7 +230,7 @@ def provenance(study: Study) -> str:
     failed = f", {words.number(about.failed_runs)} of them failed" if about.failed_runs else ", none failed"
     facts = {
         "runs": words.number(about.runs) + failed,
-        "seeds" if isinstance(about.seeds, list) else "number of seeds": words.seeds(about.seeds),
+        "seeds": words.seeds(about.seeds),
         "scale": about.scale,
         "took": f"{words.duration(about.took_s)} on Spark {about.spark_master}",
         "versions": ", ".join(f"{name} {version}" for name, version in about.versions.items() if version),

@@ -38,7 +38,7 @@ class About(msgspec.Struct, frozen=True):
     question: str
     source: str
     scale: str
-    seeds: list[int] | int  # which ones, or how many
+    seeds: list[int] | int  # which ones, or how many from 1 on
     runs: int
     failed_runs: int
     versions: dict[str, str | None]
@@ -57,6 +57,7 @@ class Claim(msgspec.Struct, frozen=True):
     measured: Value = None
     unit: str | None = None
     tolerance: str | int | float | None = None
+    relation: Literal["near", "at most", "at least"] = "near"  # of what was measured to what was expected
     detail: str | None = None
 
 

@@ -8,6 +8,7 @@ from math import isfinite
 
 from isthmus.report.results import Check, Claim, Study, Value
 
+NO_BREAK = "\N{NO-BREAK SPACE}"  # between a number and its unit
 NOTHING = "\N{EN DASH}"  # in a cell where nothing stands
 
 
@@ -42,17 +43,21 @@ def value(given: Value, unit: str | None = None) -> str:
         said = f"{number(given[0])} to {number(given[1])}" if len(given) == 2 else ", ".join(map(number, given))
     else:
         said = given if isinstance(given, str) else number(given)
-    return f"{said} {unit}" if unit and said != NOTHING else said
+    return f"{said}{NO_BREAK}{unit}" if unit and said != NOTHING else said
+
+
+def expected(claim: Claim) -> str:
+    """What a claim expects, with which relation."""
+    said = value(claim.expected, claim.unit)
+    return said if claim.relation == "near" or said == NOTHING else f"{claim.relation} {said}"
 
 
 def tolerance(claim: Claim) -> str:
     """How far off still counts: a text as it stands, a number as a share of what was expected."""
-    if claim.tolerance in (None, "", 0):
+    given = claim.tolerance
+    if given is None or given in ("", "none", 0):
         return ""
-    if isinstance(claim.tolerance, str):
-        return claim.tolerance
-    assert claim.tolerance is not None
-    return f"\N{PLUS-MINUS SIGN} {number(100 * claim.tolerance)} %"
+    return f"within {given if isinstance(given, str) else number(100 * given) + ' %'}".replace(" %", f"{NO_BREAK}%")
 
 
 def count(many: int, one: str, more: str = "") -> str:
@@ -67,20 +72,14 @@ def listed(parts: Iterable[str]) -> str:
 
 
 def seeds(given: list[int] | int) -> str:
-    """Seeds with runs of neighbours shortened: 1 to 5, 9."""
-    if isinstance(given, int):
-        return str(given)
-    if not given:
+    """Seeds with runs of neighbours shortened: 1 to 5, 9; a number of them starts at 1."""
+    order = list(range(1, given + 1)) if isinstance(given, int) else sorted(set(given))
+    if not order:
         return "none"
-    order = sorted(set(given))
     starts = [order[0], *(b for a, b in pairwise(order) if b != a + 1)]
     ends = [*(a for a, b in pairwise(order) if b != a + 1), order[-1]]
     spans = zip(starts, ends, strict=True)
     return ", ".join(f"{a} to {b}" if b > a + 1 else f"{a}, {b}" if b > a else str(a) for a, b in spans)
-
-
-def seed_count(given: list[int] | int) -> int:
-    return given if isinstance(given, int) else len(set(given))
 
 
 def duration(took_s: float) -> str:
@@ -130,6 +129,8 @@ def checks_said(checks: list[Check]) -> str:
         return "nothing was checked"
     if not violated and not unknown and not partly:
         return "the check is valid in every run" if total == 1 else f"all {total} checks are valid in every run"
+    if len(unknown) == total:
+        return "the check could not be judged" if total == 1 else f"none of {total} checks could be judged"
     parts = [f"{listed(violated)} {'was' if len(violated) == 1 else 'were'} violated"] if violated else []
     parts += [f"{listed(unknown)} could not be judged"] if unknown else []
     parts += [f"{listed(partly)} could be judged in some runs only"] if partly else []

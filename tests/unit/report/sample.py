@@ -69,7 +69,7 @@ def token_site(out: Path) -> Path:
         "id": "latency",
         "title": "Latency against network delay",
         "caption": "Time from a message's submit to its last delivery, mean over messages; 30 processes, 10 messages a "
-        "second each. The lines cross where the delay equals the time between two messages.",
+        "second each; bars: 95 % intervals over seeds. The lines cross where D is the time between two messages.",
         "table": "latency",
         "kind": "lines",
         "x": "delay_ms",
@@ -141,7 +141,8 @@ def nine(out: Path) -> Path:
          "expected": "9 of 9", "measured": "2 of 9", "unit": "", "tolerance": None, "verdict": "does not hold",
          "detail": "Seven samples below the mean bias the estimate."},
         {"statement": "Roles settle within two seconds.", "source": source, "expected": 2, "measured": None,
-         "unit": "s", "tolerance": 0.1, "verdict": "unknown", "detail": "One run failed before roles settled."},
+         "unit": "s", "tolerance": "10 %", "relation": "at most",
+         "verdict": "unknown", "detail": "One run failed before roles settled."},
     ]  # fmt: skip
     replay = "isthmus sim out/studies/nine/scenarios/LLLHH.toml --seed 3 -o out/replay --overwrite"
     seen = "process 4 delivered 2:17 before 0:31, process 1 after it"
@@ -156,6 +157,7 @@ def nine(out: Path) -> Path:
         question="Does the hybrid protocol keep its latency near one WAN delay whatever the load?",
         source="paper 001, section 4.2",
         runs=46,
+        seeds=5,
         failed_runs=1,
         took_s=733.0,
     )

@@ -40,6 +40,11 @@ def test_a_papers_line_that_names_none_of_ours_is_grey() -> None:
     assert looks_of(Plot(spec(), ours, [Line("other", [1], [1], [0])], []))[2].color == SOFT
 
 
+def test_a_line_under_another_is_wide_enough_to_be_seen() -> None:
+    lines = [Line(name, [1, 2], ys, [0, 0]) for name, ys in (("a1", [1, 9]), ("b1", [5, 5]), ("c1", [1.1, 9.1]))]
+    assert [look.wide for look in looks_of(Plot(spec(), lines, [], []))] == [True, False, False]
+
+
 @pytest.mark.parametrize(
     ("ys", "low"),
     [([545.0, 557.0], 0.0), ([0.0, 0.0], 0.0), ([-3.0, 4.0], None)],
@@ -83,9 +88,14 @@ def test_numbers_have_the_digits_a_reader_needs(value: float, said: str) -> None
 
 
 def test_values_seeds_and_durations() -> None:
-    said = [words.value(given, "ms") for given in (None, 2, [1, 2], [1, 2, 3], "about 2")]
+    said = [words.value(given, "ms").replace("\xa0", " ") for given in (None, 2, [1, 2], [1, 2, 3], "about 2")]
     assert said == [words.NOTHING, "2 ms", "1 to 2 ms", "1, 2, 3 ms", "about 2 ms"]
     assert words.measured(151.125, 3.375) == "151.1 ± 3.4" and words.measured(2.0, 0.0) == "2"
     assert words.value(True) == "yes" and words.value(float("nan"), "ms") == words.NOTHING
-    assert [words.seeds(given) for given in ([5, 1, 2, 3, 9, 10], [], 4, [7])] == ["1 to 3, 5, 9, 10", "none", "4", "7"]
+    assert [words.seeds(given) for given in ([5, 1, 2, 3, 9, 10], [], 4, [7])] == [
+        "1 to 3, 5, 9, 10",
+        "none",
+        "1 to 4",
+        "7",
+    ]
     assert [words.duration(took_s) for took_s in (1.25, 48.2, 733, 9000)] == ["1.2 s", "48 s", "12 min", "2.5 h"]

@@ -45,7 +45,7 @@ class Reader(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        self.text += data
+        self.text += data.replace("\xa0", " ")
 
     def ids(self) -> list[str]:
         return [value for _, attributes in self.elements if (value := attributes.get("id"))]
@@ -103,7 +103,13 @@ def test_every_claim_and_verdict_is_there(out: Path, html: str) -> None:
             assert all(row[key] in text for key in ("property", "status", "witness", "replay"))
         for figure in json.loads((folder / "figures.json").read_text()):
             assert all(figure[key] in text for key in ("title", "caption", "xlabel", "ylabel"))
-    assert "1.981 D" in text and "545 to 557 ms" in text and "2 of 9" in text and "± 3 %" in text
+    assert (
+        "1.981 D" in text
+        and "545 to 557 ms" in text
+        and "2 of 9" in text
+        and "within 3 %" in text
+        and "at most 2 s" in text
+    )
     assert "isthmus 0.1.0, python 3.11.7, pyspark 4.1.1, java 21.0.4" in text and "1 to 5" in text
 
 
@@ -166,7 +172,14 @@ def test_a_study_without_figures_claims_or_checks_still_renders(tmp_path: Path) 
     folder = write_study(tmp_path / "bare", about("bare", seeds=5, failed_runs=0), [], [verdict("fifo", "valid", 3)])
     text = Reader(make(folder)).text
     assert "Nothing was claimed; the check is valid in every run." in text
-    assert "The study makes no claims." in text and "number of seeds" in text
+    assert "The study makes no claims." in text and "1 to 5" in text
+
+
+def test_what_is_the_same_of_several_checks_is_said_once(tmp_path: Path) -> None:
+    rows = [verdict(name, "unknown", 3, witness="the checks were not run") for name in ("fifo", "total", "views")]
+    text = Reader(make(write_study(tmp_path / "none", about("none"), [], rows))).text
+    assert "nothing was claimed; none of 3 checks could be judged." in text.lower()
+    assert text.count("the checks were not run") == 1 and "fifo, total and views in 3 runs" in text
 
 
 def test_a_check_without_evidence_in_some_runs_is_valid_in_part(tmp_path: Path) -> None:
