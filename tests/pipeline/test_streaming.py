@@ -82,7 +82,7 @@ def test_rows_and_verdicts_follow_what_sites_write(spark, tmp_path):
     told = len(watch.changes)
     watch.run()
     assert len(watch.changes) == told  # nothing new
-    late = [(0, 2, 100, 0, 5, 1, 3, 0, 0, None, 10, 0, 0)]  # message 3 once more, out of order
+    late = [(0, 3, local, 0, 5, 1, number, 0, 0, None, 10, 0, 0) for local, number in ((0, 5), (1, 3))]  # swapped
     watch.write("site-009", late)
     watch.run()
     assert (watch.changes[-1].before, watch.changes[-1].after) == ("valid", "violated")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 from pyspark.sql.streaming.query import StreamingQuery
-from rich.console import Console
 from rich.markup import escape
 
-from isthmus.cli.trace import COLORS, wide_console
+from isthmus.cli.console import wide_console
+from isthmus.cli.trace import COLORS
 from isthmus.pipeline.failures import one_sentence
 from isthmus.pipeline.session import spark_session
 from isthmus.pipeline.streaming import AT_REST, Change, Lake, follow
@@ -52,7 +52,7 @@ def command(
     chosen = properties or tuple(name for name in USUAL if once or name not in AT_REST)
     lake = Lake(out or Path("out/lake"))
     console = wide_console()
-    status = Console(stderr=True).status("starting Spark")
+    status = console.status("starting Spark")
     settings = {"spark.sql.shuffle.partitions": "8"}
     interrupted = False
     with one_sentence(str(folder)), status, spark_session(master, settings=settings) as spark:
@@ -70,7 +70,7 @@ def command(
         except KeyboardInterrupt:
             interrupted = True
             query.stop()
-        verdicts = lake.read_verdicts(spark)
+        verdicts = None if interrupted else lake.read_verdicts(spark)
         counts = {row.status: row["count"] for row in verdicts.groupBy("status").count().collect()} if verdicts else {}
     if interrupted:
         console.print(f"Stopped; the same command goes on from {escape(str(lake.root))}.", soft_wrap=True)

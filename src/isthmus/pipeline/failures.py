@@ -17,7 +17,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from urllib.parse import unquote
 
-from pyspark.errors import PySparkException
+from pyspark.errors import (
+    PySparkAssertionError,
+    PySparkAttributeError,
+    PySparkException,
+    PySparkTypeError,
+    PySparkValueError,
+)
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -53,11 +59,11 @@ def one_sentence(source: str = "Spark") -> Iterator[None]:
 
 
 def of_spark(error: BaseException) -> bool:
-    """Whether Spark, its gateway or its Connect client raised it."""
+    """Whether Spark, its gateway or its Connect client raised it, and not because we called it wrongly."""
+    if isinstance(error, PySparkTypeError | PySparkValueError | PySparkAttributeError | PySparkAssertionError):
+        return False
     module = type(error).__module__
-    return (
-        isinstance(error, PySparkException) or module.startswith(("py4j", "grpc")) or isinstance(error, ConnectionError)
-    )
+    return isinstance(error, PySparkException | ConnectionError) or module.startswith(("py4j", "grpc"))
 
 
 def sentence(error: BaseException, source: str = "Spark") -> InputError:

@@ -29,7 +29,8 @@ COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 DASHES: tuple[Any, ...] = ("solid", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)))
 MARKS = {Kind.SUBMIT: "o", Kind.DELIVER: "s", Kind.TENTATIVE: "D", Kind.VIEW: "P", Kind.CRASH: "X", Kind.RECOVER: "^"}
 OTHER = "v"
-BENDS = (0.1, -0.1, 0.18, -0.18)  # so that arrows of two messages never lie upon each other
+BENDS = (0.06, 0.16, 0.11, 0.21)  # so that arrows of two messages do not lie upon each other
+ARC = 0.7  # an arrow to the sender itself is an arc of the same height, however long
 GIVEN = (Kind.DELIVER, Kind.TENTATIVE)
 COLUMN, ROW = 1.15, 0.95  # inches
 LEFT, RIGHT, TOP, BOTTOM = 1.15, 0.55, 1.25, 0.65  # inches around the columns and rows
@@ -135,12 +136,14 @@ def draw_arrows(
         source = submits.get(event.message)
         if event.kind not in GIVEN or event.message is None or source is None or source == column:
             continue
-        same = event.process == events[source].process
         start, end = (source, rows[events[source].process]), (column, rows[event.process])
+        bend = BENDS[messages.index(event.message) % len(BENDS)] * (-1 if end[1] > start[1] else 1)
+        if start[1] == end[1]:
+            bend = -min(0.35, ARC / max(1, column - source))
         arrow = FancyArrowPatch(
             start, end, arrowstyle="-|>", mutation_scale=11, shrinkA=7, shrinkB=7.5, linewidth=1.5, zorder=2,
             color=color_of(event, messages), linestyle=DASHES[messages.index(event.message) % len(DASHES)],
-            connectionstyle=f"arc3,rad={-0.35 if same else BENDS[messages.index(event.message) % len(BENDS)]}",
+            connectionstyle=f"arc3,rad={bend}",
         )  # fmt: skip
         axes.add_patch(arrow)
 
