@@ -19,7 +19,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from isthmus.cli.trace import COLORS, wide_console
+from isthmus.cli.console import wide_console
+from isthmus.cli.trace import COLORS
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
 from isthmus.pipeline.failures import one_sentence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator
 from multiprocessing import get_context
@@ -10,9 +11,10 @@ import click
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from isthmus.cli.console import wide_console
 from isthmus.cli.sim import attempt as attempt_run
 from isthmus.cli.sim import figures
-from isthmus.cli.trace import print_verdicts, wide_console
+from isthmus.cli.trace import print_verdicts
 from isthmus.sim.fuzz import hard_scenario, random_scenario
 from isthmus.sim.judge import judge
 from isthmus.sim.run import Run
@@ -79,7 +81,7 @@ def outcomes(cases: list[Case], jobs: int) -> Iterator[Outcome]:
     if jobs == 1:
         yield from map(attempt, cases)
         return
-    with get_context("spawn").Pool(jobs) as pool:
+    with get_context("spawn").Pool(jobs, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:  # Ctrl-C is ours
         yield from pool.imap(attempt, cases, chunksize=8)
 
 

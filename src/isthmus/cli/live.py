@@ -12,7 +12,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from isthmus.cli.trace import print_verdicts, wide_console
+from isthmus.cli.console import wide_console
+from isthmus.cli.trace import print_verdicts
 from isthmus.core.errors import InputError
 from isthmus.live.run import SiteSummary, check_live, measure, run_live
 from isthmus.scenario.load import load_scenario

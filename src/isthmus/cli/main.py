@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from typing import NoReturn
 
 import click
 
 from isthmus import __version__
+from isthmus.cli.console import silence
 from isthmus.core.errors import InputError, LocalError
 
 COMMANDS = {  # name: (module that has it as `command`, one line of help)
@@ -58,19 +60,28 @@ def root() -> None:
 
 
 def main() -> None:
-    """Run the command line; bad input is one sentence and exit code 2, never a traceback."""
+    """Run the command line; what goes wrong is one sentence and an exit code, never a traceback."""
     try:
         root.main(standalone_mode=False)
-    except click.exceptions.Abort:
-        sys.exit(130)
-    except KeyboardInterrupt:
-        print("isthmus: interrupted", file=sys.stderr)
-        sys.exit(130)
+        sys.stdout.flush()
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        leave("interrupted", 130)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
     except (InputError, LocalError) as error:
-        print(f"isthmus: {error}", file=sys.stderr)
-        sys.exit(2)
+        leave(str(error), 2)
     except BrokenPipeError:
+        silence()
         sys.exit(0)
+    except MemoryError:
+        leave("out of memory: found more than fits; expected a smaller scenario, or a machine with more", 2)
+    except OSError as error:
+        silence()
+        where = error.filename or "the output"
+        leave(f"{where}: found {error.strerror or error}; expected a file that can be read or written", 2)
+
+
+def leave(sentence: str, code: int) -> NoReturn:
+    print(f"isthmus: {sentence}", file=sys.stderr)
+    sys.exit(code)

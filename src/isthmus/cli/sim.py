@@ -16,7 +16,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from isthmus import __version__
-from isthmus.cli.trace import print_verdicts, wide_console
+from isthmus.cli.console import wide_console
+from isthmus.cli.trace import print_verdicts
 from isthmus.core.errors import InputError
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
@@ -53,6 +54,7 @@ def command(scenario: Path, seed: int | None, out: Path | None, overwrite: bool,
     """
     loaded = load_scenario(scenario, seed)
     folder = out or Path("out") / f"{loaded.name}-{loaded.seed}"
+    check_below(folder)
     console = wide_console()
     replay = shlex.join(["isthmus", "sim", str(scenario), "--seed", str(loaded.seed), "-o", str(folder), "--overwrite"])
     run, cpu_s, error = execute(loaded, folder, overwrite, console)
@@ -64,6 +66,13 @@ def command(scenario: Path, seed: int | None, out: Path | None, overwrite: bool,
         fail(f"the run ended in an error at {run.scheduler.now_ns / NS_PER_MS:.3f} ms; replay it with: {replay}", 1)
     if check:
         judge_trace(loaded, run, folder, replay)
+
+
+def check_below(folder: Path) -> None:
+    """Refuse a folder whose subfolders hold traces: what is read of it would be theirs, too."""
+    other = next((path for path in folder.glob("*/**/*.parquet") if path.is_file()), None)
+    if other is not None:
+        raise InputError(str(folder), "", f"a trace in a subfolder ({other})", "a folder of its own")
 
 
 def execute(scenario: Scenario, folder: Path, overwrite: bool, console: Console) -> tuple[Run, float, str]:
@@ -146,7 +155,10 @@ def judge_trace(scenario: Scenario, run: Run, folder: Path, replay: str) -> None
     print_verdicts([(0, verdict) for verdict in verdicts], 1)
     statuses = {verdict.status for verdict in verdicts}
     if "violated" in statuses:
-        fail(f"the order was not kept; replay it with: {replay}", 1)
+        broken = ", ".join(verdict.property for verdict in verdicts if verdict.status == "violated")
+        owed = run.summary.undelivered_count()
+        late = f" ({owed:,} deliveries were still owed when the run ended)" if owed else ""
+        fail(f"violated: {broken}{late}; replay it with: {replay}", 1)
     if "unknown" in statuses:
         fail("not all promises could be judged: see the verdicts that are unknown", 3)
 

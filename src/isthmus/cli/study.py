@@ -14,8 +14,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from isthmus.cli.console import wide_console
 from isthmus.cli.sim import attempt, execute, fail, figures
-from isthmus.cli.trace import COLORS, print_verdicts, wide_console
+from isthmus.cli.trace import COLORS, print_verdicts
 from isthmus.core.errors import InputError
 from isthmus.sim.run import Run
 from isthmus.stacks import STACKS

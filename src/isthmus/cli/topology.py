@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.table import Table
 
+from isthmus.cli.console import wide_console
 from isthmus.core.document import read_toml
 from isthmus.core.errors import InputError
 from isthmus.topology.delay import Constant, Delay, Empirical, Gamma, Normal, Uniform
@@ -141,7 +141,7 @@ def show_command(path: Path, output: Path | None, svg: Path | None, png: Path | 
         pictures += [(output / f"{stem}.{suffix}", suffix) for suffix in ("svg", "png")]
     for file, _ in pictures:
         refuse(file, force, path)
-    console = Console(highlight=False)
+    console = wide_console()
     console.print(cluster_table(topology))
     if topology.links:
         console.print(wan_table(topology))

@@ -12,10 +12,10 @@ from itertools import islice
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from isthmus.cli.console import wide_console
 from isthmus.core.layer import Kind
 from isthmus.trace.oracle import PROPERTIES, Oracle, Verdict
 from isthmus.trace.reader import read_meta, read_rows
@@ -168,9 +168,3 @@ def print_verdicts(verdicts: list[tuple[int, Verdict]], run_count: int) -> None:
     counts = {status: sum(verdict.status == status for _, verdict in verdicts) for status in COLORS}
     told = ", ".join(f"{count} {status}" for status, count in counts.items())
     console.print(f"{run_count} run{'s' if run_count != 1 else ''}: {told}.", soft_wrap=True)
-
-
-def wide_console() -> Console:
-    """The terminal; into a pipe or a file, lines wide enough that no cell is cut."""
-    console = Console()
-    return console if console.is_terminal else Console(width=200)

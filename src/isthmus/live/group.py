@@ -35,6 +35,7 @@ from isthmus.live.framing import PAYLOAD_MAX
 from isthmus.live.host import LiveHost
 from isthmus.live.network import LOOPBACK, Driver, Endpoint
 from isthmus.protocols.application import Application
+from isthmus.scenario.workload import named_sites
 from isthmus.stacks import STACKS, StackOptions
 from isthmus.topology.load import load_topology
 from isthmus.topology.model import Topology
@@ -93,6 +94,10 @@ class Group:
         for known in network.sites:
             if known.name not in ports:
                 raise InputError("ports", known.name, "nothing", "the port of every site of the topology")
+            if not 0 < ports[known.name] < 65536:
+                raise InputError("ports", known.name, repr(ports[known.name]), "a port from 1 to 65535")
+        if len({ports[known.name] for known in network.sites}) < len(network.sites):
+            raise InputError("ports", "", "one port for two sites", "a port of its own for each site")
         return cls(network, number, stack, ports, options or StackOptions(), emulate)
 
     async def __aenter__(self) -> Self:
@@ -123,9 +128,11 @@ class Group:
 
     async def send(self, payload: bytes, to: Sequence[str] = ()) -> Cast:
         """Multicast to all, or to the named sites and clusters; waits while the stack is busy."""
+        if not isinstance(payload, bytes):
+            raise TypeError(f"a payload is bytes, not {type(payload).__name__}: encode it first")
         if len(payload) > PAYLOAD_MAX:
             raise LocalError(f"a payload of {len(payload)} bytes; a message carries at most {PAYLOAD_MAX}")
-        destinations = tuple(sorted({site for name in to for site in self.topology.resolve(name)}))
+        destinations = named_sites(self.topology, tuple(to), "to")
         driver = self._joined()
         while not self.application.below.writable():
             self._writable.clear()

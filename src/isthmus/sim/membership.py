@@ -25,6 +25,7 @@ class IdealMembership:
         self.hosts: list[SimHost] = []  # by seniority: the order in which they started
         self.view = View(0, ())
         self.changing = False  # blocked, and waiting for what is under way
+        self.noted_count = 0  # crashes and starts that the service has yet to notice
 
     def start(self, hosts: list[SimHost]) -> None:
         """Install the first view, of all sites."""
@@ -33,13 +34,22 @@ class IdealMembership:
 
     def changed(self) -> None:
         """Note that a host crashed or started: the view will follow."""
-        self.scheduler.at(self.scheduler.now_ns + self.detection_ns, self.block)
+        self.noted_count += 1
+        self.scheduler.at(self.scheduler.now_ns + self.detection_ns, self.notice)
 
     def joined(self, host: SimHost) -> None:
         self.hosts.append(host)
         self.changed()
 
-    def block(self, *_: object) -> None:
+    def notice(self, *_: object) -> None:
+        self.noted_count -= 1
+        self.block()
+
+    def at_rest(self) -> bool:
+        """Whether no view change is under way, nor about to be."""
+        return not self.changing and self.noted_count == 0
+
+    def block(self) -> None:
         """Begin a view change where it is needed and none is going on."""
         self.hosts = [host for host in self.hosts if host.alive]
         if self.changing or self.is_current():

@@ -102,7 +102,7 @@ class Run:
         """Whether nothing is owed, and nobody who is up has anything left to send or to hear of."""
         up = [host for host in self.hosts if host.alive]
         settled = all(host.stack.view is self.membership.view and host.stack.layers[0].settled() for host in up)
-        return settled and not self.summary.undelivered_count()
+        return settled and self.membership.at_rest() and not self.summary.undelivered_count()
 
     def advance(self, until_ns: int, progress: Progress | None) -> None:
         while not self.scheduler.run(until_ns, SLICE):

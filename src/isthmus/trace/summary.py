@@ -25,6 +25,7 @@ class Open:
         self.last_ns = NEVER  # when it was delivered last
         self.orphan = False  # its sender crashed: it may have died with it, also where that sender comes back
         self.owed = owed  # a bit for each process that has not delivered it
+        self.orphan = False  # its sender crashed: it may have died with it
 
 
 class Summary:

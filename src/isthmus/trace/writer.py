@@ -157,7 +157,7 @@ class TraceWriter:
                 continue
             if not (hidden or overwrite):
                 raise InputError(
-                    str(self._folder), "", f"a trace already ({path.name})", "an empty folder, or leave to overwrite it"
+                    str(self._folder), "", f"a trace already ({path.name})", "an empty folder, or --overwrite"
                 )
             path.unlink()
 

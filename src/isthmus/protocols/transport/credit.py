@@ -26,7 +26,7 @@ from isthmus.core.layer import Finality, Handler, Layer, View
 from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
 
 PROBE = 0  # timer key
-BACKOFF_MAX = 4
+BACKOFF_MAX = 2
 FINAL = Finality.FINAL
 
 

@@ -20,7 +20,7 @@ class ReliableOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Times and bounds of the reliable transport."""
 
     nak_delay_ms: float = 5.0  # a gap this old is not mere reordering
-    nak_retry_ms: float = 100.0
+    nak_retry_ms: float = 100.0  # until a repair has shown how long a round trip takes
     ack_period_ms: float = 250.0
     ack_every: int = 256  # frames received that make an Ack due at once
     status_period_ms: float = 500.0

@@ -31,17 +31,18 @@ from isthmus.core.message import Cast, Message, SiteId, Targets
 from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.frames import Ack, Data, Nak, ReliableOptions, Repair, Status, Stream
 from isthmus.protocols.transport.outgoing import Outgoing
+from isthmus.protocols.transport.pacing import Pacing
 from isthmus.protocols.transport.stability import Stability
 
 ACK, STATUS, NAK = 0, 1, 2  # timer keys; NAK + site for each origin
-BACKOFF_MAX = 5  # a retry waits at most 2 ** 5 times the first wait
+DOUBLINGS_MAX = 2  # of the status period, while nobody answers
 
 
 class Reliable(Transport):
     """Numbers, repairs and acknowledges; hands up in each origin's order, or on arrival where `fifo` is false."""
 
     __slots__ = (
-        *("ack_armed", "acked", "fifo", "full", "index", "options", "others", "out"),
+        *("ack_armed", "acked", "fifo", "full", "index", "options", "others", "out", "pacing"),
         *("quiet_count", "status_armed", "streams", "unacked_count"),
     )
     timer_names = ("ack", "status", "nak_")
@@ -50,6 +51,7 @@ class Reliable(Transport):
         super().__init__()
         self.options = options or ReliableOptions()
         self.fifo = fifo
+        self.pacing = Pacing(self.options.nak_retry_ms, 2 * self.options.nak_delay_ms)
         self.streams: dict[SiteId, Stream] = {}
         self.full = False  # `writable` said no; `resume` is owed
         self.reset()
@@ -126,8 +128,8 @@ class Reliable(Transport):
         if stream.received > stream.top:
             stream.top = stream.received
         if stream.tries:  # progress: what is still missing is asked for soon, not after the long wait of a late retry
-            stream.tries = 0
-            stream.asking = False
+            self.pacing.answered(origin, stream.tries, self.host.now_ns)
+            stream.tries, stream.asking = 0, False
             self.host.cancel_timer(self, NAK + origin)
             if stream.received < stream.top:
                 self.ask_later(stream, self.options.nak_delay_ms)
@@ -167,8 +169,6 @@ class Reliable(Transport):
             stream.asking = True
             self.host.set_timer(self, NAK + stream.origin, round(delay_ms * 1e6))
 
-    # Repair
-
     def on_repair(self, source: SiteId, repair: Repair) -> None:
         if source not in self.index and repair.data.view_id == self.view.view_id:
             raise RemoteError(f"a repair by site {source}, which is not in the view")
@@ -186,7 +186,7 @@ class Reliable(Transport):
             others = [site for site in self.others if site != stream.origin]
             target = self.acked.first_beyond(self.index[target], stream.received, others, target)
         self.host.send((target,), Nak(self.view.view_id, stream.origin, gaps))
-        wait_ms = self.options.nak_retry_ms * 2 ** min(stream.tries, BACKOFF_MAX)
+        wait_ms = self.pacing.wait_ms(stream.origin, stream.tries, self.host.now_ns)
         stream.tries += 1
         self.ask_later(stream, wait_ms)
 
@@ -268,7 +268,7 @@ class Reliable(Transport):
         self.out.set_marks()
         self.status_armed = not self.settled()
         if self.status_armed:
-            wait_ms = self.options.status_period_ms * 2 ** min(self.quiet_count, 3)
+            wait_ms = self.options.status_period_ms * 2 ** min(self.quiet_count, DOUBLINGS_MAX)
             self.host.set_timer(self, STATUS, round(wait_ms * 1e6))
 
     def timer(self, key: int) -> None:
