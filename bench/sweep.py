@@ -31,7 +31,7 @@ TARGET = 1.7
 
 
 def grid(runs: int) -> list[RunSpec]:
-    given = msgspec.structs.replace(scenario("direct"), wire="sized", trace="events", duration_ms=DURATION_MS)
+    given = msgspec.structs.replace(scenario("reliable"), wire="sized", trace="events", duration_ms=DURATION_MS)
     return [
         RunSpec(run=run, study="bench", scenario=msgspec.structs.replace(given, seed=run), parameters={"seed": run})
         for run in range(runs)

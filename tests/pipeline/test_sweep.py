@@ -8,7 +8,7 @@ import pytest
 
 from isthmus.core.errors import InputError, LocalError
 from isthmus.pipeline import simulate
-from isthmus.pipeline.simulate import EVENT, RUN, Outcome, simulate_all
+from isthmus.pipeline.simulate import OUTCOMES, Outcome, simulate_all
 from isthmus.pipeline.sweep import RunSpec, runs_table, spec_table, sweep
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Poisson
@@ -157,8 +157,8 @@ def test_rows_that_do_not_fit_fail_their_own_run_alone():
     outcomes = []
     for batch in simulate_all(spec_table(specs).to_batches(), outgrow):
         for row in batch.to_pylist():
-            assert row["record"] in (EVENT, RUN)
-            if row["record"] == RUN:
+            assert (row["study"] == OUTCOMES) == (row["outcome"] is not None)
+            if row["study"] == OUTCOMES:
                 outcomes.append(msgspec.json.decode(row["outcome"], type=Outcome))
     assert [(outcome.run, outcome.status) for outcome in outcomes] == [(0, "ok"), (1, "failed"), (2, "ok")]
     assert "process" in outcomes[1].error

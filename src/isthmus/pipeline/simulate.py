@@ -2,12 +2,13 @@
 
 The problem: the simulator pushes rows into a sink, Spark pulls batches from an iterator, and a run may have more rows
 than a worker has memory. The idea: the runs of one task go on in a thread that puts full batches into a queue of two;
-the iterator takes them out. A batch has the columns of the trace, the study, and what record it is: `event` for a row
-of the trace, `run` for the one row that says, as JSON, what became of a run.
+the iterator takes them out. A batch has the columns of the trace, the study, and an outcome, which is null in a row of
+the trace. The one row that says, as JSON, what became of a run goes under a study of its own, `_runs`, so that a write
+by study puts it apart.
 
 Invariants: a row is a function of its run's specification alone. No more than a few batches of 64 k rows are in
-memory, whatever the run. A run that raises is a `run` row with its error, behind the events it got to; the next run
-goes on. Runs follow each other in a task, never mixed.
+memory, whatever the run. A run that raises is an outcome with its error, behind the events it got to; the next run goes
+on. Runs follow each other in a task, never mixed.
 """
 
 from __future__ import annotations
@@ -29,10 +30,8 @@ from isthmus.trace.writer import to_batch
 BATCH_ROWS = 1 << 16
 QUEUE_MAX = 2  # batches that wait to be taken
 POLL_S = 0.2  # how soon a thread sees that nobody takes its batches any more
-EVENT, RUN = "event", "run"  # records
-STREAM = pa.schema(
-    [*SCHEMA, pa.field("record", pa.string()), pa.field("study", pa.string()), pa.field("outcome", pa.string())]
-)
+OUTCOMES = "_runs"  # the study under which outcomes travel
+STREAM = pa.schema([*SCHEMA, pa.field("study", pa.string()), pa.field("outcome", pa.string())])
 TYPES = {pa.int64(): "bigint", pa.int32(): "int", pa.int8(): "tinyint", pa.string(): "string"}
 TYPES[SCHEMA.field("destinations").type] = "array<int>"
 TRACE_COLUMNS = ", ".join(f"`{field.name}` {TYPES[field.type]}" for field in SCHEMA)
@@ -138,13 +137,12 @@ class RowSink:
     def flush(self) -> None:
         rows, self.rows = self.rows, []
         if rows:
-            self.outlet.add(stream_batch(to_batch(rows), EVENT, self.study, None))
+            self.outlet.add(stream_batch(to_batch(rows), self.study))
             self.count += len(rows)
 
 
-def stream_batch(batch: pa.RecordBatch, record: str, study: str, outcome: str | None) -> pa.RecordBatch:
-    count = batch.num_rows
-    more = [pa.repeat(pa.scalar(value, pa.string()), count) for value in (record, study, outcome)]
+def stream_batch(batch: pa.RecordBatch, study: str, outcome: str | None = None) -> pa.RecordBatch:
+    more = [pa.repeat(pa.scalar(value, pa.string()), batch.num_rows) for value in (study, outcome)]
     return pa.RecordBatch.from_arrays([*batch.columns, *more], schema=STREAM)
 
 
@@ -195,7 +193,7 @@ def simulate_one(run: int, study: str, scenario: bytes, simulate: Simulate, outl
             sink.rows = []
     outcome.row_count = sink.count
     nothing: Row = (run, -1, 0, 0, 0, -1, -1, 0, 0, None, 0, 0, 0)
-    outlet.add(stream_batch(to_batch([nothing]), RUN, study, msgspec.json.encode(outcome).decode()))
+    outlet.add(stream_batch(to_batch([nothing]), OUTCOMES, msgspec.json.encode(outcome).decode()))
 
 
 def outcome_of(run: int, made: Run) -> Outcome:

@@ -4,7 +4,7 @@ The problem: thousands of simulations, long and short ones, on any number of cor
 wherever it was made, and one bad run must not take the others with it. The idea: a run specification is a number, a
 study and the scenario itself as JSON, so that a row holds all that decides its run. Rows are dealt out evenly to many
 more tasks than there are cores; `mapInArrow` calls the simulator (simulate.py). One pass gives events and outcomes;
-they are written to different folders of one Parquet write, and nothing is simulated twice.
+they are written to different folders by one Parquet write, and nothing is simulated twice.
 
 Layout: FOLDER/trace/study=NAME/*.parquet, in the trace's schema (and a column `outcome` that is always null), and
 FOLDER/runs.parquet, a row a run, with a column for each parameter. The folder must be seen by the executors and by this
@@ -33,8 +33,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.errors import InputError, LocalError
 from isthmus.pipeline.simulate import (
-    EVENT,
-    RUN,
+    OUTCOMES,
     STREAM_COLUMNS,
     TRACE_COLUMNS,
     Outcome,
@@ -49,6 +48,8 @@ TASKS_OTHERWISE = 128  # where Spark does not say how many cores it has
 POLL_S = 0.2
 WRITERS = "spark.sql.maxConcurrentOutputFileWriters"  # above 0 spares a sort by folder before the write
 WRITERS_MAX = 64
+GROWING = ("local", "time_ns", "number")  # neighbours differ by little: kept as differences, without a dictionary
+ENCODING = {"parquet.writer.version": "v2"} | {f"parquet.enable.dictionary#{name}": "false" for name in GROWING}
 
 Scalar = str | int | float | bool
 Progress = Callable[[int | None, int], None]  # runs done (None: Spark does not say), runs asked
@@ -102,14 +103,11 @@ def sweep(
     shutil.rmtree(staging, ignore_errors=True)
     try:
         write(spark, specs, staging, tasks or task_count(spark, len(specs)), progress, simulate)
-        outcomes = read_outcomes(staging / f"record={RUN}")
+        outcomes = read_outcomes(staging / f"study={OUTCOMES}")
         if [outcome.run for outcome in outcomes] != list(range(len(specs))):
             raise LocalError(f"{len(specs)} runs were asked for, {len(outcomes)} came back")
-        events = staging / f"record={EVENT}"
-        if events.exists():
-            events.rename(trace)
-        else:
-            trace.mkdir()
+        shutil.rmtree(staging / f"study={OUTCOMES}", ignore_errors=True)
+        staging.rename(trace)
         pq.write_table(runs_table(specs, outcomes), runs)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
@@ -168,7 +166,7 @@ def write(
     spark.conf.set(WRITERS, WRITERS_MAX)
     try:
         with watched(count, len(specs), progress):
-            rows.write.partitionBy("record", "study").parquet(str(folder))
+            rows.write.options(**ENCODING).partitionBy("study").parquet(str(folder))
     finally:
         if before is None:
             spark.conf.unset(WRITERS)
