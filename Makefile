@@ -5,14 +5,18 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
 
-.PHONY: help demo test test-full cluster-test check bench lock clean
+.PHONY: help demo tour test test-full cluster-test check bench bench-spark lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
-demo: $(READY)  ## set up, then run one scenario in the simulator and live, with a picture of its network
-	@$(BIN)/python examples/demo.py
+demo: $(READY)  ## set up, then run all studies at quick scale through Spark, with every check, to a report
+	@$(BIN)/isthmus study run --all --scale quick -o out/studies
+	@$(BIN)/isthmus report out/studies -o out/report.html
+
+tour: $(READY)  ## one example network with every stack, simulated and live, on one page (seconds)
+	@$(BIN)/python examples/tour.py
 
 test: check  ## set up, check, and run the tests (minutes)
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "not full"
@@ -31,6 +35,9 @@ check: $(READY)  ## ruff, mypy --strict on src, the architecture test
 
 bench: $(READY)  ## figures, as ratios taken in one run
 	@$(BIN)/python -m bench
+
+bench-spark: $(READY)  ## all checks on 20 million deliveries beside one sort of them (a quarter of an hour)
+	@$(BIN)/python -m bench.spark_checks
 
 lock: pyproject.toml  ## pin every dependency with its hashes, naming no index
 	@$(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet uv

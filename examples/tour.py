@@ -1,6 +1,6 @@
 """One scenario with every stack in the simulator, then live, each judged; a page shows what came out.
 
-Everything goes to out/demo; what an earlier demo left there is replaced. Exit code 1 where a promise was not kept.
+Everything goes to out/tour; what an earlier tour left there is replaced. Exit code 1 where a promise was not kept.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from isthmus.trace.summary import Summary
 from isthmus.trace.writer import TraceWriter
 
 ROOT = Path(__file__).resolve().parent.parent
-EXAMPLE, OUT = ROOT / "examples" / "three-lans.toml", ROOT / "out" / "demo"
+EXAMPLE, OUT = ROOT / "examples" / "three-lans.toml", ROOT / "out" / "tour"
 LIVE_STACK, LIVE_MS = "token-site", 5_000
 SHARES = (50, 90, 99)
 ASKED = [name for name in PROPERTIES if any(name in stack.properties for stack in STACKS.values())]
@@ -114,9 +114,9 @@ def page(outcomes: list[Outcome], svg: str) -> str:
     verdicts = [[name, *(verdict_cell(o, o.verdicts[at]) for o in outcomes)] for at, name in enumerate(ASKED)]
     found = [(one, verdict) for one in outcomes for verdict in one.verdicts if verdict.status == "violated"]
     witnesses = [f"<p class=aside>{o.title}: {v.property} violated: {escape(v.witness)}.</p>" for o, v in found]
-    again = [f"isthmus sim out/demo/{stack}.toml --overwrite -o out/demo/{stack}" for stack in STACKS]
-    again += ["isthmus live out/demo/live.toml --overwrite -o out/demo/live", "isthmus trace check out/demo/live"]
-    return f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>Isthmus: demo</title><style>{STYLE}</style>
+    again = [f"isthmus sim out/tour/{stack}.toml --overwrite -o out/tour/{stack}" for stack in STACKS]
+    again += ["isthmus live out/tour/live.toml --overwrite -o out/tour/live", "isthmus trace check out/tour/live"]
+    return f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>Isthmus: a tour</title><style>{STYLE}</style>
 <h1>Three LANs, three stacks</h1>
 <p>Seven sites; each multicasts 20 messages a second to all. One-way mean delays; links to Tokyo lose packets.</p>
 {svg[svg.index("<svg") :].replace("<svg ", '<svg preserveAspectRatio="xMidYMid slice" ', 1)}
