@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from pathlib import Path
 import msgspec
 import pyspark
 
+from isthmus.pipeline.failures import one_sentence
 from isthmus.pipeline.ingest import read_trace
 from isthmus.pipeline.java import java_home
 from isthmus.pipeline.session import spark_session
@@ -49,7 +51,7 @@ def job(master: str | None, remote: str | None, folder: Path) -> dict[str, objec
         for run in range(RUNS)
     ]
     settings = SETTINGS | (CLUSTER if master and master.startswith("spark://") else {})
-    with spark_session(master, remote, settings=settings) as spark:
+    with one_sentence(), spark_session(master, remote, settings=settings) as spark:
         swept = sweep(spark, specs, folder, tasks=4)
         trace = read_trace(spark, folder / "trace")
         register(spark)
@@ -169,6 +171,7 @@ def broken_csv(path: Path) -> Path:
 
 
 def main() -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the cluster is ended then, too
     passed = failed = 0
     with tempfile.TemporaryDirectory(prefix="isthmus-cluster-") as name:
         scratch = Path(name)

@@ -169,6 +169,6 @@ def local(place: str) -> str:
 
 
 def hush() -> None:
-    """Keep the logger of pyspark, which prints whole stack traces as JSON, off the terminal."""
-    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+    """Keep the loggers that print whole stack traces off the terminal: pyspark's, and py4j's of a stopped callback."""
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger", "py4j.clientserver", "py4j.java_gateway"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
