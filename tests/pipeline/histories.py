@@ -10,8 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.unit.trace.stories import Story
 
 from isthmus.core.layer import Kind
-from isthmus.trace.schema import PAYLOAD, SCHEMA, Row
+from isthmus.trace.schema import SCHEMA, Row
 
+DELIVER = Kind.DELIVER
 MISTAKES = ("none", "drop", "swap", "twice", "astray", "unsent", "bytes", "again", "view", "members", "unflushed")
 
 
@@ -21,6 +22,11 @@ def frame(spark: SparkSession, runs: Sequence[Iterable[Row]]) -> DataFrame:
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(SCHEMA)
     arrays = [pa.array(list(column), field.type) for column, field in zip(columns, SCHEMA, strict=True)]
     return spark.createDataFrame(pa.table(arrays, schema=SCHEMA))
+
+
+def statuses(verdicts: DataFrame) -> dict[tuple[int, int, str], str]:
+    """(run, group, property) to its status."""
+    return {(row["run"], row["group"], row["property"]): row["status"] for row in verdicts.collect()}
 
 
 def random_rows(seed: int, mistakes: Sequence[str] = MISTAKES) -> list[Row]:
@@ -56,7 +62,7 @@ class RandomStory:
             self.close(members)
             if dynamic or self.random.random() < 0.3:
                 self.change()
-        return self.rows()
+        return self.story.rows
 
     def install(self, number: int, members: tuple[int, ...]) -> None:
         for process in members:
@@ -127,7 +133,3 @@ class RandomStory:
         elif what < 0.75:
             one, other = self.random.sample(self.processes, 2)
             self.story.add(one, Kind.SUSPECT, value=other)
-
-    def rows(self) -> list[Row]:
-        assert all(row[PAYLOAD] >= 0 for row in self.story.rows)
-        return self.story.rows

@@ -96,27 +96,26 @@ def agreement(tables: Tables) -> DataFrame:
         )
         .where(F.col("addressed") < F.size("owing"))
     )
-    return seen.unionByName(named(tables, lacking, masks))
+    lacking = tables.keep(lacking)
+    return seen if lacking.isEmpty() else seen.unionByName(named(tables, lacking, masks))
 
 
 def named(tables: Tables, lacking: DataFrame, masks: DataFrame) -> DataFrame:
     """Who has the message and who lacks it, for the few messages where some do."""
     some = lacking.select(*MESSAGE, "view", "onward", "addressed", "owing", "from_ns")
-    holding = tables.marks.join(masks, ["run", "group", "view", "life", "word"]).select(
-        *MESSAGE,
-        "view",
-        "onward",
-        F.explode(processes(F.col("bits").bitwiseAND(F.col("mask")), F.col("word"))).alias("has"),
+    has = processes(F.col("bits").bitwiseAND(F.col("mask")), F.col("word"))
+    holding = tables.marks.join(masks, ["run", "group", "view", "life", "word"])
+    elsewhere = tables.holders.join(some.select(*MESSAGE).distinct(), list(MESSAGE), "left_semi").select(
+        *MESSAGE, F.explode(processes(F.col("bits"), F.col("word"))).alias("process")
     )
-    elsewhere = tables.holders.select(*MESSAGE, F.explode(processes(F.col("bits"), F.col("word"))).alias("any"))
     found = (
-        some.join(holding, [*MESSAGE, "view", "onward"])
+        some.join(holding.select(*MESSAGE, "view", "onward", "bits", "mask", "word"), [*MESSAGE, "view", "onward"])
         .groupBy(*MESSAGE, "view", "onward", "addressed", "owing", "from_ns")
-        .agg(F.array_sort(F.collect_set("has")).alias("having"))
+        .agg(F.array_sort(F.array_distinct(F.flatten(F.collect_list(has)))).alias("having"))
         .withColumn("one", F.element_at(F.array_intersect("owing", "having"), 1))
         .withColumn("process", F.element_at(F.array_except("owing", "having"), 1))
         .join(
-            elsewhere.withColumnRenamed("any", "process").distinct().withColumn("late", F.lit(True)),
+            elsewhere.distinct().withColumn("late", F.lit(True)),
             [*MESSAGE, "process"],
             "left",
         )

@@ -1,9 +1,10 @@
 """Integrity: a life delivers a message at most once, as it was submitted, and only if it is addressed to it.
 
 The idea: a set of deliverers forgets repetitions, a count does not, so that the two differ exactly where a life
-delivered twice. The least and the greatest payload of a message's deliveries are both what was submitted, or one of
-them is the witness. The addressees are a set of bits as the deliverers are. `sending-view` is here because it asks the
-same rows: a message is delivered in the view that its sender was in when it submitted it.
+delivered twice. The least and the greatest payload of a message's deliveries are both what was submitted, or something
+is wrong with it. Only then are the deliveries of such messages looked at once more, to name the process. The addressees
+are a set of bits as the deliverers are. `sending-view` is here because it asks the same rows: a message is delivered in
+the view that its sender was in when it submitted it.
 
 Invariants: what a message's first SUBMIT row says counts. What was never submitted is reported as that alone.
 """
@@ -17,8 +18,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
 from isthmus.pipeline.findings import evidence, key, life, listed, message, say, violations
-from isthmus.pipeline.lives import processes
-from isthmus.pipeline.tables import GROUP, Tables, distinct_count
+from isthmus.pipeline.lives import processes, with_lives
+from isthmus.pipeline.tables import GROUP, MESSAGE, Tables, distinct_count
 
 NAME = "integrity"
 SENDING_VIEW = "sending-view"
@@ -31,23 +32,36 @@ def integrity(tables: Tables) -> DataFrame:
     return reduce(DataFrame.unionByName, found)
 
 
+def closer(tables: Tables, some: DataFrame) -> DataFrame:
+    """The deliveries of a few messages, with their lives; `some` may bring columns of its own."""
+    rows = tables.trace.where(F.col("kind") == int(Kind.DELIVER)).select(
+        *MESSAGE, "process", "local", "time_ns", "payload_bytes"
+    )
+    if some.isEmpty():
+        rows = rows.limit(0)
+    return with_lives(rows.join(some, list(MESSAGE)), tables.lives)
+
+
 def twice(tables: Tables) -> DataFrame:
-    """A life delivered a message more than once; the count knows how often, a second look knows who."""
-    many = tables.holders.where(F.col("n") > distinct_count("bits"))
-    who = F.element_at(processes(F.col("bits"), F.col("word")), 1)  # the word has few; which of them, the events say
-    one = distinct_count("bits") == 1
-    named = many.withColumn("process", who)
-    subject = F.when(one, life()).otherwise(
-        say("one of the processes ", F.array_join(processes(F.col("bits"), F.col("word")).cast("array<string>"), ", "))
+    """A life delivered a message more than once."""
+    many = tables.keep(tables.messages.where(F.col("n") > F.col("lives")).select(*MESSAGE))
+    found = (
+        closer(tables, many)
+        .groupBy(*MESSAGE, "process", "life")
+        .agg(
+            F.count("*").alias("times"),
+            F.min("local").alias("first"),
+            F.max("local").alias("last"),
+            F.min("time_ns").alias("time_ns"),
+        )
+        .where(F.col("times") > 1)
     )
-    return violations(
-        named,
-        NAME,
-        say(subject, " delivered ", message(), " twice"),
-        [key(Kind.DELIVER, "process", "first"), key(Kind.DELIVER, "process", "again")],
-        "time_ns",
-        F.col("n") - distinct_count("bits"),
-    )
+    keys = [
+        key(Kind.DELIVER, "process", "delivered", local="first"),
+        key(Kind.DELIVER, "process", "delivered once more", local="last"),
+    ]
+    sentence = say(life(), " delivered ", message(), " twice")
+    return violations(found, NAME, sentence, keys, "time_ns", F.col("times") - 1)
 
 
 def unsent(tables: Tables) -> DataFrame:
@@ -68,35 +82,18 @@ def submitted_again(tables: Tables) -> DataFrame:
 
 
 def altered(tables: Tables) -> DataFrame:
-    """Delivered with other bytes than submitted; the words of processes where that happened are counted."""
-    other = F.when(F.col("bytes_least") != F.col("from_bytes"), F.col("bytes_least")).otherwise(F.col("bytes_most"))
-    found = (
-        tables.marks.where(F.col("sent") & (F.col("n") > 0))
-        .where((F.col("bytes_least") != F.col("from_bytes")) | (F.col("bytes_most") != F.col("from_bytes")))
-        .withColumn("other", other)
-        .select("run", "group", "sender", "number", "other", "from_bytes", "bits", "word", "time_ns", "life")
-    )
-    rows = tables.trace.where(F.col("kind") == int(Kind.DELIVER)).select(
-        "run", "group", "sender", "number", "process", "local", "payload_bytes"
-    )
-    if found.isEmpty():
-        at = found.withColumn("process", F.lit(0)).withColumn("local", F.lit(0))
-    else:
-        at = tables.located(
-            rows.join(F.broadcast(found.drop("life", "bits", "word")), ["run", "group", "sender", "number"])
-        )
-        at = at.where(F.col("payload_bytes") != F.col("from_bytes")).withColumn("other", F.col("payload_bytes"))
-    said = say(
+    """Delivered with other bytes than submitted."""
+    same = (F.col("bytes_least") == F.col("from_bytes")) & (F.col("bytes_most") == F.col("from_bytes"))
+    some = tables.keep(tables.messages.where(F.col("sent") & ~same).select(*MESSAGE, "from_bytes"))
+    found = closer(tables, some).where(F.col("payload_bytes") != F.col("from_bytes"))
+    sentence = say(
         life(),
         " delivered ",
         message(),
-        " with ",
-        F.col("other").cast("string"),
-        " bytes, submitted with ",
-        F.col("from_bytes").cast("string"),
+        F.format_string(" with %d bytes, submitted with %d", F.col("payload_bytes"), F.col("from_bytes")),
     )
     keys = [key(Kind.SUBMIT, "sender", "submitted"), key(Kind.DELIVER, "process", "delivered", local="local")]
-    return violations(at, NAME, said, keys, "time_ns")
+    return violations(found, NAME, sentence, keys, "time_ns")
 
 
 def astray(tables: Tables) -> DataFrame:
@@ -107,8 +104,8 @@ def astray(tables: Tables) -> DataFrame:
         .where(F.col("sent") & (F.col("astray") != 0))
         .withColumn("process", F.element_at(processes(F.col("astray"), F.col("word")), 1))
         .join(
-            tables.submits.select("run", "group", "sender", "number", "destinations"),
-            ["run", "group", "sender", "number"],
+            tables.submits.select(*MESSAGE, "destinations"),
+            list(MESSAGE),
         )
     )
     sentence = say(life(), " delivered ", message(), ", which is addressed to ", listed(F.col("destinations")), " only")

@@ -58,18 +58,18 @@ def validity(tables: Tables) -> DataFrame:
     compared = tables.keep(owed.join(held, list(MESSAGE), "left").withColumn("had", F.coalesce("had", F.lit(0))))
     seen = evidence(compared.groupBy(*GROUP).agg(F.sum("owing").alias("count")), NAME, "count")
     short = compared.where(F.col("had") < F.col("owing")).withColumn("owers", stayed["process"])
-    return seen.unionByName(named(tables, short)).unionByName(evidence(tables.restless, NAME, 0, "reason"))
+    found = seen.unionByName(evidence(tables.restless, NAME, 0, "reason"))
+    return found if short.isEmpty() else found.unionByName(named(tables, short))
 
 
 def named(tables: Tables, short: DataFrame) -> DataFrame:
     """Who never delivered a message, for the few that some did not."""
     there = finalists(tables).select(*GROUP, "process", "life")
-    held = tables.holders.select(*MESSAGE, "life", F.explode(processes(F.col("bits"), F.col("word"))).alias("process"))
+    some = tables.holders.join(short.select(*MESSAGE), list(MESSAGE), "left_semi")
+    held = some.select(*MESSAGE, "life", F.explode(processes(F.col("bits"), F.col("word"))).alias("process"))
     each = short.select(*MESSAGE, "from_life", "from_ns", F.explode("owers").alias("process")).join(
         there, ["run", "group", "process"]
     )
     found = each.join(held, [*MESSAGE, "life", "process"], "left_anti")
     sentence = say(life(), " never delivered ", message(), ", submitted by ", life("sender", "from_life"))
-    # Of one message the lowest process is named.
-    rank = F.col("from_ns")
-    return violations(found, NAME, sentence, [key(Kind.SUBMIT, "sender", "submitted")], rank)
+    return violations(found, NAME, sentence, [key(Kind.SUBMIT, "sender", "submitted")], "from_ns")

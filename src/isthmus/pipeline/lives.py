@@ -85,10 +85,14 @@ def with_lives(rows: DataFrame, known: DataFrame) -> DataFrame:
     within = (F.col("local") >= F.col("life_start")) & (F.col("local") < F.col("life_end"))
     return (
         rows.join(spans, same & within, "left")
-        .withColumn("life", F.coalesce("life_life", F.lit(0)))
-        .withColumn("up", F.coalesce("life_up", F.lit(True)))
-        .withColumn("life_start", F.coalesce("life_start", F.lit(BEGIN)))
-        .withColumn("life_end", F.coalesce("life_end", F.lit(END)))
+        .withColumns(
+            {
+                "life": F.coalesce("life_life", F.lit(0)),
+                "up": F.coalesce("life_up", F.lit(True)),
+                "life_start": F.coalesce("life_start", F.lit(BEGIN)),
+                "life_end": F.coalesce("life_end", F.lit(END)),
+            }
+        )
         .drop("life_run", "life_process", "life_life", "life_up")
     )
 
@@ -157,12 +161,16 @@ def with_epochs(rows: DataFrame, known: DataFrame) -> DataFrame:
     return (
         rows.drop("view")
         .join(spans, same[0] & same[1] & same[2] & within, "left")
-        .withColumn("view", F.coalesce("epoch_view", F.lit(NONE)))
-        .withColumn("stay", F.coalesce("epoch_stay", F.lit(0)))
-        .withColumn("first", F.col("epoch_first"))  # null: the life never installs a view
-        .withColumn("final", F.coalesce("epoch_final", F.lit(NONE)))
-        .withColumn("last", F.coalesce("epoch_last", F.lit(True)))
-        .withColumn("epoch", F.coalesce("epoch_start", "life_start"))
+        .withColumns(
+            {
+                "view": F.coalesce("epoch_view", F.lit(NONE)),
+                "stay": F.coalesce("epoch_stay", F.lit(0)),
+                "first": F.col("epoch_first"),  # null: the life never installs a view
+                "final": F.coalesce("epoch_final", F.lit(NONE)),
+                "last": F.coalesce("epoch_last", F.lit(True)),
+                "epoch": F.coalesce("epoch_start", "life_start"),
+            }
+        )
         .drop(*(f"epoch_{name}" for name in names))
     )
 

@@ -52,17 +52,26 @@ class Past:
     def take(self, event: Event) -> None:
         """Take the next row of a process, or put it behind those that wait."""
         queue = self.waiting.get(event[0])
-        if queue is not None:
+        if queue is None:
+            self.go(event[0], deque([event]))
+        else:
             queue.append(event)
-            return
-        left = [event]
-        while left:
-            event = left.pop()
-            for slot in self.step(event):
-                left += self.resume(slot)
 
-    def step(self, event: Event) -> list[int]:
-        """Take a row; return who may go on because of it."""
+    def go(self, slot: int, queue: deque[Event]) -> None:
+        """Take rows of a process as far as possible, and then those of whoever waited for them."""
+        ready = [(slot, queue)]
+        while ready:
+            slot, queue = ready.pop()
+            while queue:
+                freed = self.step(queue[0])
+                if freed is None:
+                    self.waiting[slot] = queue
+                    break
+                queue.popleft()
+                ready += [(other, self.waiting.pop(other)) for other in freed]
+
+    def step(self, event: Event) -> list[int] | None:
+        """Take a row and say who waited for it; none if it cannot be taken yet."""
         slot, kind, sender, number, local, code, sent, to, codes = event
         message = (sender, number)
         if kind == SUBMIT:
@@ -76,9 +85,8 @@ class Past:
             return []
         flight = self.flying.get(message)
         if flight is None:
-            self.waiting[slot] = deque([event])
             self.wanted.setdefault(message, []).append(slot)
-            return []
+            return None
         due = int(flight[0][slot])
         if due >= code:
             self.count += 1
@@ -90,30 +98,14 @@ class Past:
             del self.flying[message]
         return []
 
-    def resume(self, slot: int) -> list[Event]:
-        """Take the rows of a process that waited, up to the next that cannot be taken."""
-        queue = self.waiting.pop(slot)
-        while queue:
-            event = queue.popleft()
-            freed = self.step(event)
-            if slot in self.waiting:
-                self.waiting[slot].extend(queue)
-                queue = deque()
-            for other in freed:
-                self.resume(other)
-        return []
-
     def finish(self) -> None:
         """Let those who would wait for ever go on, without the past of what they wait for."""
         while self.waiting:
             slot = min(self.waiting)
-            for slots in self.wanted.values():
-                if slot in slots:
-                    slots.remove(slot)
             queue = self.waiting.pop(slot)
-            queue.popleft()
-            self.waiting[slot] = queue
-            self.resume(slot)
+            _, _, sender, number, *_ = queue.popleft()
+            self.wanted[sender, number].remove(slot)
+            self.go(slot, queue)
 
 
 def walk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

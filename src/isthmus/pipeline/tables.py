@@ -57,8 +57,8 @@ class Tables:
 
     def small(self, frame: DataFrame) -> DataFrame:
         """A kept table that joins without a shuffle of the other side, as long as it is small."""
-        kept = self.keep(frame)
-        return F.broadcast(kept) if kept.count() <= SMALL else kept
+        kept = frame.localCheckpoint(eager=False)
+        return F.broadcast(kept) if kept.count() <= SMALL else kept  # the count works it out
 
     # The few rows
 
