@@ -18,6 +18,8 @@ from isthmus.trace.oracle import PROPERTIES as KNOWN
 from isthmus.trace.oracle import Oracle
 from isthmus.trace.schema import KIND, LOCAL, PAYLOAD, PROCESS, Row
 
+pytestmark = pytest.mark.full  # minutes of Spark
+
 SCENARIOS = [("token-site", 1), ("token-site", 2), ("token-site", 6), ("fifo", 4), ("fifo", 8)]
 WANTED = (Kind.SUBMIT, Kind.DELIVER, Kind.VIEW, Kind.SUSPECT, Kind.TRUST, Kind.CRASH, Kind.RECOVER)
 

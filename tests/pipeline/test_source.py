@@ -14,6 +14,8 @@ from isthmus.trace.reader import read_rows
 from isthmus.trace.schema import Row
 from isthmus.trace.writer import TraceWriter
 
+pytestmark = pytest.mark.full  # minutes of Spark
+
 
 def rows(process: int, first: int, count: int) -> list[Row]:
     return [
