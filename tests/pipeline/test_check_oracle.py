@@ -14,6 +14,8 @@ from isthmus.trace.oracle import PROPERTIES as KNOWN
 from isthmus.trace.oracle import Oracle
 from isthmus.trace.schema import DESTINATIONS, KIND, LOCAL, NUMBER, PROCESS, SENDER, Row
 
+pytestmark = pytest.mark.full  # minutes of Spark
+
 SEEDS = 300
 ORDERS = ("none", "none", "drop", "swap", "unflushed", "astray", "unsent")
 

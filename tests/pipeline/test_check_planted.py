@@ -15,6 +15,8 @@ from isthmus.core.layer import Kind
 from isthmus.pipeline.verdicts import PROPERTIES, check
 from isthmus.trace.schema import DESTINATIONS, KIND, LOCAL, NUMBER, PAYLOAD, PROCESS, SENDER, VALUE, Row
 
+pytestmark = pytest.mark.full  # minutes of Spark
+
 TENTATIVE, DELIVER, REVOKE, SUBMIT, VIEW = Kind.TENTATIVE, Kind.DELIVER, Kind.REVOKE, Kind.SUBMIT, Kind.VIEW
 ORDER = {"total", "uniform-total", "fifo-total"}
 BOUNDS = {"clock-precision": 1_000, "clock-accuracy": 2_000}

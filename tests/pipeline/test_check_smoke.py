@@ -1,0 +1,36 @@
+"""The checks on Spark, one job: a simulated run as it is, and with two deliveries of one process swapped."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from tests.pipeline.histories import frame
+
+from isthmus.core.layer import Kind
+from isthmus.pipeline.verdicts import check
+from isthmus.sim.fuzz import random_scenario
+from isthmus.sim.run import Run
+from isthmus.trace.oracle import Oracle
+from isthmus.trace.schema import KIND, LOCAL, PROCESS, RUN, Row
+
+PROPERTIES = ("integrity", "fifo", "total", "agreement", "validity", "views")
+
+
+def swapped(rows: list[Row]) -> list[Row]:
+    """Two deliveries of different senders that follow each other at process 0 change places."""
+    mine = [row for row in rows if row[PROCESS] == 0 and row[KIND] == Kind.DELIVER]
+    one, two = next((a, b) for a, b in pairwise(mine) if a[5] != b[5] and a[8] == b[8])
+    places = {(one[RUN], 0, one[LOCAL]): (*one[:5], *two[5:]), (two[RUN], 0, two[LOCAL]): (*two[:5], *one[5:])}
+    return [places.get((row[RUN], row[PROCESS], row[LOCAL]), row) for row in rows]
+
+
+def test_a_run_as_it_is_and_with_two_deliveries_swapped(spark) -> None:
+    rows: list[Row] = []
+    Run(random_scenario("token-site", 3), rows).execute()
+    spoilt = [(1, *row[1:]) for row in swapped(rows)]
+    verdicts = check(frame(spark, [rows, spoilt]), PROPERTIES).collect()
+    found = {(row.run, row.property): row.status for row in verdicts}
+    for run, history in enumerate((rows, spoilt)):
+        for verdict in Oracle(history).verdicts(PROPERTIES):
+            assert found[run, verdict.property] == verdict.status, (run, verdict)
+    assert found[0, "total"] == "valid" and found[1, "total"] == "violated"
