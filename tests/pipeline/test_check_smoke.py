@@ -17,8 +17,9 @@ PROPERTIES = ("integrity", "fifo", "total", "agreement", "validity", "views")
 
 
 def swapped(rows: list[Row]) -> list[Row]:
-    """Two deliveries of different senders that follow each other at process 0 change places."""
-    mine = [row for row in rows if row[PROCESS] == 0 and row[KIND] == Kind.DELIVER]
+    """Two deliveries of different senders that follow each other at process 0, and are at process 1 too, change places."""
+    others = {row[5:7] for row in rows if row[PROCESS] == 1 and row[KIND] == Kind.DELIVER}
+    mine = [row for row in rows if row[PROCESS] == 0 and row[KIND] == Kind.DELIVER and row[5:7] in others]
     one, two = next((a, b) for a, b in pairwise(mine) if a[5] != b[5] and a[8] == b[8])
     places = {(one[RUN], 0, one[LOCAL]): (*one[:5], *two[5:]), (two[RUN], 0, two[LOCAL]): (*two[:5], *one[5:])}
     return [places.get((row[RUN], row[PROCESS], row[LOCAL]), row) for row in rows]
