@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -118,9 +117,17 @@ def test_a_site_ends_when_told_or_left_alone_and_its_trace_is_readable(path: Pat
         process.stdin.close()
 
 
-def test_an_interrupted_run_leaves_no_process(path: Path, tmp_path: Path) -> None:
+def test_an_interrupted_run_leaves_no_process(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_text(TOML.format(duration_ms=600_000))
     folder = tmp_path / "out"
+    started: list[asyncio.subprocess.Process] = []
+    start = asyncio.create_subprocess_exec
+
+    async def start_and_note(*arguments: Any, **options: Any) -> asyncio.subprocess.Process:
+        started.append(await start(*arguments, **options))
+        return started[-1]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start_and_note)
 
     async def interrupted() -> None:
         under_way = asyncio.Event()
@@ -134,5 +141,4 @@ def test_an_interrupted_run_leaves_no_process(path: Path, tmp_path: Path) -> Non
 
     asyncio.run(asyncio.wait_for(interrupted(), TIMEOUT_S))
     assert len(list(folder.glob("site-*.parquet"))) == 2 and list(read_rows(folder))
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert len(started) == 2 and all(process.returncode is not None for process in started)
