@@ -1,12 +1,16 @@
 """One Spark session a command: local by default, any master or Connect server by name; quiet on the terminal.
 
-In local mode it binds to the loopback only, shows no UI and no progress of its own; what Spark logs goes to a file
-nobody has to see. The session's settings are few and said here, because every job depends on them.
+It shows no UI and no progress of its own; what Spark logs goes to a file nobody has to see. Where all of Spark is on
+this machine, a local master or one at a loopback address, the driver is bound to the loopback and nobody else can reach
+it. The executors of any other master must call the driver back, so there Spark chooses the address; SPARK_LOCAL_IP in
+the environment names another. A Connect server has its driver elsewhere and gets none of this. The settings are few
+and said here, because every job depends on them.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -34,14 +38,14 @@ SETTINGS = {
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.files.ignoreCorruptFiles": "false",
 }
-LOCAL_SETTINGS = {
+DRIVER_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.warehouse.dir": "{scratch}/warehouse",
     "spark.local.dir": "{scratch}/local",
 }
+LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+ON_THIS_MACHINE = re.compile(r"local(-cluster)?(\[.*\])?|spark://(127\.[\d.]+|localhost|\[::1\])(:\d+)?")
 
 
 @contextmanager
@@ -72,6 +76,14 @@ def connect(remote: str, settings: dict[str, str]) -> SparkSession:
         ) from error
 
 
+def driver_settings(master: str, memory: str, scratch: Path) -> dict[str, str]:
+    """What a driver in this process is told; its address only where nobody on another machine needs it."""
+    chosen = SETTINGS | {"spark.driver.memory": memory} | DRIVER_SETTINGS
+    if ON_THIS_MACHINE.fullmatch(master):
+        chosen |= LOOPBACK
+    return {key: value.replace("{scratch}", str(scratch)) for key, value in chosen.items()}
+
+
 def start(master: str, memory: str, scratch: Path, settings: dict[str, str] | None) -> SparkSession:
     """A session with a driver in this process's own Java."""
     os.environ["JAVA_HOME"] = java_home()
@@ -80,10 +92,10 @@ def start(master: str, memory: str, scratch: Path, settings: dict[str, str] | No
     logging = scratch / "log4j2.properties"
     logging.write_text(LOGGING.format(log=scratch / "spark.log"), encoding="utf-8")
     builder = SparkSession.builder.master(master).appName("isthmus")
-    chosen = {**SETTINGS, "spark.driver.memory": memory, **LOCAL_SETTINGS}
+    chosen = driver_settings(master, memory, scratch) | (settings or {})
     chosen["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile=file:{logging}"
-    for key, value in {**chosen, **(settings or {})}.items():
-        builder = builder.config(key, value.replace("{scratch}", str(scratch)))
+    for key, value in chosen.items():
+        builder = builder.config(key, value)
     try:
         with quiet(scratch / "launch.log"):
             return builder.getOrCreate()
