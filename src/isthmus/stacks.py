@@ -9,6 +9,8 @@ import msgspec
 from isthmus.core.layer import Host, Stack
 from isthmus.core.message import SiteId
 from isthmus.protocols.application import Application
+from isthmus.protocols.total.compensation import OptimisticOptions
+from isthmus.protocols.total.optimistic import Optimistic
 from isthmus.protocols.total.token_site import TokenSite
 from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.credit import Credit, CreditOptions
@@ -25,6 +27,7 @@ class StackOptions(msgspec.Struct, frozen=True):
     batch_ms: float | None = None  # the sequencer gathers messages this long for one ticket range
     credit: CreditOptions = CreditOptions()
     reliable: ReliableOptions = ReliableOptions()
+    optimistic: OptimisticOptions = OptimisticOptions()
 
 
 def transport(options: StackOptions, fifo: bool = True) -> Transport:
@@ -47,6 +50,18 @@ def token_site(host: Host, application: Application, options: StackOptions) -> S
     return Stack(host, application, Credit(options.credit), order, transport(options))
 
 
+def optimistic(host: Host, application: Application, options: StackOptions) -> Stack:
+    """One order for all, which a site may guess at before the sequencer's word: tentative now, final then."""
+    order = Optimistic(options.optimistic, options.sequencer, options.batch_ms)
+    return Stack(host, application, Credit(options.credit), order, transport(options, fifo=False))
+
+
+def optimistic_arrival(host: Host, application: Application, options: StackOptions) -> Stack:
+    """The same, but numbered strictly as messages arrive at the sequencer, one sender's too."""
+    order = Optimistic(options.optimistic, options.sequencer, options.batch_ms, fifo=False)
+    return Stack(host, application, Credit(options.credit), order, transport(options, fifo=False))
+
+
 Build = Callable[[Host, Application, StackOptions], Stack]
 ALWAYS = ("integrity", "agreement", "validity", "views")
 
@@ -56,10 +71,13 @@ class NamedStack(msgspec.Struct, frozen=True):
 
     build: Build
     properties: tuple[str, ...]  # the names that the trace's oracle and checks know them by
+    reorders: bool = False  # it keeps its promises over a direct transport whose channels reorder
 
 
 STACKS: dict[str, NamedStack] = {
-    "unordered": NamedStack(unordered, ALWAYS),
+    "unordered": NamedStack(unordered, ALWAYS, reorders=True),
     "fifo": NamedStack(fifo, (*ALWAYS, "fifo")),
     "token-site": NamedStack(token_site, (*ALWAYS, "fifo", "total")),
+    "optimistic": NamedStack(optimistic, (*ALWAYS, "fifo", "total", "final"), reorders=True),
+    "optimistic-arrival": NamedStack(optimistic_arrival, (*ALWAYS, "total", "final"), reorders=True),
 }

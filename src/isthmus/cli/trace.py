@@ -97,7 +97,7 @@ def show(path: Path, run: int | None, process: tuple[int, ...], kind: tuple[str,
     "--property", "properties", type=click.Choice(list(PROPERTIES)), multiple=True, help="Only this one; repeatable."
 )
 def check(path: Path, properties: tuple[str, ...]) -> None:
-    """Judge every run of a trace; docs/TRACE.md defines the properties.
+    """Judge every run of a trace; docs/TRACE.md defines the properties, `final` where there are tentative deliveries.
 
     Exit code 0: all valid; 1: a violation; 3: no violation, but something that nothing was seen of.
 
@@ -107,12 +107,14 @@ def check(path: Path, properties: tuple[str, ...]) -> None:
       isthmus trace check out/trace --property total --property agreement
     """
     oracles: dict[int, Oracle] = {}
+    optimistic = False  # whether anything was delivered tentatively
     for row in read_rows(path):
+        optimistic |= row[KIND] == Kind.TENTATIVE
         oracle = oracles.get(row[RUN])
         if oracle is None:
             oracle = oracles[row[RUN]] = Oracle()
         oracle.feed(row)
-    asked = properties or tuple(PROPERTIES)
+    asked = properties or tuple(name for name in PROPERTIES if optimistic or name != "final")
     verdicts = [(run, verdict) for run in sorted(oracles) for verdict in oracles[run].verdicts(asked)]
     if not verdicts:
         verdicts = [(NONE, verdict) for verdict in Oracle().verdicts(asked)]

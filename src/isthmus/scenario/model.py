@@ -15,6 +15,7 @@ import msgspec
 
 from isthmus.core.document import SHORTEST_MS, Invalid, join, one_of, show
 from isthmus.core.message import SiteId
+from isthmus.protocols.total.compensation import OptimisticOptions
 from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.scenario.faults import Crash, Fault, Heal, Loss, Partition, RandomFaults, Recover
@@ -34,6 +35,7 @@ class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     batch_ms: float | None = None
     credit: CreditOptions = CreditOptions()
     reliable: ReliableOptions = ReliableOptions()
+    optimistic: OptimisticOptions = OptimisticOptions()
 
     def __post_init__(self) -> None:
         if self.name not in STACKS:
@@ -129,13 +131,14 @@ class Scenario(Settings, frozen=True, kw_only=True):
             raise Invalid("at_ms", repr(fault.at_ms), f"a time within the scenario's {self.duration_ms:g} ms")
 
     def check_direct(self) -> None:
-        """A direct transport stands on channels that lose and reorder nothing."""
+        """A direct transport stands on channels that lose nothing, and reorder only where the stack bears it."""
         right = "reliable, where channels lose, repeat or reorder"
+        reorders = STACKS[self.stack.name].reorders
         sites = range(len(self.topology.sites))
         for a in sites:
             for b in sites:
                 for channel in self.topology.channels(SiteId(a), SiteId(b)):
-                    if channel.loss or channel.duplicate or not channel.fifo:
+                    if channel.loss or channel.duplicate or not (channel.fifo or reorders):
                         raise Invalid("stack.transport", "'direct'", right)
         drawn = self.random_faults
         if drawn.partitions or drawn.losses or any(isinstance(f, Partition | Heal | Loss) for f in self.faults):
@@ -154,7 +157,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
         spec = self.stack
         sequencer = None if spec.sequencer is None else self.topology.site_id(spec.sequencer)
         direct = spec.transport == "direct"
-        return StackOptions(direct, sequencer, spec.batch_ms, spec.credit, spec.reliable)
+        return StackOptions(direct, sequencer, spec.batch_ms, spec.credit, spec.reliable, spec.optimistic)
 
     def has_crashes(self) -> bool:
         return any(isinstance(fault, Crash | Recover) for fault in self.faults_of_run())

@@ -37,6 +37,7 @@ from isthmus.trace.schema import (
 )
 
 SUBMIT, DELIVER, VIEW = int(Kind.SUBMIT), int(Kind.DELIVER), int(Kind.VIEW)
+TENTATIVE, REVOKE = int(Kind.TENTATIVE), int(Kind.REVOKE)
 SUSPECT, TRUST, CRASH, RECOVER = int(Kind.SUSPECT), int(Kind.TRUST), int(Kind.CRASH), int(Kind.RECOVER)
 NEVER = maxsize  # as the first view of a stay: nothing is owed in it
 
@@ -65,7 +66,7 @@ class Epoch:
 class Life:
     """One incarnation of a process in one group."""
 
-    __slots__ = ("delivered", "deliveries", "epochs", "group", "incarnation", "payloads", "process", "up")
+    __slots__ = ("delivered", "deliveries", "epochs", "group", "incarnation", "marks", "payloads", "process", "up")
 
     def __init__(self, group: Group, process: int, incarnation: int, first: int) -> None:
         self.group = group
@@ -75,6 +76,7 @@ class Life:
         self.deliveries: list[int] = []
         self.payloads: list[int] = []  # bytes, one a delivery
         self.delivered: set[int] = set()  # the same as a set, once the run is arranged
+        self.marks: list[tuple[int, int, int]] = []  # TENTATIVE or REVOKE, the message, how many deliveries went before
         self.epochs = [Epoch(NONE, 0, Stay(first))]
 
     def spans(self) -> Iterator[tuple[Epoch, int, int]]:
@@ -196,6 +198,11 @@ def walk(process: int, rows: list[Row], groups: dict[int, Group]) -> set[int]:
                 submit(life, row)
             else:
                 install(life, row)
+        elif kind in (TENTATIVE, REVOKE):
+            life = lives.get(row[GROUP])
+            if life is None:
+                life = lives[row[GROUP]] = begin(groups.setdefault(row[GROUP], Group()), process, incarnation)
+            life.marks.append((kind, life.group.message(row[SENDER], row[NUMBER]), len(life.deliveries)))
         elif kind == SUSPECT:
             suspected.add(row[VALUE])
         elif kind == TRUST:

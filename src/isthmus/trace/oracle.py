@@ -1,4 +1,4 @@
-"""A judge in this process for one run: six properties, each valid, violated or unknown.
+"""A judge in this process for one run: eight properties, each valid, violated or unknown.
 
 The problem: after every small random run someone must say whether the promised order was kept, fast and without false
 alarms; for traces that outgrow a process the same definitions are judged elsewhere. The idea: keep only the rows that
@@ -18,13 +18,26 @@ from typing import Literal
 import msgspec
 
 from isthmus.core.errors import InputError
-from isthmus.trace.history import CRASH, DELIVER, RECOVER, SUBMIT, SUSPECT, TRUST, VIEW, Group, arrange
+from isthmus.trace.finality import final
+from isthmus.trace.history import (
+    CRASH,
+    DELIVER,
+    RECOVER,
+    REVOKE,
+    SUBMIT,
+    SUSPECT,
+    TENTATIVE,
+    TRUST,
+    VIEW,
+    Group,
+    arrange,
+)
 from isthmus.trace.order import total, uniform_total
 from isthmus.trace.properties import Finding, agreement, fifo, integrity, validity, views
 from isthmus.trace.schema import KIND, Row
 
 Status = Literal["valid", "violated", "unknown"]
-KEPT = frozenset((SUBMIT, DELIVER, VIEW, SUSPECT, TRUST, CRASH, RECOVER))
+KEPT = frozenset((SUBMIT, TENTATIVE, DELIVER, REVOKE, VIEW, SUSPECT, TRUST, CRASH, RECOVER))
 PROPERTIES: dict[str, Callable[[Group], Finding]] = {
     "integrity": integrity,
     "fifo": fifo,
@@ -33,6 +46,7 @@ PROPERTIES: dict[str, Callable[[Group], Finding]] = {
     "agreement": agreement,
     "validity": validity,
     "views": views,
+    "final": final,
 }
 
 

@@ -309,3 +309,46 @@ def test_views_broken(story, witness):
 
 def test_one_view_at_one_process_says_nothing():
     assert Story().view(1, 1, 2, at=(1,)).status("views") == "unknown"
+
+
+# final
+
+
+def optimistic() -> Story:
+    return Story().submit(1, 1, 2).submit(2, 1)
+
+
+def test_a_guess_may_be_wrong_and_a_message_may_be_final_at_once():
+    story = optimistic().tentative(1, (1, 2), (1, 1))
+    for process in (1, 2):
+        story.deliver(process, (1, 1), (2, 1), (1, 2))
+    verdict = story.verdict("final")
+    assert (verdict.status, verdict.evidence_count) == ("valid", 2)
+
+
+def test_tentative_after_final_breaks_final():
+    verdict = optimistic().deliver(1, (1, 1)).tentative(1, (1, 1)).verdict("final")
+    assert (verdict.status, verdict.violation_count) == ("violated", 1)
+    assert verdict.witness == "process 1 delivered 1:1 tentatively after it was final"
+
+
+def test_tentative_twice_breaks_final():
+    verdict = optimistic().tentative(1, (1, 1), (1, 1)).deliver(1, (1, 1)).verdict("final")
+    assert verdict.witness == "process 1 delivered 1:1 tentatively twice"
+
+
+def test_revoked_is_never_final():
+    story = optimistic().tentative(1, (1, 1), (1, 2)).add(1, Kind.REVOKE, (1, 1))
+    assert story.status("final") == "valid"
+    assert story.deliver(1, (1, 1)).verdict("final").witness == "process 1 delivered 1:1 for good, though it revoked it"
+
+
+def test_a_final_order_that_is_not_total_breaks_final():
+    story = optimistic().tentative(1, (1, 1)).deliver(1, (1, 1), (2, 1)).deliver(2, (2, 1), (1, 1))
+    verdict = story.verdict("final")
+    assert (verdict.status, verdict.violation_count) == ("violated", 1)
+
+
+def test_a_new_life_may_guess_again():
+    story = optimistic().deliver(3, (1, 1)).crash(3).recover(3).tentative(3, (1, 1))
+    assert story.status("final") == "valid"

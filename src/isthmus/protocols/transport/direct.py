@@ -1,7 +1,8 @@
 """The transport for networks that neither lose, repeat nor reorder: it adds nothing but the view.
 
 Studies use it to measure an ordering protocol alone. It asks of the network what the papers assume: reliable FIFO
-channels, and a multicast that reaches all of its targets or, where its sender was down, none.
+channels, and a multicast that reaches all of its targets or, where its sender was down, none. Under layers that bring
+messages into order themselves, channels may reorder.
 """
 
 from __future__ import annotations
