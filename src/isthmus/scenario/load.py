@@ -1,4 +1,4 @@
-"""Scenarios from TOML: a file that holds its topology, or names the file that does.
+"""Scenarios from TOML: a file that holds its topology and its stack, or names the files that do.
 
 Paths inside a scenario are relative to the scenario's own file. A recorded workload's traffic is read here, so that
 the scenario is complete in itself and can travel to another machine.
@@ -16,7 +16,7 @@ import msgspec
 
 from isthmus.core.document import Invalid, convert, read_toml, show
 from isthmus.core.errors import InputError
-from isthmus.scenario.model import Scenario, Settings
+from isthmus.scenario.model import Scenario, Settings, StackSpec
 from isthmus.scenario.workload import PAYLOAD_MAX, Recorded, Workload
 from isthmus.topology.load import load_topology, topology_from_tables
 from isthmus.topology.model import Topology
@@ -35,24 +35,41 @@ def scenario_from_tables(tables: dict[str, Any], source: str, folder: Path, seed
     """Check and complete a scenario given as plain tables."""
     rest = dict(tables)
     topology = topology_of(rest.pop("topology", None), source, folder)
-    given = rest.get("workloads")
+    workloads = workloads_of(rest.pop("workloads", None), source, folder)
+    stack = stack_of(rest.get("stack"), source, folder)
+    if seed is not None:
+        rest["seed"] = seed
+    # What is typed already stands aside while msgspec checks the rest; of the stack, its name stays.
+    options = convert(rest | {"stack": {"name": stack.name}}, Settings, source)
+    settings = msgspec.structs.asdict(options) | {"stack": stack}
+    try:
+        return Scenario(topology=topology, workloads=workloads, **settings)
+    except Invalid as error:
+        raise error.at(source, "") from None
+
+
+def workloads_of(given: Any, source: str, folder: Path) -> tuple[Workload, ...]:
     if not isinstance(given, list) or not given:
         raise InputError(source, "workloads", show(given), "at least one [[workloads]] table")
-    workloads = tuple(
+    return tuple(
         complete(convert(table, Workload, source, f"workloads[{index}]"), source, f"workloads[{index}]", folder)  # type: ignore[arg-type]
         for index, table in enumerate(given)
     )
-    if "stack" not in rest:
-        raise InputError(source, "stack", "nothing", "a [stack] table with a name")
-    if seed is not None:
-        rest["seed"] = seed
-    # The topology and the workloads are typed already: they stand aside while msgspec checks the rest.
-    rest.pop("workloads")
-    options = convert(rest, Settings, source)
-    try:
-        return Scenario(topology=topology, workloads=workloads, **msgspec.structs.asdict(options))
-    except Invalid as error:
-        raise error.at(source, "") from None
+
+
+def stack_of(given: Any, source: str, folder: Path) -> StackSpec:
+    if isinstance(given, str):
+        if not (folder / given).is_file():
+            raise InputError(
+                source,
+                "stack",
+                f"{given!r}, which is no file",
+                "a [stack] table with a name, or the path of a stack file",
+            )
+        return convert(read_toml(folder / given), StackSpec, str(folder / given))
+    if given is None:
+        raise InputError(source, "stack", "nothing", "a [stack] table with a name, or the path of a stack file")
+    return convert(given, StackSpec, source, "stack")
 
 
 def topology_of(given: Any, source: str, folder: Path) -> Topology:

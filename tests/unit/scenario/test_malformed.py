@@ -86,7 +86,10 @@ CASES: dict[str, tuple[str, str]] = {  # what is wrong: the scenario, then how t
     "clusters apart": (swap("wan = { delay = 10 }", ""), ": topology.links: found no way from a to b"),
     # Stack
     "no stack": (swap('stack = { name = "token-site" }', ""), ": stack: found nothing; expected a [stack] table"),
-    "stack is text": (swap('{ name = "token-site" }', '"fifo"'), ": stack: found 'fifo'; expected a table"),
+    "stack is text": (
+        swap('{ name = "token-site" }', '"fifo"'),
+        ": stack: found 'fifo', which is no file; expected a [stack] table",
+    ),
     "stack without name": (swap('{ name = "token-site" }', "{}"), ": stack.name: found nothing; expected this key"),
     "unknown stack": (swap("token-site", "tokensite"), ": stack.name: found 'tokensite'; expected one of unordered"),
     "unknown transport": (stack('transport = "udp"'), ": stack.transport: found 'udp'; expected one of direct"),

@@ -117,3 +117,22 @@ def test_times_are_seconds_or_dates() -> None:
     assert seconds("2.5") == 2.5
     assert seconds("2018-05-29T21:20:48") - seconds("2018-05-29T21:20:37") == 11
     assert seconds("2018-05-29T21:20:48+02:00") - seconds("2018-05-29T19:20:48Z") == 0
+
+
+def test_a_stack_inside_or_beside_is_the_same(tmp_path: Path) -> None:
+    (tmp_path / "stack.toml").write_text("name = 'token-site'\nsequencer = 'a-1'\n[credit]\nwindow = 7\n")
+    beside = load(tmp_path, f"stack = 'stack.toml'\n{INLINE}{POISSON}")
+    inside = "[stack]\nname = 'token-site'\nsequencer = 'a-1'\n[stack.credit]\nwindow = 7\n"
+    assert beside.stack == load(tmp_path, INLINE + inside + POISSON).stack
+    assert beside.stack.credit.window == 7
+
+
+def test_a_mistake_in_a_stack_beside_names_that_file(tmp_path: Path) -> None:
+    (tmp_path / "stack.toml").write_text("name = 'token-site'\n[credit]\nwidnow = 7\n")
+    with pytest.raises(InputError) as refused:
+        load(tmp_path, f"stack = 'stack.toml'\n{INLINE}{POISSON}")
+    assert str(refused.value).startswith(f"{tmp_path}/stack.toml: credit.widnow: found an unknown key")
+    (tmp_path / "stack.toml").write_text("name = 'token-site'\nsequencer = 'nobody'\n")
+    with pytest.raises(InputError) as refused:
+        load(tmp_path, f"stack = 'stack.toml'\n{INLINE}{POISSON}")
+    assert str(refused.value).startswith(f"{tmp_path}/s.toml: stack.sequencer: found 'nobody'")
