@@ -99,12 +99,10 @@ def test_a_failed_run_makes_claims_unknown_and_is_told(spark, tmp_path):
     def explode(scenario, sink, run):
         if run == 1:
             raise ValueError("planted")
-        made = Run(scenario, sink, run=run)
-        made.execute()
-        return made
+        return Run(scenario, sink, run=run)
 
     plain = msgspec.structs.replace(SMALL, tables=lambda trace, runs: {"runs": runs})
-    result = run_study(spark, plain, "quick", tmp_path, check=stub("valid"), simulate=explode)
+    result = run_study(spark, plain, "quick", tmp_path, check=stub("valid"), make=explode)
     assert result.exit_code() == 1
     assert {claim.verdict for claim in result.claims} == {"unknown"}
     assert [claim.detail for claim in result.claims if claim.measured == 0] == ["1 run failed"]

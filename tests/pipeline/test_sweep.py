@@ -87,20 +87,20 @@ def test_the_table_of_runs_has_parameters_and_figures(spark, tmp_path):
 def test_a_run_that_fails_is_a_row(spark, tmp_path):
     specs = grid(5)
 
-    def explode(scenario, sink, run):
-        made = Run(scenario, sink, run=run)
-        if run != 3:
-            made.execute()
-        else:
-            made.start()
-            made.scheduler.run(made.end_ns, 50)
+    class Exploding(Run):
+        def steps(self):
+            self.start()
+            self.scheduler.run(self.end_ns, 50)
+            yield self.scheduler.now_ns
             raise ValueError("planted\nin two lines")
-        return made
 
-    done = sweep(spark, specs, tmp_path / "out", simulate=explode)
+    def make(scenario, sink, run):
+        return (Exploding if run == 3 else Run)(scenario, sink, run=run)
+
+    done = sweep(spark, specs, tmp_path / "out", make=make)
     (bad,) = done.failed()
     assert (bad.run, bad.error) == (3, "ValueError: planted")
-    assert "explode" in bad.traceback
+    assert "in steps" in bad.traceback
     row = done.runs.where("status = 'failed'").collect()
     assert [(found["run"], found["seed"], found["replay"]) for found in row] == [(3, 3, specs[3].replay)]
     left = done.trace.where("run = 3").count()
@@ -112,47 +112,47 @@ def test_a_sweep_in_which_all_fail_has_an_empty_trace(spark, tmp_path):
     def refuse(scenario, sink, run):
         raise RuntimeError("no")
 
-    done = sweep(spark, grid(2), tmp_path / "out", simulate=refuse)
+    done = sweep(spark, grid(2), tmp_path / "out", make=refuse)
     assert [outcome.status for outcome in done.outcomes] == ["failed", "failed"]
     assert done.trace.count() == done.good_trace().count() == 0
 
 
 def test_a_long_run_leaves_the_worker_in_small_batches(monkeypatch):
     monkeypatch.setattr(simulate, "BATCH_ROWS", 100)
+    monkeypatch.setattr("isthmus.sim.run.SLICE", 50)
     channel = Channel(Constant(5.0))
     scenario = Scenario(
         topology=mesh(1, 4, channel, channel), stack=StackSpec(name="token-site"), workloads=(Poisson(rate_per_s=50),)
     )
     specs = [RunSpec(run=number, study="s", scenario=scenario) for number in range(2)]
-    waiting = []
+    kept = []  # rows that a sink had made and nobody had taken
 
     def watching(given, sink, run):
-        append = sink.append
-
         class Watched:
             def append(self, row):
-                append(row)
-                waiting.append(len(sink.rows))
+                sink.append(row)
+                waiting = sum(batch.num_rows for batch in (*sink.outlet.full, *sink.outlet.small))
+                kept.append(len(sink.rows) + waiting)
 
-        made = Run(given, Watched(), run=run)
-        made.execute()
-        return made
+        return Run(given, Watched(), run=run)
 
     sizes = [batch.num_rows for batch in simulate_all(spec_table(specs).to_batches(), watching)]
     assert sum(sizes) == 2 * len(in_process(specs[:1])) + 2
     assert len(sizes) > 20
     assert max(sizes) < 300
-    assert max(waiting) < 100
+    assert max(kept) < 500  # two batches, and what fifty events make
 
 
 def test_rows_that_do_not_fit_fail_their_own_run_alone():
     specs = grid(3)
 
+    class Outgrowing(Run):
+        def steps(self):
+            yield from super().steps()
+            self.logs[0].sink.append((1, 2**40, *([0] * 11)))
+
     def outgrow(scenario, sink, run):
-        made = simulate.execute(scenario, sink, run)
-        if run == 1:
-            sink.append((run, 2**40, *([0] * 11)))
-        return made
+        return (Outgrowing if run == 1 else Run)(scenario, sink, run=run)
 
     outcomes = []
     for batch in simulate_all(spec_table(specs).to_batches(), outgrow):
@@ -166,9 +166,17 @@ def test_rows_that_do_not_fit_fail_their_own_run_alone():
 
 def test_who_stops_taking_batches_stops_the_runs(monkeypatch):
     monkeypatch.setattr(simulate, "BATCH_ROWS", 10)
-    stream = simulate_all(spec_table(grid(9)).to_batches())
+    monkeypatch.setattr("isthmus.sim.run.SLICE", 10)
+    made = []
+
+    def counted(scenario, sink, run):
+        made.append(Run(scenario, sink, run=run))
+        return made[-1]
+
+    stream = simulate_all(spec_table(grid(9)).to_batches(), counted)
     next(stream)
-    stream.close()  # joins the thread: this returns
+    stream.close()
+    assert [run.scheduler.now_ns < run.end_ns for run in made] == [True]  # the first, and not to its end
 
 
 def test_grids_that_cannot_be_tables_are_refused(spark, tmp_path):

@@ -1,22 +1,20 @@
 """What an executor does with its share of a grid: simulate run after run, and hand out the rows as they come.
 
 The problem: the simulator pushes rows into a sink, Spark pulls batches from an iterator, and a run may have more rows
-than a worker has memory. The idea: the runs of one task go on in a thread that puts full batches into a queue of two;
-the iterator takes them out. A batch has the columns of the trace, the study, and an outcome, which is null in a row of
-the trace. The one row that says, as JSON, what became of a run goes under a study of its own, `_runs`, so that a write
-by study puts it apart.
+than a worker has memory. The idea: a run goes on in steps of some ten thousand events (Run.steps), and after each the
+iterator hands out the batches that have become full. A batch has the columns of the trace, the study, and an outcome,
+which is null in a row of the trace. The one row that says, as JSON, what became of a run goes under a study of its own,
+`_runs`, so that a write by study puts it apart.
 
-Invariants: a row is a function of its run's specification alone. No more than a few batches of 64 k rows are in
-memory, whatever the run. A run that raises is an outcome with its error, behind the events it got to; the next run goes
-on. Runs follow each other in a task, never mixed.
+Invariants: a row is a function of its run's specification alone. No more than a batch of 64 k rows and those of one
+step are in memory, whatever the run. A run that raises is an outcome with its error, behind the events it got to; the
+next run goes on. Runs follow each other in a task, never mixed.
 """
 
 from __future__ import annotations
 
-import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from queue import Empty, Full, Queue
 from typing import Literal
 
 import msgspec
@@ -28,8 +26,6 @@ from isthmus.trace.schema import SCHEMA, Row, Sink
 from isthmus.trace.writer import to_batch
 
 BATCH_ROWS = 1 << 16
-QUEUE_MAX = 2  # batches that wait to be taken
-POLL_S = 0.2  # how soon a thread sees that nobody takes its batches any more
 OUTCOMES = "_runs"  # the study under which outcomes travel
 STREAM = pa.schema([*SCHEMA, pa.field("study", pa.string()), pa.field("outcome", pa.string())])
 TYPES = {pa.int64(): "bigint", pa.int32(): "int", pa.int8(): "tinyint", pa.string(): "string"}
@@ -37,7 +33,7 @@ TYPES[SCHEMA.field("destinations").type] = "array<int>"
 TRACE_COLUMNS = ", ".join(f"`{field.name}` {TYPES[field.type]}" for field in SCHEMA)
 STREAM_COLUMNS = ", ".join(f"`{field.name}` {TYPES[field.type]}" for field in STREAM)
 
-Simulate = Callable[[Scenario, Sink, int], Run]  # scenario, where rows go, number of the run
+Make = Callable[[Scenario, Sink, int], Run]  # of scenario, where rows go, number of the run: a run to be started
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -61,61 +57,37 @@ class Outcome(msgspec.Struct, kw_only=True):
     virtual_ns: int = 0
 
 
-def execute(scenario: Scenario, sink: Sink, run: int) -> Run:
+def make_run(scenario: Scenario, sink: Sink, run: int) -> Run:
     """The simulator itself; a test plants another in its place."""
-    made = Run(scenario, sink, run=run)
-    made.execute()
-    return made
-
-
-class Abandoned(BaseException):
-    """Nobody takes the batches any more: the task was cancelled."""
+    return Run(scenario, sink, run=run)
 
 
 class Outlet:
-    """Batches on their way from the thread that simulates to the one that Spark waits in."""
+    """Batches on their way out; small ones of several runs travel together."""
+
+    __slots__ = ("full", "small", "small_rows")
 
     def __init__(self) -> None:
-        self.queue: Queue[pa.RecordBatch | BaseException | None] = Queue(QUEUE_MAX)
-        self.closed = False
-        self.small: list[pa.RecordBatch] = []  # of several runs, fewer than BATCH_ROWS rows together
-
-    def put(self, item: pa.RecordBatch | BaseException | None) -> None:
-        while not self.closed:
-            try:
-                self.queue.put(item, timeout=POLL_S)
-            except Full:
-                continue
-            return
-        raise Abandoned
+        self.full: list[pa.RecordBatch] = []  # to be taken
+        self.small: list[pa.RecordBatch] = []
+        self.small_rows = 0  # in `small`; fewer than BATCH_ROWS
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take a batch of any size; small ones travel together."""
+        """Take a batch of any size."""
         self.small.append(batch)
-        if sum(waiting.num_rows for waiting in self.small) >= BATCH_ROWS:
+        self.small_rows += batch.num_rows
+        if self.small_rows >= BATCH_ROWS:
             self.flush()
 
     def flush(self) -> None:
         if self.small:
-            for batch in pa.Table.from_batches(self.small).combine_chunks().to_batches():
-                self.put(batch)
-            self.small = []
+            self.full += pa.Table.from_batches(self.small).combine_chunks().to_batches()
+        self.small, self.small_rows = [], 0
 
-    def take(self) -> Iterator[pa.RecordBatch]:
-        """Batches until the other side is done; an error of its own is raised here."""
-        while (item := self.queue.get()) is not None:
-            if isinstance(item, BaseException):
-                raise item
-            yield item
-
-    def close(self) -> None:
-        """Let the other side end, wherever it is."""
-        self.closed = True
-        try:
-            while True:
-                self.queue.get_nowait()
-        except Empty:
-            pass
+    def take(self) -> list[pa.RecordBatch]:
+        """What is full by now."""
+        taken, self.full = self.full, []
+        return taken
 
 
 class RowSink:
@@ -147,40 +119,28 @@ def stream_batch(batch: pa.RecordBatch, study: str, outcome: str | None = None) 
 
 
 def simulate_all(
-    batches: Iterable[pa.RecordBatch], simulate: Simulate = execute, done: Callable[[], None] | None = None
+    batches: Iterable[pa.RecordBatch], make: Make = make_run, done: Callable[[], None] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Run every specification (columns run, study, scenario) and stream what it gives; `done` is called after each."""
     outlet = Outlet()
-    specs = [row for batch in batches for row in batch.to_pylist()]  # taken in Spark's own thread
-
-    def work() -> None:
-        try:
-            for row in specs:
-                simulate_one(row["run"], row["study"], row["scenario"], simulate, outlet)
-                if done is not None:
-                    done()
-            outlet.flush()
-            outlet.put(None)
-        except Abandoned:
-            pass
-        except BaseException as error:
-            outlet.put(error)
-
-    thread = threading.Thread(target=work, name="simulate", daemon=True)
-    thread.start()
-    try:
-        yield from outlet.take()
-    finally:
-        outlet.close()
-        thread.join()
+    for specs in batches:
+        for row in specs.to_pylist():
+            for _ in simulate_one(row["run"], row["study"], row["scenario"], make, outlet):
+                yield from outlet.take()
+            if done is not None:
+                done()
+    outlet.flush()
+    yield from outlet.take()
 
 
-def simulate_one(run: int, study: str, scenario: bytes, simulate: Simulate, outlet: Outlet) -> None:
-    """One run: its events, then what became of it."""
+def simulate_one(run: int, study: str, scenario: bytes, make: Make, outlet: Outlet) -> Iterator[None]:
+    """One run in steps: its events, then what became of it."""
     sink = RowSink(outlet, study)
     outcome = Outcome(run=run)
     try:
-        made = simulate(msgspec.json.decode(scenario, type=Scenario), sink, run)
+        made = make(msgspec.json.decode(scenario, type=Scenario), sink, run)
+        for _ in made.steps():
+            yield
         sink.flush()
         outcome = outcome_of(run, made)
     except Exception as error:
@@ -194,6 +154,7 @@ def simulate_one(run: int, study: str, scenario: bytes, simulate: Simulate, outl
     outcome.row_count = sink.count
     nothing: Row = (run, -1, 0, 0, 0, -1, -1, 0, 0, None, 0, 0, 0)
     outlet.add(stream_batch(to_batch([nothing]), OUTCOMES, msgspec.json.encode(outcome).decode()))
+    yield
 
 
 def outcome_of(run: int, made: Run) -> Outcome:

@@ -5,7 +5,7 @@ A run lasts for the scenario's duration and then until nothing is owed to anybod
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from isthmus.core.layer import Kind
 from isthmus.core.message import SiteId, Targets
@@ -23,7 +23,7 @@ from isthmus.trace.log import SiteLog
 from isthmus.trace.schema import Sink
 from isthmus.trace.summary import Summary
 
-SLICE = 50_000  # events between two calls of `progress`
+SLICE = 50_000  # events between two stops, at which whoever drives a run may tell how far it is
 SETTLE_NS = 1_000_000_000  # how long a run goes on once nothing is owed, so that a late second delivery shows
 Progress = Callable[[int], None]  # called with the virtual time in ns
 
@@ -90,13 +90,19 @@ class Run:
 
     def execute(self, progress: Progress | None = None) -> Summary:
         """Run to the end."""
+        for now_ns in self.steps():
+            if progress is not None:
+                progress(now_ns)
+        return self.summary
+
+    def steps(self) -> Iterator[int]:
+        """Run to the end with a stop at every SLICE events; gives the virtual time in ns at each."""
         self.start()
-        self.advance(self.end_ns, progress)
+        yield from self.advance(self.end_ns)
         last_ns = self.end_ns + round(self.scenario.drain_ms * NS_PER_MS)
         while self.scheduler.now_ns < last_ns and not self.at_rest():
-            self.advance(min(last_ns, self.scheduler.now_ns + SETTLE_NS), progress)
-        self.advance(self.scheduler.now_ns + SETTLE_NS, progress)
-        return self.summary
+            yield from self.advance(min(last_ns, self.scheduler.now_ns + SETTLE_NS))
+        yield from self.advance(self.scheduler.now_ns + SETTLE_NS)
 
     def at_rest(self) -> bool:
         """Whether nothing is owed, and nobody who is up has anything left to send or to hear of."""
@@ -104,12 +110,11 @@ class Run:
         settled = all(host.stack.view is self.membership.view and host.stack.layers[0].settled() for host in up)
         return settled and self.membership.at_rest() and not self.summary.undelivered_count()
 
-    def advance(self, until_ns: int, progress: Progress | None) -> None:
+    def advance(self, until_ns: int) -> Iterator[int]:
+        """Run up to a time; gives the time at every stop, and at the end."""
         while not self.scheduler.run(until_ns, SLICE):
-            if progress is not None:
-                progress(self.scheduler.now_ns)
-        if progress is not None:
-            progress(self.scheduler.now_ns)
+            yield self.scheduler.now_ns
+        yield self.scheduler.now_ns
 
     # Faults
 

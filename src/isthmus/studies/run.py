@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from isthmus import __version__
 from isthmus.core.errors import InputError
-from isthmus.pipeline.simulate import Outcome, Simulate, execute
+from isthmus.pipeline.simulate import Make, Outcome, make_run
 from isthmus.pipeline.sweep import Progress, RunSpec, Sweep, sweep
 from isthmus.studies.model import Judged, Rows, Scale, Study, command
 from isthmus.studies.verdicts import Check, found_by, pipeline_check, summed, to_table, unknown_all
@@ -60,7 +60,7 @@ def run_study(
     progress: Progress | None = None,
     tell: Tell = lambda _: None,
     check: Check | None = pipeline_check,
-    simulate: Simulate = execute,
+    make: Make = make_run,
 ) -> Result:
     """Carry out a study; `check` None leaves the checks out, and their verdicts unknown."""
     start = time.monotonic()
@@ -71,7 +71,7 @@ def run_study(
     specs = study.specs(scale, seeds)
     try:
         tell("simulating")
-        done = sweep(spark, specs, building, progress=progress, simulate=simulate)
+        done = sweep(spark, specs, building, progress=progress, make=make)
         tell("checking")
         verdicts = judge(study, specs, done, check)
         tell("measuring")

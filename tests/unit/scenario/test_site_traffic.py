@@ -94,11 +94,11 @@ def test_a_slow_reader_takes_its_time_and_starts_empty_after_a_crash() -> None:
     )
     run.start()
     assert [traffic.consume_ns for traffic in run.traffic] == [0, 0, 10_000_000]
-    run.advance(100_000_000, None)  # arrived after 10 ms, then one each 10 ms: the last at 100
+    list(run.advance(100_000_000))  # arrived after 10 ms, then one each 10 ms: the last at 100
     assert len(run.traffic[2].unread) == 20 - 9
-    run.advance(112_000_000, None)
+    list(run.advance(112_000_000))
     assert len(run.traffic[2].unread) == 0
-    run.advance(1_000_000_000, None)
+    list(run.advance(1_000_000_000))
     assert Counter(traffic.application is None for traffic in run.traffic) == {False: 3}
     assert set(run.hosts[2].stack.find(Credit).consumed_of.values()) == {0}, "what the old one was reading is gone"
 
