@@ -9,7 +9,10 @@ import msgspec
 from isthmus.core.layer import Host, Stack
 from isthmus.core.message import SiteId
 from isthmus.protocols.application import Application
+from isthmus.protocols.estimator import Estimator
 from isthmus.protocols.total.compensation import OptimisticOptions
+from isthmus.protocols.total.hybrid import Hybrid
+from isthmus.protocols.total.hybrid_wire import HybridOptions
 from isthmus.protocols.total.optimistic import Optimistic
 from isthmus.protocols.total.token_site import TokenSite
 from isthmus.protocols.transport.base import Transport
@@ -28,6 +31,7 @@ class StackOptions(msgspec.Struct, frozen=True):
     credit: CreditOptions = CreditOptions()
     reliable: ReliableOptions = ReliableOptions()
     optimistic: OptimisticOptions = OptimisticOptions()
+    hybrid: HybridOptions = HybridOptions()
 
 
 def transport(options: StackOptions, fifo: bool = True) -> Transport:
@@ -48,6 +52,13 @@ def token_site(host: Host, application: Application, options: StackOptions) -> S
     """One order for all, given by a fixed sequencer."""
     order = TokenSite(options.sequencer, options.batch_ms)
     return Stack(host, application, Credit(options.credit), order, transport(options))
+
+
+def hybrid(host: Host, application: Application, options: StackOptions) -> Stack:
+    """One order for all: some issue tickets, the others have theirs issued, as given or as they find best."""
+    estimator = Estimator(options.hybrid.estimator)
+    order = Hybrid(options.hybrid, estimator)
+    return Stack(host, application, estimator, Credit(options.credit), order, transport(options))
 
 
 def optimistic(host: Host, application: Application, options: StackOptions) -> Stack:
@@ -78,6 +89,9 @@ STACKS: dict[str, NamedStack] = {
     "unordered": NamedStack(unordered, ALWAYS, reorders=True),
     "fifo": NamedStack(fifo, (*ALWAYS, "fifo")),
     "token-site": NamedStack(token_site, (*ALWAYS, "fifo", "total")),
+    "symmetric": NamedStack(hybrid, (*ALWAYS, "fifo", "total")),
+    "hybrid": NamedStack(hybrid, (*ALWAYS, "fifo", "total")),
+    "dynamic-hybrid": NamedStack(hybrid, (*ALWAYS, "fifo", "total")),
     "optimistic": NamedStack(optimistic, (*ALWAYS, "fifo", "total", "final"), reorders=True),
     "optimistic-arrival": NamedStack(optimistic_arrival, (*ALWAYS, "total", "final"), reorders=True),
 }

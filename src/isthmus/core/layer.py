@@ -60,6 +60,13 @@ class View(msgspec.Struct, frozen=True, gc=False):
 
     view_id: int
     members: tuple[SiteId, ...]  # by seniority; members[0] coordinates
+    incarnations: tuple[int, ...] = ()  # of the members, in the same order; () where all are 0
+
+    def survivors(self, before: View) -> tuple[SiteId, ...]:
+        """The members that were in an earlier view too and have not crashed since."""
+        lives = set(zip(before.members, before.incarnations or (0,) * len(before.members), strict=True))
+        now = zip(self.members, self.incarnations or (0,) * len(self.members), strict=True)
+        return tuple(life[0] for life in now if life in lives)
 
 
 class Host(Protocol):

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from isthmus.core.document import SHORTEST_MS, Invalid, join, one_of, show
 from isthmus.core.message import SiteId
+from isthmus.protocols.estimator import EstimatorOptions
+from isthmus.protocols.total.clocks import ClockName
 from isthmus.protocols.total.compensation import OptimisticOptions
+from isthmus.protocols.total.hybrid_wire import HybridOptions
 from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.scenario.faults import Crash, Fault, Heal, Loss, Partition, RandomFaults, Recover
@@ -24,6 +27,50 @@ from isthmus.stacks import STACKS, StackOptions
 from isthmus.topology.model import Topology
 
 NAME_MAX = 100
+
+
+class HybridSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Roles and policies of the ticket protocols, with sites by their names."""
+
+    active: tuple[str, ...] = ()  # sites or clusters; () of the stack hybrid: the cluster agents
+    sequencer_of: dict[str, str] = {}  # passive site: active site; otherwise the nearest active one
+    rule: Literal["dynamic", "paper", "restless"] = "dynamic"  # of the stack dynamic-hybrid
+    clock: ClockName = "rate"
+    null_ms: float = 25.0
+    eager: bool = True
+    threshold: float = 0.2
+    estimator: EstimatorOptions = EstimatorOptions()
+
+    def __post_init__(self) -> None:
+        self.options(rule="fixed")
+
+    def options(self, **resolved: Any) -> HybridOptions:
+        """The same with names resolved."""
+        return HybridOptions(
+            clock=self.clock,
+            null_ms=self.null_ms,
+            eager=self.eager,
+            threshold=self.threshold,
+            estimator=self.estimator,
+            **resolved,
+        )
+
+    def of(self, stack: str, topology: Topology) -> HybridOptions:
+        """What a stack makes of it in a topology."""
+        sites = [SiteId(number) for number in range(len(topology.sites))]
+        distances = tuple(tuple(0.0 if a == b else topology.mean_ms(a, b) for b in sites) for a in sites)
+        if stack == "symmetric":
+            return self.options(rule="fixed", distances=distances)
+        if stack == "dynamic-hybrid":
+            return self.options(rule=self.rule, distances=distances)
+        agents = tuple(cluster.agent for cluster in topology.clusters)
+        active = named_sites(topology, self.active, "active") or agents
+        sequencer_of = {topology.site_id(site): topology.site_id(other) for site, other in self.sequencer_of.items()}
+        for site, other in sequencer_of.items():
+            if other not in active:
+                name, key = topology.sites[other].name, f"sequencer_of.{topology.sites[site].name}"
+                raise Invalid(key, repr(name), "the name of an active site")
+        return self.options(rule="fixed", active=active, sequencer_of=sequencer_of, distances=distances)
 
 
 class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,6 +83,7 @@ class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     credit: CreditOptions = CreditOptions()
     reliable: ReliableOptions = ReliableOptions()
     optimistic: OptimisticOptions = OptimisticOptions()
+    hybrid: HybridSpec = HybridSpec()
 
     def __post_init__(self) -> None:
         if self.name not in STACKS:
@@ -115,6 +163,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
             with_prefix(f"readers[{index}]", partial(named_sites, self.topology, reader.sites, "sites"))
         if self.stack.sequencer is not None:
             with_prefix("stack.sequencer", lambda: self.topology.site_id(self.stack.sequencer or ""))
+        with_prefix("stack.hybrid", lambda: self.stack.hybrid.of(self.stack.name, self.topology))
         if self.stack.transport == "direct":
             self.check_direct()
 
@@ -157,7 +206,8 @@ class Scenario(Settings, frozen=True, kw_only=True):
         spec = self.stack
         sequencer = None if spec.sequencer is None else self.topology.site_id(spec.sequencer)
         direct = spec.transport == "direct"
-        return StackOptions(direct, sequencer, spec.batch_ms, spec.credit, spec.reliable, spec.optimistic)
+        hybrid = spec.hybrid.of(spec.name, self.topology)
+        return StackOptions(direct, sequencer, spec.batch_ms, spec.credit, spec.reliable, spec.optimistic, hybrid)
 
     def has_crashes(self) -> bool:
         return any(isinstance(fault, Crash | Recover) for fault in self.faults_of_run())

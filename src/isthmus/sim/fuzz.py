@@ -13,11 +13,13 @@ from random import Random
 import msgspec
 
 from isthmus.core.message import SiteId
+from isthmus.protocols.estimator import EstimatorOptions
 from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.scenario.faults import Crash, Fault, RandomFaults, Recover
-from isthmus.scenario.model import Clocks, Membership, Reader, Scenario, StackSpec
+from isthmus.scenario.model import Clocks, HybridSpec, Membership, Reader, Scenario, StackSpec
 from isthmus.scenario.workload import Burst, OnOff, Periodic, Poisson, Reply, Workload
+from isthmus.sim.fuzz_optimistic import strained
 from isthmus.topology.delay import Constant, Delay, Empirical, Gamma, Normal, Uniform
 from isthmus.topology.model import Channel, Cluster, Site, Topology, WanLink
 
@@ -32,7 +34,7 @@ def random_scenario(stack: str, seed: int) -> Scenario:
     topology = random_topology(random)
     names = [site.name for site in topology.sites]
     slow = Reader(sites=(random.choice(names),), consume_ms=random.uniform(1, 20))
-    return Scenario(
+    made = Scenario(
         name=f"fuzz-{stack}-{seed}",
         topology=topology,
         stack=random_stack(stack, names, random),
@@ -46,6 +48,7 @@ def random_scenario(stack: str, seed: int) -> Scenario:
         membership=Membership(detection_ms=random.choice([0, 50, 500])),
         wire="codec" if random.random() < 0.1 else "reference",
     )
+    return strained(made, random) if stack.startswith("optimistic") else made
 
 
 def hard_scenario(stack: str, seed: int) -> Scenario:
@@ -120,13 +123,33 @@ def random_channel(random: Random, scale_ms: float, rough: bool) -> Channel:
 
 def random_stack(stack: str, names: list[str], random: Random) -> StackSpec:
     window = random.choice([4, 32, 1024])
+    ticketed = stack in ("symmetric", "hybrid", "dynamic-hybrid")
     return StackSpec(
         name=stack,
+        hybrid=random_hybrid(stack, names, random) if ticketed else HybridSpec(),
         sequencer=random.choice([None, random.choice(names)]),
         batch_ms=random.choice([None, None, 0.0, 5.0]),
         credit=CreditOptions(window=window, queue_max=random.choice([8, 1024])),
         reliable=ReliableOptions(
             ack_every=random.choice([4, 256]), hold_max=random.choice([4, 1024]), keep_max=random.choice([16, 8192])
+        ),
+    )
+
+
+def random_hybrid(stack: str, names: list[str], random: Random) -> HybridSpec:
+    """Roles, clocks and nulls of the ticket protocols; nulls always, as silence would hold up the rest for ever."""
+    return HybridSpec(
+        active=tuple(random.sample(names, random.randint(1, len(names)))) if stack == "hybrid" else (),
+        rule=random.choice(["restless", "restless", "dynamic", "paper"]),
+        clock=random.choice(["lamport", "rate", "synchronised"]),
+        null_ms=random.choice([1.0, 25.0, 200.0]),
+        eager=random.random() < 0.7,
+        threshold=random.choice([0.0, 0.2]),
+        estimator=EstimatorOptions(
+            probe_ms=random.choice([50.0, 500.0]),
+            detector=random.choice(["mean-shift", "sliding"]),
+            samples=random.choice([3, 16]),
+            silence=random.random() < 0.5,
         ),
     )
 

@@ -74,7 +74,8 @@ class IdealMembership:
         self.changing = False
         self.hosts = [host for host in self.hosts if host.alive]
         self.flush(self.survivors())
-        self.view = View(self.view.view_id + 1, tuple(host.site for host in self.hosts))
+        members = tuple(host.site for host in self.hosts)
+        self.view = View(self.view.view_id + 1, members, tuple(host.incarnation for host in self.hosts))
         for host in self.hosts:
             host.enter()
             host.stack.install(self.view)

@@ -61,8 +61,7 @@ class Reliable(Transport):
         self.index = {site: position for position, site in enumerate(members)}
         self.out = Outgoing(self.view.view_id, members)
         self.acked = Stability(members)
-        self.unacked_count = 0
-        self.ack_armed = self.status_armed = False
+        self.unacked_count, self.ack_armed, self.status_armed = 0, False, False
         self.quiet_count = 0  # ticks of the status timer since the last progress of a laggard
 
     def handlers(self) -> dict[type[Message], Handler]:
@@ -81,11 +80,12 @@ class Reliable(Transport):
     def writable(self) -> bool:
         if self.blocked:
             return False
-        own = self.streams[self.host.site]
-        if len(own.kept) >= self.options.keep_max:
+        own, keep_max = self.streams[self.host.site], self.options.keep_max
+        if len(own.kept) >= keep_max:
             self.drop_stable()
-        self.full = len(own.kept) >= self.options.keep_max
-        return not self.full
+        room = len(own.kept) < keep_max
+        self.full |= not room  # until `resume`, whoever else asks in between and is told yes
+        return room
 
     def multicast(self, message: Message, targets: Targets) -> None:
         chosen = tuple(site for site in targets if site in self.index) if targets else self.view.members
@@ -231,6 +231,7 @@ class Reliable(Transport):
         """Make room, and tell those who wait for it."""
         self.drop_stable()
         if self.full and self.writable():
+            self.full = False
             self.above.resume()
 
     def drop_stable(self) -> None:

@@ -1,0 +1,135 @@
+"""How often the application here sends, and how far away the others are: measured as the group works.
+
+Problem: a protocol that adapts to load and distance must know both, and neither is given.
+
+Idea: the times between the application's messages are samples of its period; this layer sits right below it and
+sees each one, before flow control or a change of roles can hold it back. Delays are half of what a probe takes to
+come back: every `probe_ms` a site asks all others. A probe also tells the prober's period, so that all know it
+at no cost a message.
+
+A detector turns samples into a mean that follows shifts (detectors.py). Where `silence` is on, the time since the
+last message counts as a sample as soon as it is longer than the mean: who has stopped sending gives no samples, and
+would be thought busy for ever.
+
+Nothing here is needed for safety: a lost probe, a wrong clock, a late echo make an estimate worse, no order wrong.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from isthmus.core.document import LONGEST_MS, within
+from isthmus.core.errors import RemoteError
+from isthmus.core.layer import Handler, Layer, View
+from isthmus.core.message import ALL, Message, SiteId, Targets
+from isthmus.protocols.detectors import Detector, MeanShift, SlidingMean
+
+PROBE = 0  # timer key
+SHORTEST_PROBE_MS = 1.0
+Span = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+
+
+class EstimatorOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the estimates are made of."""
+
+    probe_ms: float = 2_000.0
+    detector: Literal["mean-shift", "sliding"] = "sliding"
+    samples: int = 16  # of the mean; of the run that shifts it
+    silence: bool = True  # a time without a message counts as a sample
+
+    def __post_init__(self) -> None:
+        within("probe_ms", self.probe_ms, SHORTEST_PROBE_MS, LONGEST_MS)
+        within("samples", self.samples, 1, 10_000, "a whole number")
+
+    def new(self) -> Detector:
+        return MeanShift(self.samples) if self.detector == "mean-shift" else SlidingMean(self.samples)
+
+
+class Ask(Message, frozen=True, gc=False, array_like=True, tag=22):
+    """A probe: when it was sent, by the prober's clock, and how often the prober's application sends."""
+
+    sent_ns: int
+    period_ns: Span  # 0: it has not sent yet
+
+
+class Echo(Message, frozen=True, gc=False, array_like=True, tag=23):
+    """The answer to a probe, at once."""
+
+    sent_ns: int
+
+
+class Estimator(Layer):
+    """Estimates of periods and delays."""
+
+    __slots__ = ("delays", "last_ns", "members", "options", "own", "periods")
+    timer_names = ("probe",)
+
+    def __init__(self, options: EstimatorOptions | None = None) -> None:
+        self.options = options or EstimatorOptions()
+        self.own = self.options.new()  # times between the application's messages
+        self.last_ns: int | None = None  # when the application sent last
+        self.delays: dict[SiteId, Detector] = {}  # of the members
+        self.periods: dict[SiteId, int] = {}  # as the members tell them
+        self.members: Targets = ()
+
+    def handlers(self) -> dict[type[Message], Handler]:
+        return {Ask: self.on_ask, Echo: self.on_echo}
+
+    # What is known
+
+    def period_ns(self) -> float | None:
+        """The mean time between the application's messages; None before there are two, or a long silence."""
+        mean = self.own.mean
+        if self.last_ns is None or not self.options.silence:
+            return mean
+        silence = self.host.now_ns - self.last_ns
+        return mean if mean is not None and silence <= mean else float(max(silence, mean or 0))
+
+    def delay_ns(self, site: SiteId) -> float | None:
+        """The mean one-way delay to a member; None before the first echo."""
+        detector = self.delays.get(site)
+        return None if detector is None else detector.mean
+
+    # Events
+
+    def start(self) -> None:
+        if self.options.silence:
+            self.last_ns = self.host.now_ns  # silence counts from the start
+
+    def install(self, view: View) -> None:
+        self.members = tuple(site for site in view.members if site != self.host.site)
+        self.delays = {site: self.delays.get(site) or self.options.new() for site in self.members}
+        self.periods = {site: self.periods[site] for site in self.members if site in self.periods}
+        self.probe()
+
+    def timer(self, key: int) -> None:
+        assert key == PROBE
+        self.probe()
+
+    def probe(self) -> None:
+        if self.members:
+            period = self.period_ns()
+            self.host.send(self.members, Ask(self.host.now_ns, 0 if period is None else round(period)))
+            self.host.set_timer(self, PROBE, round(self.options.probe_ms * 1e6))
+
+    def submit(self, message: Message, targets: Targets = ALL) -> None:
+        now = self.host.now_ns
+        if self.last_ns is not None and now >= self.last_ns:  # a clock that was set back makes no sample
+            self.own.add(float(now - self.last_ns))
+        self.last_ns = now
+        self.below.submit(message, targets)
+
+    def on_ask(self, source: SiteId, ask: Ask) -> None:
+        if source not in self.delays:
+            raise RemoteError(f"a probe of site {source}, which is not in the view")
+        if ask.period_ns:
+            self.periods[source] = ask.period_ns
+        self.host.send((source,), Echo(ask.sent_ns))
+
+    def on_echo(self, source: SiteId, echo: Echo) -> None:
+        if source not in self.delays:
+            raise RemoteError(f"an echo of site {source}, which is not in the view")
+        if self.host.now_ns >= echo.sent_ns:  # otherwise the clock was set back in between
+            self.delays[source].add((self.host.now_ns - echo.sent_ns) / 2)

@@ -1,0 +1,68 @@
+"""Ticket clocks: what number a ticket should have, so that it waits for nobody longer than it must.
+
+Problem: a ticket is stable once every active process has promised to go beyond it. Where numbers only count, the
+promise of a distant process lags behind by the time a message takes to get there, and a message waits for that lag on
+top of its own way: up to twice the network delay. Where numbers follow time, a promise made at the same instant as
+the ticket is already as high.
+
+Idea: a reading in ticks that grows with time. *Lamport* has none: a ticket is one more than the highest number heard
+of. *Rate* advances with the local clock at one slope for all, and jumps ahead to what a received number must have
+become on its way; offsets between clocks do not matter. *Synchronised* trusts the site's clock as it is.
+
+Safety never depends on a reading: tickets grow whatever it says. A clock that is off, or jumps, costs time only.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from isthmus.core.message import SiteId
+
+ClockName = Literal["lamport", "rate", "synchronised"]
+NS_PER_TICK = 1_000
+
+
+class Lamport:
+    """Numbers count."""
+
+    __slots__ = ()
+
+    def reading(self, now_ns: int) -> int:  # noqa: ARG002
+        """The ticks that have passed."""
+        return 0
+
+    def heard(self, number: int, source: SiteId, delay_ns: int, now_ns: int) -> None:
+        """A number has come that a source gave out about a network delay ago."""
+
+
+class Rate(Lamport):
+    """Numbers advance at one slope everywhere, and catch up with what they hear."""
+
+    __slots__ = ("ahead",)
+
+    def __init__(self) -> None:
+        self.ahead: int | None = None  # ticks that are added to the local clock's; None: nothing heard, nothing said
+
+    def reading(self, now_ns: int) -> int:
+        ticks = now_ns // NS_PER_TICK
+        if self.ahead is None:
+            self.ahead = -ticks  # counts from here on: no clock need be right, or even positive
+        return max(0, ticks + self.ahead)
+
+    def heard(self, number: int, source: SiteId, delay_ns: int, now_ns: int) -> None:  # noqa: ARG002
+        reading = number + delay_ns // NS_PER_TICK
+        if reading > self.reading(now_ns):
+            assert self.ahead is not None
+            self.ahead += reading - (now_ns // NS_PER_TICK + self.ahead)
+
+
+class Synchronised(Lamport):
+    """Numbers are the time."""
+
+    __slots__ = ()
+
+    def reading(self, now_ns: int) -> int:
+        return max(0, now_ns // NS_PER_TICK)
+
+
+CLOCKS: dict[ClockName, type[Lamport]] = {"lamport": Lamport, "rate": Rate, "synchronised": Synchronised}

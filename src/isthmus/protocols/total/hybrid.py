@@ -1,0 +1,229 @@
+"""Total order with a role for everybody: active processes issue tickets, passive ones have theirs issued.
+
+Problem: a sequencer costs twice the network delay; ticketing one's own messages costs one delay, but makes everybody
+wait for the rarest sender. Idea: busy processes are active, the others passive, each with an active process nearby
+as its sequencer. All active is the symmetric protocol, all passive but one is token-site.
+
+This half holds the roles; ticketed.py holds entries and tickets. How roles change (the states of `State`):
+- to active: ask, ticketed by the sequencer, and send nothing until the request is delivered;
+- to passive: ask, ticketed by oneself, and neither send nor issue. Where the request is delivered the process is
+  removed, unless it is the last active one; those it served choose another sequencer and *reassign* what is not
+  delivered: just that has no ticket, as the old sequencer's tickets all go before its request;
+- another sequencer: send nothing until all that one sent is delivered.
+
+When a view closes, all survivors hold the same packets. Each delivers what has a ticket, in order, then what has none,
+by sender and index: no message is left over, so the next view starts without a past but for its roles. The eldest
+member, who has been there longest, tells them to those who joined; until they know, they only listen.
+"""
+
+from __future__ import annotations
+
+from isthmus.core.errors import RemoteError
+from isthmus.core.layer import Handler, Kind, View
+from isthmus.core.message import Message, SiteId
+from isthmus.protocols.estimator import Estimator
+from isthmus.protocols.total.hybrid_wire import Configuration, Go, HybridOptions, Packet, Reassign
+from isthmus.protocols.total.roles import rule_of
+from isthmus.protocols.total.ticketed import CHECK, CHECK_NS, NULL, State, Ticketed
+from isthmus.protocols.total.tickets import TicketOrder
+
+PASSIVE, ACTIVE = 0, 1  # roles, as traced
+SERVED = (State.PASSIVE, State.TO_ACTIVE, State.CHANGING)  # by a sequencer
+
+
+class Hybrid(Ticketed):
+    """Gives every process the role that suits its rate and its place."""
+
+    __slots__ = ("announce", "rule")
+
+    def __init__(self, options: HybridOptions, estimator: Estimator) -> None:
+        super().__init__(options, estimator)
+        self.announce = False  # the roles are ours to tell
+
+    def start(self) -> None:
+        self.rule = rule_of(self.options, self.host.random)
+
+    def bodies(self) -> dict[type[Message], Handler]:
+        return {Packet: self.on_packet, Reassign: self.on_reassign, Configuration: self.on_configuration}
+
+    # Asking for a role
+
+    def evaluate(self) -> None:
+        if self.state is State.ACTIVE:
+            others = self.order.active - {self.host.site}
+            if others and not self.wants(True, others) and self.below.writable():
+                self.state = State.TO_PASSIVE
+                self.send_go(False)
+        elif self.state is State.PASSIVE:
+            if self.wants(False, self.order.active):
+                if self.below.writable():
+                    self.state = State.TO_ACTIVE
+                    self.send_go(True)
+                return
+            chosen = self.choose_sequencer()
+            if chosen != self.sequencer and self.rule.is_better(chosen, self.sequencer, self.distance_ns):
+                self.state = State.CHANGING
+                if self.order.delivered[self.host.site] == self.count:
+                    self.on_caught_up()
+
+    def wants(self, active: bool, others: set[SiteId]) -> bool:
+        """Whether the rule would have us active."""
+        delay_ns = min(self.distance_ns(site) for site in others)
+        return self.rule.wants(self.host.site, active, self.estimator.period_ns(), delay_ns)
+
+    def send_go(self, active: bool) -> None:
+        delays = tuple(self.distance_ns(site) for site in self.view.members)
+        self.send_entry(Go(active, self.estimator.period_ns() or 0.0, delays))
+
+    def choose_sequencer(self) -> SiteId:
+        """The one that was asked for, or the nearest."""
+        wanted = self.options.sequencer_of.get(self.host.site)
+        if wanted is not None and wanted in self.order.active:
+            return wanted
+        return self.rule.pick(self.order.active, self.distance_ns)
+
+    # Changes of roles, each at its place in the order
+
+    def on_go(self, number: int, sender: SiteId, go: Go) -> None:
+        if not self.informed:  # the view closes, and the next one's eldest member will tell
+            return
+        others = self.order.active - {sender}
+        delays = dict(zip(self.view.members, go.delays_ns, strict=False))
+        stands = go.active != (sender in self.order.active) and bool(others) and self.rule.confirms(go, delays, others)
+        if stands:
+            self.terms[sender] += 1
+            if go.active:
+                self.order.admit(sender, number)
+            else:
+                self.order.dismiss(sender)
+        self.owes_look = True
+        if self.state is State.LISTENING:
+            return
+        if sender == self.host.site:
+            if stands and go.active:
+                self.become_active()
+            elif stands:
+                self.become_passive()
+            else:
+                self.carry_on(State.PASSIVE if go.active else State.ACTIVE)
+        elif stands and not go.active and self.sequencer == sender and self.state in SERVED:
+            self.reassign()
+
+    def become_active(self) -> None:
+        self.host.trace(Kind.ROLE, value=ACTIVE)
+        self.carry_on(State.ACTIVE)
+
+    def become_passive(self) -> None:
+        self.host.trace(Kind.ROLE, value=PASSIVE)
+        self.sequencer = self.choose_sequencer()
+        self.carry_on(State.PASSIVE)
+
+    def carry_on(self, state: State) -> None:
+        """Send again, and issue what has waited."""
+        self.state = state
+        self.owes_resume = True
+        for sender in self.view.members:
+            self.issue_for(sender)
+
+    def on_caught_up(self) -> None:
+        self.sequencer = self.choose_sequencer()
+        self.carry_on(State.PASSIVE)
+
+    def reassign(self) -> None:
+        """Our sequencer is none any more: another one tickets what we have sent and not delivered."""
+        self.sequencer = self.choose_sequencer()
+        delivered = self.order.delivered[self.host.site]
+        if delivered < self.count:
+            term = self.terms[self.sequencer]
+            self.below.submit(Reassign(self.view.view_id, delivered, self.count, self.sequencer, term))
+        if self.state is State.CHANGING:
+            self.carry_on(State.PASSIVE)
+
+    # Views
+
+    def install(self, view: View) -> None:
+        self.close_view()
+        before, self.view = self.view, view
+        for key in (NULL, CHECK):
+            self.host.cancel_timer(self, key)
+        self.reset()
+        clock = self.order.clock
+        active: set[SiteId] = set()
+        if self.informed:
+            survivors = view.survivors(before)
+            active = self.order.active.intersection(survivors)
+            self.terms = {site: self.terms[site] if site in survivors else 0 for site in view.members}
+            if not active:
+                elected = max(survivors)
+                active = {elected}
+                self.terms[elected] += 1
+        elif view.view_id == 1 or view.members[0] == self.host.site:  # nobody knows of any roles
+            active = self.rule.initial(view.members)
+            self.terms = dict.fromkeys(view.members, 0)
+        self.order = TicketOrder(self.host.site, view.members, active, clock)
+        self.informed = bool(active)
+        if self.informed:
+            self.announce = view.view_id > 1 and view.members[0] == self.host.site
+            self.begin()
+
+    def begin(self) -> None:
+        """Take up our role in a view whose roles we know."""
+        if self.host.site in self.order.active:
+            self.become_active()
+        else:
+            self.become_passive()
+        if self.rule.watches:
+            self.host.set_timer(self, CHECK, CHECK_NS)
+
+    def close_view(self) -> None:
+        """Deliver all that the flush left: the ticketed in order, each after its sender's earlier ones, then the rest.
+
+        A ticket may have died with two processes, and the next one for the same sender not: hence the earlier ones.
+        """
+        self.state = State.LISTENING
+        for source, message in self.early:
+            if isinstance(message, Packet):
+                self.take(source, message)
+        while self.order.heap:
+            number, _, sender, index = self.order.pop()
+            for place in range(self.order.delivered[sender] + 1, index + 1):
+                if (sender, place) in self.entries:
+                    self.hand_over(number, sender, place)
+        for sender, index in sorted(self.entries):
+            body = self.entries[sender, index][0]
+            if body is not None and not isinstance(body, Go):
+                self.above.deliver(body)
+
+    def resume(self) -> None:
+        if self.announce:
+            self.announce = False
+            terms = tuple(self.terms[site] for site in self.view.members)
+            self.below.submit(Configuration(self.view.view_id, tuple(sorted(self.order.active)), terms))
+        super().resume()
+
+    def on_configuration(self, source: SiteId, configuration: Configuration) -> None:
+        if configuration.view_id != self.view.view_id or self.informed:
+            return
+        members = self.view.members
+        if source != members[0] or len(configuration.role_numbers) != len(members):
+            raise RemoteError(f"site {source} tells roles that do not fit view {self.view.view_id}")
+        if not configuration.active or not set(configuration.active) <= set(members):
+            raise RemoteError(f"site {source} tells of active processes that are not members")
+        self.terms = dict(zip(members, configuration.role_numbers, strict=True))
+        self.order.active = set(configuration.active)
+        self.informed = True
+        self.begin()
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Take what came before the roles were known."""
+        early, self.early = self.early, []
+        for source, message in early:
+            if isinstance(message, Packet):
+                self.take(source, message)
+            else:
+                self.rename(source, message)
+        self.deliver_ready()
+        for sender in self.view.members:
+            self.issue_for(sender)
+        self.resume()

@@ -1,0 +1,112 @@
+"""Who should be active: the rules by which a process chooses its role, each a policy.
+
+A process that sends more often than a ticket takes to come back is better off issuing its own; one that sends rarely
+would only keep the others waiting for its promises. So a process compares the period of its application with the
+delay to the nearest other active process.
+
+*Fixed*: the roles are given. *Threshold* is the paper's dynamic rule: change when period and delay differ by more
+than a share of the delay. *Revalidated* is ours: the same wish, but the request carries its reasons, and all judge
+them again where it is delivered. In between another process may have changed its role: two neighbours that both see
+themselves far from any active process both ask, and only the first is right. *Restless* changes its mind at random: it
+is there for tests, which want every kind of change at every moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+
+from isthmus.core.message import SiteId, Targets
+from isthmus.protocols.total.hybrid_wire import Go, HybridOptions
+
+
+class Fixed:
+    """Roles as given; where none of the active is left, the member with the highest id stands in."""
+
+    __slots__ = ("active",)
+    watches = False  # whether estimates matter
+
+    def __init__(self, active: Targets | None) -> None:
+        self.active = active
+
+    def initial(self, members: Targets) -> set[SiteId]:
+        """Who is active in a configuration without a past."""
+        return {site for site in members if self.active is None or site in self.active} or {max(members)}
+
+    def wants(self, site: SiteId, active: bool, period_ns: float | None, delay_ns: float | None) -> bool:  # noqa: ARG002
+        """Whether a process in a role would be active, given its period and the delay to the nearest other active."""
+        return self.active is None or site in self.active
+
+    def confirms(self, go: Go, delays_ns: Mapping[SiteId, float], others: set[SiteId]) -> bool:  # noqa: ARG002
+        """Whether a request still stands where it is delivered, with others active."""
+        return True
+
+    def pick(self, active: set[SiteId], distance_ns: Callable[[SiteId], float]) -> SiteId:
+        """The sequencer of a passive process."""
+        return min(active, key=lambda site: (distance_ns(site), site))
+
+    def is_better(self, new: SiteId, old: SiteId, distance_ns: Callable[[SiteId], float]) -> bool:  # noqa: ARG002
+        """Whether a sequencer is worth the change from another."""
+        return True
+
+
+class Threshold(Fixed):
+    """Roles by period and delay; everybody is active at first."""
+
+    __slots__ = ("threshold",)
+    watches = True
+
+    def __init__(self, threshold: float) -> None:
+        super().__init__(None)
+        self.threshold = threshold
+
+    def wants(self, site: SiteId, active: bool, period_ns: float | None, delay_ns: float | None) -> bool:  # noqa: ARG002
+        if period_ns is None or delay_ns is None:
+            return active
+        if active:
+            return period_ns <= delay_ns * (1 + self.threshold)
+        return period_ns < delay_ns * (1 - self.threshold)
+
+    def is_better(self, new: SiteId, old: SiteId, distance_ns: Callable[[SiteId], float]) -> bool:
+        return distance_ns(new) < (1 - self.threshold) * distance_ns(old)
+
+
+class Revalidated(Threshold):
+    """The same, and a request is judged again where it is delivered, by the reasons that it carries."""
+
+    __slots__ = ()
+
+    def confirms(self, go: Go, delays_ns: Mapping[SiteId, float], others: set[SiteId]) -> bool:
+        nearest = min((delays_ns[site] for site in others if site in delays_ns), default=None)
+        return nearest is None or (go.period_ns < nearest) == go.active
+
+
+class Restless(Fixed):
+    """Changes at random, whether it makes sense or not."""
+
+    __slots__ = ("random",)
+    watches = True
+
+    def __init__(self, random: Random) -> None:
+        super().__init__(None)
+        self.random = random
+
+    def wants(self, site: SiteId, active: bool, period_ns: float | None, delay_ns: float | None) -> bool:  # noqa: ARG002
+        return (self.random.random() < 0.2) != active
+
+    def confirms(self, go: Go, delays_ns: Mapping[SiteId, float], others: set[SiteId]) -> bool:  # noqa: ARG002
+        return go.period_ns % 3 != 0  # anything that is the same for all
+
+    def pick(self, active: set[SiteId], distance_ns: Callable[[SiteId], float]) -> SiteId:  # noqa: ARG002
+        return self.random.choice(sorted(active))
+
+
+Rule = Fixed
+
+
+def rule_of(options: HybridOptions, random: Random) -> Rule:
+    if options.rule == "fixed":
+        return Fixed(options.active)
+    if options.rule == "restless":
+        return Restless(random)
+    return Threshold(options.threshold) if options.rule == "paper" else Revalidated(options.threshold)
