@@ -1,8 +1,9 @@
 """A network as a picture, SVG and PNG.
 
 Clusters are discs with their number of sites inside and, beside them, their name and their agent; WAN links are lines
-between them. Few links carry their mean delay as a label, many are coloured by it with a colour bar. The same topology
-gives the same bytes: no date, a fixed salt for the SVG's ids, text as outlines.
+between them. Few links carry their mean delay as a label, many are coloured by it with a colour bar. Where roles are
+given, they are drawn in (roles.py). The same topology gives the same bytes: no date, a fixed salt for the SVG's ids,
+text as outlines.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 from matplotlib.text import Text
 
+from isthmus.protocols.total.prediction import Roles
 from isthmus.report.layout import Box, Points, best_box, overlap, place
+from isthmus.report.roles import draw_roles, legend, ring, role_text
 from isthmus.topology.model import Topology, WanLink
 
 WIDE, HIGH = 11.0, 7.5  # inches
 FRAME = (0.02, 0.03, 0.96, 0.86)  # of the drawing inside the picture; its x runs from -1 to 1
+LEGEND_HIGH = 0.4  # inches below, where roles are drawn
 HEIGHT = FRAME[3] * HIGH / (FRAME[2] * WIDE)
 LABELLED_MAX = 24  # links; beyond, their labels would not be read
 INK, SOFT, PAPER, DISC, LINE = "#1b2330", "#5b6573", "#ffffff", "#0b5d8a", "#8a94a3"
@@ -34,12 +38,14 @@ STYLE: Any = {
 }
 
 
-def draw_network(topology: Topology) -> Figure:
-    """The picture of a topology."""
+def draw_network(topology: Topology, roles: Roles | None = None) -> Figure:
+    """The picture of a topology, with the roles of its sites where they are given."""
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(WIDE, HIGH), dpi=150, facecolor=PAPER)
+        high = HIGH if roles is None else HIGH + LEGEND_HIGH
+        figure = Figure(figsize=(WIDE, high), dpi=150, facecolor=PAPER)
         canvas = FigureCanvasAgg(figure)
-        axes = figure.add_axes(FRAME)
+        left, bottom, width, height = FRAME
+        axes = figure.add_axes((left, (bottom * HIGH + high - HIGH) / high, width, height * HIGH / high))
         axes.set_axis_off()
         axes.set_xlim(-1.0, 1.0)
         axes.set_ylim(-HEIGHT, HEIGHT)
@@ -48,10 +54,15 @@ def draw_network(topology: Topology) -> Figure:
         count = len(topology.clusters)
         radius = 0.055 if count <= 8 else 0.042 if count <= 14 else 0.032 if count <= 25 else 0.022
         few = len(topology.links) <= LABELLED_MAX
-        draw_links(figure, axes, topology, points, few)
+        draw_links(figure, axes, topology, points, few, faint=roles is not None)
         draw_discs(axes, topology, points, radius)
-        taken: list[Box] = [(x - radius, y - radius, x + radius, y + radius) for x, y in points]
-        label_clusters(axes, canvas, topology, points, radius, taken)
+        reach = radius
+        if roles is not None:
+            draw_roles(axes, topology, roles, points, radius)
+            legend(figure, roles)
+            reach = ring(topology) * radius
+        taken: list[Box] = [(x - reach, y - reach, x + reach, y + reach) for x, y in points]
+        label_clusters(axes, canvas, topology, points, reach, taken, roles)
         if few:
             label_links(axes, canvas, topology, points, taken)
     return figure
@@ -66,8 +77,11 @@ def heading(figure: Figure, topology: Topology) -> None:
     figure.text(0.03, 0.912, f"{text}; one-way mean delays", size=10.5, color=SOFT)
 
 
-def draw_links(figure: Figure, axes: Axes, topology: Topology, points: Points, few: bool) -> None:
-    """Lines between the clusters: grey where labels tell the delay, otherwise coloured, the slowest lowest."""
+def draw_links(figure: Figure, axes: Axes, topology: Topology, points: Points, few: bool, faint: bool) -> None:
+    """Lines between the clusters: grey where labels tell the delay, otherwise coloured, the slowest lowest.
+
+    Many are drawn faintly where something else is to be seen above them.
+    """
     if few:
         for link in topology.links:
             (x1, y1), (x2, y2) = points[link.a], points[link.b]
@@ -76,12 +90,14 @@ def draw_links(figure: Figure, axes: Axes, topology: Topology, points: Points, f
     means = [mean_ms(link) for link in topology.links]
     low, high = min(means), max(means)
     wide = low > 0 and high > 20 * low
-    norm: colors.Normalize = colors.LogNorm(low, high) if wide else colors.Normalize(low, max(high, low + 1e-9))
+    ends = (low, high) if high > 1.001 * low else (low / 2, 1.5 * high or 1.0)  # a scale needs some length
+    norm: colors.Normalize = colors.LogNorm(low, high) if wide else colors.Normalize(*ends)
     palette = mpl.colormaps["viridis_r"]
     crowd = len(means) / len(topology.clusters)
     for mean, link in sorted(zip(means, topology.links, strict=True), key=lambda item: -item[0]):
         (x1, y1), (x2, y2) = points[link.a], points[link.b]
         width, alpha = (0.8, 0.55) if crowd > 4 else (1.8, 0.95)
+        alpha *= 0.4 if faint else 1.0
         axes.plot([x1, x2], [y1, y2], color=palette(norm(mean)), linewidth=width, alpha=alpha, zorder=1)
     bar = figure.colorbar(
         cm.ScalarMappable(norm, palette), cax=figure.add_axes((0.70, 0.935, 0.26, 0.016)), orientation="horizontal"
@@ -108,16 +124,19 @@ def draw_discs(axes: Axes, topology: Topology, points: Points, radius: float) ->
 
 
 def label_clusters(
-    axes: Axes, canvas: FigureCanvasAgg, topology: Topology, points: Points, radius: float, taken: list[Box]
-) -> None:
-    """Names, with the agents where there is room; each where it covers least."""
+    axes: Axes, canvas: FigureCanvasAgg, topology: Topology, points: Points, radius: float, taken: list[Box],
+    roles: Roles | None,
+) -> None:  # fmt: skip
+    """Names, with roles or else with agents where there is room; each where it covers least."""
     count = len(topology.clusters)
     ends = [(*points[link.a], *points[link.b]) for link in topology.links]
     lines = [(float(x1), float(y1), float(x2), float(y2)) for x1, y1, x2, y2 in ends]
     size = 11.5 if count <= 8 else 9.5 if count <= 25 else 8.0
-    for cluster, (x, y) in zip(topology.clusters, points, strict=True):
+    for number, (cluster, (x, y)) in enumerate(zip(topology.clusters, points, strict=True)):
         text = shorten(cluster.name, 24)
-        if count <= 9:
+        if roles is not None:
+            text = f"{text}\n{shorten(role_text(topology, roles, number), 30)}".rstrip()
+        elif count <= 9:
             text += f"\nagent {shorten(topology.sites[cluster.agent].name, 22)}"
         write(axes, canvas, text, (float(x), float(y)), radius * 1.25, size, taken, lines)
 
@@ -179,9 +198,9 @@ def shorten(name: str, length: int) -> str:
     return name if len(name) <= length else name[: length - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
-def save_network(topology: Topology, path: Path, kind: str = "") -> None:
+def save_network(topology: Topology, path: Path, kind: str = "", roles: Roles | None = None) -> None:
     """Write the picture as `svg` or `png`, by default what the file's name ends in."""
     kind = kind or path.suffix[1:].lower()
     metadata = {"Date": None, "Creator": "Isthmus"} if kind == "svg" else {"Software": None}
     with mpl.rc_context(STYLE):
-        draw_network(topology).savefig(path, format=kind, metadata=metadata)
+        draw_network(topology, roles).savefig(path, format=kind, metadata=metadata)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import exp, inf
 
 import numpy as np
 import pytest
@@ -90,17 +90,29 @@ def test_a_silent_active_site_blocks_all_but_itself_unless_it_sends_nulls() -> N
     assert predict(setting, token_site(2, 1)).site_ms == near((200, 100))
 
 
-def test_nulls_come_after_what_was_heard() -> None:
-    """Site 1 has nothing to say; its null comes 25 ms after it has heard of the first message since its last null.
+def test_nulls_come_after_silence_once_something_is_heard() -> None:
+    """Site 1 has nothing to say; it hears of a message in the mean 1100 ms after its last null, and replies by another.
 
-    The first message after a null arrives 1 / rate + 100 in the mean later: a cycle of 1225 ms. Of a message, the rest
-    is at most 100 + 25, and below that uniform on the cycle.
+    Of a message, which it hears of after 100 ms, the rest is at most that long, and below uniform on the cycle.
     """
     setting = Setting(alike(2, 100), (poisson(1100), ()), null_ms=25)
-    cycle, most = 1225, 125
-    assert predict(setting, symmetric(2)).site_ms[0] == near(100 + most - most**2 / (2 * cycle))
+    cycle = 25 + 1100 * exp(-25 / 1100)
+    assert predict(setting, symmetric(2)).site_ms[0] == near(100 + 100 - 100**2 / (2 * cycle))
     quick = Setting(alike(2, 100), (poisson(1e-3), ()), null_ms=25)
-    assert predict(quick, symmetric(2)).site_ms[0] == pytest.approx(100 + 125 / 2, rel=1e-4)
+    assert predict(quick, symmetric(2)).site_ms[0] == near(100 + 25 / 2)
+
+
+def test_nulls_of_a_near_site_come_when_its_silence_is_long_enough() -> None:
+    """It hears of a message at once; where its last null is less than 25 ms old, it waits until it is."""
+    setting = Setting(alike(2, 0), (poisson(1100), ()), null_ms=25)
+    cycle = 25 + 1100 * exp(-25 / 1100)
+    assert predict(setting, symmetric(2)).site_ms[0] == near(25**2 / (2 * cycle))
+
+
+def test_nobody_else_to_be_heard() -> None:
+    """Site 0 never sends; if it did, site 1 would answer at once."""
+    setting = Setting(alike(2, 100), ((), ()), null_ms=25)
+    assert predict(setting, symmetric(2)).site_ms == near((200, 200))
 
 
 def test_late_data_holds_up_what_is_ordered_after_it() -> None:
@@ -116,17 +128,26 @@ def test_the_rest_between_nulls() -> None:
     """A period of 70 ms cut by nulls every 30 ms: gaps of 30, 30 and 10."""
     y = np.array([0.0, 5.0, 10.0, 20.0, 29.0, 30.0, 40.0])
     expected = [1, (25 + 25 + 5) / 70, 40 / 70, 20 / 70, 2 / 70, 0, 0]
-    assert Rest(periodic(70), 30).survival(y) == near(expected)
+    assert Rest(periodic(70), 30, 30).survival(y) == near(expected)
+    assert Rest(periodic(70), 30, 30).survival_heard(y) == near(expected)
     truncated = (np.exp(-y / 70) - np.exp(-30 / 70)) / (1 - np.exp(-30 / 70))
-    assert Rest(poisson(70), 30).survival(y) == pytest.approx(np.maximum(0, truncated), abs=1e-12)
-    assert Rest(periodic(1e9), 30).survival(y) == near(np.maximum(0, 1 - y / 30))
+    assert Rest(poisson(70), 30, 30).survival(y) == pytest.approx(np.maximum(0, truncated), abs=1e-12)
+    assert Rest(periodic(1e9), 30, 30).survival(y) == near(np.maximum(0, 1 - y / 30))
+
+
+def test_the_rest_between_nulls_that_wait_to_hear_something() -> None:
+    """A period of 70 ms, nulls after 20 ms of silence and 30 where nothing was heard: 20 of 30, 20 of 30 and 10."""
+    y = np.array([0.0, 5.0, 10.0, 15.0, 20.0, 25.0])
+    assert Rest(periodic(70), 20, 30).survival_heard(y) == near([50 / 70, 35 / 70, 20 / 70, 10 / 70, 0, 0])
 
 
 def test_the_first_of_several() -> None:
-    assert first_of([Rest(poisson(30)), Rest(poisson(60))], [5, 5]) == near(25)
-    assert first_of([Rest(periodic(30))], [5]) == near(20)
-    assert first_of([Rest(periodic(1e6)), Rest(())], [500, 0]) == near(500 + 5e5)
-    assert first_of([Rest(())], [5]) == first_of([], []) == inf
+    assert first_of([Rest(poisson(30)), Rest(poisson(60))]) == near(20)
+    assert first_of([Rest(periodic(30))]) == near(15)
+    assert first_of([Rest(periodic(30))], 20) == near(20 + 10 * (1 / 3) / 2)
+    assert first_of([Rest(periodic(30))], 40) == 40
+    assert first_of([Rest(periodic(1e6)), Rest(())]) == near(5e5)
+    assert first_of([Rest(())], 5) == first_of([]) == inf
 
 
 @pytest.mark.parametrize(
@@ -251,7 +272,7 @@ def test_names_do_not_matter(instance: tuple[Setting, Roles], random) -> None:
 @settings(max_examples=60, deadline=None)
 @given(instances())
 def test_more_packets_never_make_anybody_wait_longer(instance: tuple[Setting, Roles]) -> None:
-    """Without nulls, whose cycle depends on all, a stream more at an active site only brings its promises sooner."""
+    """A stream more at an active site only brings its promises sooner; nulls are left out, as their cycle varies."""
     setting, roles = instance
     plain = Setting(setting.delays_ms, setting.streams, setting.eager)
     busy = roles.active[0]

@@ -13,9 +13,8 @@ the rest (rests.py) of j's packets. The last recipient is the one farthest from 
 A sequencer that tickets at once sends a packet for each message of its passive sites, so that their streams are added
 to its own.
 
-Nulls: an active j that hears of a ticket beyond its last promise sends a packet at the latest null_ms later. So R_j is
-at most D(a,j) + null_ms for a ticket of a, and after any packet j's next null is null_ms after the first ticket that
-others then issue has come to it: that time, in the mean, is its cycle.
+Nulls: an active j sends one once it has been silent for null_ms and has heard a ticket since. Its cycle is the mean of
+null_ms and the time until it hears one, whichever is longer. From D(a,j) on it has heard the ticket of a in question.
 
 Before its message, r must deliver those with earlier tickets. These tickets have come by then, but where a detour is
 faster than the direct way, data may not: that of a passive q comes L_q = X_q - D(q,b) after q's sequencer b issued its
@@ -40,7 +39,7 @@ import numpy as np
 from isthmus.core.document import Invalid
 from isthmus.protocols.total.rests import Rest, Stream, Vector, first_of, panels, products
 
-CUTS_MAX = 100  # ends of rests by nulls that become edges of the integral; with more, pieces are short anyway
+CUTS_MAX = 100  # moments of hearing that become edges of the integral; with more, pieces are short anyway
 
 
 class Setting(msgspec.Struct, frozen=True, dict=True):
@@ -128,7 +127,7 @@ def predict(setting: Setting, roles: Roles) -> Prediction:
     site_ms = []
     for p, a in enumerate(roles.sequencer):
         alone = p == a or setting.eager  # a's own next packet need not be awaited
-        if forever(setting, active, rests, place[a] if alone else None):
+        if forever(setting, rests, place[a] if alone else None):
             site_ms.append(inf)
             continue
         waited = (others if alone else everyone)[place[a]]
@@ -141,21 +140,19 @@ def predict(setting: Setting, roles: Roles) -> Prediction:
 
 def rests_of(setting: Setting, roles: Roles) -> list[Rest]:
     """The rest of each active site's packets."""
-    active, delays = roles.active, setting.delays_ms
-    served = {site: (site, *roles.followers(site)) for site in active}
-    issued = [[stream for source in served[site] for stream in setting.streams[source]] for site in active]
+    active = roles.active
+    served = [(site, *roles.followers(site)) for site in active]
+    issued = [[stream for source in sources for stream in setting.streams[source]] for sources in served]
     sent = issued if setting.eager else [list(setting.streams[site]) for site in active]
     if not setting.null_ms:
         return [Rest(streams) for streams in sent]
-    tickets = [Rest(streams) for streams in issued]  # as others hear of them
+    tickets = [Rest(streams) for streams in issued]
     rests = []
-    for index, site in enumerate(active):
-        heard = [ticket for ticket, other in zip(tickets, active, strict=True) if other != site]
-        after = [delays[other][site] for other in active if other != site]
+    for index, streams in enumerate(sent):
+        heard = [*tickets[:index], *tickets[index + 1 :]]
         if not setting.eager:  # tickets that wait to be sent are a reason, too
-            heard.append(Rest([s for source in served[site][1:] for s in setting.streams[source]]))
-            after.append(0.0)
-        rests.append(Rest(sent[index], setting.null_ms + first_of(heard, after)))
+            heard.append(Rest([stream for source in served[index][1:] for stream in setting.streams[source]]))
+        rests.append(Rest(streams, setting.null_ms, first_of(heard, setting.null_ms)))
     return rests
 
 
@@ -164,44 +161,46 @@ def points_of(
 ) -> tuple[Vector, Vector]:
     """Points and weights for the integral from `low` to where all that is waited for has come."""
     reach, delays = setting.reach_ms, setting.delays_ms
-    high = low
-    for site, rest in zip(active, rests, strict=True):
-        edges += [reach[site] + kink for kink in rest.kinks_ms()]
-    if setting.null_ms:
-        cuts = sorted({reach[j] + delays[a][j] + setting.null_ms for a in active for j in active})
-        high = max(high, cuts[-1])
-        edges += [cut for cut in cuts if cut > low][: CUTS_MAX + 1 : 1 + len(cuts) // CUTS_MAX]
-    high = max([high, *(edge for edge in edges if isfinite(edge))])
+    high = max([low, *edges])
+    for j, rest in zip(active, rests, strict=True):
+        edges += [reach[j] + kink for kink in rest.kinks_ms()]
+        heard = max(delays[a][j] for a in active)
+        high = max(high, reach[j] + min(rest.longest_ms, max(rest.null_ms, min(rest.cycle_ms, heard))))
+    if irregular := [j for j, rest in zip(active, rests, strict=True) if setting.null_ms and not rest.is_regular]:
+        cuts = sorted({reach[j] + delays[a][j] for a in active for j in irregular})
+        edges += cuts[:: 1 + len(cuts) // CUTS_MAX]
     rate = max(rest.rate for rest in rests)
     step = 0.5 / rate if rate else inf
     while low + step < high:
         edges.append(low + step)
         step *= 2
-    return panels(low, high, edges)
+    return panels(low, high if isfinite(high) else max([low, *filter(isfinite, edges)]), edges)
 
 
 def arrived(
     setting: Setting, active: Sequence[int], rests: Sequence[Rest], x: Vector
 ) -> tuple[Sequence[Vector], Sequence[Vector]]:
     """For a ticket of each active site, the probability that the packets of all others, or of all, have come by x."""
-    ahead = np.array([rest.survival(x - setting.reach_ms[site]) for site, rest in zip(active, rests, strict=True)])
-    if not setting.null_ms:
+    after = [x - setting.reach_ms[j] for j in active]
+    ahead = np.array([rest.survival(y) for y, rest in zip(after, rests, strict=True)])
+    if not setting.null_ms or all(rest.is_regular for rest in rests):
         rows, everyone = products(1.0 - ahead)
         return list(rows), [everyone] * len(active)
+    ahead_heard = np.array([rest.survival_heard(y) for y, rest in zip(after, rests, strict=True)])
     others: list[Vector] = []
     everyone_of: list[Vector] = []
     for index, a in enumerate(active):
-        cuts = np.array([setting.reach_ms[j] + setting.delays_ms[a][j] + setting.null_ms for j in active])
-        below = 1.0 - np.where(x < cuts[:, None], ahead, 0.0)
+        hears = np.array([setting.reach_ms[j] + setting.delays_ms[a][j] for j in active])
+        below = 1.0 - np.where(x < hears[:, None], ahead, ahead_heard)
         everyone_of.append(below.prod(axis=0))
         below[index] = 1.0
         others.append(below.prod(axis=0))
     return others, everyone_of
 
 
-def forever(setting: Setting, active: Sequence[int], rests: Sequence[Rest], spared: int | None) -> bool:
+def forever(setting: Setting, rests: Sequence[Rest], spared: int | None) -> bool:
     """Whether a packet is awaited that never comes: of a silent active site, where there are no nulls."""
-    silent = [index for index in range(len(active)) if not setting.null_ms and not isfinite(rests[index].end_ms)]
+    silent = [index for index, rest in enumerate(rests) if not setting.null_ms and not isfinite(rest.longest_ms)]
     return any(index != spared for index in silent)
 
 

@@ -4,13 +4,16 @@ The rest of a periodic stream is uniform on (0, t), that of a Poisson stream exp
 packet counts: survival functions multiply. Let S be the product, A the time since the last packet and B the time to
 the next one; nothing at all comes between with probability P(A > a, B > b) = S(a + b).
 
-A site may break its silence: with a null whenever its last packet is a *cycle* c old. Then the rest is above y < c
-where B is, and where A lies no more than c - y behind a multiple of c:
+A site may break its silence: with a null once its last packet is null_ms old and something has been heard since. Where
+the latter takes no time, its packets are at most a *cycle* c = null_ms apart, otherwise c is longer. The rest is above
+y < c where B is, and where A lies no more than c - y behind a multiple of c:
 
     P(rest > y) = sum over k >= 0 of S(k c + y) - S((k + 1) c)
 
 which is the truncated exponential for a Poisson stream, and all but uniform on (0, c) for one that is hardly ever
-heard of.
+heard of. From a moment on at which something certainly has been heard, the site does not wait for the end of its cycle:
+
+    P(rest > y) = sum over k >= 0 of S(k c + y) - S(k c + null_ms)
 
 Integrals are taken by Gauss' rule between the kinks of the integrand. It is smooth there, and mostly a polynomial, for
 which the rule is exact.
@@ -46,24 +49,27 @@ class Stream(msgspec.Struct, frozen=True, gc=False):
 
 
 class Rest:
-    """The rest of one site's streams, and of its nulls where it has a cycle."""
+    """The rest of one site's streams, and of its nulls where it sends any."""
 
-    __slots__ = ("cycle_ms", "longest_ms", "periods_ms", "rate")
+    __slots__ = ("cycle_ms", "longest_ms", "null_ms", "periods_ms", "rate")
 
-    def __init__(self, streams: Sequence[Stream], cycle_ms: float = inf) -> None:
+    def __init__(self, streams: Sequence[Stream], null_ms: float = inf, cycle_ms: float = inf) -> None:
         self.periods_ms = sorted(stream.period_ms for stream in streams if stream.kind == "periodic")
         self.rate = sum(1 / stream.period_ms for stream in streams if stream.kind == "poisson")
         self.longest_ms = min([*self.periods_ms[:1], *([TAIL / self.rate] if self.rate else [])], default=inf)
-        self.cycle_ms = cycle_ms
+        self.null_ms = null_ms  # inf: there are none
+        self.cycle_ms = cycle_ms  # at least null_ms
 
     @property
-    def end_ms(self) -> float:
-        """Nothing is left of the rest beyond."""
-        return min(self.longest_ms, self.cycle_ms)
+    def is_regular(self) -> bool:
+        """Whether nulls never wait until something is heard."""
+        return self.cycle_ms <= self.null_ms * (1 + 1e-9)
 
     def kinks_ms(self) -> list[float]:
-        """Where the survival function is not smooth, its end included; nothing of a silent site."""
-        kinks = [self.end_ms, *([self.periods_ms[0] % self.cycle_ms] if self.periods_ms else [])]
+        """Where a survival function is not smooth, its end included."""
+        kinks = [self.longest_ms, self.null_ms, self.cycle_ms]
+        if self.periods_ms and isfinite(self.cycle_ms):
+            kinks += [self.periods_ms[0] % self.cycle_ms, (self.periods_ms[0] - self.null_ms) % self.cycle_ms]
         return [kink for kink in kinks if isfinite(kink)]
 
     def steps_ms(self) -> list[float]:
@@ -79,14 +85,21 @@ class Rest:
 
     def survival(self, y: Vector) -> Vector:
         """The probability that no packet comes within y; y at least 0."""
-        cycle_ms = self.cycle_ms
-        if not isfinite(cycle_ms):
-            return self.of_streams(y)
-        if self.longest_ms > CYCLES_MAX * cycle_ms:
-            return np.maximum(0.0, 1.0 - y / cycle_ms)
-        within = y < cycle_ms
-        starts = cycle_ms * np.arange(ceil(self.longest_ms / cycle_ms), dtype=np.float64)
-        ahead = self.of_streams(starts[:, None] + y[within]) - self.of_streams(starts + cycle_ms)[:, None]
+        return self.before(y, self.cycle_ms) if isfinite(self.cycle_ms) else self.of_streams(y)
+
+    def survival_heard(self, y: Vector) -> Vector:
+        """The same where something has been heard by then."""
+        return self.before(y, self.null_ms) if isfinite(self.null_ms) else self.of_streams(y)
+
+    def before(self, y: Vector, end_ms: float) -> Vector:
+        """The probability of no packet within y, where a null comes `end_ms` after the last packet or null."""
+        if self.longest_ms > CYCLES_MAX * self.cycle_ms:
+            return np.maximum(0.0, end_ms - y) / self.cycle_ms
+        silent = not isfinite(self.longest_ms)  # and its cycle never ends: the last packet is long ago
+        cycles = 1 if silent or not isfinite(self.cycle_ms) else ceil(self.longest_ms / self.cycle_ms)
+        starts = np.array([k * self.cycle_ms if k else 0.0 for k in range(cycles)])
+        within = y < end_ms
+        ahead = self.of_streams(starts[:, None] + y[within]) - self.of_streams(starts + end_ms)[:, None]
         result: Vector = np.zeros_like(y)
         result[within] = ahead.sum(axis=0)
         return result
@@ -100,18 +113,18 @@ def panels(low: float, high: float, edges: Iterable[float]) -> tuple[Vector, Vec
     return x.ravel(), (half[:, None] * WEIGHTS).ravel()
 
 
-def first_of(rests: Sequence[Rest], delays_ms: Sequence[float]) -> float:
-    """The mean time until the first packet of several sites, each after a delay of its own; inf of the silent."""
-    ends = [delay + rest.longest_ms for rest, delay in zip(rests, delays_ms, strict=True)]
-    if not ends or not isfinite(min(ends)):
+def first_of(rests: Sequence[Rest], least_ms: float = 0.0) -> float:
+    """The mean time until the first message of several sites, or `least_ms` where that is longer; inf of the silent."""
+    end_ms = min([rest.longest_ms for rest in rests], default=inf)
+    if not isfinite(end_ms):
         return inf
-    steps = [[0.0, *rest.periods_ms[:1], *rest.steps_ms()] for rest in rests]
-    edges = [delay + step for own, delay in zip(steps, delays_ms, strict=True) for step in own]
-    x, weights = panels(min(delays_ms), min(ends), edges)
+    if end_ms <= least_ms:
+        return least_ms
+    x, weights = panels(least_ms, end_ms, [step for rest in rests for step in rest.steps_ms()])
     missing = np.ones_like(x)
-    for rest, delay in zip(rests, delays_ms, strict=True):
-        missing *= rest.of_streams(np.maximum(0.0, x - delay))
-    return min(delays_ms) + float(weights @ missing)
+    for rest in rests:
+        missing *= rest.of_streams(x)
+    return least_ms + float(weights @ missing)
 
 
 def products(rows: Vector) -> tuple[Vector, Vector]:

@@ -1,0 +1,216 @@
+"""`isthmus plan`: which total order suits a network and its traffic, who should issue tickets, and what to expect."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from math import isfinite
+from pathlib import Path
+
+import click
+import tomli_w
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from isthmus.cli.console import wide_console
+from isthmus.cli.topology import network_of, refuse
+from isthmus.core.document import Invalid, read_toml
+from isthmus.core.errors import InputError
+from isthmus.scenario.load import workloads_of
+from isthmus.scenario.model import HybridSpec
+from isthmus.scenario.workload import Workload
+from isthmus.studies.plan import Advice, Option, advise, stack_tables
+from isthmus.studies.plan_measure import Measured, duration_ms, measure
+from isthmus.topology.model import Topology
+
+SITES_MAX = 200
+FILES = ("plan.toml", "roles.svg", "roles.png")
+
+
+@click.command()
+@click.argument("network", type=click.Path(path_type=Path), metavar="NET.toml|SCENARIO.toml")
+@click.option("--traffic", type=click.Path(path_type=Path), help="A file with [[workloads]]. [the scenario's own]")
+@click.option("--verify", is_flag=True, help="Simulate every option and set what was measured beside.")
+@click.option("--seeds", type=click.IntRange(1, 100), default=3, show_default=True, help="Simulations of each option.")
+@click.option("--duration-ms", type=click.FloatRange(min=1000, max=1e7), help="Of a simulation. [by the rates]")
+@click.option("--null-ms", type=click.FloatRange(min=0), help="How soon a silent active site says so; 0: never. [25]")
+@click.option("--wait", is_flag=True, help="Tickets for others wait for their sequencer's next message.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help=f"A folder for {', '.join(FILES)}.")
+@click.option("--force", is_flag=True, help="Replace files that exist.")
+def command(
+    network: Path,
+    traffic: Path | None,
+    verify: bool,
+    seeds: int,
+    duration_ms: float | None,
+    null_ms: float | None,
+    wait: bool,
+    output: Path | None,
+    force: bool,
+) -> None:
+    """Which total order suits a network and its traffic, and which role every site should have.
+
+    Predicts the latency of each site's messages, from submit to the last delivery, under every choice of roles that a
+    search tries, and sets the best beside the best token site, the symmetric protocol and the rule of the paper.
+    plan.toml is a stack that a scenario can name: stack = "plan.toml". roles.svg shows who is active.
+
+    What the prediction leaves out (varying delays, losses, messages that are not for all) is noted on standard error.
+
+    \b
+    Examples:
+      isthmus plan net.toml --traffic traffic.toml
+      isthmus plan net.toml --traffic traffic.toml --verify -o plan
+      isthmus plan scenario.toml --null-ms 0 --wait
+    """
+    topology = network_of(network)
+    if len(topology.sites) > SITES_MAX:
+        raise InputError(str(network), "", f"{len(topology.sites)} sites", f"at most {SITES_MAX} to plan for")
+    workloads = traffic_of(network, traffic)
+    for name in FILES if output is not None else ():
+        for source in (network, traffic):
+            refuse(output / name, force, source)  # type: ignore[operator]
+    console = wide_console()
+    try:
+        with console.status(f"planning for {len(topology.sites)} sites"):
+            advice = advise(topology, workloads, options(null_ms, wait))
+    except Invalid as error:
+        raise error.at(str(traffic or network), "") from None
+    for note in advice.notes:
+        click.echo(f"note: {note}", err=True)
+    measured = verified(advice, seeds, duration_ms, console) if verify else {}
+    console.print(options_table(advice, measured))
+    console.print(sites_table(advice, measured))
+    console.print(sentence(advice), highlight=False, soft_wrap=True)
+    if output is not None:
+        write(advice, output, again(network, traffic, null_ms, wait))
+
+
+def options(null_ms: float | None, wait: bool) -> HybridSpec:
+    """The ticket protocol as it is asked for."""
+    plain = HybridSpec()
+    try:
+        return HybridSpec(null_ms=plain.null_ms if null_ms is None else null_ms, eager=not wait)
+    except Invalid as error:
+        raise InputError("--null-ms", "", error.found, f"0, or {error.expected}") from None
+
+
+def traffic_of(network: Path, traffic: Path | None) -> tuple[Workload, ...]:
+    """The workloads of a file, or of the scenario that gives the network."""
+    path = traffic or network
+    tables = read_toml(path)
+    if traffic is None and "workloads" not in tables:
+        raise InputError(str(network), "workloads", "nothing", "a scenario, or --traffic FILE beside a network")
+    return workloads_of(tables.get("workloads"), str(path), path.parent)
+
+
+def verified(advice: Advice, seeds: int, duration: float | None, console: Console) -> dict[str, Measured]:
+    """Simulate every option with a bar; the same stack is simulated once."""
+    lasts = duration or duration_ms(advice.setting)
+    found: dict[str, Measured] = {}
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=float(len(advice.options)))
+        for number, option in enumerate(advice.options):
+            bar.update(task, description=f"simulating {escape(option.name)}", completed=number)
+            same = next((found[other.name] for other in advice.options[:number] if other.stack == option.stack), None)
+
+            def progress(share: float, before: int = number) -> None:
+                bar.update(task, completed=before + share)
+
+            found[option.name] = same or measure(advice, option, range(1, seeds + 1), lasts, progress)
+    return found
+
+
+def options_table(advice: Advice, measured: Mapping[str, Measured]) -> Table:
+    """What each option is and what it costs."""
+    table = Table(title=f"{advice.topology.name}: mean latency of a message, ms", title_justify="left")
+    for heading in ("option", "stack", "active sites"):
+        table.add_column(heading)
+    table.add_column("predicted", justify="right")
+    for heading in ("measured", "off by", "undelivered") if measured else ():
+        table.add_column(heading, justify="right")
+    for option in advice.options:
+        cells = [option.name, option.stack.name, active_text(advice.topology, option), ms_text(option.mean_ms)]
+        if measured:
+            result = measured[option.name]
+            cells += [ms_text(result.mean_ms), off_text(option.mean_ms, result.mean_ms), f"{result.undelivered:,}"]
+        table.add_row(*map(escape, cells), style="bold" if option is advice.recommended else "")
+    return table
+
+
+def sites_table(advice: Advice, measured: Mapping[str, Measured]) -> Table:
+    """The role of each site, and what its messages take under each option."""
+    topology, first = advice.topology, advice.recommended
+    table = Table(title="by site, ms" + (" (predicted / measured)" if measured else ""), title_justify="left")
+    for heading in ("site", "cluster"):
+        table.add_column(heading)
+    table.add_column("messages/s", justify="right")
+    table.add_column("role")
+    for option in advice.options:
+        table.add_column(escape(option.name), justify="right")
+    for number, site in enumerate(topology.sites):
+        sequencer = first.choice.roles.sequencer[number]
+        role = "active" if sequencer == number else f"passive, through {topology.sites[sequencer].name}"
+        rate = f"{1000 * advice.setting.rates[number]:.4g}"
+        cells = [site.name, topology.clusters[site.cluster].name, rate, role]
+        for option in advice.options:
+            text = ms_text(option.choice.prediction.site_ms[number])
+            cells.append(f"{text} / {ms_text(measured[option.name].site_ms[number])}" if measured else text)
+        table.add_row(*map(escape, cells))
+    return table
+
+
+def active_text(topology: Topology, option: Option) -> str:
+    names = [topology.sites[site].name for site in option.choice.roles.active]
+    if len(names) == len(topology.sites) > 1:
+        return "all"
+    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+
+
+def ms_text(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}" if isfinite(value) else "never"
+
+
+def off_text(predicted: float, measured: float | None) -> str:
+    if measured is None or not isfinite(predicted) or not measured:
+        return "-"
+    off = round(100 * (predicted / measured - 1), 1)
+    return f"{off:+.1f} %" if off else "0.0 %"
+
+
+def sentence(advice: Advice) -> str:
+    """The recommendation for people."""
+    first, rest = advice.recommended, advice.options[1:]
+    words = {"token-site": "one sequencer", "symmetric": "every site active", "hybrid": "a role for every site"}
+    gains = [f"{ms_text(option.mean_ms)} ({option.name})" for option in rest]
+    text = f"Recommended: the stack {first.stack.name}, {words[first.stack.name]}: {ms_text(first.mean_ms)} ms"
+    return f"{text}; the others: {', '.join(gains)}."
+
+
+def again(network: Path, traffic: Path | None, null_ms: float | None, wait: bool) -> str:
+    """The command that gives this plan."""
+    words = ["isthmus", "plan", str(network)]
+    words += ["--traffic", str(traffic)] if traffic else []
+    words += ["--null-ms", f"{null_ms:g}"] if null_ms is not None else []
+    words += ["--wait"] if wait else []
+    return shlex.join(words)
+
+
+def write(advice: Advice, folder: Path, replay: str) -> None:
+    """The stack as a file that a scenario can name, and the picture of its roles."""
+    from isthmus.report.network import save_network
+
+    first = advice.recommended
+    head = f'# Planned: {ms_text(first.mean_ms)} ms a message. A scenario has it by: stack = "{FILES[0]}"\n# {replay}\n'
+    stack, *pictures = (folder / name for name in FILES)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        stack.write_text(head + tomli_w.dumps(stack_tables(first.stack)), encoding="utf-8")
+        for picture in pictures:
+            save_network(advice.topology, picture, roles=first.choice.roles)
+    except OSError as error:
+        raise InputError("-o", str(folder), error.strerror or "an error", "a folder for new files") from None
+    for path in (stack, *pictures):
+        click.echo(f"wrote {path}")

@@ -1,0 +1,103 @@
+"""What simulations say of an option that was planned: the mean latency of each site's messages, as they happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Any
+
+import msgspec
+
+from isthmus.core.document import Invalid
+from isthmus.core.layer import Kind
+from isthmus.protocols.total.prediction import Setting
+from isthmus.scenario.model import Scenario
+from isthmus.sim.run import Run
+from isthmus.studies.plan import Advice, Option
+from isthmus.trace.schema import DESTINATIONS, KIND, NUMBER, SENDER, TIME_NS, Row
+
+MESSAGES_MIN = 40  # of the slowest sender in a simulation, where that does not take too long
+DELIVERIES_MAX = 200_000  # of a simulation: some seconds
+SHORT_MS, LONG_MS = 10_000.0, 300_000.0  # of a simulation
+MARGIN = 0.1  # of a simulation at its start and at its end, whose messages do not count
+NS_PER_MS = 1e6
+Progress = Callable[[float], None]  # called with the share that is done
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """What simulations gave."""
+
+    site_ms: tuple[float | None, ...]  # None: the site sent nothing
+    mean_ms: float | None
+    messages: int
+    undelivered: int
+
+
+class BySender:
+    """A sink that keeps the mean latency of each sender's messages, to the last delivery."""
+
+    def __init__(self, sites: int, first_ms: float, last_ms: float) -> None:
+        self.sites = sites
+        self.first_ns, self.last_ns = first_ms * NS_PER_MS, last_ms * NS_PER_MS
+        self.open: dict[tuple[int, int], list[int]] = {}  # when submitted, and how many deliveries are owed
+        self.total_ms = [0.0] * sites
+        self.counts = [0] * sites
+
+    def append(self, row: Row) -> None:
+        key = (row[SENDER], row[NUMBER])
+        if row[KIND] == Kind.SUBMIT:
+            if self.first_ns <= row[TIME_NS] <= self.last_ns:
+                self.open[key] = [row[TIME_NS], len(row[DESTINATIONS] or ()) or self.sites]
+        elif row[KIND] == Kind.DELIVER and key in self.open:
+            message = self.open[key]
+            message[1] -= 1
+            if not message[1]:
+                del self.open[key]
+                self.counts[key[0]] += 1
+                self.total_ms[key[0]] += (row[TIME_NS] - message[0]) / NS_PER_MS
+
+
+def duration_ms(setting: Setting) -> float:
+    """How long to simulate, that even slow senders are heard and it does not take minutes."""
+    slowest = max(period for period in setting.periods_ms if period < inf)
+    affordable = DELIVERIES_MAX / (sum(setting.rates) * setting.count)
+    return max(SHORT_MS, min(MESSAGES_MIN * slowest, affordable, LONG_MS))
+
+
+def scenario_of(advice: Advice, option: Option, seed: int, duration: float) -> Scenario:
+    """A run of an option; over the direct transport where channels allow it, which gives the same latencies sooner."""
+    settings: dict[str, Any] = {"topology": advice.topology, "workloads": advice.workloads, "seed": seed}
+    settings |= {"duration_ms": duration, "wire": "reference"}
+    try:
+        return Scenario(stack=msgspec.structs.replace(option.stack, transport="direct"), **settings)
+    except Invalid:
+        return Scenario(stack=option.stack, **settings)
+
+
+def measure(
+    advice: Advice,
+    option: Option,
+    seeds: Sequence[int],
+    duration: float | None = None,
+    progress: Progress | None = None,
+) -> Measured:
+    """Simulate an option with each seed; the mean over all messages but those near the ends."""
+    lasts = duration or duration_ms(advice.setting)
+    sites = advice.setting.count
+    total, counts, owed = [0.0] * sites, [0] * sites, 0
+    for index, seed in enumerate(seeds):
+        sink = BySender(sites, MARGIN * lasts, (1 - MARGIN) * lasts)
+        run = Run(scenario_of(advice, option, seed, lasts), sink)
+
+        def report(now_ns: int, done: int = index) -> None:
+            if progress is not None:
+                progress((done + min(1.0, now_ns / NS_PER_MS / lasts)) / len(seeds))
+
+        run.execute(report)
+        owed += len(sink.open)
+        for site in range(sites):
+            total[site] += sink.total_ms[site]
+            counts[site] += sink.counts[site]
+    means = tuple(total[site] / counts[site] if counts[site] else None for site in range(sites))
+    messages = sum(counts)
+    return Measured(means, sum(total) / messages if messages else None, messages, owed)
