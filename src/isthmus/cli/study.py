@@ -97,13 +97,14 @@ def run(
         raise InputError("study run", "", "names and --all" if names else "nothing", "names of studies, or --all")
     chosen = list(STUDIES.values()) if everything else [named(STUDIES, name) for name in dict.fromkeys(names)]
     console = wide_console()
+    from isthmus.pipeline.failures import one_sentence
     from isthmus.pipeline.session import spark_session
     from isthmus.studies.run import run_study
     from isthmus.studies.verdicts import pipeline_check
 
     codes = []
     local = not remote and (master or "local").startswith("local")
-    with ExitStack() as stack:
+    with one_sentence("study run"), ExitStack() as stack:
         with console.status("starting Spark"):
             spark = stack.enter_context(spark_session(master, remote, settings=LOCAL_SHUFFLE if local else None))
         for study in chosen:

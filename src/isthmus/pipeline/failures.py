@@ -5,8 +5,10 @@ times, as a different type by each way of connecting. The idea: the text tells t
 list of rules looks for known words in it, the most telling first; the first rule that finds its words writes the
 sentence. What no rule knows is cut to the innermost cause's first line.
 
-Invariants: an `InputError` raised inside an executor, by Python or by `raise_error`, comes out as it went in. The
-original error stays attached as the cause. An error that is not Spark's passes unchanged: it is a bug of ours.
+Invariants: an `InputError` raised inside an executor, by Python or by `raise_error`, comes out as it went in. No part
+of a sentence has a second line or more than PART_MAX characters, whatever Spark said: the plan of a failed job can have
+hundreds of thousands. The original error stays attached as the cause. An error that is not Spark's passes unchanged: it
+is a bug of ours.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.errors import InputError
 
+PART_MAX = 300  # characters of each part of a sentence
 MARK = "InputError: "  # also how a Python traceback from a worker names it
 OURS = re.compile(
     MARK + r"(?P<place>.*?): found (?P<found>.*?); expected (?P<expected>.*?)(?: SQLSTATE|\n|$)", re.DOTALL
@@ -69,11 +72,15 @@ def of_spark(error: BaseException) -> bool:
 def sentence(error: BaseException, source: str = "Spark") -> InputError:
     """The one sentence for an error of Spark."""
     text = str(error) or type(error).__name__
-    for rule in RULES:
-        found = rule(text, source)
-        if found is not None:
-            return found
-    return InputError(source, "", f"a failure of Spark ({innermost(text)})", "a job that ends")
+    failure = InputError(source, "", f"a failure of Spark ({innermost(text)})", "a job that ends")
+    found = next(filter(None, (rule(text, source) for rule in RULES)), failure)
+    return InputError(*map(clipped, (found.source, found.key, found.found, found.expected)))
+
+
+def clipped(part: str) -> str:
+    """A part of a sentence that is no longer than people read."""
+    line = " ".join(part.split())
+    return line if len(line) <= PART_MAX else f"{line[:PART_MAX]} ..."
 
 
 def ours(text: str, source: str) -> InputError | None:  # noqa: ARG001
@@ -137,6 +144,9 @@ def lost(text: str, source: str) -> InputError | None:  # noqa: ARG001
         return InputError(
             "Spark", "", f"a lost executor ({innermost(text)})", "executors that live, with enough memory"
         )
+    if "failed to connect back" in text:
+        slow = "a Python process that took more than the ten seconds Spark gives it to start"
+        return InputError("Spark", "", slow, "a machine less busy; start it again, a stream goes on where it was")
     gone = (
         "stopped SparkContext",
         "SparkContext was shut down",
