@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -12,6 +18,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def rewrite(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--rewrite"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One session for all tests of a worker; no test starts one of its own, or groups below would be for nothing."""
+    from isthmus.pipeline.session import spark_session
+
+    with spark_session(master="local[2]", settings={"spark.sql.shuffle.partitions": "4"}) as session:
+        yield session
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups

@@ -1,21 +1,18 @@
-"""`isthmus check` and `isthmus watch`: what they print, draw and return, in one session for all tests here."""
+"""`isthmus check` and `isthmus watch`: what they print, draw and return, in the session that all tests share."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from pyspark.sql import SparkSession
 
 from isthmus.cli import check, watch
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
-from isthmus.pipeline.session import spark_session
 from isthmus.pipeline.streaming import Change
 from isthmus.trace.writer import TraceWriter
 
@@ -25,22 +22,11 @@ from stories import Story, quiet_run
 CROSSED = Story().submit(1, 1).submit(2, 1).deliver(1, (1, 1), (2, 1)).deliver(2, (2, 1), (1, 1))
 
 
-@pytest.fixture(scope="module")
-def session() -> Iterator[SparkSession]:
-    """The session that is there, or one of our own: a process has only one."""
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        yield active
-        return
-    with spark_session(master="local[2]", settings={"spark.sql.shuffle.partitions": "4"}) as spark:
-        yield spark
-
-
 @pytest.fixture
-def invoke(session, monkeypatch, tmp_path):
+def invoke(spark, monkeypatch, tmp_path):
     @contextmanager
     def one(*arguments, **options):
-        yield session
+        yield spark
 
     for module in (check, watch):
         monkeypatch.setattr(module, "spark_session", one)
