@@ -46,6 +46,7 @@ class OptimisticOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     alpha: float = 0.95  # compensation: the share of a delay that one correction leaves alone; below 0.9 it oscillates
     gain: float = 0.02  # open-loop, stamped: the weight of a new sample, once there are many
     window_ms: float | None = None  # open-loop, stamped: aim at this window; None: the widest that fits all senders
+    sizes: bool = True  # allow for what the size of a message costs on its way
     delay_max_ms: float = 1_000.0  # the longest delay of a tentative delivery, and of the sequencer's own messages
     request_age_ms: float = 10_000.0  # what a site silent for so long has asked of the sequencer is void
 
@@ -114,7 +115,7 @@ class Compensation(Policy):
         self.delays_ns: dict[SiteId, float] = {}
         self.waits: dict[SiteId, Estimate] = {}  # from arrival to ticket; for the effect of sizes alone
         self.placed: dict[SiteId, int] = {}  # of a fresh sender: corrections so far; others are not in it
-        self.before: tuple[SiteId, int, int] | None = None  # the last final message: sender, due, ticket
+        self.before: tuple[Arrived, int, int] | None = None  # the last final message, when it was due, its ticket
 
     def begin(self, stayed: Targets, fresh: Targets) -> None:
         self.before = None
@@ -140,15 +141,16 @@ class Compensation(Policy):
         sender, before = message.sender, self.before
         wait = self.waits.setdefault(sender, Estimate(self.options.gain))
         wait.note(ticket_ns - message.arrival_ns, message.size_bytes, ticket_ns)
-        self.before = (sender, due_ns, ticket_ns)
+        self.before = (message, due_ns, ticket_ns)
         if before is None:
             return
-        previous, due_before_ns, ticket_before_ns = before
-        delta = (ticket_ns - ticket_before_ns) - (due_ns - due_before_ns)
+        previous = before[0].sender
+        apart_ns = ticket_ns - before[2]
+        delta = apart_ns - (due_ns - before[1])
         if abs(delta) > self.options.delay_max_ms * NS_PER_MS:
             return  # a clock has jumped, not a message
         if sender in self.placed or previous in self.placed:
-            self.place(sender, previous, delta)
+            self.place(sender, previous, apart_ns - (message.arrival_ns - before[0].arrival_ns))
         elif delta > 0:
             self.adjust(previous, sender, delta)
         else:
@@ -163,8 +165,14 @@ class Compensation(Policy):
             self.delays_ns[lowered] = 0.0
             self.delays_ns[raised] -= left
 
-    def place(self, sender: SiteId, previous: SiteId, delta_ns: float) -> None:
-        """Move a fresh sender alone, by the mean of its corrections; the others are right among themselves."""
+    def place(self, sender: SiteId, previous: SiteId, apart_ns: float) -> None:
+        """Move a fresh sender alone, by the mean of its corrections; the others are right among themselves.
+
+        It is judged by its delay of now and not of when the message was scheduled: that may be a correction ago.
+        """
+        if sender == previous:
+            return
+        delta_ns = apart_ns - (self.delays_ns[sender] - self.delays_ns[previous])
         counts = self.placed
         later = sender in counts and (previous not in counts or counts[sender] <= counts[previous])
         fresh = sender if later else previous
@@ -197,9 +205,10 @@ class OpenLoop(Policy):
         if self.options.window_ms is not None:
             return self.options.window_ms * NS_PER_MS
         oldest_ns = now_ns - self.options.request_age_ms * NS_PER_MS
-        known = {site: wait for site, wait in self.waits.items() if not (others and site == self.sequencer)}
-        recent = [wait.level for wait in known.values() if wait.latest_ns >= oldest_ns]
-        return min(recent or [wait.level for wait in known.values()], default=0.0)
+        left_out = self.sequencer if others else None
+        waits = [wait for site, wait in self.waits.items() if site != left_out]
+        recent = [wait.level for wait in waits if wait.latest_ns >= oldest_ns]
+        return min(recent or [wait.level for wait in waits], default=0.0)
 
     def due_ns(self, message: Arrived) -> int:
         wait = self.waits.get(message.sender)

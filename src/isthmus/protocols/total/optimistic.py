@@ -44,13 +44,13 @@ class Waiting:
 
     __slots__ = ("arrived", "cast", "due_ns", "id", "key", "numbered_ns", "place", "request_ns")
 
-    def __init__(self, posted: Posted, now_ns: int) -> None:
+    def __init__(self, posted: Posted, now_ns: int, sizes: bool) -> None:
         cast = posted.cast
         self.cast = cast
         self.id = (cast.sender, cast.number)
         self.place = posted.place
         self.request_ns = posted.request_ns
-        self.arrived = Arrived(cast.sender, posted.stamp_ns, len(cast.payload), now_ns)
+        self.arrived = Arrived(cast.sender, posted.stamp_ns, len(cast.payload) if sizes else 0, now_ns)
         self.due_ns = now_ns  # when to be tentative, or numbered; fixed at arrival, whether that timer fires or not
         self.key = ISSUE  # of the timer that waits for it; ISSUE: none does
         self.numbered_ns = now_ns  # at the sequencer
@@ -115,7 +115,7 @@ class Optimistic(Layer):
         self.below.submit(Posted(message, self.sent_count, request_ns, stamp_ns), targets)
 
     def on_posted(self, source: SiteId, posted: Posted) -> None:
-        waiting = Waiting(posted, self.host.now_ns)
+        waiting = Waiting(posted, self.host.now_ns, self.policy.options.sizes)
         mine = not posted.cast.destinations or self.host.site in posted.cast.destinations
         if waiting.id in self.waiting or (self.fifo and self.is_past(source, posted.place)):
             raise RemoteError(
@@ -211,7 +211,7 @@ class Optimistic(Layer):
         first, count = numbers.first, len(numbers.ids)
         if source != self.sequencer:
             raise RemoteError(f"numbers of site {source}; the sequencer is site {self.sequencer}")
-        if first <= self.delivered or any(first + place in self.numbers for place in range(count)):
+        if first <= self.delivered or not self.numbers.keys().isdisjoint(range(first, first + count)):
             raise RemoteError(f"numbers from {first} on, some of which have been given")
         if {len(numbers.waits_ns), len(numbers.destinations)} - {0, count}:
             raise RemoteError(f"numbers for {count} messages that say something else of fewer or more")

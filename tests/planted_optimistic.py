@@ -1,0 +1,123 @@
+"""Optimistic stacks with a bug planted in them, each with the properties that must be seen to break."""
+
+from __future__ import annotations
+
+from isthmus.core.layer import Finality, Host, Stack
+from isthmus.core.message import SiteId
+from isthmus.protocols.application import Application
+from isthmus.protocols.total.compensation import Compensation
+from isthmus.protocols.total.optimistic import Optimistic, Waiting
+from isthmus.protocols.total.optimistic_wire import Numbers
+from isthmus.protocols.transport.credit import Credit
+from isthmus.stacks import Build, StackOptions, transport
+
+
+class SignReversed(Compensation):
+    """Lowers the delay that should be raised. No order breaks; the delays never settle where they should."""
+
+    __slots__ = ()
+
+    def adjust(self, lowered: SiteId, raised: SiteId, delta_ns: float) -> None:
+        super().adjust(raised, lowered, delta_ns)
+
+
+class TentativeAfterFinal(Optimistic):
+    """Forgets, when a message is final, that it was still to be tentative."""
+
+    __slots__ = ()
+
+    def finish(self, waiting: Waiting) -> None:
+        self.above.deliver(waiting.cast)
+
+
+class TentativeTwice(Optimistic):
+    """Delivers what is due tentatively once more as its number comes."""
+
+    __slots__ = ()
+
+    def finish(self, waiting: Waiting) -> None:
+        if not self.leads():
+            self.above.deliver(waiting.cast, Finality.TENTATIVE)
+        super().finish(waiting)
+
+
+class ShiftedByALateMessage(Optimistic):
+    """Passes over a number whose message is late: those behind move up, the late one comes after them."""
+
+    __slots__ = ()
+
+    def deliver_ready(self) -> None:
+        super().deliver_ready()
+        while (number := self.numbers.get(self.delivered + 2)) is not None and number[0] in self.waiting:
+            late = self.numbers.pop(self.delivered + 1)
+            self.numbers[self.delivered + 1] = number
+            self.numbers[self.delivered + 2] = late
+            super().deliver_ready()
+
+
+class NumbersAsTheyCome(Optimistic):
+    """Takes whatever number comes for the next one."""
+
+    __slots__ = ()
+
+    def on_numbers(self, source: SiteId, numbers: Numbers) -> None:
+        if numbers.view_id == self.view.view_id and numbers.first > self.delivered + 1:
+            first = self.delivered + 1 + len(self.numbers)
+            numbers = Numbers(numbers.view_id, first, numbers.ids, numbers.waits_ns, numbers.destinations)
+        super().on_numbers(source, numbers)
+
+
+class SendersOrderIgnored(Optimistic):
+    """Promises each sender's order, and numbers as messages arrive."""
+
+    __slots__ = ()
+
+    def number(self, waiting: Waiting) -> None:
+        self.add(waiting)
+
+
+class LeftoversAsTheyCame(Optimistic):
+    """Closes a view by delivering what has no number as it came, which differs from site to site."""
+
+    __slots__ = ()
+
+    def close_view(self) -> None:
+        while (entry := self.numbers.get(self.delivered + 1)) is not None:
+            self.delivered += 1
+            waiting = self.waiting.pop(entry[0], None)  # type: ignore[arg-type]
+            if waiting is not None:
+                self.finish(waiting)
+        for waiting in list(self.waiting.values()):
+            self.finish(waiting)
+        self.waiting.clear()
+        super().close_view()
+
+
+class NumberedAgain(Optimistic):
+    """Keeps what a view left without a number, and delivers it again in the next."""
+
+    __slots__ = ()
+
+    def reset(self) -> None:
+        kept = dict(getattr(self, "waiting", {}))
+        super().reset()
+        self.waiting.update(kept)
+
+
+def with_order(order: type[Optimistic]) -> Build:
+    def build(host: Host, application: Application, options: StackOptions) -> Stack:
+        ordering = order(options.optimistic, options.sequencer, options.batch_ms)
+        return Stack(host, application, Credit(options.credit), ordering, transport(options, fifo=False))
+
+    return build
+
+
+PLANTED: dict[str, tuple[type[Optimistic], tuple[str, ...]]] = {
+    "tentative after final": (TentativeAfterFinal, ("final",)),
+    "tentative twice": (TentativeTwice, ("final",)),
+    "position shifted by a late message": (ShiftedByALateMessage, ("total", "final")),
+    "numbers as they come": (NumbersAsTheyCome, ("total", "final")),
+    "a sender's order ignored": (SendersOrderIgnored, ("fifo",)),
+    "leftovers as they came": (LeftoversAsTheyCame, ("total", "fifo")),
+    "numbered again": (NumberedAgain, ("integrity",)),
+}
