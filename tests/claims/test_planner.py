@@ -56,7 +56,7 @@ def test_the_plan_takes_what_is_predicted(load: str, kind: Kind) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("load", NINE)
 def test_the_ends_of_the_scale_take_what_is_predicted(load: str, kind: Kind) -> None:
-    """With nulls: without, all wait for sites that send once a second, and runs of minutes see too few of their gaps."""
+    """With nulls: without, all wait for sites that send once a second, and runs of minutes see few of their gaps."""
     setting = nine(load, kind, null_ms=NULL_MS)
     for roles in (token_site(5, 0), symmetric(5)):
         choice = choose(setting, roles)
