@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
 
 from isthmus.core.errors import InputError
 from isthmus.pipeline import session
-from isthmus.pipeline.session import LOOPBACK, SETTINGS, connect, driver_settings, spark_session
+from isthmus.pipeline.session import LOOPBACK, SETTINGS, connect, driver_settings, refuse_silent, spark_session
 
 
 class Builder:
@@ -69,9 +70,25 @@ def test_a_connect_server_is_told_nothing_about_its_driver(monkeypatch):
 
     Session.builder = builder
     monkeypatch.setattr(session, "SparkSession", Session)
+    monkeypatch.setattr(session, "refuse_silent", lambda *_: None)
     connect("sc://10.0.0.7:15002", {"spark.sql.shuffle.partitions": "4"})
     assert builder.address == "sc://10.0.0.7:15002"
     assert builder.told == SETTINGS | {"spark.sql.shuffle.partitions": "4"}
+
+
+def test_where_nothing_listens_is_said_at_once():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        dead = f"spark://127.0.0.1:{port},localhost:{port}"
+        for options in ({"master": dead}, {"remote": f"sc://127.0.0.1:{port}/;user_id=x"}):
+            with pytest.raises(InputError, match="where nothing answers"), spark_session(**options):
+                pass
+        probe.listen()
+        refuse_silent("--master", f"spark://127.0.0.1:{port}", "")
+        refuse_silent("--master", f"spark://[::1]:1,127.0.0.1:{port}", "")  # a second master stands by
+    for elsewhere in ("local[*]", "yarn", "nonsense"):
+        refuse_silent("--master", elsewhere, "")
 
 
 def test_one_place_to_run_not_two():

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -44,6 +45,9 @@ DRIVER_SETTINGS = {
     "spark.sql.warehouse.dir": "{scratch}/warehouse",
     "spark.local.dir": "{scratch}/local",
 }
+ADDRESS = re.compile(r"(?:spark|sc)://(?P<hosts>[^/;]+)")
+CONNECT_PORT = 15002  # of a Connect server, where an address names none
+PROBE_S = 10.0
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 ON_THIS_MACHINE = re.compile(r"local(-cluster)?(\[.*\])?|spark://(127\.[\d.]+|localhost|\[::1\])(:\d+)?")
 
@@ -65,6 +69,7 @@ def spark_session(
 
 def connect(remote: str, settings: dict[str, str]) -> SparkSession:
     """A session of a Connect server."""
+    refuse_silent("--remote", remote, "sc://host:port of a Connect server that runs")
     builder = SparkSession.builder.remote(remote)
     for key, value in {**SETTINGS, **settings}.items():
         builder = builder.config(key, value)
@@ -86,6 +91,7 @@ def driver_settings(master: str, memory: str, scratch: Path) -> dict[str, str]:
 
 def start(master: str, memory: str, scratch: Path, settings: dict[str, str] | None) -> SparkSession:
     """A session with a driver in this process's own Java."""
+    refuse_silent("--master", master, "a running master, or none for this machine alone")
     os.environ["JAVA_HOME"] = java_home()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -105,6 +111,22 @@ def start(master: str, memory: str, scratch: Path, settings: dict[str, str] | No
         raise InputError(
             "Spark", "", f"no start with master {master} ({said})", "a running master, and a Java that works"
         ) from error
+
+
+def refuse_silent(option: str, address: str, right: str) -> None:
+    """Say at once that nothing listens at an address; Spark itself would try for minutes."""
+    match = ADDRESS.match(address)
+    if match is None:
+        return
+    for host in match["hosts"].split(","):
+        name, _, port = host.rpartition(":") if re.search(r":\d+$", host) else (host, "", str(CONNECT_PORT))
+        try:
+            socket.create_connection((name.strip("[]"), int(port)), PROBE_S).close()
+        except (OSError, OverflowError) as error:
+            said = error
+        else:
+            return
+    raise InputError(option, "", f"{address}, where nothing answers ({said})", right)
 
 
 @contextmanager
