@@ -9,7 +9,15 @@ import pytest
 
 from isthmus.core.errors import InputError
 from isthmus.pipeline import session
-from isthmus.pipeline.session import LOOPBACK, SETTINGS, connect, driver_settings, refuse_silent, spark_session
+from isthmus.pipeline.session import (
+    LOOPBACK,
+    SETTINGS,
+    connect,
+    driver_settings,
+    first_line,
+    refuse_silent,
+    spark_session,
+)
 
 
 class Builder:
@@ -89,6 +97,16 @@ def test_where_nothing_listens_is_said_at_once():
         refuse_silent("--master", f"spark://[::1]:1,127.0.0.1:{port}", "")  # a second master stands by
     for elsewhere in ("local[*]", "yarn", "nonsense"):
         refuse_silent("--master", elsewhere, "")
+
+
+def test_of_what_the_launcher_says_the_error_counts():
+    notes = 'WARNING: Using incubator modules: jdk.incubator.vector\nSetting default log level to "WARN".\n'
+    assert first_line(notes) == ""
+    assert (
+        first_line(notes + "Error: Could not find or load main class\nmore")
+        == "Error: Could not find or load main class"
+    )
+    assert first_line("All masters are down\n\tat x") == "All masters are down"
 
 
 def test_one_place_to_run_not_two():

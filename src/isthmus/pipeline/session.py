@@ -48,6 +48,7 @@ DRIVER_SETTINGS = {
 ADDRESS = re.compile(r"(?:spark|sc)://(?P<hosts>[^/;]+)")
 CONNECT_PORT = 15002  # of a Connect server, where an address names none
 PROBE_S = 10.0
+NOTE = re.compile(r"WARNING: |Setting default log level|To adjust logging level|NOTE: |Using Spark's default log4j")
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 ON_THIS_MACHINE = re.compile(r"local(-cluster)?(\[.*\])?|spark://(127\.[\d.]+|localhost|\[::1\])(:\d+)?")
 
@@ -144,5 +145,6 @@ def quiet(log: Path) -> Iterator[None]:
 
 
 def first_line(said: object) -> str:
-    lines = [line.strip() for line in str(said).splitlines() if line.strip()]
+    """The line that tells what went wrong; "" where there are only notes and warnings."""
+    lines = [line.strip() for line in str(said).splitlines() if line.strip() and not NOTE.match(line)]
     return next((line for line in lines if "rror" in line or "xception" in line), lines[0] if lines else "")[:200]
