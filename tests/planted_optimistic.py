@@ -74,6 +74,7 @@ class SendersOrderIgnored(Optimistic):
 
     def number(self, waiting: Waiting) -> None:
         self.add(waiting)
+        self.send_numbers()
 
 
 class LeftoversAsTheyCame(Optimistic):

@@ -220,6 +220,13 @@ def test_three_odd_ones_in_a_row_begin_a_new_estimate() -> None:
     assert estimate.at(0) == 90 * MS and estimate.odd_count == 0
 
 
+def test_a_second_jump_just_after_the_first_does_not_blur_the_estimate() -> None:
+    estimate = Estimate(0.02)
+    for sample in [30] * 10 + [5030] * 4 + [9030] * 5:
+        estimate.note(sample * MS, 0, 0)
+    assert estimate.at(0) == 9030 * MS
+
+
 def test_equal_sizes_have_no_slope() -> None:
     estimate = Estimate(0.02)
     for sample in (10, 20, 30):

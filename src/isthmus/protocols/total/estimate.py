@@ -12,6 +12,7 @@ from __future__ import annotations
 
 ODD_MAX = 3  # samples in a row that far off: no accident, the way or a clock has changed
 ODD_NS = 5_000_000  # no sample nearer than this is odd
+ODD_EARLY_NS = 50_000_000  # nor this, as long as an estimate has fewer than ODD_MAX samples to tell their spread by
 ODD_TIMES = 8  # mean deviations from the mean, at which one is
 
 
@@ -42,7 +43,8 @@ class Estimate:
     def note(self, sample: float, size: int, now_ns: int) -> None:
         self.latest_ns = now_ns
         off = abs(sample - self.at(size))
-        if self.count >= ODD_MAX and off > ODD_NS + ODD_TIMES * self.deviation:
+        near = ODD_NS if self.count >= ODD_MAX else ODD_EARLY_NS
+        if self.count and off > near + ODD_TIMES * self.deviation:
             self.odd_count += 1
             if self.odd_count < ODD_MAX:
                 return

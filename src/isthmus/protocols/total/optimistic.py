@@ -168,19 +168,23 @@ class Optimistic(Layer):
         self.requests.note(sender, waiting.request_ns, self.host.now_ns)
         if not self.fifo:
             self.add(waiting)
-            return
-        self.early[sender, waiting.place] = waiting
+        else:
+            self.early[sender, waiting.place] = waiting
         while (following := self.early.pop((sender, self.to_number[sender]), None)) is not None:
             self.to_number[sender] += 1
             self.add(following)
+        self.send_numbers()
 
     def add(self, waiting: Waiting) -> None:
         waiting.numbered_ns = self.host.now_ns
         self.pending.append(waiting)
+        if self.batch_ns is not None and len(self.pending) == 1:
+            self.host.set_timer(self, ISSUE, self.batch_ns)
+
+    def send_numbers(self) -> None:
+        """Send what was numbered in this event in one packet, unless a batch still gathers."""
         if self.batch_ns is None or len(self.pending) >= BATCH_MAX:
             self.issue()
-        elif len(self.pending) == 1:
-            self.host.set_timer(self, ISSUE, self.batch_ns)
 
     def issue(self) -> None:
         """Send the numbers of the pending; not while the transport is full, whose `resume` comes here."""
