@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from random import Random
@@ -65,6 +65,9 @@ class Group:
         self.options = options
         self.emulate = emulate
         self.sink: Sink | None = None  # set before joining: where the trace goes
+        self.on_tentative: Callable[[Cast, Finality], None] | None = (
+            None  # told at once of what is not final
+        )
         self.application = Application(self._deliver, on_resume=self._resume, auto_consume=False)
         self.view = View(0, ())
         self._unread: deque[Cast] = deque()
@@ -179,6 +182,8 @@ class Group:
         if finality is Finality.FINAL:
             self._unread.append(cast)
             self._changed.set()
+        elif self.on_tentative is not None:
+            self.on_tentative(cast, finality)
 
     def _resume(self) -> None:
         self._writable.set()

@@ -22,7 +22,7 @@ KIND = {Finality.TENTATIVE: Kind.TENTATIVE, Finality.REVOKED: Kind.REVOKE}
 class Application(Layer):
     """The application's end of a stack, as callbacks."""
 
-    __slots__ = ("auto_consume", "number", "on_deliver", "on_resume", "on_view")
+    __slots__ = ("auto_consume", "number", "on_deliver", "on_resume", "on_view", "wants")
 
     def __init__(
         self,
@@ -30,10 +30,12 @@ class Application(Layer):
         on_view: Callable[[View], None] | None = None,
         on_resume: Callable[[], None] | None = None,
         auto_consume: bool = True,
+        wants: tuple[Finality, ...] = tuple(Finality),
     ) -> None:
         self.on_deliver = on_deliver
         self.on_view = on_view
         self.on_resume = on_resume
+        self.wants = wants  # what on_deliver is told of: tentative deliveries, final ones, or both
         self.auto_consume = auto_consume  # False: the application calls `consumed` when it is done with a message
 
     def start(self) -> None:
@@ -58,7 +60,7 @@ class Application(Layer):
             return
         final = finality is FINAL
         self.host.trace(Kind.DELIVER if final else KIND[finality], cast)
-        if self.on_deliver is not None:
+        if self.on_deliver is not None and finality in self.wants:
             self.on_deliver(cast, finality)
         if final and self.auto_consume:
             self.below.consumed(cast)

@@ -37,6 +37,33 @@ def run(program: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(asyncio.wait_for(program, TIMEOUT_S))
 
 
+def test_tentative_messages_come_beside_the_final_ones() -> None:
+    ports, count = free_ports(), 5
+
+    async def site(name: str, all_done: asyncio.Barrier) -> tuple[list[bytes], list[bytes]]:
+        guessed: list[bytes] = []
+        group = Group.join(NETWORK, name, ports, stack="optimistic", emulate=True)
+        group.on_tentative = lambda cast, finality: guessed.append(cast.payload)
+        async with group:
+            for number in range(count):
+                await group.send(f"{name} {number}".encode())
+            order = [(await anext(group)).payload for _ in range(3 * count)]
+            await all_done.wait()
+            await group.settle(0.0)
+            await all_done.wait()
+        return order, guessed
+
+    async def program() -> None:
+        all_done = asyncio.Barrier(3)
+        found = await asyncio.gather(*(site(name, all_done) for name in NAMES))
+        assert all(order == found[0][0] for order, _ in found)
+        assert not found[0][1], "the sequencer knows the order"
+        for order, guessed in found[1:]:
+            assert guessed and len(set(guessed)) == len(guessed) and set(guessed) <= set(order)
+
+    run(program())
+
+
 def test_three_sites_see_one_order() -> None:
     ports, count = free_ports(), 10
 
