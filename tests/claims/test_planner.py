@@ -78,7 +78,7 @@ def regret(seed: int, kind: Kind, rivals: int) -> float:
     mine = plan(setting)
     near = sorted(choices, key=lambda choice: choice.mean_ms)[:rivals]
     roles = {choice.roles: choice for choice in (mine, best(setting), *near)}
-    duration_ms = max(4_000.0, DELIVERIES / (sum(setting.rates) * setting.count))
+    duration_ms = min(60_000.0, max(4_000.0, DELIVERIES / (sum(setting.rates) * setting.count)))
     found = {key: simulated_ms(setting, choice, duration_ms) for key, choice in roles.items()}
     return found[mine.roles] / min(found.values()) - 1
 

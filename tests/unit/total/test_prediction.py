@@ -142,12 +142,14 @@ def test_the_rest_between_nulls_that_wait_to_hear_something() -> None:
 
 
 def test_the_first_of_several() -> None:
-    assert first_of([Rest(poisson(30)), Rest(poisson(60))]) == near(20)
-    assert first_of([Rest(periodic(30))]) == near(15)
-    assert first_of([Rest(periodic(30))], 20) == near(20 + 10 * (1 / 3) / 2)
-    assert first_of([Rest(periodic(30))], 40) == 40
-    assert first_of([Rest(periodic(1e6)), Rest(())]) == near(5e5)
-    assert first_of([Rest(())], 5) == first_of([]) == inf
+    assert first_of((*poisson(30), *poisson(60))) == near(20)
+    assert first_of(poisson(30), 60) == near(60 + 30 * exp(-2))
+    assert first_of(periodic(30)) == near(15)
+    assert first_of(periodic(30), 20) == near(20 + 10 * (1 / 3) / 2)
+    assert first_of(periodic(30), 40) == 40
+    both = first_of((*periodic(30), *poisson(30)))  # the integral of (1 - y / 30) exp(-y / 30) from 0 to 30
+    assert both == near(30 * exp(-1))
+    assert first_of((), 5) == inf
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,10 @@ from isthmus.protocols.total.prediction import Prediction, Roles, Setting, predi
 
 THOROUGH_MAX = 12  # sites; beyond, the first change that helps is taken, and only the best token sites are starts
 STARTS = 2  # how many token sites, then
+EXCHANGES = 8  # sites of each kind that are tried in the place of an active one, then
 REFINED_MAX = 6  # sites; beyond, sequencers are chosen one by one only at the end
 EXHAUSTIVE_MAX = 10  # sites
+FEW = 4  # of many sequencers, those by which messages are first are tried one by one
 SEQUENCERS_MAX = 300  # choices of sequencers that are tried for one set of active sites
 LESS = 1 - 1e-9  # a gain below is none: it ends every search
 
@@ -114,9 +116,8 @@ def by_delay(setting: Setting, active: Sequence[int]) -> Choice:
 
 def by_wait(setting: Setting, nearest: Choice) -> Choice:
     """Each passive site with the one through which its messages are first, as it is before any of them moves."""
-    active, wait, delays = nearest.roles.active, nearest.prediction.site_ms, setting.delays_ms
-    rows = range(setting.count)
-    first = [site if site in active else min(active, key=lambda a: (delays[site][a] + wait[a], a)) for site in rows]
+    active, rows = nearest.roles.active, range(setting.count)
+    first = [site if site in active else min(active, key=lambda a: through(setting, nearest, site, a)) for site in rows]
     moved = Roles(tuple(first))
     return nearest if moved == nearest.roles else cheapest((nearest, choose(setting, moved)))
 
@@ -126,15 +127,22 @@ def refine(setting: Setting, choice: Choice) -> Choice:
     if not setting.eager or len(choice.roles.active) == 1:
         return choice
     order = sorted(range(setting.count), key=lambda site: (setting.periods_ms[site], site))
+    few = setting.count if setting.count <= THOROUGH_MAX else FEW
     before = None
     while before is None or choice.mean_ms < before.mean_ms * LESS:
         before, active = choice, choice.roles.active
         for site in order:
             if site not in active:
                 sequencer = choice.roles.sequencer
-                moves = (Roles((*sequencer[:site], a, *sequencer[site + 1 :])) for a in active if a != sequencer[site])
+                near = sorted(active, key=lambda a: through(setting, choice, site, a))[:few]
+                moves = (Roles((*sequencer[:site], a, *sequencer[site + 1 :])) for a in near if a != sequencer[site])
                 choice = cheapest((choice, *(choose(setting, roles) for roles in moves)))
     return choice
+
+
+def through(setting: Setting, choice: Choice, site: int, sequencer: int) -> tuple[float, int]:
+    """What a site's messages would take through a sequencer, did nothing else change; then its id."""
+    return setting.delays_ms[site][sequencer] + choice.prediction.site_ms[sequencer], sequencer
 
 
 def cheapest(choices: Iterable[Choice]) -> Choice:
@@ -195,10 +203,13 @@ class Search:
 
     def exchanged(self, choice: Choice) -> Choice:
         """Put another site in the place of each active one where that helps."""
+        delays = self.setting.delays_ms
         for old in choice.roles.active:
             active = frozenset(choice.roles.active)
             rest = [site for site in self.order if site not in active]
-            choice = cheapest((choice, *(self.of(active ^ {old, new}) for new in rest)))
+            near = sorted(rest, key=lambda site: (delays[old][site], site))[:EXCHANGES]
+            tried = dict.fromkeys([*rest[:EXCHANGES], *near])  # the fastest, and the nearest
+            choice = cheapest((choice, *(self.of(active ^ {old, new}) for new in tried)))
         return choice
 
     def of(self, active: frozenset[int]) -> Choice:

@@ -146,12 +146,11 @@ def rests_of(setting: Setting, roles: Roles) -> list[Rest]:
     sent = issued if setting.eager else [list(setting.streams[site]) for site in active]
     if not setting.null_ms:
         return [Rest(streams) for streams in sent]
-    tickets = [Rest(streams) for streams in issued]
     rests = []
     for index, streams in enumerate(sent):
-        heard = [*tickets[:index], *tickets[index + 1 :]]
+        heard = [stream for others in (*issued[:index], *issued[index + 1 :]) for stream in others]
         if not setting.eager:  # tickets that wait to be sent are a reason, too
-            heard.append(Rest([stream for source in served[index][1:] for stream in setting.streams[source]]))
+            heard += [stream for source in served[index][1:] for stream in setting.streams[source]]
         rests.append(Rest(streams, setting.null_ms, first_of(heard, setting.null_ms)))
     return rests
 
@@ -165,7 +164,8 @@ def points_of(
     for j, rest in zip(active, rests, strict=True):
         edges += [reach[j] + kink for kink in rest.kinks_ms()]
         heard = max(delays[a][j] for a in active)
-        high = max(high, reach[j] + min(rest.longest_ms, max(rest.null_ms, min(rest.cycle_ms, heard))))
+        end_ms = min(rest.longest_ms, max(rest.null_ms, min(rest.cycle_ms, heard)))
+        high = max(high, reach[j] + end_ms) if isfinite(end_ms) else high  # who never speaks is not waited for here
     if irregular := [j for j, rest in zip(active, rests, strict=True) if setting.null_ms and not rest.is_regular]:
         cuts = sorted({reach[j] + delays[a][j] for a in active for j in irregular})
         edges += cuts[:: 1 + len(cuts) // CUTS_MAX]
@@ -174,7 +174,7 @@ def points_of(
     while low + step < high:
         edges.append(low + step)
         step *= 2
-    return panels(low, high if isfinite(high) else max([low, *filter(isfinite, edges)]), edges)
+    return panels(low, high, edges)
 
 
 def arrived(

@@ -22,7 +22,7 @@ which the rule is exact.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import ceil, inf, isfinite
+from math import ceil, exp, inf, isfinite
 from typing import Literal
 
 import msgspec
@@ -113,18 +113,17 @@ def panels(low: float, high: float, edges: Iterable[float]) -> tuple[Vector, Vec
     return x.ravel(), (half[:, None] * WEIGHTS).ravel()
 
 
-def first_of(rests: Sequence[Rest], least_ms: float = 0.0) -> float:
-    """The mean time until the first message of several sites, or `least_ms` where that is longer; inf of the silent."""
-    end_ms = min([rest.longest_ms for rest in rests], default=inf)
-    if not isfinite(end_ms):
-        return inf
-    if end_ms <= least_ms:
+def first_of(streams: Sequence[Stream], least_ms: float = 0.0) -> float:
+    """The mean time until the first message of streams, or `least_ms` where that is longer; inf of no streams."""
+    rest = Rest(streams)
+    if rest.longest_ms <= least_ms:
         return least_ms
-    x, weights = panels(least_ms, end_ms, [step for rest in rests for step in rest.steps_ms()])
-    missing = np.ones_like(x)
-    for rest in rests:
-        missing *= rest.of_streams(x)
-    return least_ms + float(weights @ missing)
+    if not streams:
+        return inf
+    if not rest.periods_ms:
+        return least_ms + exp(-rest.rate * least_ms) / rest.rate
+    x, weights = panels(least_ms, rest.longest_ms, rest.steps_ms())
+    return least_ms + float(weights @ rest.of_streams(x))
 
 
 def products(rows: Vector) -> tuple[Vector, Vector]:
