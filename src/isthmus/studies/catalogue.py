@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from isthmus.studies import token_site
+from isthmus.studies import optimistic, token_site
 from isthmus.studies.model import Study
 
-STUDIES: dict[str, Study] = {study.name: study for study in (token_site.STUDY,)}
+STUDIES: dict[str, Study] = {study.name: study for study in (token_site.STUDY, optimistic.STUDY)}
