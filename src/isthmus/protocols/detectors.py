@@ -5,12 +5,17 @@ then the mean of those k stands. It is steady for samples that vary little. Expo
 times in 100, so seven in a row do so often, and the mean of just those is far too small.
 
 *Sliding mean* is the mean of the last `size` samples, whatever they are: unbiased for every distribution, and new
-altogether after `size` samples.
+altogether after `size` samples. What is no accident begins a new mean at once: a sample twelve times the mean (one in
+160,000 exponential ones is), or the last eight together below a sixth of what they should be (as rare).
 """
 
 from __future__ import annotations
 
 from collections import deque
+
+SHIFT = 12  # a sample this many times the mean is a shift
+FEWEST = 4  # samples that tell anything
+RECENT, DROP = 8, 6  # as many samples together, a sixth of the mean, are a shift too
 
 
 class MeanShift:
@@ -42,26 +47,37 @@ class MeanShift:
             self.mean = sum(self.run) / self.k
             self.run = []
 
+    def with_sample(self, sample: float) -> float | None:
+        """What the mean would be with one more sample; None where there is too little to tell."""
+        return (self.mean * self.k + sample) / (self.k + 1) if self.warm and self.mean is not None else None
+
 
 class SlidingMean:
     """The mean of the last samples."""
 
-    __slots__ = ("mean", "samples", "total", "warm")
+    __slots__ = ("mean", "samples")
 
     def __init__(self, size: int = 16) -> None:
         self.samples: deque[float] = deque(maxlen=size)
-        self.total = 0.0
         self.mean: float | None = None
-        self.warm = False  # all samples have come that there is room for
 
     def add(self, sample: float) -> None:
         """Take a sample."""
-        if len(self.samples) == self.samples.maxlen:
-            self.total -= self.samples[0]
+        if self.mean is not None and sample > SHIFT * self.mean:
+            self.samples.clear()
         self.samples.append(sample)
-        self.total += sample
-        self.mean = self.total / len(self.samples)
-        self.warm = len(self.samples) == self.samples.maxlen
+        recent = list(self.samples)[-RECENT:]
+        if self.mean is not None and len(recent) == RECENT and DROP * sum(recent) < RECENT * self.mean:
+            self.samples.clear()
+            self.samples.extend(recent)
+        self.mean = sum(self.samples) / len(self.samples)
+
+    def with_sample(self, sample: float) -> float | None:
+        """What the mean would be with one more sample; None where there is too little to tell."""
+        count = len(self.samples)
+        if self.mean is None or count < FEWEST:
+            return None
+        return sample if sample > SHIFT * self.mean else (self.mean * count + sample) / (count + 1)
 
 
 Detector = MeanShift | SlidingMean

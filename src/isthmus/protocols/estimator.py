@@ -9,7 +9,7 @@ at no cost a message.
 
 A detector turns samples into a mean that follows shifts (detectors.py). Where `silence` is on, the time since the
 last message counts as a sample as soon as it is longer than the mean: who has stopped sending gives no samples, and
-would be thought busy for ever.
+would be thought busy for ever. Who has sent next to nothing is thought silent after a probe's period.
 
 Nothing here is needed for safety: a lost probe, a wrong clock, a late echo make an estimate worse, no order wrong.
 """
@@ -84,8 +84,9 @@ class Estimator(Layer):
         mean = self.own.mean
         if self.last_ns is None or not self.options.silence:
             return mean
-        silence = self.host.now_ns - self.last_ns
-        return mean if mean is not None and silence <= mean else float(max(silence, mean or 0))
+        silence = float(self.host.now_ns - self.last_ns)
+        told = self.own.with_sample(max(silence, mean or 0.0))
+        return told if told is not None or silence < self.options.probe_ms * 1e6 else silence
 
     def delay_ns(self, site: SiteId) -> float | None:
         """The mean one-way delay to a member; None before the first echo."""

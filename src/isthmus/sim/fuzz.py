@@ -142,7 +142,7 @@ def random_hybrid(stack: str, names: list[str], random: Random) -> HybridSpec:
         active=tuple(random.sample(names, random.randint(1, len(names)))) if stack == "hybrid" else (),
         rule=random.choice(["restless", "restless", "dynamic", "paper"]),
         clock=random.choice(["lamport", "rate", "synchronised"]),
-        null_ms=random.choice([1.0, 25.0, 200.0]),
+        null_ms=random.choice([5.0, 25.0, 200.0]),
         eager=random.random() < 0.7,
         threshold=random.choice([0.0, 0.2]),
         estimator=EstimatorOptions(

@@ -7,8 +7,8 @@ takes an entry for its own that was meant for an earlier term. Deliveries follow
 for roles included, so that all members go through the same configurations.
 
 An active process with nothing to say owes the others a word all the same, as they wait for its promise: a *null*, a
-packet without an entry, at the latest `null_ms` after it has heard of a ticket beyond its last promise. Once all is
-delivered and promised, nobody owes anything, and nothing is sent.
+packet without an entry, when it has been silent for `null_ms` and has heard a ticket since. While others send it
+so promises every `null_ms`, ahead of the tickets that are still on their way to it; when they fall silent, so does it.
 
 Bounds: entries and tickets wait here only for messages that flow control has admitted, plus a few requests.
 """
@@ -52,8 +52,8 @@ class Ticketed(Layer):
     """Sends entries and tickets, delivers in the order of tickets."""
 
     __slots__ = (
-        *("clock", "count", "early", "entries", "estimator", "informed", "null_armed", "null_ns", "options", "order"),
-        *("owes_look", "owes_resume", "promised", "received", "sequencer", "state", "terms", "unsent", "view"),
+        *("clock", "count", "early", "entries", "estimator", "heard", "informed", "null_armed", "null_ns", "options"),
+        *("order", "owes_look", "owes_resume", "received", "sent_ns", "sequencer", "state", "terms", "unsent", "view"),
     )
     timer_names = ("null", "check")
 
@@ -75,7 +75,8 @@ class Ticketed(Layer):
         self.received = dict.fromkeys(self.view.members, 0)  # the last index of each member
         self.count = 0  # the last index of our own
         self.unsent: list[Ticket] = []  # issued for others, not sent
-        self.promised = 0  # the last promise sent
+        self.heard = False  # a ticket of somebody else, since our last packet
+        self.sent_ns = 0  # when that was
         self.early: list[tuple[SiteId, Packet | Reassign]] = []  # came before we knew the roles
         self.owes_look = self.owes_resume = False  # to the rule, to the application: at the end of the event
         self.null_armed = False
@@ -115,9 +116,10 @@ class Ticketed(Layer):
         self.count += 1
         view_id, site = self.view.view_id, self.host.site
         if site in self.order.active:
-            self.promised = self.order.issue(site, self.count, self.clock.reading(self.host.now_ns))
+            number = self.order.issue(site, self.count, self.clock.reading(self.host.now_ns))
             tickets, self.unsent = tuple(self.unsent), []
-            packet = Packet(view_id, self.promised, tickets, self.count, site, self.terms[site], body)
+            packet = Packet(view_id, number, tickets, self.count, site, self.terms[site], body)
+            self.heard, self.sent_ns = False, self.host.now_ns
         else:
             packet = Packet(view_id, 0, (), self.count, self.sequencer, self.terms[self.sequencer], body)
         self.below.submit(packet, targets)
@@ -132,29 +134,36 @@ class Ticketed(Layer):
             promise = tickets[-1][0]
         else:
             promise = self.order.clock = max(self.order.clock, self.clock.reading(self.host.now_ns))
-        self.promised = promise
+        self.heard, self.sent_ns = False, self.host.now_ns
         self.below.submit(Packet(self.view.view_id, promise, tickets))
 
     def timer(self, key: int) -> None:
-        if key == NULL:
-            self.null_armed = False
-            if self.owes_word() and self.below.writable():
-                self.send_null()
-        else:
+        if key == CHECK:
             self.evaluate()
             self.host.set_timer(self, CHECK, CHECK_NS)
+            return
+        self.null_armed = False
+        self.finish()
 
     def owes_word(self) -> bool:
         """Whether others may wait for our promise or our tickets."""
-        return self.host.site in self.order.active and (self.order.highest > self.promised or bool(self.unsent))
+        return self.host.site in self.order.active and (self.heard or bool(self.unsent))
+
+    def silent_ns(self) -> int:
+        """How long we have been silent; long enough, where the clock was set back since."""
+        return self.host.now_ns - self.sent_ns if self.host.now_ns >= self.sent_ns else self.null_ns
 
     def finish(self) -> None:
-        """After an event: issue what we owe, send it, and let the application go on where it can."""
+        """After an event: send what we owe, and let the application go on where it can."""
         while self.unsent and self.options.eager and self.below.writable():
             self.send_null()
         if self.null_ns and not self.null_armed and self.owes_word():
-            self.null_armed = True
-            self.host.set_timer(self, NULL, self.null_ns)
+            wait_ns = self.null_ns - self.silent_ns()
+            if wait_ns <= 0 and self.below.writable():
+                self.send_null()
+            else:
+                self.null_armed = True
+                self.host.set_timer(self, NULL, wait_ns if wait_ns > 0 else self.null_ns)
         if self.owes_look:
             self.owes_look = False
             self.evaluate()
@@ -201,6 +210,7 @@ class Ticketed(Layer):
         if packet.promise:
             order.promise(source, packet.promise)
             self.clock.heard(packet.promise, source, round(self.distance_ns(source)), self.host.now_ns)
+        self.heard |= not own and bool(packet.tickets)
         for number, sender, index in packet.tickets:
             order.add(number, source, sender, index)
             if own:
@@ -211,6 +221,8 @@ class Ticketed(Layer):
                 order.add(packet.promise, source, source, packet.index)
                 if own:
                     order.returned()
+                else:
+                    self.heard = True
 
     def issue_for(self, sender: SiteId) -> None:
         """Ticket a member's next entries, as far as they are here and name us in our present term."""

@@ -53,7 +53,6 @@ class TicketOrder:
         self.heap: list[Held] = []
         self.waiting: set[tuple[SiteId, int]] = set()  # the entries in the heap
         self.under_way: deque[int] = deque()  # own tickets that have not come back
-        self.highest = 0  # of the numbers of tickets
         self.horizon: Place | None = None  # None: to be worked out
 
     def issue(self, sender: SiteId, index: int, reading: int) -> int:
@@ -85,7 +84,6 @@ class TicketOrder:
         self.waiting.add((sender, index))
         heappush(self.heap, (number, issuer, sender, index))
         self.known[sender] = max(self.known[sender], index)
-        self.highest = max(self.highest, number)
 
     def head(self) -> Held | None:
         """The next ticket, where it is stable."""
