@@ -62,9 +62,13 @@ class Hybrid(Ticketed):
                 return
             chosen = self.choose_sequencer()
             if chosen != self.sequencer and self.rule.is_better(chosen, self.sequencer, self.distance_ns):
-                self.state = State.CHANGING
-                if self.order.delivered[self.host.site] == self.count:
-                    self.on_caught_up()
+                self.change_sequencer()
+
+    def change_sequencer(self) -> None:
+        """Go over to another sequencer, as soon as all is delivered that the present one has to ticket."""
+        self.state = State.CHANGING
+        if self.order.delivered[self.host.site] == self.count:
+            self.on_caught_up()
 
     def wants(self, active: bool, others: set[SiteId]) -> bool:
         """Whether the rule would have us active."""
