@@ -161,16 +161,20 @@ def test_load_of_links_and_senders(spark):
     story.row(Kind.SEND, 1, 0, payload=100, control=10, value=2).row(Kind.RECEIVE, 2, 5, payload=100, value=1)
     story.row(Kind.RECEIVE, 3, 5, payload=100, value=1).row(Kind.RECEIVE, 2, 1005, payload=50, control=1, value=1)
     load = {
-        (row["source"], row["target"]): (row["packets"], row["payload_bytes"], row["control_bytes"])
+        (row["source"], row["target"]): (row["packets"], row["payload_bytes"], row["control_bytes"], row["bytes_per_s"])
         for row in measures_load.link_load(story.frame(spark)).collect()
     }
-    assert load == {(1, 2): (2, 150, 1), (1, 3): (1, 100, 0)}
+    assert load == {
+        (1, 2): (2, 150, 1, pytest.approx(151 / 1.005)),
+        (1, 3): (1, 100, 0, pytest.approx(100 / 1.005)),
+    }
     sent = one(measures_load.sent_bytes(story.frame(spark)))
     assert (sent["copies"], sent["payload_bytes"], sent["control_bytes"]) == (2, 200, 20)
 
 
 def test_views_roles_and_seeds(spark):
-    story = Story().row(Kind.ROLE, 1, 0).row(Kind.ROLE, 1, 5).row(Kind.ROLE, 2, 0)
+    story = Story().row(Kind.ROLE, 1, 0, value=1).row(Kind.ROLE, 1, 5, value=2).row(Kind.ROLE, 2, 0, value=2)
+    story.row(Kind.ROLE, 2, 7, value=2)  # told again
     for process in (1, 2):
         story.row(Kind.VIEW, process, 0, to=(1, 2, 3), value=1)
     story.row(Kind.CRASH, 3, 100)
@@ -210,7 +214,7 @@ def simulated(spark, **more):
 
 
 def test_measures_agree_with_the_summary_of_a_simulated_run(spark):
-    run, summary, trace = simulated(spark)
+    run, summary, trace = simulated(spark, wire="sized")
     found = one(measures.message_latency(trace))
     assert found["messages"] == summary.submitted_count == summary.per_message.count
     assert found["latency_mean_ms"] == pytest.approx(summary.per_message.mean() / MS)
@@ -221,7 +225,9 @@ def test_measures_agree_with_the_summary_of_a_simulated_run(spark):
     assert each["deliveries"] == summary.delivered.count
     assert each["latency_mean_ms"] == pytest.approx(summary.delivered.mean() / MS)
     assert each["latency_p99_ms"] == pytest.approx(summary.delivered.percentile(99) / MS, rel=0.01)
-    packets = sum(row["packets"] for row in measures_load.link_load(trace).collect())
+    loads = measures_load.link_load(trace).collect()
+    assert sum(row["control_bytes"] for row in loads) == run.meter.control_bytes > 0
+    packets = sum(row["packets"] for row in loads)
     to_itself = sum(row["copies"] for row in measures_load.sent_bytes(trace).collect()) - packets
     assert packets + to_itself == run.network.packet_count
 

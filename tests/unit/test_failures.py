@@ -17,7 +17,7 @@ PLAN = "\n".join(f"+- Project [run#{number}L, process#{number}]" for number in r
     ("said", "told"),
     [
         ("Caused by: java.io.IOException: No space left on device\n\tat java.io", "a full disk"),
-        ("Caused by: java.io.IOException: File too large\n\tat java.io.FileOutputStream.writeBytes", "File too large"),
+        ("Caused by: java.io.IOException: File too large\n\tat java.io.FileOutputStream.writeBytes", "a full disk"),
         (
             "Caused by: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading "
             "file file:///data/a%20b.parquet. SQLSTATE: KD001\n\tat x\nCaused by: java.lang.Error: not a Parquet file",

@@ -132,10 +132,10 @@ class LiveHost:
             return
         self.incarnations[source] = frame.incarnation
         try:
-            for message in messages:
+            for message, packet in zip(messages, frame.packets, strict=True):
                 self.now_ns = self.wall()
                 if self.wire_log:
-                    self.trace(Kind.RECEIVE, message.subject(), source)
+                    self.trace(Kind.RECEIVE, message.subject(), source, len(packet) - message.payload_bytes())
                 self.stack.receive(source, message)
                 self.settle()
         finally:

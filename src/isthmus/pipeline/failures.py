@@ -92,7 +92,7 @@ def ours(text: str, source: str) -> InputError | None:  # noqa: ARG001
 
 
 def full_disk(text: str, source: str) -> InputError | None:  # noqa: ARG001
-    if "No space left on device" not in text and "Disk quota exceeded" not in text:
+    if not any(words in text for words in ("No space left on device", "Disk quota exceeded", "File too large")):
         return None
     return InputError("Spark", "", "a full disk", "room for its scratch files (TMPDIR) and for what it writes")
 

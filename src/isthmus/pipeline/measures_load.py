@@ -6,11 +6,11 @@ Bytes on the wire are in the trace only where a scenario asks for wire rows; the
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
-from isthmus.pipeline.measures import ms, of_kind
+from isthmus.pipeline.measures import NS_PER_S, ms, of_kind
 
 
 def control_bytes(runs: DataFrame) -> DataFrame:
@@ -42,17 +42,22 @@ def sent_bytes(trace: DataFrame) -> DataFrame:
 def link_load(trace: DataFrame) -> DataFrame:
     """Packets and bytes that arrived, for each ordered pair of processes; where wire rows exist.
 
-    A RECEIVE row tells the payload; the control bytes too where its writer fills them in, which the simulator does not.
+    Rates are over the whole run's time, so that links of one run compare. Control bytes are 0 in a simulation that does
+    not look at sizes (`wire = "reference"`).
     """
-    seconds = F.nullif((F.max("time_ns") - F.min("time_ns")) / F.lit(1e9), F.lit(0.0))
+    spans = trace.groupBy("run").agg((F.max("time_ns") - F.min("time_ns")).alias("span_ns"))
+    seconds = F.nullif(F.first("span_ns") / F.lit(NS_PER_S), F.lit(0.0))
+    size = F.col("payload_bytes") + F.col("control_bytes")
     return (
         trace.where(of_kind(Kind.RECEIVE))
+        .join(F.broadcast(spans), "run")
         .groupBy("run", F.col("value").alias("source"), F.col("process").alias("target"))
         .agg(
             F.count("*").alias("packets"),
             F.sum("payload_bytes").alias("payload_bytes"),
             F.sum("control_bytes").alias("control_bytes"),
             (F.count("*") / seconds).alias("packets_per_s"),
+            (F.sum(size) / seconds).alias("bytes_per_s"),
         )
     )
 
@@ -95,6 +100,12 @@ def view_installs(trace: DataFrame) -> DataFrame:
 
 
 def role_changes(trace: DataFrame) -> DataFrame:
-    """How often each process took on a role, the first one aside."""
-    rows = trace.where(of_kind(Kind.ROLE)).groupBy("run", "process").agg((F.count("*") - 1).alias("changes"))
-    return rows.groupBy("run").agg(F.sum("changes").alias("role_changes"), F.max("changes").alias("role_changes_max"))
+    """How often processes changed their roles: rows whose role is not that of the process's row before.
+
+    A role told again in a new view is no change, and neither is the first one. `role_changes_max` is of one process.
+    """
+    own = Window.partitionBy("run", "group", "process").orderBy("local")
+    changed = F.coalesce(F.lag("value").over(own) != F.col("value"), F.lit(False))
+    rows = trace.where(of_kind(Kind.ROLE)).withColumn("changed", changed.cast("int"))
+    each = rows.groupBy("run", "process").agg(F.sum("changed").alias("changes"))
+    return each.groupBy("run").agg(F.sum("changes").alias("role_changes"), F.max("changes").alias("role_changes_max"))

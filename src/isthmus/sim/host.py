@@ -89,7 +89,8 @@ class SimHost:
             return
         self.now_ns = self.scheduler.now_ns if self.clock is None else self.clock.read(self.scheduler.now_ns)
         if self.wire_log and source != self.site:
-            self.trace(Kind.RECEIVE, message.subject(), source)
+            size = 0 if self.meter is None else len(self.stack.codec.encode(message))
+            self.trace(Kind.RECEIVE, message.subject(), source, max(0, size - message.payload_bytes()))
         self.stack.receive(source, message)
 
     def fire(self, layer: Layer, key: int) -> None:
