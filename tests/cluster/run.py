@@ -2,8 +2,8 @@
 
 Starts a master, two workers and a Connect server from the pyspark package, on free ports of the loopback, and ends
 exactly those processes. Each way of running is a process of its own, because one Python process has one kind of
-session. The job is a small sweep, its trace read by Spark and by our data source, and all checks; then the command
-`isthmus check` itself. Everything must be what it is on `local[2]`.
+session. The job is a small sweep, its trace read by Spark and by our data source, and all checks; then the commands
+`isthmus check` and `isthmus study run` themselves. Everything must be what it is on `local[2]`.
 """
 
 from __future__ import annotations
@@ -145,22 +145,26 @@ def run_job(option: str, address: str, folder: Path) -> dict[str, object]:
     return result
 
 
+def command(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """The `isthmus` command in a process of its own."""
+    program = [sys.executable, "-c", "from isthmus.cli.main import main; main()", *map(str, arguments)]
+    return subprocess.run(program, capture_output=True, text=True, timeout=JOB_S, check=False)
+
+
 def run_check(option: str, address: str, trace: Path, out: Path) -> dict[str, object]:
-    """The command, with a violation to find."""
-    arguments = [
-        sys.executable,
-        "-c",
-        "from isthmus.cli.main import main; main()",
-        "check",
-        str(trace),
-        option,
-        address,
-    ]
-    arguments += ["--property", "integrity", "--property", "total", "-o", str(out)]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=JOB_S, check=False)
+    """`isthmus check`, with a violation to find."""
+    done = command("check", trace, option, address, "--property", "integrity", "--property", "total", "-o", out)
     drawn = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(out.glob("*.svg"))}
     output = done.stdout.replace(str(out), "OUT")
     return {"exit code": done.returncode, "output": output, "witnesses": drawn, "error": done.stderr[-500:]}
+
+
+def run_study(option: str, address: str, out: Path) -> dict[str, object]:
+    """`isthmus study run`, one seed; the checks are compared elsewhere."""
+    done = command("study", "run", "token-site", "--seeds", 1, "--no-check", option, address, "-o", out)
+    claims = out / "token-site" / "claims.json"
+    found = json.loads(claims.read_bytes()) if claims.exists() else None
+    return {"exit code": done.returncode, "claims": found, "error": done.stderr[-500:]}
 
 
 def broken_csv(path: Path) -> Path:
@@ -179,23 +183,27 @@ def main() -> int:
         print("running locally", flush=True)
         expected = run_job("--master", "local[2]", scratch / "local-sweep")
         expected_check = run_check("--master", "local[2]", trace, scratch / "local-check")
+        expected_study = run_study("--master", "local[2]", scratch / "local-study")
         assert "error" not in expected, expected["error"]
         assert expected_check["exit code"] == 1, expected_check
+        assert expected_study["claims"], expected_study
         assert expected["rows"] == expected["rows by the data source"], expected
         with cluster(scratch) as (master, remote):
             for number, (option, address) in enumerate((("--master", master), ("--remote", remote))):
                 print(f"running with {option} {address}", flush=True)
                 found = run_job(option, address, scratch / f"sweep-{number}")
-                command = run_check(option, address, trace, scratch / f"check-{number}")
-                for what, is_equal in (
-                    *((key, found.get(key) == value) for key, value in expected.items()),
-                    *((f"isthmus check: {key}", command[key] == expected_check[key]) for key in list(command)[:3]),
-                ):
-                    passed, failed = passed + is_equal, failed + (not is_equal)
+                checked = run_check(option, address, trace, scratch / f"check-{number}")
+                studied = run_study(option, address, scratch / f"study-{number}")
+                pairs = [(key, found.get(key), value) for key, value in expected.items()]
+                for name, got, wanted in (("check", checked, expected_check), ("study run", studied, expected_study)):
+                    pairs += [(f"isthmus {name}: {key}", got[key], wanted[key]) for key in wanted if key != "error"]
+                equal = [(what, got == wanted) for what, got, wanted in pairs]
+                for what, is_equal in equal:
                     print(f"  {'ok  ' if is_equal else 'FAIL'} {option}: {what}", flush=True)
-                for key in ("error",):
-                    if found.get(key) or (command[key] and command["exit code"] != expected_check["exit code"]):
-                        print(found.get(key) or command[key], flush=True)
+                passed += sum(is_equal for _, is_equal in equal)
+                failed += sum(not is_equal for _, is_equal in equal)
+                if not all(is_equal for _, is_equal in equal):
+                    print(*filter(None, (got.get("error") for got in (found, checked, studied))), sep="\n", flush=True)
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 

@@ -18,8 +18,6 @@ from isthmus.studies.model import Cell
 from isthmus.studies.run import Result, judge, run_study
 from isthmus.studies.verdicts import NOT_JUDGED
 
-pytestmark = pytest.mark.full  # minutes of Spark
-
 
 def small_grid(scale, seeds):
     """The study's own runs, two delays, and for a tenth of the time."""

@@ -50,7 +50,6 @@ def test_all_valid_is_0(invoke, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.full  # minutes of Spark
 def test_a_violation_is_1_and_its_witness_is_drawn(invoke, tmp_path):
     path = saved(tmp_path / "t", quiet_run(), CROSSED)
     result = invoke(path, "-o", tmp_path / "o", "--png", "--property", "total", "--property", "integrity")
@@ -65,7 +64,6 @@ def test_a_violation_is_1_and_its_witness_is_drawn(invoke, tmp_path):
     assert (tmp_path / "o" / "total-run-1.svg").read_bytes() == before
 
 
-@pytest.mark.full  # minutes of Spark
 def test_unknown_is_3(invoke, tmp_path):
     result = invoke(saved(tmp_path / "t", Story().submit(1, 1)), "--property", "fifo")
     assert result.exit_code == 3, result.output
@@ -83,7 +81,6 @@ def test_by_default_what_can_be_judged_is_and_the_rest_is_named(invoke, tmp_path
     assert "3 rows judged" in result.output
 
 
-@pytest.mark.full  # minutes of Spark
 def test_hosts_of_a_log_are_named(invoke, tmp_path):
     (tmp_path / "t.log").write_text('bob {"bob":1}\nsubmit m=bob:1\namy {"bob":1,"amy":1}\ndeliver m=bob:1\n')
     result = invoke(tmp_path / "t.log", "--property", "integrity")
@@ -91,7 +88,6 @@ def test_hosts_of_a_log_are_named(invoke, tmp_path):
     assert "Processes: 0 is bob, 1 is amy." in result.output
 
 
-@pytest.mark.full  # minutes of Spark
 def test_bad_input_is_an_input_error(invoke, tmp_path):
     assert isinstance(invoke(tmp_path / "none").exception, InputError)
     (tmp_path / "t.csv").write_text("process,kind,sender,number\n1,arrive,1,1\n")
@@ -119,7 +115,6 @@ def test_a_property_is_left_out_for_a_reason():
     assert check.choose(["views", "views"], {}, {}) == (["views"], {})
 
 
-@pytest.mark.full  # minutes of Spark
 def test_watch_once_takes_what_is_there_and_goes_on_later(invoke, tmp_path):
     live = saved(tmp_path / "live", quiet_run())
     options = [str(live), "-o", str(tmp_path / "lake"), "--once", "--property", "fifo", "--property", "total"]
