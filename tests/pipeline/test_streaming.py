@@ -19,8 +19,6 @@ from isthmus.trace.writer import TraceWriter
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "trace"))
 from stories import Story
 
-pytestmark = pytest.mark.full  # minutes of Spark
-
 FIFO = ("fifo",)
 VERDICT = (
     "run long, group int, property string, status string, evidence_count long, violation_count long, witness string"
