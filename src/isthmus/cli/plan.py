@@ -27,6 +27,7 @@ from isthmus.topology.model import Topology
 
 SITES_MAX = 200
 FILES = ("plan.toml", "roles.svg", "roles.png")
+NULLS = f"How soon a silent active site says so; 0: never. [{HybridSpec().null_ms:g}]"
 
 
 @click.command()
@@ -35,7 +36,7 @@ FILES = ("plan.toml", "roles.svg", "roles.png")
 @click.option("--verify", is_flag=True, help="Simulate every option and set what was measured beside.")
 @click.option("--seeds", type=click.IntRange(1, 100), default=3, show_default=True, help="Simulations of each option.")
 @click.option("--duration-ms", type=click.FloatRange(min=1000, max=1e7), help="Of a simulation. [by the rates]")
-@click.option("--null-ms", type=click.FloatRange(min=0), help="How soon a silent active site says so; 0: never. [25]")
+@click.option("--null-ms", type=click.FloatRange(min=0), help=NULLS)
 @click.option("--wait", is_flag=True, help="Tickets for others wait for their sequencer's next message.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help=f"A folder for {', '.join(FILES)}.")
 @click.option("--force", is_flag=True, help="Replace files that exist.")
