@@ -55,6 +55,13 @@ def test_all_hard_scenarios(stack: str, first: int) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("first", range(FULL.stop, 9000, CHUNK))
+def test_ten_thousand_changes_of_roles(first: int) -> None:
+    """With the above, 9,000 plain scenarios and 1,000 hard ones for the protocol with the most states."""
+    assert broken("dynamic-hybrid", first) == []
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.parametrize("first", FULL)
 def test_all_random_scenarios(stack: str, first: int) -> None:

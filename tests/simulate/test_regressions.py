@@ -23,6 +23,17 @@ SEEDS = [
     ("unordered", 425),
     # A window of four over links that lose a third took longer to drain than the run waited; nothing was wrong.
     ("token-site", 287),
+    # An entry behind one that died with its sender was refused, as if indexes could not be missing after a flush.
+    ("symmetric", 3),
+    ("symmetric", 49),
+    ("hybrid", 56),
+    # The transport had told flow control that it was full; then a null asked, was told of room, and with that the
+    # transport forgot that it owed flow control a word.
+    ("symmetric", 128),
+    ("symmetric", 212),
+    # A null was due while the transport was full: its timer was set again and again for the same instant.
+    ("dynamic-hybrid", 0),
+    ("dynamic-hybrid", 2),
 ]
 
 
@@ -31,6 +42,9 @@ HARD_SEEDS = [
     ("fifo", 113),
     ("unordered", 36),
     ("unordered", 85),
+    # As above: a null asked, and flow control was forgotten.
+    ("hybrid", 27),
+    ("hybrid", 142),
 ]
 
 
