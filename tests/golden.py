@@ -24,7 +24,8 @@ class StackRig:
         tables: dict[str, object] = {}
         for key, value in options.items():  # credit.window=4 -> {"credit": {"window": "4"}}
             table, _, leaf = key.rpartition(".")
-            (tables.setdefault(table, {}) if table else tables)[leaf] = value  # type: ignore[index]
+            many = [item for item in value.split(",") if item] if "," in value else value  # 0, is a list of one
+            (tables.setdefault(table, {}) if table else tables)[leaf] = many  # type: ignore[index]
         slow = tables.pop("reads", "at-once") == "on-command"
         self.unread: deque[Cast] = deque()
         self.application = Application(

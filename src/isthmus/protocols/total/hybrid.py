@@ -44,7 +44,12 @@ class Hybrid(Ticketed):
         self.rule = rule_of(self.options, self.host.random)
 
     def bodies(self) -> dict[type[Message], Handler]:
-        return {Packet: self.on_packet, Reassign: self.on_reassign, Configuration: self.on_configuration}
+        return {
+            Packet: self.on_packet,
+            Go: self.on_bare_go,
+            Reassign: self.on_reassign,
+            Configuration: self.on_configuration,
+        }
 
     # Asking for a role
 
@@ -87,6 +92,9 @@ class Hybrid(Ticketed):
         return self.rule.pick(self.order.active, self.distance_ns)
 
     # Changes of roles, each at its place in the order
+
+    def on_bare_go(self, source: SiteId, go: Go) -> None:
+        raise RemoteError(f"{go} of site {source} without a packet has no place in the order")
 
     def on_go(self, number: int, sender: SiteId, go: Go) -> None:
         if not self.informed:  # the view closes, and the next one's eldest member will tell
