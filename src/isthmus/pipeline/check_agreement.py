@@ -11,13 +11,13 @@ anything and are up. Messages that were never submitted are integrity's business
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
 from isthmus.pipeline.findings import evidence, key, message, say, violations
-from isthmus.pipeline.lives import bit, processes, word
-from isthmus.pipeline.tables import GROUP, MESSAGE, Tables
+from isthmus.pipeline.lives import GROUP, MESSAGE, bit, processes, word
+from isthmus.pipeline.tables import Tables
 from isthmus.trace.schema import NONE
 
 NAME = "agreement"
@@ -27,6 +27,11 @@ CLASS = ("run", "group", "view", "onward")
 
 def finalists(tables: Tables) -> DataFrame:
     """Who is up and in the last view of a settled group: run, group, process, life, view, the stay's first view."""
+    return tables.once("finalists", lambda: tables.small(staying(tables)))
+
+
+def staying(tables: Tables) -> DataFrame:
+    """The same, worked out."""
     last = tables.epochs.groupBy(*GROUP).agg(F.max("view").alias("view"))
     there = (
         tables.epochs.where(F.col("last") & F.col("up"))
@@ -34,6 +39,8 @@ def finalists(tables: Tables) -> DataFrame:
         .join(tables.restless, list(GROUP), "left_anti")
         .select(*GROUP, "process", "life", "view", "first", "stay")
     )
+    if not tables.alarms["static"]:
+        return there
     return there.unionByName(
         standing(tables).select(
             *GROUP,
@@ -48,7 +55,7 @@ def finalists(tables: Tables) -> DataFrame:
 
 def standing(tables: Tables) -> DataFrame:
     """The first lives of static groups that are up at the end."""
-    held = tables.holders.groupBy(*GROUP, "life", "word").agg(F.bit_or("bits").alias("bits"))
+    held = tables.rosters.groupBy(*GROUP, "life", "word").agg(F.bit_or("roster").alias("bits"))
     delivered = held.select(*GROUP, "life", F.explode(processes(F.col("bits"), F.col("word"))).alias("process"))
     submitted = tables.submits.select(*GROUP, F.col("from_life").alias("life"), F.col("sender").alias("process"))
     static = tables.seen.where(F.col("static")).select(*GROUP)
@@ -75,29 +82,33 @@ def agreement(tables: Tables) -> DataFrame:
     sizes = tables.small(sizes.where(F.col("size") > 1))
     masks = each.groupBy(*CLASS, "life", word().alias("word")).agg(F.bit_or(bit()).alias("mask"))
     masks = tables.small(masks.join(sizes.select(*CLASS), list(CLASS), "left_semi"))
+    compared = counted(tables, masks).join(sizes, list(CLASS)).withColumn("lacks", lacks())
+    sums = compared.groupBy(*GROUP).agg(F.sum("have").alias("count"), F.max("lacks").alias("lacks"))
+    sums = tables.keep(sums)
+    seen = evidence(sums, NAME, "count")
+    if sums.where(F.col("lacks")).isEmpty():
+        return seen
+    to_all = F.col("destinations").isNull()
+    owing = F.when(to_all, F.col("members")).otherwise(F.array_intersect("members", "destinations"))
+    lacking = tables.keep(compared.where(F.col("lacks")).withColumn("owing", owing))
+    return seen.unionByName(named(tables, lacking, masks))
+
+
+def counted(tables: Tables, masks: DataFrame) -> DataFrame:
+    """Messages and classes: how many of the class have it, and how many of these it is addressed to."""
     met = tables.marks.where(F.col("n") > 0).join(masks, ["run", "group", "view", "life", "word"])
     have = F.col("bits").bitwiseAND(F.col("mask"))
-    counted = met.groupBy(*MESSAGE, "view", "onward", "sent").agg(
+    return met.groupBy(*MESSAGE, "view", "onward", "sent", "destinations", "from_ns").agg(
         F.sum(F.bit_count(have).cast("long")).alias("have"),
         F.sum(F.bit_count(have.bitwiseAND(F.col("to"))).cast("long")).alias("addressed"),
     )
-    counted = tables.keep(counted)
-    seen = evidence(counted.groupBy(*GROUP).agg(F.sum("have").alias("count")), NAME, "count")
-    lacking = (
-        counted.where(F.col("sent") & (F.col("addressed") > 0))
-        .join(sizes, list(CLASS))
-        .where(F.col("addressed") < F.col("size"))
-        .join(tables.submits.select(*MESSAGE, "destinations", "from_ns"), list(MESSAGE))
-        .withColumn(
-            "owing",
-            F.when(F.col("destinations").isNull(), F.col("members")).otherwise(
-                F.array_intersect("members", "destinations")
-            ),
-        )
-        .where(F.col("addressed") < F.size("owing"))
-    )
-    lacking = tables.keep(lacking)
-    return seen if lacking.isEmpty() else seen.unionByName(named(tables, lacking, masks))
+
+
+def lacks() -> Column:
+    """Whether some of the class have a message that is addressed to more of it."""
+    some = F.col("sent") & (F.col("addressed") > 0) & (F.col("addressed") < F.col("size"))
+    owing = F.size(F.array_intersect("members", "destinations"))
+    return some & (F.col("destinations").isNull() | (F.col("addressed") < owing))
 
 
 def named(tables: Tables, lacking: DataFrame, masks: DataFrame) -> DataFrame:

@@ -6,7 +6,7 @@ deliver m1 before m3, though it never sees m2. The idea has two tiers.
 First a certificate, in linear SQL: in an orderly group the position of a message is a clock. If each message has a
 greater position than all that its sender had delivered or submitted before, then positions rise along every causal
 path, so that whoever delivers by position delivers in causal order. The submit's own place in the sort of tables.py is
-all that this takes. What an addressee lacks (gaps.py) must not lie below something it delivered.
+all that this takes; totals.py compares. What an addressee lacks (gaps.py) must not lie below something it delivered.
 
 Second, for groups without the certificate, which is the rule where order is causal and not total: one pass over the
 rows of the group with a vector a life (past.py). Groups are taken in parallel; one group is not split.
@@ -24,33 +24,22 @@ from pyspark.sql import functions as F  # noqa: N812
 from isthmus.core.layer import Kind
 from isthmus.pipeline.findings import evidence, key, life, message, say, violations
 from isthmus.pipeline.gaps import missing, stays
-from isthmus.pipeline.lives import NEVER, PLACE, bit, word
+from isthmus.pipeline.lives import GROUP, MESSAGE, NEVER, PLACE, bit, word
 from isthmus.pipeline.past import CODE_BITS, COLUMNS, RESULT, walk
-from isthmus.pipeline.tables import GROUP, MESSAGE, Tables, distinct_count
+from isthmus.pipeline.tables import Tables
 
 NAME = "causal"
 
 
 def causal(tables: Tables) -> DataFrame:
     """Findings: deliveries ahead of their past."""
-    each = tables.holders.groupBy(*GROUP, "life", "word").agg(
-        (F.sum(distinct_count("bits")) - F.bit_count(F.bit_or("bits"))).alias("follow")
-    )
-    seen = evidence(each.groupBy(*GROUP).agg(F.sum("follow").alias("count")), NAME, "count")
-    lacking = tables.keep(missing(tables))
-    open_ones = tables.small(
-        tables.disorderly.unionByName(early(tables)).unionByName(passed(tables, lacking)).distinct()
-    )
+    seen = evidence(tables.groups, NAME, F.col("held") - F.col("present"))
+    if not any(tables.alarms[name] for name in ("disorderly", "early", "incomplete")):
+        return seen
+    lacking = missing(tables)
+    chosen = tables.groups.where(F.col("disorderly") | F.col("early")).select(*GROUP)
+    open_ones = tables.small(chosen.unionByName(passed(tables, lacking)).distinct())
     return seen if open_ones.isEmpty() else seen.unionByName(exact(tables, lacking, open_ones))
-
-
-def early(tables: Tables) -> DataFrame:
-    """Groups with a message that is not after all that its sender had seen and said."""
-    order = Window.partitionBy(*GROUP, "sender", "from_life").orderBy("from_local")
-    said = F.max("least").over(order.rowsBetween(Window.unboundedPreceding, -1))
-    given = tables.messages.where(F.col("sent")).withColumn("said", said)
-    wrong = (F.col("least") <= F.col("from_position")) | (F.col("least") <= F.col("said"))
-    return given.where(wrong).select(*GROUP).distinct()
 
 
 def passed(tables: Tables, lacking: DataFrame) -> DataFrame:

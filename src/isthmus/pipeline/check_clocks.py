@@ -14,8 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
 from isthmus.pipeline.findings import evidence, key, violations
-from isthmus.pipeline.lives import is_kind
-from isthmus.pipeline.tables import GROUP, Tables
+from isthmus.pipeline.lives import GROUP, is_kind
+from isthmus.pipeline.tables import Tables
 
 
 def readings(tables: Tables) -> DataFrame:

@@ -19,8 +19,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from isthmus.core.layer import Kind
 from isthmus.pipeline.findings import evidence, key, life, message, say, violations
 from isthmus.pipeline.gaps import missing, stays
-from isthmus.pipeline.lives import bit, word
-from isthmus.pipeline.tables import GROUP, Tables, distinct_count
+from isthmus.pipeline.lives import GROUP, bit, word
+from isthmus.pipeline.tables import Tables
 
 NAME = "fifo"
 STREAM = ("run", "group", "sender", "from_life", "from_stay")
@@ -28,25 +28,15 @@ STREAM = ("run", "group", "sender", "from_life", "from_stay")
 
 def fifo(tables: Tables) -> DataFrame:
     """Findings: delivered too late, or never."""
-    by_sender = tables.holders.groupBy(*GROUP, "sender", "life", "word").agg(
-        (F.sum(distinct_count("bits")) - F.bit_count(F.bit_or("bits"))).alias("follow")
-    )
-    count = evidence(by_sender.groupBy(*GROUP).agg(F.sum("follow").alias("count")), NAME, "count")
-    found = [count, gaps(tables)]
-    descending = tables.small(suspicious(tables))
-    if not descending.isEmpty():
-        found.append(late(tables.firsts(descending)))
-    if not tables.all_orderly:
+    found = [evidence(tables.groups, NAME, F.col("held") - F.col("streams"))]
+    if tables.alarms["incomplete"]:
+        found.append(gaps(tables))
+    if tables.alarms["descending"]:  # positions that do not ascend with a sender's numbers
+        chosen = tables.small(tables.groups.where(F.col("descending")).select(*GROUP))
+        found.append(late(tables.firsts(chosen)))
+    if tables.alarms["disorderly"]:
         found.append(late(tables.unordered))
     return reduce(DataFrame.unionByName, found)
-
-
-def suspicious(tables: Tables) -> DataFrame:
-    """Orderly groups in which a sender's positions do not ascend with its numbers."""
-    order = Window.partitionBy(*GROUP, "sender").orderBy("number")
-    placed = tables.messages.where(F.col("n") > 0).withColumn("before", F.lag("least").over(order))
-    back = placed.where(F.col("least") <= F.col("before")).select(*GROUP).distinct()
-    return back.join(tables.groups.where(F.col("orderly")).select(*GROUP), list(GROUP), "left_semi")
 
 
 def late(firsts: DataFrame) -> DataFrame:
@@ -64,10 +54,8 @@ def late(firsts: DataFrame) -> DataFrame:
 
 def gaps(tables: Tables) -> DataFrame:
     """Messages that were passed over."""
-    lacking = tables.keep(
-        missing(tables).select(
-            *STREAM, "number", "process", "life", F.col("index").alias("place"), "from_view", "from_ns"
-        )
+    lacking = missing(tables).select(
+        *STREAM, "number", "process", "life", F.col("index").alias("place"), "from_view", "from_ns"
     )
     pairs = lacking.select(*STREAM, "process", "life").distinct().withColumn("word", word())
     reached = (

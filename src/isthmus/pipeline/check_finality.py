@@ -16,20 +16,20 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
 from isthmus.pipeline.findings import evidence, key, life, message, say, violations
-from isthmus.pipeline.lives import is_kind, with_lives
-from isthmus.pipeline.tables import GROUP, MESSAGE, Tables
+from isthmus.pipeline.lives import GROUP, MESSAGE, is_kind, with_lives
+from isthmus.pipeline.tables import Tables
 
 NAME = "final"
 
 
 def final(tables: Tables) -> DataFrame:
     """Findings: tentative twice, tentative after final, revoked and final."""
+    if tables.census["tentative"] + tables.census["revoke"] == 0:
+        return evidence(tables.seen, NAME, 0)
     chosen = tables.seen.where(F.col("tentative") + F.col("revoke") > 0).select(*GROUP)
     tentative, given, revoked = is_kind(Kind.TENTATIVE), is_kind(Kind.DELIVER), is_kind(Kind.REVOKE)
     place = F.col("local")
     rows = tables.trace.where(tentative | given | revoked).join(F.broadcast(chosen), list(GROUP), "left_semi")
-    if chosen.isEmpty():
-        rows = rows.limit(0)
     each = tables.keep(
         with_lives(rows, tables.lives)
         .groupBy(*MESSAGE, "process", "life")

@@ -2,9 +2,9 @@
 
 The idea: a set of deliverers forgets repetitions, a count does not, so that the two differ exactly where a life
 delivered twice. The least and the greatest payload of a message's deliveries are both what was submitted, or something
-is wrong with it. Only then are the deliveries of such messages looked at once more, to name the process. The addressees
-are a set of bits as the deliverers are. `sending-view` is here because it asks the same rows: a message is delivered in
-the view that its sender was in when it submitted it.
+is wrong with it. The addressees are a set of bits as the deliverers are. Only where totals.py raises an alarm are the
+deliveries of such messages looked at once more, to name the process. `sending-view` is here because it asks the same
+rows: a message is delivered in the view that its sender was in when it submitted it.
 
 Invariants: what a message's first SUBMIT row says counts. What was never submitted is reported as that alone.
 """
@@ -18,8 +18,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
 from isthmus.pipeline.findings import evidence, key, life, listed, message, say, violations
-from isthmus.pipeline.lives import processes, with_lives
-from isthmus.pipeline.tables import GROUP, MESSAGE, Tables, distinct_count
+from isthmus.pipeline.lives import MESSAGE
+from isthmus.pipeline.tables import Tables
 
 NAME = "integrity"
 SENDING_VIEW = "sending-view"
@@ -27,24 +27,23 @@ SENDING_VIEW = "sending-view"
 
 def integrity(tables: Tables) -> DataFrame:
     """Findings: twice, never submitted, submitted twice, other bytes, not addressed."""
-    count = evidence(tables.messages.groupBy(*GROUP).agg(F.sum("n").alias("count")), NAME, "count")
-    found = [count, twice(tables), unsent(tables), submitted_again(tables), altered(tables), astray(tables)]
+    looks = {"repeated": twice, "unsent": unsent, "again": submitted_again, "altered": altered, "astray": astray}
+    found = [evidence(tables.groups, NAME, "n")]
+    found += [look(tables) for alarm, look in looks.items() if tables.alarms[alarm]]
     return reduce(DataFrame.unionByName, found)
 
 
 def closer(tables: Tables, some: DataFrame) -> DataFrame:
-    """The deliveries of a few messages, with their lives; `some` may bring columns of its own."""
+    """The deliveries of a few messages, with their lives and views; `some` may bring columns of its own."""
     rows = tables.trace.where(F.col("kind") == int(Kind.DELIVER)).select(
         *MESSAGE, "process", "local", "time_ns", "payload_bytes"
     )
-    if some.isEmpty():
-        rows = rows.limit(0)
-    return with_lives(rows.join(some, list(MESSAGE)), tables.lives)
+    return tables.located(rows.join(tables.small(some), list(MESSAGE)))
 
 
 def twice(tables: Tables) -> DataFrame:
     """A life delivered a message more than once."""
-    many = tables.keep(tables.messages.where(F.col("n") > F.col("lives")).select(*MESSAGE))
+    many = tables.messages.where(F.col("n") > F.col("lives")).select(*MESSAGE)
     found = (
         closer(tables, many)
         .groupBy(*MESSAGE, "process", "life")
@@ -66,11 +65,10 @@ def twice(tables: Tables) -> DataFrame:
 
 def unsent(tables: Tables) -> DataFrame:
     """A message without a SUBMIT row at its sender."""
-    found = tables.holders.where(~F.col("sent") & (F.col("n") > 0)).withColumn(
-        "process", F.element_at(processes(F.col("bits"), F.col("word")), 1)
-    )
+    found = closer(tables, tables.messages.where(~F.col("sent") & (F.col("n") > 0)).select(*MESSAGE))
     sentence = say(life(), " delivered ", message(), ", which its sender never submitted")
-    return violations(found, NAME, sentence, [key(Kind.DELIVER, "process", "delivered")], "time_ns", "n")
+    keys = [key(Kind.DELIVER, "process", "delivered", local="local")]
+    return violations(found, NAME, sentence, keys, "time_ns")
 
 
 def submitted_again(tables: Tables) -> DataFrame:
@@ -84,7 +82,7 @@ def submitted_again(tables: Tables) -> DataFrame:
 def altered(tables: Tables) -> DataFrame:
     """Delivered with other bytes than submitted."""
     same = (F.col("bytes_least") == F.col("from_bytes")) & (F.col("bytes_most") == F.col("from_bytes"))
-    some = tables.keep(tables.messages.where(F.col("sent") & ~same).select(*MESSAGE, "from_bytes"))
+    some = tables.messages.where(F.col("sent") & ~same).select(*MESSAGE, "from_bytes")
     found = closer(tables, some).where(F.col("payload_bytes") != F.col("from_bytes"))
     sentence = say(
         life(),
@@ -98,39 +96,35 @@ def altered(tables: Tables) -> DataFrame:
 
 def astray(tables: Tables) -> DataFrame:
     """Delivered at processes that it is not addressed to."""
-    astray = F.col("bits").bitwiseAND(F.bitwise_not(F.col("to")))
+    some = tables.messages.where(F.col("sent") & (F.col("addressed_lives") < F.col("lives")))
     found = (
-        tables.holders.withColumn("astray", astray)
-        .where(F.col("sent") & (F.col("astray") != 0))
-        .withColumn("process", F.element_at(processes(F.col("astray"), F.col("word")), 1))
-        .join(
-            tables.submits.select(*MESSAGE, "destinations"),
-            list(MESSAGE),
-        )
+        closer(tables, some.select(*MESSAGE, "destinations"))
+        .where(~F.array_contains("destinations", F.col("process")))
+        .groupBy(*MESSAGE, "process", "life", "destinations")
+        .agg(F.min("time_ns").alias("time_ns"))
     )
     sentence = say(life(), " delivered ", message(), ", which is addressed to ", listed(F.col("destinations")), " only")
     keys = [key(Kind.SUBMIT, "sender", "submitted"), key(Kind.DELIVER, "process", "delivered")]
-    return violations(found, NAME, sentence, keys, "time_ns", distinct_count("astray"))
+    return violations(found, NAME, sentence, keys, "time_ns")
 
 
 def sending_view(tables: Tables) -> DataFrame:
     """Each message is delivered in the view that it was submitted in."""
-    known = tables.marks.where(F.col("sent") & (F.col("n") > 0))
-    count = evidence(known.groupBy(*GROUP).agg(F.sum("n").alias("count")), SENDING_VIEW, "count")
-    other = known.where(F.col("view") != F.col("from_view")).withColumn(
-        "process", F.element_at(processes(F.col("bits"), F.col("word")), 1)
+    count = evidence(tables.groups, SENDING_VIEW, "sent_n")
+    if not tables.alarms["moved"]:
+        return count
+    some = tables.messages.where(F.col("sent") & (F.col("here") < F.col("n")))
+    found = (
+        closer(tables, some.select(*MESSAGE, "from_view"))
+        .where(F.col("view") != F.col("from_view"))
+        .groupBy(*MESSAGE, "process", "life", "view", "from_view")
+        .agg(F.min("time_ns").alias("time_ns"), F.min("local").alias("local"))
     )
     sentence = say(
-        life(),
-        " delivered ",
-        message(),
-        " in ",
-        view_name("view"),
-        ", submitted in ",
-        view_name("from_view"),
+        life(), " delivered ", message(), " in ", view_name("view"), ", submitted in ", view_name("from_view")
     )
-    keys = [key(Kind.SUBMIT, "sender", "submitted"), key(Kind.DELIVER, "process", "delivered")]
-    return count.unionByName(violations(other, SENDING_VIEW, sentence, keys, "time_ns", distinct_count("bits")))
+    keys = [key(Kind.SUBMIT, "sender", "submitted"), key(Kind.DELIVER, "process", "delivered", local="local")]
+    return count.unionByName(violations(found, SENDING_VIEW, sentence, keys, "time_ns"))
 
 
 def view_name(name: str) -> Column:

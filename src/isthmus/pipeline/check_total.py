@@ -22,60 +22,55 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.pipeline.findings import evidence
-from isthmus.pipeline.lives import processes
+from isthmus.pipeline.lives import GROUP, MESSAGE, processes
 from isthmus.pipeline.order import cycles
-from isthmus.pipeline.tables import GROUP, MESSAGE, Tables, distinct_count
+from isthmus.pipeline.tables import Tables
 
 ACROSS = -1  # as a group: all groups of a run
 
 
 def total(tables: Tables) -> DataFrame:
     """Findings in what lives answer for."""
-    return judged(tables, "total", "counted_bits", "counted_lives", F.col("counted"))
+    return judged(tables, "total", "counted_", F.col("counted"))
 
 
 def uniform_total(tables: Tables) -> DataFrame:
     """Findings in everything that any life delivered."""
-    return judged(tables, "uniform-total", "bits", "lives", F.lit(True))
+    return judged(tables, "uniform-total", "", F.lit(True))
 
 
-def judged(tables: Tables, name: str, bits: str, lives: str, counted: Column) -> DataFrame:
-    seen = evidence(comparable(tables, bits, lives), name, "count")
-    if tables.all_orderly:
+def judged(tables: Tables, name: str, variant: str, counted: Column) -> DataFrame:
+    seen = evidence(comparable(tables, variant), name, "count")
+    if not tables.alarms["disorderly"]:
         return seen
     rows = tables.unordered.where(counted).select(*MESSAGE, "process", "life", "local", "time_ns")
     return seen.unionByName(cycles(tables, rows.withColumn("of", F.col("group")), name))
 
 
-def comparable(tables: Tables, bits: str, lives: str) -> DataFrame:
+def comparable(tables: Tables, variant: str) -> DataFrame:
     """The evidence of each group in which two lives share two messages: run, group, count."""
-    shared = tables.messages.where(F.col(lives) > 1).select(*MESSAGE, F.col(lives).alias("deliverers"))
-    held = tables.holders.join(shared, list(MESSAGE))
-    lives_of = held.groupBy(*GROUP, "life", "word").agg(F.bit_or(bits).alias("bits"))
-    sharing = lives_of.groupBy(*GROUP).agg(F.sum(distinct_count("bits")).alias("sharing"))
-    pairs = shared.groupBy(*GROUP).agg(
-        F.sum("deliverers").alias("deliveries"),
-        F.sum((F.col("deliverers") * (F.col("deliverers") - 1) / 2).cast("long")).alias("pairs"),
-    )
-    counts = tables.small(pairs.join(sharing, list(GROUP)))
-    plenty = F.col("pairs") > F.col("sharing") * (F.col("sharing") - 1) / 2
-    sure = counts.where(plenty)
-    unsure = counts.where(~plenty)
-    if not unsure.isEmpty():
-        few = held.join(unsure.select(*GROUP), list(GROUP), "left_semi")
-        each = few.select(*MESSAGE, "life", F.explode(processes(F.col(bits), F.col("word"))).alias("process"))
-        one = each.select(*MESSAGE, F.struct("process", "life").alias("one"))
-        other = each.select(*MESSAGE, F.struct("process", "life").alias("other"))
-        both = one.join(other, list(MESSAGE)).where(F.col("one") < F.col("other"))
-        twice = both.groupBy(*GROUP, "one", "other").count().where("count > 1").select(*GROUP).distinct()
-        sure = sure.unionByName(unsure.join(twice, list(GROUP), "left_semi"))
-    return sure.select(*GROUP, (F.col("deliveries") - F.col("sharing")).alias("count"))
+    unsure = F.col(f"{variant}unsure")
+    sure = tables.groups.where(~unsure & (F.col(f"{variant}pairs") > 0))
+    if tables.alarms[f"{variant}unsure"]:
+        twice = sharing_twice(tables, tables.groups.where(unsure).select(*GROUP), f"{variant}bits", f"{variant}lives")
+        sure = sure.unionByName(tables.groups.join(twice, list(GROUP), "left_semi"))
+    return sure.select(*GROUP, (F.col(f"{variant}shared") - F.col(f"{variant}sharing")).alias("count"))
+
+
+def sharing_twice(tables: Tables, chosen: DataFrame, bits: str, lives: str) -> DataFrame:
+    """Those of a few groups, with few pairs of deliverers, in which some pair shares two messages."""
+    shared = tables.messages.where(F.col(lives) > 1).join(chosen, list(GROUP), "left_semi").select(*MESSAGE)
+    few = tables.holders.join(shared, list(MESSAGE), "left_semi")
+    each = few.select(*MESSAGE, "life", F.explode(processes(F.col(bits), F.col("word"))).alias("process"))
+    one = each.select(*MESSAGE, F.struct("process", "life").alias("one"))
+    other = each.select(*MESSAGE, F.struct("process", "life").alias("other"))
+    both = one.join(other, list(MESSAGE)).where(F.col("one") < F.col("other"))
+    return both.groupBy(*GROUP, "one", "other").count().where("count > 1").select(*GROUP).distinct()
 
 
 def across_groups(tables: Tables) -> DataFrame:
     """Findings of `total` for runs with several groups: all their deliveries at a process are one sequence."""
-    several = tables.seen.groupBy("run").count().where("count > 1").select("run")
-    chosen = tables.small(tables.seen.join(several, "run", "left_semi").select(*GROUP))
+    chosen = tables.small(tables.seen.where(F.col("several")).select(*GROUP))
     firsts = tables.keep(tables.firsts(chosen).where(F.col("counted")))
     rows = firsts.select(*MESSAGE, "process", "life", "local", "time_ns").withColumn("of", F.lit(ACROSS))
     shared = firsts.groupBy(*MESSAGE).agg(F.count("*").alias("deliverers")).where("deliverers > 1")

@@ -9,57 +9,58 @@ Invariants: an unsettled group owes nothing, and its verdict is unknown with the
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
 from isthmus.pipeline.check_agreement import finalists
 from isthmus.pipeline.findings import evidence, key, life, message, say, violations
-from isthmus.pipeline.lives import bit, processes, word
-from isthmus.pipeline.tables import GROUP, MESSAGE, Tables
+from isthmus.pipeline.lives import GROUP, MESSAGE, bit, processes, word
+from isthmus.pipeline.tables import Tables
 
 NAME = "validity"
 
 
 def validity(tables: Tables) -> DataFrame:
     """Findings: messages that someone who stayed never delivered."""
-    there = tables.small(finalists(tables))
+    there = finalists(tables)
+    senders = there.select(
+        *GROUP, F.col("process").alias("sender"), F.col("life").alias("from_life"), F.col("stay").alias("from_stay")
+    )
     firsts = there.groupBy(*GROUP).agg(
         F.count("*").alias("size"),
         F.max("first").alias("latest"),
         F.array_sort(F.collect_list(F.struct("process", "first"))).alias("stayed"),
     )
-    senders = there.select(
-        *GROUP, F.col("process").alias("sender"), F.col("life").alias("from_life"), F.col("stay").alias("from_stay")
+    masks = there.groupBy(*GROUP, "life", word().alias("word"), "first").agg(F.bit_or(bit()).alias("mask"))
+    had = F.col("bits").bitwiseAND(F.col("mask")).bitwiseAND(F.col("to"))
+    all_owe = F.col("destinations").isNull() & (F.col("latest") <= F.col("from_view"))
+    compared = (
+        tables.holders.where(F.col("sent"))
+        .join(tables.small(senders), ["run", "group", "sender", "from_life", "from_stay"])
+        .join(tables.small(masks), ["run", "group", "life", "word"], "left")
+        .groupBy(*MESSAGE, "from_life", "from_view", "from_ns", "destinations")
+        .agg(F.sum(F.when(F.col("first") <= F.col("from_view"), F.bit_count(had)).otherwise(0)).alias("had"))
+        .join(tables.small(firsts), list(GROUP))
+        .withColumn("owing", F.when(all_owe, F.col("size")).otherwise(F.size(owers())))
     )
-    own = ["run", "group", "sender", "from_life", "from_stay"]
-    stayed = F.filter(
+    short = F.col("had") < F.col("owing")
+    sums = tables.keep(compared.groupBy(*GROUP).agg(F.sum("owing").alias("count"), F.max(short).alias("short")))
+    found = evidence(sums, NAME, "count").unionByName(evidence(tables.restless, NAME, 0, "reason"))
+    if sums.where(F.col("short")).isEmpty():
+        return found
+    return found.unionByName(named(tables, tables.keep(compared.where(short).withColumn("owers", owers()["process"]))))
+
+
+def owers() -> Column:
+    """Those that stayed, from no later than the message's view on, and that it is addressed to."""
+    return F.filter(
         F.col("stayed"),
         lambda one: (
             (one["first"] <= F.col("from_view"))
             & (F.col("destinations").isNull() | F.array_contains("destinations", one["process"]))
         ),
     )
-    all_owe = F.col("destinations").isNull() & (F.col("latest") <= F.col("from_view"))
-    owed = (
-        tables.submits.join(F.broadcast(senders), own, "left_semi")
-        .join(tables.small(firsts), list(GROUP))
-        .withColumn("owing", F.when(all_owe, F.col("size")).otherwise(F.size(stayed)))
-    )
-    masks = there.groupBy(*GROUP, "life", word().alias("word"), "first").agg(F.bit_or(bit()).alias("mask"))
-    had = F.col("bits").bitwiseAND(F.col("mask")).bitwiseAND(F.col("to"))
-    held = (
-        tables.holders.join(tables.small(masks), ["run", "group", "life", "word"])
-        .join(tables.submits.select(*MESSAGE, "from_view"), list(MESSAGE))
-        .where(F.col("first") <= F.col("from_view"))
-        .groupBy(*MESSAGE)
-        .agg(F.sum(F.bit_count(had).cast("long")).alias("had"))
-    )
-    compared = tables.keep(owed.join(held, list(MESSAGE), "left").withColumn("had", F.coalesce("had", F.lit(0))))
-    seen = evidence(compared.groupBy(*GROUP).agg(F.sum("owing").alias("count")), NAME, "count")
-    short = compared.where(F.col("had") < F.col("owing")).withColumn("owers", stayed["process"])
-    found = seen.unionByName(evidence(tables.restless, NAME, 0, "reason"))
-    return found if short.isEmpty() else found.unionByName(named(tables, short))
 
 
 def named(tables: Tables, short: DataFrame) -> DataFrame:

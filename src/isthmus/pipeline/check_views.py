@@ -21,14 +21,16 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
 from isthmus.pipeline.findings import COLUMNS, FINDING, evidence, key, listed, say, violations
-from isthmus.pipeline.lives import is_kind
-from isthmus.pipeline.tables import GROUP, Tables
+from isthmus.pipeline.lives import GROUP, is_kind
+from isthmus.pipeline.tables import Tables
 
 View = tuple[int, tuple[int, ...]]  # number and members
 
 
 def views(tables: Tables) -> DataFrame:
     """Findings: a number that does not ascend, or that two processes understand differently."""
+    if not tables.has_views:
+        return evidence(tables.seen, "views", 0)
     rows = tables.told.where(is_kind(Kind.VIEW)).select(
         *GROUP, "process", "local", "time_ns", F.col("value").alias("view"), "destinations"
     )
@@ -74,6 +76,8 @@ def views(tables: Tables) -> DataFrame:
 
 def primary(tables: Tables) -> DataFrame:
     """Findings: two primary views that nothing puts in an order."""
+    if not tables.has_views:
+        return evidence(tables.seen, "primary", 0)
     rows = tables.epochs.where(F.col("destinations").isNotNull()).select(
         *GROUP, "process", "life", F.col("start").alias("local"), "view", F.col("destinations").alias("members")
     )

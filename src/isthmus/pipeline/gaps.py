@@ -13,21 +13,26 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from isthmus.pipeline.lives import NEVER, mask_of, processes
-from isthmus.pipeline.tables import GROUP, HOLDER, Tables
+from isthmus.pipeline.lives import GROUP, HOLDER, NEVER, mask_of, processes
+from isthmus.pipeline.tables import Tables
 from isthmus.trace.schema import NONE
 
 
 def missing(tables: Tables) -> DataFrame:
     """A row for each message and life that lacks it though addressed: message, process, life, what was submitted."""
+    return tables.once("missing", lambda: tables.keep(spread(tables)))
+
+
+def spread(tables: Tables) -> DataFrame:
+    """The same, worked out."""
     complete = F.col("destinations").isNull() & (F.col("lives") == F.col("present"))
     alive = F.col("from_up") | (F.col("up_lives") > 0)
     some = tables.messages.join(tables.groups.select(*GROUP, "present"), list(GROUP)).where(
         F.col("sent") & alive & ~complete
     )
-    roster = tables.holders.groupBy(*GROUP, "life", "word").agg(F.bit_or("bits").alias("roster"))
+    roster = tables.rosters.groupBy(*GROUP, "life", "word").agg(F.bit_or("roster").alias("roster"))
     lack = F.col("roster").bitwiseAND(F.col("to")).bitwiseAND(F.bitwise_not(F.coalesce("bits", F.lit(0))))
-    spread = (
+    found = (
         some.drop("present")
         .join(tables.small(roster), list(GROUP))
         .join(tables.holders.select(*HOLDER, "bits"), list(HOLDER), "left")
@@ -35,7 +40,7 @@ def missing(tables: Tables) -> DataFrame:
         .withColumn("lack", lack)
         .where(F.col("lack") != 0)
     )
-    return spread.withColumn("process", F.explode(processes(F.col("lack"), F.col("word")))).drop(
+    return found.withColumn("process", F.explode(processes(F.col("lack"), F.col("word")))).drop(
         "roster", "bits", "to", "lack"
     )
 

@@ -20,6 +20,9 @@ from isthmus.trace.schema import NONE
 
 BEGIN, END = -(1 << 63), (1 << 63) - 1  # of all local numbers
 NEVER = (1 << 31) - 1  # as the first view of a stay: nothing is owed in it
+GROUP = ("run", "group")
+MESSAGE = ("run", "group", "sender", "number")
+HOLDER = (*MESSAGE, "life", "word")
 PLACE = ("run", "group", "process", "life")
 
 
@@ -35,6 +38,10 @@ def word(process: str = "process") -> Column:
 def bit(process: str = "process") -> Column:
     """The bit of a process in its word."""
     return F.call_function("shiftleft", F.lit(1).cast("long"), F.col(process).bitwiseAND(F.lit(63)))
+
+
+def distinct_count(bits: str) -> Column:
+    return F.bit_count(F.col(bits)).cast("long")
 
 
 def processes(bits: Column, at: Column) -> Column:
@@ -217,3 +224,22 @@ def restless(rows: DataFrame, known: DataFrame, views: DataFrame) -> DataFrame:
         )
     )
     return away.unionByName(doubted).groupBy("run", "group").agg(F.min_by("reason", "rank").alias("reason"))
+
+
+def down(known: DataFrame) -> DataFrame:
+    """The lives that ended, as bits."""
+    ended = known.where(~F.col("up"))
+    return ended.groupBy("run", "life", word().alias("word")).agg(F.bit_or(bit()).alias("down"))
+
+
+def uncounted(known: DataFrame, views: DataFrame, groups: DataFrame) -> DataFrame:
+    """The deliveries that total order passes over, as bits: those of lives that ended, in their last view."""
+    ended = known.where(~F.col("up")).select("run", "process", "life")
+    ends = views.where(F.col("last")).select("run", "group", "process", "life", "view")
+    return (
+        ended.join(groups.select("run", "group"), "run")
+        .join(ends, ["run", "group", "process", "life"], "left")
+        .withColumn("view", F.coalesce("view", F.lit(NONE)))
+        .groupBy("run", "group", "life", "view", word().alias("word"))
+        .agg(F.bit_or(bit()).alias("uncounted"))
+    )

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import socket
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +23,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from isthmus.core.errors import InputError
+from isthmus.pipeline.failures import hush
 from isthmus.pipeline.java import java_home
 
 LOCAL = "local[*]"
@@ -36,6 +39,7 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.adaptive.enabled": "true",
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",  # few tasks for small tables that are held
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.files.ignoreCorruptFiles": "false",
 }
@@ -60,6 +64,7 @@ def spark_session(
     """A session for one command; it ends with the block, and leaves no files behind."""
     if master and remote:
         raise InputError("--master", "", f"{master} and --remote {remote}", "one of the two")
+    hush()
     with tempfile.TemporaryDirectory(prefix="isthmus-spark-") as scratch:
         spark = connect(remote, settings or {}) if remote else start(master or LOCAL, memory, Path(scratch), settings)
         try:
@@ -104,7 +109,7 @@ def start(master: str, memory: str, scratch: Path, settings: dict[str, str] | No
     for key, value in chosen.items():
         builder = builder.config(key, value)
     try:
-        with quiet(scratch / "launch.log"):
+        with quiet(scratch / "launch.log"), own_interrupt():
             return builder.getOrCreate()
     except Exception as error:
         log = (scratch / "launch.log").read_text(encoding="utf-8", errors="replace")
@@ -128,6 +133,17 @@ def refuse_silent(option: str, address: str, right: str) -> None:
         else:
             return
     raise InputError(option, "", f"{address}, where nothing answers ({said})", right)
+
+
+@contextmanager
+def own_interrupt() -> Iterator[None]:
+    """Keep Ctrl-C as it was: Spark's handler calls Java from within the call it interrupts, and prints the clash."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

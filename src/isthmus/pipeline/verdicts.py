@@ -32,7 +32,8 @@ from isthmus.pipeline.check_total import across_groups, total, uniform_total
 from isthmus.pipeline.check_validity import validity
 from isthmus.pipeline.check_views import primary, views
 from isthmus.pipeline.findings import FINDING, evidence
-from isthmus.pipeline.tables import GROUP, Tables
+from isthmus.pipeline.lives import GROUP
+from isthmus.pipeline.tables import Tables
 
 Check = Callable[[Tables], DataFrame]
 CHECKS: dict[str, tuple[Check, str]] = {  # with what is missing where there is no evidence
@@ -68,9 +69,11 @@ def check(trace: DataFrame, properties: Iterable[str], bounds: Mapping[str, int]
         if name not in CLOCKS:
             raise InputError("bounds", "", repr(name), "one of " + ", ".join(CLOCKS))
     tables = Tables(trace)
-    found = findings(tables, wanted, bounds or {})
-    verdicts = tables.keep(summed(tables, found, wanted))
-    return tables.keep(witnessed(tables, verdicts))
+    try:
+        found = findings(tables, wanted, bounds or {})
+        return witnessed(tables, tables.keep(summed(tables, found, wanted)))
+    finally:
+        tables.release()
 
 
 def findings(tables: Tables, wanted: list[str], bounds: Mapping[str, int]) -> DataFrame:
@@ -82,7 +85,7 @@ def findings(tables: Tables, wanted: list[str], bounds: Mapping[str, int]) -> Da
         needed |= dict.fromkeys(("total",))
     found = [CHECKS[name][0](tables) for name in CHECKS if name in needed]
     found += [CLOCKS[name](tables, bounds[name]) for name in CLOCKS if name in needed and name in bounds]
-    if "total" in needed and not tables.seen.groupBy("run").count().where("count > 1").isEmpty():
+    if "total" in needed and tables.alarms["several"]:
         found.append(across_groups(tables))
     together = (
         tables.keep(reduce(DataFrame.unionByName, found))
@@ -115,15 +118,14 @@ def summed(tables: Tables, found: DataFrame, wanted: list[str]) -> DataFrame:
     lacks[BOTH] = f"{lacks['fifo']}, or {lacks['total']}"
     lacks |= dict.fromkeys(CLOCKS, "no two clocks were read, or no bound was given")
     asked = spark.createDataFrame([(name, lacks[name]) for name in wanted], "property string, usual string")
-    several = tables.seen.groupBy("run").count().where("count > 1")
-    across = several.select("run", F.lit(ACROSS).alias("group"))
+    across = tables.seen.where(F.col("several")).select("run", F.lit(ACROSS).alias("group")).distinct()
     rows = tables.seen.select(*GROUP).join(F.broadcast(asked))
     rows = rows.unionByName(across.join(F.broadcast(asked.where(F.col("property") == "total"))))
     told = F.struct("sentence", "keys")
     counts = found.groupBy(*GROUP, "property").agg(
         F.sum("evidence_count").alias("evidence_count"),
         F.sum("violation_count").alias("violation_count"),
-        F.min_by(told, F.when(F.col("violation_count") > 0, F.col("rank"))).alias("told"),
+        F.min_by(told, F.when(F.col("violation_count") > 0, F.struct("rank", "sentence"))).alias("told"),
         F.max("lack").alias("lack"),
     )
     violated, seen = F.col("violation_count") > 0, F.col("evidence_count") > 0
@@ -169,6 +171,5 @@ def witnessed(tables: Tables, verdicts: DataFrame) -> DataFrame:
         .agg(F.array_sort(F.collect_list(F.struct(F.col("key_at").alias("at"), F.col("found.event")))).alias("events"))
     )
     events = F.transform(F.coalesce("events", F.array()), lambda item: item["event"])
-    return verdicts.join(found, [*GROUP, "property"], "left").select(
-        *names, events.cast(f"array<{EVENT}>").alias("witness_events")
-    )
+    with_events = verdicts.join(found, [*GROUP, "property"], "left")
+    return tables.keep(with_events.select(*names, events.cast(f"array<{EVENT}>").alias("witness_events")))

@@ -1,0 +1,60 @@
+"""How tables are kept while a trace is judged: worked out once, on disk where memory is short, given back at the end.
+
+The problem: Spark works a table out anew for each who reads it, and a plan that carries the plans of its tables grows
+at every join. The idea is one way for each size.
+
+    keep      worked out now, and how is forgotten
+    small     kept, and sent to every task where it is joined, as long as it is small
+    hold      large: worked out when first read; knows how its rows are dealt, so that no one shuffles them again
+    nothing   known to be empty: joins with it vanish from plans
+
+Invariants: nothing held is left after `release`; what `check` returns is kept, not held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+SMALL = 200_000  # rows of a table that is sent to every task
+
+
+class Store:
+    """The tables of one trace."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self.held: list[DataFrame] = []
+        self.made: dict[str, DataFrame] = {}
+
+    def keep(self, frame: DataFrame) -> DataFrame:
+        """Work a table out now, once, and forget how: plans that carry their past double at every join."""
+        return frame.localCheckpoint(eager=True)
+
+    def small(self, frame: DataFrame) -> DataFrame:
+        """A kept table that joins without a shuffle of the other side, as long as it is small."""
+        kept = frame.localCheckpoint(eager=False)
+        return F.broadcast(kept) if kept.count() <= SMALL else kept  # the count works it out
+
+    def hold(self, frame: DataFrame) -> DataFrame:
+        """A large table, worked out when it is first read; unlike a kept one it remembers how its rows are dealt."""
+        self.held.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
+        return frame
+
+    def release(self) -> None:
+        """Give back what is held."""
+        for frame in self.held:
+            frame.unpersist()
+
+    def nothing(self, frame: DataFrame) -> DataFrame:
+        """A table without rows of the same columns, and Spark knows: what is joined with it costs nothing."""
+        return self.spark.createDataFrame([], frame.schema).limit(0)
+
+    def once(self, name: str, make: Callable[[], DataFrame]) -> DataFrame:
+        """A table that several checks make, made by the first."""
+        if name not in self.made:
+            self.made[name] = make()
+        return self.made[name]
