@@ -108,7 +108,7 @@ class Hybrid(Ticketed):
                 self.order.admit(sender, number)
             else:
                 self.order.dismiss(sender)
-        self.owes_look = True
+        self.owes_look = not self.rule.watches  # which looks by itself
         if self.state is State.LISTENING:
             return
         if sender == self.host.site:

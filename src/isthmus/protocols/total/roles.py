@@ -19,8 +19,6 @@ from random import Random
 from isthmus.core.message import SiteId, Targets
 from isthmus.protocols.total.hybrid_wire import Go, HybridOptions
 
-LOOKS_MAX = 60  # of the restless
-
 
 class Fixed:
     """Roles as given; where none of the active is left, the member with the highest id stands in."""
@@ -84,25 +82,23 @@ class Revalidated(Threshold):
 
 
 class Restless(Fixed):
-    """Changes at random, whether it makes sense or not, for a while: a run must come to an end."""
+    """Changes at random, whether it makes sense or not."""
 
-    __slots__ = ("looks", "random")
+    __slots__ = ("random",)
     watches = True
 
     def __init__(self, random: Random) -> None:
         super().__init__(None)
         self.random = random
-        self.looks = 0
 
     def wants(self, site: SiteId, active: bool, period_ns: float | None, delay_ns: float | None) -> bool:  # noqa: ARG002
-        self.looks += 1
-        return (self.looks < LOOKS_MAX and self.random.random() < 0.2) != active
+        return (self.random.random() < 0.2) != active
 
     def confirms(self, go: Go, delays_ns: Mapping[SiteId, float], others: set[SiteId]) -> bool:  # noqa: ARG002
         return go.period_ns % 3 != 0  # anything that is the same for all
 
     def pick(self, active: set[SiteId], distance_ns: Callable[[SiteId], float]) -> SiteId:  # noqa: ARG002
-        return self.random.choice(sorted(active)) if self.looks < LOOKS_MAX else min(active)
+        return self.random.choice(sorted(active))
 
 
 Rule = Fixed

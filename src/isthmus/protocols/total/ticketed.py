@@ -53,7 +53,8 @@ class Ticketed(Layer):
 
     __slots__ = (
         *("clock", "count", "early", "entries", "estimator", "heard", "informed", "null_armed", "null_ns", "options"),
-        *("order", "owes_look", "owes_resume", "received", "sent_ns", "sequencer", "state", "terms", "unsent", "view"),
+        *("order", "owes_look", "owes_resume", "received", "sent_ns", "sequencer", "state", "stirred", "terms"),
+        *("unsent", "view"),
     )
     timer_names = ("null", "check")
 
@@ -80,6 +81,7 @@ class Ticketed(Layer):
         self.early: list[tuple[SiteId, Packet | Reassign]] = []  # came before we knew the roles
         self.owes_look = self.owes_resume = False  # to the rule, to the application: at the end of the event
         self.null_armed = False
+        self.stirred = False  # a message was delivered since the rule was last asked
 
     # What the roles decide
 
@@ -139,7 +141,9 @@ class Ticketed(Layer):
 
     def timer(self, key: int) -> None:
         if key == CHECK:
-            self.evaluate()
+            if self.stirred:  # where nobody sends, roles do not matter
+                self.stirred = False
+                self.evaluate()
             self.host.set_timer(self, CHECK, CHECK_NS)
             return
         self.null_armed = False
@@ -272,6 +276,7 @@ class Ticketed(Layer):
         if type(body) is Go:
             self.on_go(number, sender, body)
         elif body is not None:
+            self.stirred = True
             self.above.deliver(body)  # type: ignore[arg-type]
         if self.state is State.CHANGING and self.order.delivered[self.host.site] == self.count:
             self.on_caught_up()
