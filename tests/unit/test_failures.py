@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark.errors import AnalysisException, PySparkRuntimeError, PySparkTypeError
 
 from isthmus.core.errors import InputError
-from isthmus.pipeline.failures import PART_MAX, one_sentence, sentence
+from isthmus.pipeline.failures import PART_MAX, hush, one_sentence, sentence
 
 JOB = "An error occurred while calling o81.parquet.\n: org.apache.spark.SparkException: [TASK_WRITE_FAILED] Task failed"
 PLAN = "\n".join(f"+- Project [run#{number}L, process#{number}]" for number in range(20_000))
@@ -57,6 +59,14 @@ def test_a_plan_never_gets_out(text):
     found = str(sentence(AnalysisException(text), "x"))
     assert "\n" not in found
     assert len(found) < 4 * PART_MAX + 100
+
+
+def test_what_py4j_logs_of_a_call_cut_short_is_not_shown():
+    hush()
+    root = logging.getLogger()
+    for path, shown in (("/site-packages/py4j/java_gateway.py", False), ("/home/me/program.py", True)):
+        record = root.makeRecord("root", logging.ERROR, path, 1, "Exception while sending command.", (), None)
+        assert bool(root.filter(record)) is shown
 
 
 def test_spark_s_errors_are_sentences_and_ours_keep_their_traceback():

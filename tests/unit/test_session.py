@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from isthmus.pipeline.session import (
     connect,
     driver_settings,
     first_line,
+    own_interrupt,
     refuse_silent,
     spark_session,
 )
@@ -107,6 +109,13 @@ def test_of_what_the_launcher_says_the_error_counts():
         == "Error: Could not find or load main class"
     )
     assert first_line("All masters are down\n\tat x") == "All masters are down"
+
+
+def test_ctrl_c_stays_what_it_was():
+    before = signal.getsignal(signal.SIGINT)
+    with own_interrupt():
+        signal.signal(signal.SIGINT, lambda *_: None)  # as Spark does
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_one_place_to_run_not_two():

@@ -17,6 +17,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from urllib.parse import unquote
 
 from pyspark.errors import (
@@ -179,6 +180,12 @@ def local(place: str) -> str:
 
 
 def hush() -> None:
-    """Keep the loggers that print whole stack traces off the terminal: pyspark's, and py4j's of a stopped callback."""
+    """Keep what prints whole stack traces off the terminal: pyspark's and py4j's loggers, and py4j on the root one."""
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger", "py4j.clientserver", "py4j.java_gateway"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    logging.getLogger().addFilter(not_of_py4j)  # a filter is added once, however often
+
+
+def not_of_py4j(record: logging.LogRecord) -> bool:
+    """False for what py4j logs of a call that Ctrl-C or a stop has cut short; whoever made the call gets the error."""
+    return "py4j" not in Path(record.pathname).parts
