@@ -5,15 +5,17 @@ then the mean of those k stands. It is steady for samples that vary little. Expo
 times in 100, so seven in a row do so often, and the mean of just those is far too small.
 
 *Sliding mean* is the mean of the last `size` samples, whatever they are: unbiased for every distribution, and new
-altogether after `size` samples. What is no accident begins a new mean at once: a sample twelve times the mean (one in
-160,000 exponential ones is), or the last eight together below a sixth of what they should be (as rare).
+altogether after `size` samples. What is no accident begins a new mean at once: a sample twenty times the mean (of
+exponential ones one in five million, with a mean of 32), or the last eight together below a sixth of what they should
+be (one in 13,000, and harmless where it is wrong: the next ones count again). Of those eight the first may lie across
+the shift, or before it: it does not count where the mean of the rest is below a sixth of it.
 """
 
 from __future__ import annotations
 
 from collections import deque
 
-SHIFT = 12  # a sample this many times the mean is a shift
+SHIFT = 20  # a sample this many times the mean is a shift
 FEWEST = 4  # samples that tell anything
 RECENT, DROP = 8, 6  # as many samples together, a sixth of the mean, are a shift too
 
@@ -57,7 +59,7 @@ class SlidingMean:
 
     __slots__ = ("mean", "samples")
 
-    def __init__(self, size: int = 16) -> None:
+    def __init__(self, size: int = 32) -> None:
         self.samples: deque[float] = deque(maxlen=size)
         self.mean: float | None = None
 
@@ -69,7 +71,7 @@ class SlidingMean:
         recent = list(self.samples)[-RECENT:]
         if self.mean is not None and len(recent) == RECENT and DROP * sum(recent) < RECENT * self.mean:
             self.samples.clear()
-            self.samples.extend(recent)
+            self.samples.extend(after_shift(recent))
         self.mean = sum(self.samples) / len(self.samples)
 
     def with_sample(self, sample: float) -> float | None:
@@ -78,6 +80,13 @@ class SlidingMean:
         if self.mean is None or count < FEWEST:
             return None
         return sample if sample > SHIFT * self.mean else (self.mean * count + sample) / (count + 1)
+
+
+def after_shift(samples: list[float]) -> list[float]:
+    """The samples without those at the front that are far above all the rest."""
+    while len(samples) > FEWEST and DROP * sum(samples[1:]) < (len(samples) - 1) * samples[0]:
+        samples = samples[1:]
+    return samples
 
 
 Detector = MeanShift | SlidingMean

@@ -36,7 +36,7 @@ class EstimatorOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     probe_ms: float = 2_000.0
     detector: Literal["mean-shift", "sliding"] = "sliding"
-    samples: int = 16  # of the mean; of the run that shifts it
+    samples: int = 32  # of the mean; of the run that shifts it
     silence: bool = True  # a time without a message counts as a sample
 
     def __post_init__(self) -> None:

@@ -60,3 +60,26 @@ def test_silence_is_one_sample_until_it_is_a_shift() -> None:
         detector.add(10)
     assert detector.with_sample(27) == 11
     assert detector.with_sample(500) == 500
+
+
+@pytest.mark.parametrize("across", [70, 500, 990])
+def test_the_gap_across_a_shift_does_not_count(across: float) -> None:
+    """Once a second, then every 10 ms: the gap in between is of neither rate, and would make the new one too low."""
+    detector = SlidingMean()
+    for sample in [*[1_000] * 20, across, *[10] * 8]:
+        detector.add(sample)
+    assert detector.mean == 10
+
+
+def test_exponential_gaps_hardly_ever_look_twice_as_long_as_they_are() -> None:
+    """A mean of 32 is 2.4 times too high once in 400 million, and a sample twenty times the mean once in five million.
+
+    So a role that is right is not given up by chance: at 100 messages a second that would be once in half a day.
+    """
+    random, detector = Random(2), SlidingMean()
+    highest = 0.0
+    for number in range(100_000):
+        detector.add(random.expovariate(1.0))
+        if number >= 32:
+            highest = max(highest, detector.mean or 0)
+    assert highest < 2.4
