@@ -26,7 +26,7 @@ POLICIES: tuple[PolicyName, ...] = ("none", "compensation", "open-loop", "stampe
 SIGMAS = (0.01, 0.03, 0.1)
 RATES: dict[Scale, tuple[float, ...]] = {"quick": (100.0, 300.0), "full": (50.0, 100.0, 200.0, 300.0, 500.0)}
 WINDOWS_MS: dict[Scale, dict[float, tuple[float, ...]]] = {
-    "quick": {0.03: (21.5, 23.0), 0.1: (25.0, 28.0)},
+    "quick": {0.03: (22.0, 23.0), 0.1: (28.0,)},
     "full": {0.03: (16.0, 18.0, 20.0, 21.0, 22.0, 24.0), 0.1: (16.0, 20.0, 22.0, 24.0, 26.0, 28.0)},
 }
 CLOUD_NAMES: dict[Scale, tuple[str, ...]] = {
@@ -82,18 +82,18 @@ def paper(scale: Scale, seed: int) -> list[Cell]:
 
 def lengths(scale: Scale, sigma: float, rate: float, policy: str) -> tuple[float, float] | None:
     """Duration and warm-up in ms; None where quick scale leaves a run out."""
-    if scale == "full" or (policy == "none" and rate == 100.0 and sigma == 0.03):
+    if scale == "full":
         return setup.DURATION_MS, setup.WARM_UP_MS
-    if rate == 100.0:
-        duration_ms = {0.01: 15_000.0, 0.03: 60_000.0 if policy == "compensation" else 25_000.0, 0.1: 25_000.0}[sigma]
-        return None if policy == "open-loop" and sigma == 0.01 else (duration_ms, setup.WARM_UP_MS)
-    return (6_000.0, 3_000.0) if policy != "open-loop" and sigma == 0.03 else None
+    if rate == 100.0 and sigma > 0.01:
+        varies = sigma == 0.03 and policy in ("none", "compensation")
+        return (60_000.0 if varies else 20_000.0), setup.WARM_UP_MS
+    return (5_000.0, 2_500.0) if policy != "open-loop" and rate > 100.0 and sigma < 0.1 else None
 
 
 def windows(scale: Scale, seed: int) -> list[Cell]:
     """Stamped and open-loop, aiming at given windows."""
     policies: tuple[PolicyName, ...] = ("stamped",) if scale == "quick" else ("open-loop", "stamped")
-    quick_ms = {0.03: 60_000.0, 0.1: 25_000.0}  # the smaller the difference, the longer
+    quick_ms = {0.03: 60_000.0, 0.1: 20_000.0}  # the smaller the difference, the longer
     return [
         cell("window", made, setup.CLUSTER_SITES, setup.WARM_UP_MS, seed, sigma, 100.0)
         for sigma, aims in WINDOWS_MS[scale].items()
@@ -106,7 +106,7 @@ def windows(scale: Scale, seed: int) -> list[Cell]:
 
 def narrow(scale: Scale, seed: int) -> list[Cell]:
     policies: tuple[PolicyName, ...] = ("compensation",) if scale == "quick" else POLICIES[1:]
-    duration_ms = 30_000.0 if scale == "quick" else setup.DURATION_MS
+    duration_ms = 25_000.0 if scale == "quick" else setup.DURATION_MS
     return [
         cell("narrow", setup.narrow_scenario(policy, sizes, seed, duration_ms), setup.CLUSTER_SITES, 10_000.0, seed)
         for policy in policies
