@@ -6,9 +6,9 @@ from isthmus.core.layer import Host, Stack, View
 from isthmus.core.message import SiteId
 from isthmus.protocols.application import Application
 from isthmus.protocols.estimator import Estimator
-from isthmus.protocols.total.hybrid import SERVED, Hybrid
+from isthmus.protocols.total.hybrid import Hybrid
 from isthmus.protocols.total.hybrid_wire import Go
-from isthmus.protocols.total.ticketed import State
+from isthmus.protocols.total.roles import SERVED, State
 from isthmus.protocols.total.tickets import NEVER, Place, TicketOrder
 from isthmus.protocols.transport.credit import Credit
 from isthmus.protocols.transport.reliable import Reliable

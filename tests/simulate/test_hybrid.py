@@ -11,7 +11,7 @@ from isthmus.core.message import SiteId
 from isthmus.protocols.application import Application
 from isthmus.protocols.estimator import Estimator
 from isthmus.protocols.total.hybrid import Hybrid
-from isthmus.protocols.total.ticketed import State
+from isthmus.protocols.total.roles import State
 from isthmus.protocols.transport.credit import Credit
 from isthmus.protocols.transport.direct import Direct
 from isthmus.scenario.faults import Crash, Fault, Recover

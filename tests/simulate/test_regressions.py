@@ -34,6 +34,10 @@ SEEDS = [
     # A null was due while the transport was full: its timer was set again and again for the same instant.
     ("dynamic-hybrid", 0),
     ("dynamic-hybrid", 2),
+    # A message to some went to them with its tickets, and to the rest as a packet of its own. The sender died, and a
+    # survivor had neither: nobody alive had been sent the same packet, though another survivor knew the tickets.
+    ("dynamic-hybrid", 217),
+    ("dynamic-hybrid", 294),
 ]
 
 

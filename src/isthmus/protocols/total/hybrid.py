@@ -22,13 +22,12 @@ from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Handler, Kind, View
 from isthmus.core.message import Message, SiteId
 from isthmus.protocols.estimator import Estimator
-from isthmus.protocols.total.hybrid_wire import Configuration, Go, HybridOptions, Packet, Reassign
-from isthmus.protocols.total.roles import rule_of
-from isthmus.protocols.total.ticketed import CHECK, CHECK_NS, NULL, State, Ticketed
+from isthmus.protocols.total.hybrid_wire import Ahead, Configuration, Go, HybridOptions, Packet, Reassign
+from isthmus.protocols.total.roles import SERVED, State, rule_of
+from isthmus.protocols.total.ticketed import CHECK, CHECK_NS, NULL, Ticketed
 from isthmus.protocols.total.tickets import TicketOrder
 
 PASSIVE, ACTIVE = 0, 1  # roles, as traced
-SERVED = (State.PASSIVE, State.TO_ACTIVE, State.CHANGING)  # by a sequencer
 
 
 class Hybrid(Ticketed):
@@ -46,6 +45,7 @@ class Hybrid(Ticketed):
     def bodies(self) -> dict[type[Message], Handler]:
         return {
             Packet: self.on_packet,
+            Ahead: self.on_ahead,
             Go: self.on_bare_go,
             Reassign: self.on_reassign,
             Configuration: self.on_configuration,

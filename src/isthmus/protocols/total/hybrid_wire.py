@@ -52,13 +52,27 @@ class Packet(Message, frozen=True, gc=False, array_like=True, tag=21):
     index: Index = 0  # of the entry among the sender's in this view: 1, 2, 3 ...; 0: there is none
     sequencer: SiteId = SiteId(0)  # who is to ticket the entry,
     role_number: int = 0  # in which of its terms
-    body: Cast | Go | None = None  # None also where the entry is not for the receiver
+    body: Cast | Go | None = None  # None also where it went ahead, to those whom it is for
 
     def payload_bytes(self) -> int:
         return self.body.payload_bytes() if self.body is not None else 0
 
     def subject(self) -> Cast | None:
         return self.body if type(self.body) is Cast else None
+
+
+class Ahead(Message, frozen=True, gc=False, array_like=True, tag=32):
+    """The body of an entry that is for some members only, sent to them just before the packet that goes to all."""
+
+    view_id: int
+    index: Index
+    cast: Cast
+
+    def payload_bytes(self) -> int:
+        return self.cast.payload_bytes()
+
+    def subject(self) -> Cast:
+        return self.cast
 
 
 class Reassign(Message, frozen=True, gc=False, array_like=True, tag=30):

@@ -14,10 +14,26 @@ is there for tests, which want every kind of change at every moment.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import Enum
 from random import Random
 
 from isthmus.core.message import SiteId, Targets
 from isthmus.protocols.total.hybrid_wire import Go, HybridOptions
+
+
+class State(Enum):
+    """What a process is, or is about to become."""
+
+    ACTIVE = 1
+    PASSIVE = 2
+    TO_ACTIVE = 3
+    TO_PASSIVE = 4
+    CHANGING = 5  # passive, on its way to another sequencer
+    LISTENING = 6  # it does not know the roles yet, or its view is closing
+
+
+SENDING = (State.ACTIVE, State.PASSIVE)
+SERVED = (State.PASSIVE, State.TO_ACTIVE, State.CHANGING)  # by a sequencer
 
 
 class Fixed:

@@ -4,7 +4,8 @@ Every member's packets to all form one FIFO stream. A message, and a request for
 index of its sender in this view. An active sender tickets its own entries as it sends them; a passive one names its
 sequencer, together with the term in which that process is at this place of the order: after a change of roles nobody
 takes an entry for its own that was meant for an earlier term. Deliveries follow the ticket order (tickets.py), requests
-for roles included, so that all members go through the same configurations.
+for roles included, so that all members go through the same configurations. What all must know to order goes to all in
+one packet, so that the survivors of a crash know the same; only the body of an entry that is for some goes apart.
 
 An active process with nothing to say owes the others a word all the same, as they wait for its promise: a *null*, a
 packet without an entry, when it has been silent for `null_ms` and has heard a ticket since. While others send it
@@ -15,8 +16,6 @@ Bounds: entries and tickets wait here only for messages that flow control has ad
 
 from __future__ import annotations
 
-from enum import Enum
-
 import msgspec
 
 from isthmus.core.errors import RemoteError
@@ -24,7 +23,8 @@ from isthmus.core.layer import Finality, Kind, Layer, View
 from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
 from isthmus.protocols.estimator import Estimator
 from isthmus.protocols.total.clocks import CLOCKS
-from isthmus.protocols.total.hybrid_wire import Go, HybridOptions, Packet, Reassign, Ticket
+from isthmus.protocols.total.hybrid_wire import Ahead, Go, HybridOptions, Packet, Reassign, Ticket
+from isthmus.protocols.total.roles import SENDING, State
 from isthmus.protocols.total.tickets import TicketOrder
 
 NULL, CHECK = 0, 1  # timer keys
@@ -34,25 +34,23 @@ TICKETS_MAX = 1024  # in one packet
 Entry = tuple[Cast | Go | None, SiteId, int]  # what it is (None: not for us), its sequencer, and in which of its terms
 
 
-class State(Enum):
-    """What a process is, or is about to become."""
-
-    ACTIVE = 1
-    PASSIVE = 2
-    TO_ACTIVE = 3
-    TO_PASSIVE = 4
-    CHANGING = 5  # passive, on its way to another sequencer
-    LISTENING = 6  # it does not know the roles yet, or its view is closing
-
-
-SENDING = (State.ACTIVE, State.PASSIVE)
-
-
 class Ticketed(Layer):
     """Sends entries and tickets, delivers in the order of tickets."""
 
     __slots__ = (
-        *("clock", "count", "early", "entries", "estimator", "heard", "informed", "null_armed", "null_ns", "options"),
+        *(
+            "ahead",
+            "clock",
+            "count",
+            "early",
+            "entries",
+            "estimator",
+            "heard",
+            "informed",
+            "null_armed",
+            "null_ns",
+            "options",
+        ),
         *("order", "owes_look", "owes_resume", "received", "sent_ns", "sequencer", "state", "stirred", "terms"),
         *("unsent", "view"),
     )
@@ -73,6 +71,7 @@ class Ticketed(Layer):
         self.state = State.LISTENING
         self.sequencer = SiteId(0)  # who tickets our entries while we are passive
         self.entries: dict[tuple[SiteId, int], Entry] = {}  # received, not delivered, by sender and index
+        self.ahead: dict[tuple[SiteId, int], Cast] = {}  # bodies whose packets are still to come
         self.received = dict.fromkeys(self.view.members, 0)  # the last index of each member
         self.count = 0  # the last index of our own
         self.unsent: list[Ticket] = []  # issued for others, not sent
@@ -114,7 +113,7 @@ class Ticketed(Layer):
         self.send_entry(message, targets)
 
     def send_entry(self, body: Cast | Go, targets: Targets = ALL) -> None:
-        """Multicast an entry; those who are not addressed get its place without its body."""
+        """Multicast an entry; where it is for some only, its body goes to them ahead, and its place to all."""
         self.count += 1
         view_id, site = self.view.view_id, self.host.site
         if site in self.order.active:
@@ -124,10 +123,11 @@ class Ticketed(Layer):
             self.heard, self.sent_ns = False, self.host.now_ns
         else:
             packet = Packet(view_id, 0, (), self.count, self.sequencer, self.terms[self.sequencer], body)
-        self.below.submit(packet, targets)
-        others = tuple(site for site in self.view.members if site not in targets) if targets else ()
-        if others:
-            self.below.submit(msgspec.structs.replace(packet, body=None), others)
+        if targets:
+            assert isinstance(body, Cast)
+            self.below.submit(Ahead(view_id, self.count, body), targets)
+            packet = msgspec.structs.replace(packet, body=None)
+        self.below.submit(packet)
 
     def send_null(self) -> None:
         """Multicast the tickets that wait, and a promise."""
@@ -195,6 +195,13 @@ class Ticketed(Layer):
             self.issue_for(sender)
         self.finish()
 
+    def on_ahead(self, source: SiteId, ahead: Ahead) -> None:
+        if ahead.view_id != self.view.view_id:
+            return
+        if ahead.index <= self.received.get(source, ahead.index):
+            raise RemoteError(f"the body of entry {ahead.index} of site {source}, whose packet was here already")
+        self.ahead[source, ahead.index] = ahead.cast
+
     def check(self, source: SiteId, packet: Packet) -> None:
         """Refuse what no member says that goes by the rules."""
         if source not in self.received or any(sender not in self.received for _, sender, _ in packet.tickets):
@@ -220,7 +227,8 @@ class Ticketed(Layer):
             if own:
                 order.returned()
         if packet.index:
-            self.entries[source, packet.index] = (packet.body, packet.sequencer, packet.role_number)
+            body = packet.body or self.ahead.pop((source, packet.index), None)
+            self.entries[source, packet.index] = (body, packet.sequencer, packet.role_number)
             if packet.sequencer == source:
                 order.add(packet.promise, source, source, packet.index)
                 if own:
