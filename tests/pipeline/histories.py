@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.unit.trace.stories import Story
 
 from isthmus.core.layer import Kind
-from isthmus.trace.schema import SCHEMA, Row
+from isthmus.trace.schema import KIND, LOCAL, SCHEMA, SENDER, TIME_NS, Row
 
 DELIVER = Kind.DELIVER
 MISTAKES = ("none", "drop", "swap", "twice", "astray", "unsent", "bytes", "again", "view", "members", "unflushed")
@@ -32,6 +32,23 @@ def statuses(verdicts: DataFrame) -> dict[tuple[int, int, str], str]:
 def random_rows(seed: int, mistakes: Sequence[str] = MISTAKES) -> list[Row]:
     """A small run: views or none, crashes and recoveries, subsets, replies; and a mistake of one kind."""
     return RandomStory(Random(f"history/{seed}"), mistakes).tell()
+
+
+def guessed(rows: list[Row], random: Random) -> list[Row]:
+    """The same run with tentative deliveries before most final ones; in half of the runs some are out of place."""
+    mistake = random.choice(["", "", "", "again", "after", "revoked"])
+    told: list[Row] = []
+    for row in rows:
+        place = 4 * row[LOCAL]  # room for rows before and after
+        told.append((*row[:LOCAL], place + 1, *row[TIME_NS:]))
+        if row[KIND] != DELIVER or random.random() < 0.2:
+            continue
+        wrong = random.random() < 0.1
+        steps = [(place + 2 if wrong and mistake == "after" else place, Kind.TENTATIVE)]
+        if wrong and mistake in ("again", "revoked"):
+            steps.append((place + 2, Kind.TENTATIVE if mistake == "again" else Kind.REVOKE))
+        told += [(*row[:LOCAL], local, row[TIME_NS], int(kind), *row[SENDER:]) for local, kind in steps]
+    return told
 
 
 class RandomStory:
