@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from isthmus.studies import optimistic, token_site
+from isthmus.studies import dynamic_roles, isolation, nine_scenarios, optimistic, regret, token_site
 from isthmus.studies.model import Study
 
-STUDIES: dict[str, Study] = {study.name: study for study in (token_site.STUDY, optimistic.STUDY)}
+ALL = (token_site, isolation, nine_scenarios, dynamic_roles, regret, optimistic)
+STUDIES: dict[str, Study] = {module.STUDY.name: module.STUDY for module in ALL}

@@ -1,0 +1,220 @@
+"""Sequencer and symmetric order in isolation: which is faster depends on delay and rate alone.
+
+A message of the token-site protocol takes 2 D, of the symmetric one D + t, where t is the longest time between messages
+of a process: it is delivered once every other process has sent after it. With 30 processes that send every t = 100 ms
+the last of the 29 others does so after 29/30 t on average, and the lines cross where D = t. Without nulls what was sent
+last cannot be delivered, as nobody speaks after it; with nulls the wait is theirs and not the application's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from isthmus.pipeline.measures import over_seeds
+from isthmus.scenario.model import HybridSpec, Scenario, StackSpec
+from isthmus.studies.model import Cell, Claim, Curve, Figure, Scale, Study, Tables
+from isthmus.studies.roles_setup import (
+    NO_NULLS,
+    OURS,
+    PAPER,
+    PERIODIC,
+    POISSON,
+    PROPERTIES,
+    SOURCES,
+    TOKEN_SITE,
+    chosen,
+    column,
+    cost,
+    message_latencies,
+    summary,
+    symmetric,
+)
+from isthmus.topology.delay import Constant
+from isthmus.topology.model import Channel
+from isthmus.topology.shapes import mesh
+
+SITES, RATE_PER_S = 30, 10.0
+PERIOD_MS = 1000 / RATE_PER_S
+NULL_MS = HybridSpec().null_ms
+DELAYS_MS: dict[Scale, tuple[float, ...]] = {
+    "quick": (25.0, 100.0, 250.0, 500.0),
+    "full": (25.0, 50.0, 75.0, 100.0, 125.0, 200.0, 300.0, 400.0, 500.0),
+}
+DURATION_MS: dict[Scale, float] = {"quick": 3_500.0, "full": 10_000.0}
+FROM_MS = 1_200.0
+LAST_MS = {PERIODIC: 500.0, POISSON: 1_000.0}  # at the end of a run, that do not count
+TOKEN, PLAIN, NULLS = "token-site", "symmetric, no nulls", "symmetric, nulls"
+PROTOCOLS: dict[str, StackSpec] = {TOKEN: TOKEN_SITE, PLAIN: symmetric(NO_NULLS), NULLS: symmetric(HybridSpec())}
+SECTION = f"{PAPER}, Figure 1 and section 4.2"
+WITHIN = 0.03
+
+
+def grid(scale: Scale, seeds: Sequence[int]) -> list[Cell]:
+    return [
+        cell(protocol, source, delay_ms, seed, DURATION_MS[scale])
+        for protocol in PROTOCOLS
+        for source in SOURCES
+        for delay_ms in DELAYS_MS[scale]
+        for seed in seeds
+    ]
+
+
+def cell(protocol: str, source: str, delay_ms: float, seed: int, duration_ms: float) -> Cell:
+    until_ms = duration_ms - LAST_MS[source]
+    channel = Channel(Constant(delay_ms))
+    scenario = Scenario(
+        name="isolation",
+        topology=mesh(1, SITES, channel, channel),
+        stack=PROTOCOLS[protocol],
+        workloads=(SOURCES[source](rate_per_s=RATE_PER_S),),
+        seed=seed,
+        duration_ms=duration_ms,
+    )
+    names = {"protocol": protocol, "source": source}
+    return Cell({**names, "delay_ms": delay_ms, "from_ms": FROM_MS, "until_ms": until_ms, "seed": seed}, scenario)
+
+
+def tables(trace: DataFrame, runs: DataFrame) -> dict[str, DataFrame]:
+    """Latency, what is left and what it cost, by protocol, source and delay; a part for each figure."""
+    by = ["protocol", "source", "delay_ms"]
+    each = summary(message_latencies(trace, runs)).join(cost(runs, SITES), "run").join(runs.select("run", *by), "run")
+    beyond = {
+        "over_delay": F.col("latency_ms") / F.col("delay_ms"),
+        "wait_ms": F.col("latency_ms") - F.col("delay_ms"),
+    }
+    columns = ("latency_ms", *beyond, "counted", "undelivered_messages", "multicasts_per_message")
+    names = [*columns, "control_bytes_per_message"]
+    latency = over_seeds(each.withColumns(beyond), by, names).localCheckpoint()
+    return {
+        "latency": latency,
+        "periodic": latency.where(F.col("source") == PERIODIC),
+        "poisson": latency.where(F.col("source") == POISSON),
+    }
+
+
+def mean_of(tables: Tables, name: str, protocol: str, source: str = PERIODIC) -> float:
+    values = column(tables["latency"], name, protocol=protocol, source=source)
+    return sum(values) / len(values)
+
+
+def crossover(tables: Tables) -> float | None:
+    """The delay at which both lines meet, between the two nearest delays that were run."""
+    lines = [
+        {row["delay_ms"]: row["latency_ms"] for row in chosen(tables["latency"], protocol=name, source=PERIODIC)}
+        for name in (TOKEN, PLAIN)
+    ]
+    points = sorted((delay, lines[0][delay] - lines[1][delay]) for delay in lines[0])
+    for (left, low), (right, high) in pairwise(points):
+        if low <= 0 < high:
+            return float(left - low * (right - left) / (high - low))
+    return None
+
+
+def left(tables: Tables, protocol: str) -> float:
+    """Messages undelivered at the end, of the run in which they are most."""
+    return max(column(tables["latency"], "undelivered_messages", protocol=protocol))
+
+
+def near(statement: str, protocol: str, name: str, expected: float, unit: str, note: str) -> Claim:
+    return Claim(
+        statement=statement,
+        source=SECTION,
+        measure=lambda tables: mean_of(tables, name, protocol),
+        expected=expected,
+        tolerance=WITHIN,
+        unit=unit,
+        note=note,
+    )
+
+
+CLAIMS = (
+    near("The token-site protocol takes 1.97 D.", TOKEN, "over_delay", 1.97, "D", "mean over all delays"),
+    near(
+        "The symmetric protocol takes D + 98 ms.",
+        PLAIN,
+        "wait_ms",
+        98.0,
+        "ms beyond D",
+        "mean over all delays; t = 100 ms",
+    ),
+    Claim(
+        statement="The symmetric protocol is the faster one where D exceeds t, the time between messages.",
+        source=SECTION,
+        measure=crossover,
+        expected=PERIOD_MS,
+        tolerance=WITHIN,
+        unit="ms",
+        note="the delay at which the two lines cross",
+    ),
+    Claim(
+        statement="Without nulls all messages are delivered in the end.",
+        source="what the papers take for granted",
+        measure=lambda tables: left(tables, PLAIN),
+        expected=0.0,
+        unit="messages",
+        note="undelivered at the end of a run, of the run with most: nobody speaks after the last ones",
+    ),
+    Claim(
+        statement="With nulls they are, and the sequencer's protocol delivers all as well.",
+        source=OURS,
+        measure=lambda tables: max(left(tables, NULLS), left(tables, TOKEN)),
+        expected=0.0,
+        unit="messages",
+    ),
+    Claim(
+        statement="With nulls nobody waits longer than for a null: latency is at most D + 25 ms, whatever the source.",
+        source=OURS,
+        measure=lambda tables: max(column(tables["latency"], "wait_ms", protocol=NULLS)),
+        expected=NULL_MS,
+        relation="at most",
+        unit="ms beyond D",
+        note="mean over messages; the delay and source in which it is longest",
+    ),
+    Claim(
+        statement="For that, the symmetric protocol sends at most four nulls a message.",
+        source=OURS,
+        measure=lambda tables: mean_of(tables, "multicasts_per_message", NULLS),
+        expected=1 + PERIOD_MS / NULL_MS,
+        relation="at most",
+        unit="multicasts a message",
+        note="as many as there are 25 ms between two messages; the message itself and probes included",
+    ),
+)
+
+
+def over_delay(source: str, table: str, lines: tuple[Curve, ...]) -> Figure:
+    return Figure(
+        id=f"latency-{table}",
+        title=f"Both protocols in isolation, {source} sources",
+        caption="30 processes, 10 messages a second each; submit to last delivery; bars: 95 % intervals over seeds.",
+        table=table,
+        x="delay_ms",
+        y="latency_ms",
+        series="protocol",
+        error="latency_ms_half",
+        xlabel="network delay D (ms)",
+        ylabel="latency (ms)",
+        paper=lines,
+    )
+
+
+LINES = (
+    Curve("the line 2 D", (25.0, 500.0), (50.0, 1000.0)),
+    Curve("the line D + t", (25.0, 500.0), (125.0, 600.0)),
+)
+STUDY = Study(
+    name="isolation",
+    title="Sequencer and symmetric order in isolation",
+    question="From which delay on is it better that everybody numbers its own messages?",
+    source=SECTION,
+    seeds={"quick": 1, "full": 3},
+    grid=grid,
+    properties=PROPERTIES,
+    tables=tables,
+    claims=CLAIMS,
+    figures=(over_delay(PERIODIC, "periodic", LINES), over_delay(POISSON, "poisson", LINES[:1])),
+)

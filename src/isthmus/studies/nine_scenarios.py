@@ -1,0 +1,252 @@
+"""The nine scenarios: five sites in two clusters, each of high or low load; which protocol suits which of them.
+
+A B C | D E, 20 ms inside and 540 ms across; high is 100 messages a second, low is 1. A is the sequencer of token-site;
+the hybrid's active processes are those of high load. Token-site is good while the load is near A, the symmetric
+protocol where nobody is slow, the hybrid always. The papers' protocols have no nulls; beside them stand ours.
+
+The symmetric protocol without nulls waits for whoever is slow. How long depends on how the slow ones' messages lie to
+each other, which a run hardly changes: so the fewer of high load, and the cheaper a run, the more of them there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from isthmus.pipeline.measures import over_seeds
+from isthmus.scenario.model import HybridSpec, Scenario, StackSpec
+from isthmus.studies.instances import NINE
+from isthmus.studies.model import Cell, Claim, Figure, Relation, Scale, Study, Tables
+from isthmus.studies.roles_setup import (
+    NO_NULLS,
+    OURS,
+    PAPER,
+    PERIODIC,
+    POISSON,
+    PROPERTIES,
+    SITES,
+    SOURCES,
+    column,
+    cost,
+    figure_of,
+    five,
+    message_latencies,
+    summary,
+    symmetric,
+    workloads,
+)
+
+SPAN_MS: dict[Scale, float] = {"quick": 3_000.0, "full": 30_000.0}  # in which messages count
+FROM_MS = 2_000.0  # by then clocks have met
+LAST_MS = 1_500.0  # after the span, that what counts is delivered
+SLOWEST_MS = {PERIODIC: 1_500.0, POISSON: 6_000.0}  # where it takes a message of every slow one
+RUNS_OF = {1: 8, 2: 4, 3: 3, 4: 1, 5: 1}  # of the symmetric protocol without nulls, by the number of sites at high load
+TOKEN, PLAIN, NULLS = "token-site", "symmetric, no nulls", "symmetric, nulls"
+HYBRID, HYBRID_NULLS = "hybrid, no nulls", "hybrid, nulls"
+PROTOCOLS = (TOKEN, PLAIN, HYBRID, NULLS, HYBRID_NULLS)
+SECTION = f"{PAPER}, Figure 3 and section 4.4"
+WITHIN = 0.03
+
+
+def stack(protocol: str, load: str) -> StackSpec:
+    """A protocol as it is run with a load."""
+    heavy = tuple(site for site, letter in zip(SITES, load, strict=True) if letter == "H")
+    without = HybridSpec(null_ms=NO_NULLS.null_ms, eager=NO_NULLS.eager, active=heavy)
+    return {
+        TOKEN: StackSpec(name="token-site", transport="direct", sequencer=SITES[0]),
+        PLAIN: symmetric(NO_NULLS),
+        HYBRID: StackSpec(name="hybrid", transport="direct", hybrid=without),
+        NULLS: symmetric(HybridSpec()),
+        HYBRID_NULLS: StackSpec(name="hybrid", transport="direct", hybrid=HybridSpec(active=heavy)),
+    }[protocol]
+
+
+def grid(scale: Scale, seeds: Sequence[int]) -> list[Cell]:
+    return [
+        cell(protocol, source, load, 100 * seed + again, SPAN_MS[scale])
+        for protocol in PROTOCOLS
+        for source in SOURCES
+        for load in NINE
+        for seed in seeds
+        for again in range(RUNS_OF[load.count("H")] if protocol == PLAIN else 1)
+    ]
+
+
+def cell(protocol: str, source: str, load: str, seed: int, span_ms: float) -> Cell:
+    until_ms = FROM_MS + span_ms
+    scenario = Scenario(
+        name="nine-scenarios",
+        topology=five(),
+        stack=stack(protocol, load),
+        workloads=workloads(load, source),
+        seed=seed,
+        duration_ms=until_ms + (SLOWEST_MS[source] if protocol == PLAIN else LAST_MS),
+    )
+    names = {"protocol": protocol, "source": source, "scenario": f"{NINE.index(load) + 1} {load}"}
+    return Cell({**names, "from_ms": FROM_MS, "until_ms": until_ms, "seed": seed}, scenario)
+
+
+def tables(trace: DataFrame, runs: DataFrame) -> dict[str, DataFrame]:
+    """Latency, what is left and what it cost, a row a cell; a part for each figure."""
+    by = ["protocol", "source", "scenario"]
+    each = summary(message_latencies(trace, runs)).join(cost(runs, len(SITES)), "run")
+    columns = ["latency_ms", "counted", "undelivered_messages", "multicasts_per_message", "control_bytes_per_message"]
+    cells = over_seeds(each.join(runs.select("run", *by), "run"), by, columns).localCheckpoint()
+    return {
+        "cells": cells,
+        "periodic": cells.where(F.col("source") == PERIODIC).orderBy("scenario", "protocol"),
+        "poisson": cells.where(F.col("source") == POISSON).orderBy("scenario", "protocol"),
+    }
+
+
+def latencies(tables: Tables, protocol: str, source: str = PERIODIC) -> list[float]:
+    """Of the nine, in their order."""
+    found = {row["scenario"]: row["latency_ms"] for row in tables["cells"] if of(row, protocol, source)}
+    return [float(found[f"{number} {load}"]) for number, load in enumerate(NINE, 1)]
+
+
+def of(row: dict[str, object], protocol: str, source: str) -> bool:
+    return row["protocol"] == protocol and row["source"] == source
+
+
+def worst_beside_best(tables: Tables, protocol: str, source: str, *rivals: str) -> float:
+    """A protocol's latency over that of its best rival, in the scenario where that is most."""
+    others = [latencies(tables, rival, source) for rival in rivals]
+    mine = latencies(tables, protocol, source)
+    return max(mine[place] / min(line[place] for line in others) for place in range(len(NINE)))
+
+
+def left(tables: Tables, *protocols: str) -> float:
+    """Messages undelivered at the end of a run, of the cell with most."""
+    return max(value for name in protocols for value in column(tables["cells"], "undelivered_messages", protocol=name))
+
+
+def claim(
+    statement: str,
+    measure: Callable[[Tables], float],
+    expected: float,
+    unit: str = "ms",
+    relation: Relation = "near",
+    tolerance: float = WITHIN,
+    source: str = SECTION,
+    note: str = "",
+) -> Claim:
+    return Claim(
+        statement=statement,
+        source=source,
+        measure=measure,
+        expected=expected,
+        tolerance=tolerance,
+        relation=relation,
+        unit=unit,
+        note=note,
+    )
+
+
+def matches_best(source: str) -> Claim:
+    return claim(
+        f"With {source} sources the hybrid is as fast as the better of the two in every scenario.",
+        lambda tables: worst_beside_best(tables, HYBRID, source, TOKEN, PLAIN),
+        1.0,
+        "times the better one",
+        "at most",
+        note="all three without nulls; the scenario where the hybrid is worst",
+    )
+
+
+CLAIMS = (
+    claim(
+        "The hybrid takes at least 545 ms.", lambda tables: min(latencies(tables, HYBRID)), 545.0, note="all periodic"
+    ),
+    claim("It takes 557 ms at most, in all nine.", lambda tables: max(latencies(tables, HYBRID)), 557.0),
+    claim("Token-site takes 551 ms in the first.", lambda tables: latencies(tables, TOKEN)[0], 551.0),
+    claim("Token-site takes 1073 ms in the eighth.", lambda tables: latencies(tables, TOKEN)[7], 1073.0),
+    claim("The symmetric protocol takes 548 ms in the ninth.", lambda tables: latencies(tables, PLAIN)[8], 548.0),
+    claim("It takes up to 1335 ms in the others.", lambda tables: max(latencies(tables, PLAIN)), 1335.0),
+    matches_best(PERIODIC),
+    matches_best(POISSON),
+    claim(
+        "Without nulls all messages are delivered in the end.",
+        lambda tables: left(tables, PLAIN, HYBRID),
+        0.0,
+        "messages",
+        tolerance=0.0,
+        source="what the papers take for granted",
+        note="undelivered at the end of a run, of the cell with most",
+    ),
+    claim(
+        "With nulls they are, and by a sequencer as well.",
+        lambda tables: left(tables, NULLS, HYBRID_NULLS, TOKEN),
+        0.0,
+        "messages",
+        tolerance=0.0,
+        source=OURS,
+    ),
+    claim(
+        "Nulls make the hybrid no slower in any of the 18 cells.",
+        lambda tables: max(worst_beside_best(tables, HYBRID_NULLS, source, HYBRID) for source in SOURCES),
+        1.0,
+        "times",
+        "at most",
+        tolerance=0.005,
+        source=OURS,
+        note="with over without, the cell where it is most; runs of one seed differ by half a percent",
+    ),
+    claim(
+        "The symmetric protocol with nulls is nearly as fast, but sends many times the packets where few have a load.",
+        lambda tables: (
+            figure_of(tables["cells"], "multicasts_per_message", protocol=NULLS, source=PERIODIC, scenario="1 HLLLL")
+            / figure_of(
+                tables["cells"], "multicasts_per_message", protocol=HYBRID_NULLS, source=PERIODIC, scenario="1 HLLLL"
+            )
+        ),
+        2.0,
+        "times",
+        "at least",
+        tolerance=0.0,
+        source=OURS,
+        note="multicasts of the symmetric protocol over those of the hybrid in the first scenario, both with nulls",
+    ),
+)
+
+
+def by_scenario(source: str, table: str, y: str, name: str, caption: str) -> Figure:
+    return Figure(
+        id=f"{table}-{y.split('_')[0]}",
+        title=f"Nine scenarios, {source} sources: {name}",
+        caption=caption,
+        table=table,
+        x="scenario",
+        y=y,
+        series="protocol",
+        error=f"{y}_half",
+        xlabel="load of A B C and D E, high or low",
+        ylabel=f"{name} (ms)" if y == "latency_ms" else name,
+    )
+
+
+LATENCY = "Mean over messages of the time from submit to the last delivery; bars: 95 % intervals over seeds."
+STUDY = Study(
+    name="nine-scenarios",
+    title="Nine scenarios of a network of two clusters",
+    question="Is there a protocol that suits every distribution of load?",
+    source=SECTION,
+    seeds={"quick": 1, "full": 3},
+    grid=grid,
+    properties=PROPERTIES,
+    tables=tables,
+    claims=CLAIMS,
+    figures=(
+        by_scenario(PERIODIC, "periodic", "latency_ms", "latency", LATENCY),
+        by_scenario(POISSON, "poisson", "latency_ms", "latency", LATENCY),
+        by_scenario(
+            PERIODIC,
+            "periodic",
+            "multicasts_per_message",
+            "multicasts a message",
+            "Packets to all, over messages of the application: 1 is the message itself.",
+        ),
+    ),
+)

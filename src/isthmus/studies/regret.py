@@ -1,0 +1,225 @@
+"""Regret: how much more a choice of roles costs than the best fixed one in hindsight.
+
+An *instance* is a network with its traffic (instances.py): the nine scenarios, five sites drawn at random, regions of a
+cloud. On each, every set of active sites is simulated, each passive site with the nearest of them, all with the same
+seed and so with the same messages; the best of those, or a planned one if it is better still, is what hindsight says.
+Beside it stand four ways to choose without: the planner, which knows delays and rates; the paper's rule, which compares
+each site with its neighbour, with our nulls and without any; and our dynamic hybrid, which knows nothing at first.
+
+At quick scale, and where there are more than 31 sets, only those are simulated of which the least is predicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import combinations
+
+import msgspec
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from isthmus.protocols.total.assignment import Choice, by_delay, paper_rule, plan
+from isthmus.protocols.total.prediction import Roles, Setting
+from isthmus.scenario.model import HybridSpec, Scenario, StackSpec
+from isthmus.studies.instances import CLOUDS, KINDS, NINE, Kind, cloud, drawn, nine, topology_of, workloads_of
+from isthmus.studies.model import Cell, Claim, Figure, Scale, Study, Tables
+from isthmus.studies.plan import hybrid_stack
+from isthmus.studies.roles_setup import NO_NULLS, OURS, PAPER, PROPERTIES, column, dynamic, message_latencies, summary
+
+OURS_SPEC = HybridSpec()
+NULL_MS = OURS_SPEC.null_ms
+FIXED, PLANNED, RULE, RULE_PLAIN, DYNAMIC = (
+    "fixed",
+    "planned",
+    "paper's rule, nulls",
+    "paper's rule, no nulls",
+    "dynamic hybrid, ours",
+)
+CHOICES = (PLANNED, RULE, RULE_PLAIN, DYNAMIC)
+SETS_MAX: dict[Scale, int] = {"quick": 6, "full": 31}
+DRAWN: dict[Scale, int] = {"quick": 4, "full": 30}
+NINE_OF: dict[Scale, tuple[str, ...]] = {"quick": ("HLLLL", "HHLHL", "LLLHH"), "full": NINE}
+CLOUDS_OF: dict[Scale, tuple[str, ...]] = {"quick": tuple(CLOUDS)[:1], "full": tuple(CLOUDS)}
+FROM_MS, LAST_MS = 5_000.0, 2_000.0  # until the dynamic hybrid has found its roles; after the span
+MESSAGES: dict[Scale, int] = {"quick": 500, "full": 2_000}  # in the span, where that is not too short or too long
+SHORTEST_MS, LONGEST_MS = 2_000.0, 40_000.0
+REGRET_MAX = {"periodic": 47.0, "poisson": 82.0}  # percent, of the paper's rule
+
+
+class Instance(msgspec.Struct, frozen=True):
+    """A network with its traffic."""
+
+    name: str
+    family: str
+    kind: Kind
+    setting: Setting
+
+
+def instances(scale: Scale) -> Iterator[Instance]:
+    """At quick scale each has one kind of source, in turn."""
+    made: list[tuple[str, str, Callable[..., Setting]]] = [
+        *(("nine", load, partial(nine, load)) for load in NINE_OF[scale]),
+        *(("cloud", name, partial(cloud, name)) for name in CLOUDS_OF[scale]),
+        *(("drawn", f"drawn {number}", partial(drawn, number)) for number in range(DRAWN[scale])),
+    ]
+    for place, (family, name, make) in enumerate(made):
+        for kind in KINDS if scale == "full" and family != "drawn" else (KINDS[place % 2],):
+            yield Instance(f"{name}, {kind}", family, kind, make(kind=kind, null_ms=NULL_MS))
+
+
+def fixed_choices(setting: Setting, most: int) -> list[Choice]:
+    """Every set of active sites with the nearest sequencers, at most so many: those that should cost least."""
+    sites = range(setting.count)
+    sets = [active for size in sites for active in combinations(sites, size + 1)]
+    choices = [by_delay(setting, active) for active in sets]
+    return sorted(choices, key=lambda choice: choice.mean_ms)[:most]
+
+
+def grid(scale: Scale, seeds: Sequence[int]) -> list[Cell]:
+    return [made for instance in instances(scale) for seed in seeds for made in cells(instance, seed, scale)]
+
+
+def cells(instance: Instance, seed: int, scale: Scale) -> Iterator[Cell]:
+    setting = instance.setting
+    topology = topology_of(setting)
+    rule = paper_rule(setting.delays_ms, setting.periods_ms)
+    stacks = [(FIXED, choice.roles, OURS_SPEC) for choice in fixed_choices(setting, SETS_MAX[scale])]
+    stacks += [(PLANNED, plan(setting).roles, OURS_SPEC), (RULE, rule, OURS_SPEC), (RULE_PLAIN, rule, NO_NULLS)]
+    for choice, roles, spec in stacks:
+        stack = msgspec.structs.replace(hybrid_stack(topology, roles, spec), transport="direct")
+        yield cell(instance, choice, named(roles), stack, seed, scale)
+    yield cell(instance, DYNAMIC, "", dynamic(OURS_SPEC), seed, scale)
+
+
+def named(roles: Roles) -> str:
+    """An assignment in a few letters: the sequencer of each site."""
+    return " ".join(map(str, roles.sequencer))
+
+
+def cell(instance: Instance, choice: str, roles: str, stack: StackSpec, seed: int, scale: Scale) -> Cell:
+    wanted_ms = MESSAGES[scale] / sum(instance.setting.rates)
+    until_ms = FROM_MS + min(LONGEST_MS, max(SHORTEST_MS, wanted_ms))
+    scenario = Scenario(
+        name="regret",
+        topology=topology_of(instance.setting),
+        stack=stack,
+        workloads=workloads_of(instance.setting),
+        seed=seed,
+        duration_ms=until_ms + LAST_MS,
+        wire="reference",
+    )
+    names = {"instance": instance.name, "family": instance.family, "kind": instance.kind}
+    return Cell(
+        {**names, "choice": choice, "roles": roles, "from_ms": FROM_MS, "until_ms": until_ms, "seed": seed}, scenario
+    )
+
+
+# Tables
+
+
+def tables(trace: DataFrame, runs: DataFrame) -> dict[str, DataFrame]:
+    """Every run beside the best fixed one of its instance; the regret of each choice, and how it is distributed."""
+    names = ["instance", "family", "kind", "choice", "roles"]
+    each = summary(message_latencies(trace, runs)).join(runs.select("run", "seed", *names), "run")
+    same = Window.partitionBy("instance", "seed")
+    fixed = F.col("choice").isin(FIXED, PLANNED, RULE)
+    best = F.min(F.when(fixed, F.col("latency_ms"))).over(same)
+    regret = 100 * (F.col("latency_ms") / best - 1)
+    every = each.withColumn("regret_percent", regret).orderBy("run").localCheckpoint()
+    of_choice = every.where(F.col("choice").isin(*CHOICES))
+    ranked = Window.partitionBy("choice").orderBy("regret_percent", "instance", "seed")
+    share = 100 * F.percent_rank().over(ranked)
+    return {
+        "runs": every,
+        "regret": of_choice.select("instance", "family", "kind", "choice", "seed", "latency_ms", "regret_percent"),
+        "nine": of_choice.where("family = 'nine'")
+        .groupBy("instance", "choice")
+        .agg(F.mean("regret_percent").alias("regret_percent"))
+        .orderBy("instance", "choice"),
+        "ranked": of_choice.select("choice", "regret_percent", share.alias("share")).orderBy("choice", "share"),
+    }
+
+
+def worst(tables: Tables, choice: str, **wanted: object) -> float:
+    return max(column(tables["regret"], "regret_percent", choice=choice, **wanted))
+
+
+def dynamic_claim(kind: Kind) -> Claim:
+    return Claim(
+        statement=f"With {kind} sources our dynamic hybrid never costs more than the paper's rule may.",
+        source=f"{OURS}; the figure is what the paper's rule costs without nulls on instances drawn like these",
+        measure=lambda tables: worst(tables, DYNAMIC, kind=kind),
+        expected=REGRET_MAX[kind],
+        relation="at most",
+        unit="%",
+        note="more than the best fixed roles, the instance where that is most",
+    )
+
+
+CLAIMS = (
+    Claim(
+        statement="No fixed assignment is more than 2 % better than the planned one.",
+        source=OURS,
+        measure=lambda tables: worst(tables, PLANNED),
+        expected=2.0,
+        relation="at most",
+        unit="%",
+        note="simulated, the instance where it is most",
+    ),
+    Claim(
+        statement="The paper's rule finds the best roles in the nine scenarios.",
+        source=f"{PAPER}, section 4.4",
+        measure=lambda tables: worst(tables, RULE, family="nine"),
+        expected=2.0,
+        relation="at most",
+        unit="%",
+        note="with nulls, as all others; the scenario where it is worst",
+    ),
+    *map(dynamic_claim, KINDS),
+    Claim(
+        statement="All that has nulls delivers everything.",
+        source=OURS,
+        measure=lambda tables: max(
+            float(row["undelivered_messages"]) for row in tables["runs"] if row["choice"] != RULE_PLAIN
+        ),
+        expected=0.0,
+        unit="messages",
+    ),
+)
+STUDY = Study(
+    name="regret",
+    title="The price of choosing roles without hindsight",
+    question="How far is each way of choosing roles from the best that could have been chosen?",
+    source=f"beyond {PAPER}",
+    seeds={"quick": 1, "full": 1},
+    grid=grid,
+    properties=PROPERTIES,
+    tables=tables,
+    claims=CLAIMS,
+    figures=(
+        Figure(
+            id="regret",
+            title="Regret of each way to choose roles, over all instances",
+            caption="Latency beyond that of the best fixed assignment in hindsight; each line goes from the instance "
+            "where its choice does best to the one where it does worst.",
+            table="ranked",
+            x="share",
+            y="regret_percent",
+            series="choice",
+            xlabel="share of the instances (%)",
+            ylabel="regret (%)",
+        ),
+        Figure(
+            id="regret-nine",
+            title="Regret in the nine scenarios",
+            caption="The same, scenario by scenario.",
+            table="nine",
+            x="instance",
+            y="regret_percent",
+            series="choice",
+            xlabel="load and source",
+            ylabel="regret (%)",
+        ),
+    ),
+)

@@ -1,0 +1,160 @@
+"""Total order by tickets against its papers: both ends in isolation, the nine scenarios, roles that follow the load.
+
+The runs are those of the studies, by plain simulation; a few for every change, all of them in the full tests. Expected
+figures and tolerances are the studies' own.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from tests.cells import Measured, measure
+
+from isthmus.studies import dynamic_roles, isolation, nine_scenarios, regret
+from isthmus.studies.instances import NINE
+from isthmus.studies.roles_setup import PERIODIC, POISSON, SOURCES
+
+WITHIN = 0.03
+
+
+# In isolation: 30 processes, 10 messages a second each
+
+
+@cache
+def isolated(protocol: str, source: str, delay_ms: float) -> Measured:
+    return measure(isolation.cell(protocol, source, delay_ms, 1, isolation.DURATION_MS["quick"]))
+
+
+DELAYS_MS = [25.0, 100.0, *(pytest.param(delay, marks=pytest.mark.full) for delay in (50.0, 75.0, 200.0, 500.0))]
+
+
+@pytest.mark.parametrize("delay_ms", DELAYS_MS)
+def test_a_sequencer_takes_1_97_d_and_the_symmetric_protocol_d_and_98_ms(delay_ms: float) -> None:
+    assert isolated(isolation.TOKEN, PERIODIC, delay_ms).mean_ms() == pytest.approx(1.97 * delay_ms, rel=WITHIN)
+    assert isolated(isolation.PLAIN, PERIODIC, delay_ms).mean_ms() - delay_ms == pytest.approx(98, rel=WITHIN)
+
+
+def test_the_lines_cross_where_the_delay_is_the_period() -> None:
+    """The symmetric protocol wins from 2 D = D + t on, here D = 100 ms."""
+    gains = {}
+    for delay_ms in (95.0, 106.0):
+        token, plain = (isolated(name, PERIODIC, delay_ms).mean_ms() for name in (isolation.TOKEN, isolation.PLAIN))
+        gains[delay_ms] = token - plain
+    assert gains[95.0] < 0 < gains[106.0]
+
+
+@pytest.mark.parametrize("source", [PERIODIC, pytest.param(POISSON, marks=pytest.mark.full)])
+def test_nulls_deliver_what_silence_holds_back(source: str) -> None:
+    """After its last message a process says no more: without nulls every message that needed one more word is stuck."""
+    plain, nulls = isolated(isolation.PLAIN, source, 100.0), isolated(isolation.NULLS, source, 100.0)
+    assert plain.undelivered > 0
+    assert nulls.undelivered == 0
+    assert nulls.mean_ms() <= 100 + isolation.NULL_MS
+
+
+# The nine scenarios
+
+
+@cache
+def nine(protocol: str, source: str, load: str, seed: int = 101, span_ms: float = 3_000.0) -> Measured:
+    return measure(nine_scenarios.cell(protocol, source, load, seed, span_ms))
+
+
+def symmetric_ms(load: str, seeds: int = 12) -> float:
+    """How long it takes depends on how slow senders' messages lie to each other: so over several seeds."""
+    runs = [nine(nine_scenarios.PLAIN, PERIODIC, load, 101 + seed, 2_000.0) for seed in range(seeds)]
+    return sum(run.mean_ms() for run in runs) / len(runs)
+
+
+LOADS = [pytest.param(load, marks=[] if load in NINE[::3] else pytest.mark.full) for load in NINE]
+
+
+@pytest.mark.parametrize("load", LOADS)
+def test_the_hybrid_takes_545_to_557_ms_in_all_nine(load: str) -> None:
+    found = nine(nine_scenarios.HYBRID, PERIODIC, load).mean_ms()
+    assert 545 * (1 - WITHIN) <= found <= 557 * (1 + WITHIN)
+
+
+@pytest.mark.parametrize(("place", "expected"), [(1, 551), (8, 1073)])
+def test_token_site_is_good_where_the_load_is_near_the_sequencer(place: int, expected: float) -> None:
+    assert nine(nine_scenarios.TOKEN, PERIODIC, NINE[place - 1]).mean_ms() == pytest.approx(expected, rel=WITHIN)
+
+
+@pytest.mark.parametrize(("place", "expected", "seeds"), [(1, 1335, 12), (9, 548, 1)])
+def test_the_symmetric_protocol_is_good_where_nobody_is_slow(place: int, expected: float, seeds: int) -> None:
+    assert symmetric_ms(NINE[place - 1], seeds) == pytest.approx(expected, rel=WITHIN)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("load", NINE)
+def test_the_hybrid_is_as_fast_as_the_better_of_the_two(load: str) -> None:
+    others = nine(nine_scenarios.TOKEN, PERIODIC, load).mean_ms(), symmetric_ms(load)
+    assert nine(nine_scenarios.HYBRID, PERIODIC, load).mean_ms() <= min(others) * (1 + WITHIN)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("load", LOADS)
+def test_with_nulls_the_hybrid_leaves_nothing_and_is_no_slower(load: str, source: str) -> None:
+    plain, nulls = (nine(name, source, load) for name in (nine_scenarios.HYBRID, nine_scenarios.HYBRID_NULLS))
+    assert nulls.undelivered == 0
+    assert nulls.mean_ms() <= plain.mean_ms() * 1.005
+
+
+# Roles that follow the load
+
+MOVE = ("LLLHH", "HHHHH")  # the hardest of the nine changes: three become active, all far from any sequencer
+
+
+@cache
+def changing(protocol: str, source: str, seed: int, loads: tuple[str, ...]) -> Measured:
+    return measure(dynamic_roles.cell(protocol, source, seed, loads))
+
+
+def phases(measured: Measured, count: int) -> list[float]:
+    length = dynamic_roles.PHASE_MS
+    return [measured.mean_ms(place * length, (place + 1) * length) for place in range(count)]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 9))])
+def test_the_hardest_change_of_roles_keeps_within_620_ms(source: str, seed: int) -> None:
+    """Seed 1 of Poisson took 629 ms: the gap across the change of load was a sample, so a right request was refused."""
+    found = changing(dynamic_roles.MINE, source, seed, MOVE)
+    assert found.undelivered == 0
+    assert phases(found, 2)[1] <= dynamic_roles.LATENCY_MAX_MS
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_all_phases_keep_within_620_ms(source: str, seed: int) -> None:
+    found = changing(dynamic_roles.MINE, source, seed, NINE)
+    assert found.undelivered == 0
+    assert max(phases(found, 9)) <= dynamic_roles.LATENCY_MAX_MS
+
+
+@pytest.mark.full
+def test_with_poisson_sources_the_papers_rule_loses_to_a_sequencer() -> None:
+    """The paper says it out-performs both others. Means of seven low samples are too low, and roles flicker."""
+    paper, token, ours = (
+        changing(name, POISSON, 1, NINE) for name in (dynamic_roles.THEIRS, dynamic_roles.TOKEN, dynamic_roles.MINE)
+    )
+    lost = sum(mine > theirs for mine, theirs in zip(phases(paper, 9), phases(token, 9), strict=True))
+    assert lost >= 5
+    assert paper.undelivered > 0
+    assert paper.role_changes > ours.role_changes
+    assert ours.multicasts <= paper.multicasts * 1.1
+
+
+# Regret
+
+
+@pytest.mark.parametrize("place", [0, 4, pytest.param(7, marks=pytest.mark.full)])
+def test_no_fixed_assignment_of_the_study_is_much_better_than_the_planned_one(place: int) -> None:
+    instance = list(regret.instances("quick"))[place]
+    runs = [(cell.parameters["choice"], measure(cell)) for cell in regret.cells(instance, 1, "quick")]
+    fixed = [found.mean_ms() for choice, found in runs if choice == regret.FIXED]
+    (planned,) = (found for choice, found in runs if choice == regret.PLANNED)
+    assert planned.mean_ms() <= 1.02 * min(fixed)
+    assert planned.undelivered == 0
