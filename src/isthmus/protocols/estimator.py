@@ -28,6 +28,7 @@ from isthmus.protocols.detectors import Detector, MeanShift, SlidingMean
 
 PROBE = 0  # timer key
 SHORTEST_PROBE_MS = 1.0
+ROUND_TRIP_MAX_NS = 60_000_000_000  # what seems longer is a clock that was set, or a wrong echo
 Span = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
 
@@ -132,5 +133,6 @@ class Estimator(Layer):
     def on_echo(self, source: SiteId, echo: Echo) -> None:
         if source not in self.delays:
             raise RemoteError(f"an echo of site {source}, which is not in the view")
-        if self.host.now_ns >= echo.sent_ns:  # otherwise the clock was set back in between
-            self.delays[source].add((self.host.now_ns - echo.sent_ns) / 2)
+        round_trip_ns = self.host.now_ns - echo.sent_ns
+        if 0 <= round_trip_ns <= ROUND_TRIP_MAX_NS:  # otherwise the clock was set in between
+            self.delays[source].add(round_trip_ns / 2)

@@ -18,6 +18,8 @@ member, who has been there longest, tells them to those who joined; until they k
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
+
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Handler, Kind, View
 from isthmus.core.message import Message, SiteId
@@ -196,11 +198,13 @@ class Hybrid(Ticketed):
         for source, message in self.early:
             if isinstance(message, Packet):
                 self.take(source, message)
+        left: dict[SiteId, deque[int]] = defaultdict(deque)  # what is here; a peer may name an index far beyond
+        for sender, index in sorted(self.entries):
+            left[sender].append(index)
         while self.order.heap:
             number, _, sender, index = self.order.pop()
-            for place in range(self.order.delivered[sender] + 1, index + 1):
-                if (sender, place) in self.entries:
-                    self.hand_over(number, sender, place)
+            while left[sender] and left[sender][0] <= index:
+                self.hand_over(number, sender, left[sender].popleft())
         for sender, index in sorted(self.entries):
             body = self.entries[sender, index][0]
             if body is not None and not isinstance(body, Go):

@@ -29,7 +29,8 @@ from isthmus.protocols.total.tickets import TicketOrder
 
 NULL, CHECK = 0, 1  # timer keys
 CHECK_NS = 100_000_000  # how often a rule that watches is asked
-TICKETS_MAX = 1024  # in one packet
+TICKETS_MAX = 1024  # in one packet without a message
+BESIDES_MAX = 128  # beside a message, which may fill a datagram but for some 4,000 bytes
 
 Entry = tuple[Cast | Go | None, SiteId, int]  # what it is (None: not for us), its sequencer, and in which of its terms
 
@@ -117,6 +118,8 @@ class Ticketed(Layer):
         self.count += 1
         view_id, site = self.view.view_id, self.host.site
         if site in self.order.active:
+            while len(self.unsent) > BESIDES_MAX:
+                self.send_null()
             number = self.order.issue(site, self.count, self.clock.reading(self.host.now_ns))
             tickets, self.unsent = tuple(self.unsent), []
             packet = Packet(view_id, number, tickets, self.count, site, self.terms[site], body)
@@ -260,10 +263,9 @@ class Ticketed(Layer):
 
     def rename(self, source: SiteId, reassign: Reassign) -> None:
         """Note who is to ticket a member's entries instead."""
-        for index in range(reassign.after + 1, reassign.upto + 1):
-            entry = self.entries.get((source, index))
-            if entry is not None:
-                self.entries[source, index] = (entry[0], reassign.sequencer, reassign.role_number)
+        for (sender, index), (body, _, _) in self.entries.items():  # a peer may name a range as wide as it likes
+            if sender == source and reassign.after < index <= reassign.upto:
+                self.entries[sender, index] = (body, reassign.sequencer, reassign.role_number)
 
     # Delivering
 
