@@ -57,6 +57,10 @@ class HybridSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def of(self, stack: str, topology: Topology) -> HybridOptions:
         """What a stack makes of it in a topology."""
+        named = named_sites(topology, self.active, "active")
+        for site, other in self.sequencer_of.items():
+            with_prefix("sequencer_of", partial(topology.site_id, site))
+            with_prefix(f"sequencer_of.{site}", partial(topology.site_id, other))
         sites = [SiteId(number) for number in range(len(topology.sites))]
         distances = tuple(tuple(0.0 if a == b else topology.mean_ms(a, b) for b in sites) for a in sites)
         if stack == "symmetric":
@@ -64,12 +68,11 @@ class HybridSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         if stack == "dynamic-hybrid":
             return self.options(rule=self.rule, distances=distances)
         agents = tuple(cluster.agent for cluster in topology.clusters)
-        active = named_sites(topology, self.active, "active") or agents
+        active = named or agents
         sequencer_of = {topology.site_id(site): topology.site_id(other) for site, other in self.sequencer_of.items()}
-        for site, other in sequencer_of.items():
-            if other not in active:
-                name, key = topology.sites[other].name, f"sequencer_of.{topology.sites[site].name}"
-                raise Invalid(key, repr(name), "the name of an active site")
+        for site, other in self.sequencer_of.items():
+            if topology.site_id(other) not in active:
+                raise Invalid(f"sequencer_of.{site}", repr(other), "the name of an active site")
         return self.options(rule="fixed", active=active, sequencer_of=sequencer_of, distances=distances)
 
 

@@ -11,7 +11,7 @@ from isthmus.core.document import Invalid
 from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.scenario.faults import Crash, DelayShift, Heal, Loss, Partition, RandomFaults
-from isthmus.scenario.model import Clocks, Membership, Reader, Scenario, StackSpec
+from isthmus.scenario.model import Clocks, HybridSpec, Membership, Reader, Scenario, StackSpec
 from isthmus.scenario.workload import Poisson, Reply
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
@@ -74,6 +74,10 @@ def test_direct_stands_on_channels_that_lose_nothing() -> None:
             direct(random_faults=drawn)
 
 
+def hybrid(name: str = "hybrid", **more) -> StackSpec:
+    return StackSpec(name=name, hybrid=HybridSpec(**more))
+
+
 WRONG = [
     ({"duration_ms": 0}, "duration_ms"),
     ({"duration_ms": float("nan")}, "duration_ms"),
@@ -92,6 +96,11 @@ WRONG = [
     ({"faults": (Heal(at_ms=10_001),)}, "faults[0].at_ms"),
     ({"readers": (Reader(sites=("x",), consume_ms=1),)}, "readers[0].sites[0]"),
     ({"stack": StackSpec(name="token-site", sequencer="c1")}, "stack.sequencer"),
+    ({"stack": hybrid(active=("c0", "x"))}, "stack.hybrid.active[1]"),
+    ({"stack": hybrid("symmetric", active=("x",))}, "stack.hybrid.active[0]"),  # though it is of no use there
+    ({"stack": hybrid(sequencer_of={"x": "c0-0"})}, "stack.hybrid.sequencer_of"),
+    ({"stack": hybrid(sequencer_of={"c0-1": "x"})}, "stack.hybrid.sequencer_of.c0-1"),
+    ({"stack": hybrid(sequencer_of={"c0-1": "c1-1"})}, "stack.hybrid.sequencer_of.c0-1"),  # a passive one
 ]
 
 
