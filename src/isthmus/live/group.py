@@ -65,9 +65,7 @@ class Group:
         self.options = options
         self.emulate = emulate
         self.sink: Sink | None = None  # set before joining: where the trace goes
-        self.on_tentative: Callable[[Cast, Finality], None] | None = (
-            None  # told at once of what is not final
-        )
+        self.on_tentative: Callable[[Cast, Finality], None] | None = None  # told at once of what is not final
         self.application = Application(self._deliver, on_resume=self._resume, auto_consume=False)
         self.view = View(0, ())
         self._unread: deque[Cast] = deque()
