@@ -8,7 +8,7 @@ its first message on, so that what a change costs is in its mean.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -19,6 +19,7 @@ from isthmus.scenario.model import HybridSpec, Scenario, StackSpec
 from isthmus.studies.instances import NINE
 from isthmus.studies.model import Cell, Claim, Figure, Scale, Study, Tables
 from isthmus.studies.roles_setup import (
+    DRAIN_MS,
     OURS,
     PAPER,
     PAPER_DYNAMIC,
@@ -31,6 +32,7 @@ from isthmus.studies.roles_setup import (
     column,
     cost,
     dynamic,
+    figure_of,
     five,
     message_latencies,
     summary,
@@ -71,6 +73,7 @@ def cell(protocol: str, source: str, seed: int, loads: Sequence[str] = NINE, pha
         workloads=tuple(one for load, start, stop in spans for one in workloads(load, source, start, stop)),
         seed=seed,
         duration_ms=len(loads) * phase_ms,
+        drain_ms=DRAIN_MS,
     )
     names = {"protocol": protocol, "source": source}
     return Cell({**names, "from_ms": 0.0, "until_ms": len(loads) * phase_ms, "seed": seed}, scenario)
@@ -122,10 +125,14 @@ def cost_of(tables: Tables, name: str, protocol: str) -> list[float]:
     return column(tables["costs"], name, protocol=protocol)
 
 
-def extra(tables: Tables) -> float:
-    """Multicasts of ours over the paper's, the source in which they are most, in percent."""
-    pairs = zip(cost_of(tables, "multicasts", MINE), cost_of(tables, "multicasts", THEIRS), strict=True)
-    return 100 * (max(mine / theirs for mine, theirs in pairs) - 1)
+def beside(name: str, other: str, source: str) -> Callable[[Tables], float]:
+    """A figure of our runs over the same of another protocol's."""
+
+    def measure(tables: Tables) -> float:
+        pair = [figure_of(tables["costs"], name, protocol=protocol, source=source) for protocol in (MINE, other)]
+        return pair[0] / pair[1]
+
+    return measure
 
 
 def highest(source: str) -> Claim:
@@ -169,18 +176,40 @@ def our_loss(source: str) -> Claim:
     )
 
 
+def few_more(source: str) -> Claim:
+    return Claim(
+        statement=f"With {source} sources ours sends at most 10 % more multicasts than the paper's.",
+        source=f"{OURS}: 7 to 10 % were aimed at",
+        measure=beside("multicasts", THEIRS, source),
+        expected=1.1,
+        relation="at most",
+        unit="times",
+        note="nulls, tickets at once and probes included",
+    )
+
+
 CLAIMS = (
     *map(highest, SOURCES),
     *map(beats, SOURCES),
     *map(our_loss, SOURCES),
+    *map(few_more, SOURCES),
     Claim(
-        statement="Ours sends at most 10 % more multicasts than the paper's.",
+        statement="Roles make it faster than the symmetric protocol, which has nulls as well.",
         source=OURS,
-        measure=extra,
-        expected=10.0,
+        measure=beside("latency_ms", NULLS, POISSON),
+        expected=1.0,
         relation="at most",
-        unit="%",
-        note="nulls, tickets at once and probes included; the source in which it is more",
+        unit="times",
+        note="mean over all messages of a run, Poisson sources",
+    ),
+    Claim(
+        statement="Roles take fewer multicasts than if everybody is active.",
+        source=OURS,
+        measure=beside("multicasts", NULLS, POISSON),
+        expected=1.0,
+        relation="at most",
+        unit="times",
+        note="ours over the symmetric protocol with nulls, Poisson sources",
     ),
     Claim(
         statement="The paper's dynamic hybrid delivers everything.",

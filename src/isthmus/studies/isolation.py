@@ -18,6 +18,7 @@ from isthmus.pipeline.measures import over_seeds
 from isthmus.scenario.model import HybridSpec, Scenario, StackSpec
 from isthmus.studies.model import Cell, Claim, Curve, Figure, Scale, Study, Tables
 from isthmus.studies.roles_setup import (
+    DRAIN_MS,
     NO_NULLS,
     OURS,
     PAPER,
@@ -73,6 +74,7 @@ def cell(protocol: str, source: str, delay_ms: float, seed: int, duration_ms: fl
         workloads=(SOURCES[source](rate_per_s=RATE_PER_S),),
         seed=seed,
         duration_ms=duration_ms,
+        drain_ms=DRAIN_MS,
     )
     names = {"protocol": protocol, "source": source}
     return Cell({**names, "delay_ms": delay_ms, "from_ms": FROM_MS, "until_ms": until_ms, "seed": seed}, scenario)

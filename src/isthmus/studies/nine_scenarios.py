@@ -20,6 +20,7 @@ from isthmus.scenario.model import HybridSpec, Scenario, StackSpec
 from isthmus.studies.instances import NINE
 from isthmus.studies.model import Cell, Claim, Figure, Relation, Scale, Study, Tables
 from isthmus.studies.roles_setup import (
+    DRAIN_MS,
     NO_NULLS,
     OURS,
     PAPER,
@@ -83,6 +84,7 @@ def cell(protocol: str, source: str, load: str, seed: int, span_ms: float) -> Ce
         workloads=workloads(load, source),
         seed=seed,
         duration_ms=until_ms + (SLOWEST_MS[source] if protocol == PLAIN else LAST_MS),
+        drain_ms=DRAIN_MS,
     )
     names = {"protocol": protocol, "source": source, "scenario": f"{NINE.index(load) + 1} {load}"}
     return Cell({**names, "from_ms": FROM_MS, "until_ms": until_ms, "seed": seed}, scenario)

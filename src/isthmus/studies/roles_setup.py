@@ -38,6 +38,7 @@ PAPER_DYNAMIC = HybridSpec(
     estimator=EstimatorOptions(detector="mean-shift", samples=7, silence=False),
 )
 TOKEN_SITE = StackSpec(name="token-site", transport="direct")
+DRAIN_MS = 5_000.0  # what can be delivered is delivered by then, and probes that go on cost little
 PROPERTIES = ("integrity", "views", "fifo", "total")  # agreement and validity ask for what silence never gives
 
 

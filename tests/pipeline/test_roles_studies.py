@@ -1,0 +1,71 @@
+"""The studies of total order by tickets on Spark: their tables say what plain simulation says."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.cells import measure
+
+from isthmus.pipeline.sweep import sweep
+from isthmus.studies import dynamic_roles, isolation, nine_scenarios, regret
+from isthmus.studies.model import Study
+from isthmus.studies.roles_setup import PERIODIC, POISSON
+
+
+def collected(spark, tmp_path, study: Study, cells) -> dict[str, list[dict[str, object]]]:
+    small = msgspec.structs.replace(study, grid=lambda scale, seeds: cells)
+    done = sweep(spark, small.specs("quick", 1), tmp_path)
+    return {name: frame.toArrow().to_pylist() for name, frame in study.tables(done.trace, done.runs).items()}
+
+
+def test_nine_scenarios(spark, tmp_path) -> None:
+    cells = [nine_scenarios.cell(name, PERIODIC, "LLLHH", 101, 500.0) for name in nine_scenarios.PROTOCOLS]
+    tables = collected(spark, tmp_path, nine_scenarios.STUDY, cells)
+    assert len(tables["periodic"]) == len(tables["cells"]) == len(cells)
+    for cell in cells:
+        (row,) = (row for row in tables["cells"] if row["protocol"] == cell.parameters["protocol"])
+        plain = measure(cell)
+        assert row["latency_ms"] == pytest.approx(plain.mean_ms())
+        assert row["counted"] == len(plain.latencies)
+        assert row["undelivered_messages"] == plain.undelivered
+        assert row["control_bytes_per_message"] > 0
+        submitted = plain.multicasts / row["multicasts_per_message"]
+        assert submitted == pytest.approx(round(submitted))
+
+
+def test_dynamic_roles(spark, tmp_path) -> None:
+    cells = [dynamic_roles.cell(name, POISSON, 1, ("LLLHL",)) for name in dynamic_roles.PROTOCOLS]
+    tables = collected(spark, tmp_path, dynamic_roles.STUDY, cells)
+    for cell in cells:
+        name, plain = cell.parameters["protocol"], measure(cell)
+        (phase,) = (row for row in tables["phases"] if row["protocol"] == name)
+        (costs,) = (row for row in tables["costs"] if row["protocol"] == name)
+        assert phase["latency_ms"] == pytest.approx(plain.mean_ms())
+        assert phase["scenario"].startswith("1 ")
+        assert costs["role_changes"] == plain.role_changes
+        assert costs["multicasts"] == pytest.approx(plain.multicasts)
+        assert costs["undelivered_messages"] == plain.undelivered
+        seconds = [row["second"] for row in tables["time_poisson"] if row["protocol"] == name]
+        assert seconds == [float(second) for second in range(16)]
+
+
+def test_isolation(spark, tmp_path) -> None:
+    cells = [isolation.cell(name, PERIODIC, 50.0, 1, 2_000.0) for name in (isolation.TOKEN, isolation.PLAIN)]
+    tables = collected(spark, tmp_path, isolation.STUDY, cells)
+    for cell, row in zip(sorted(cells, key=lambda cell: cell.parameters["protocol"]), tables["latency"], strict=True):
+        plain = measure(cell)
+        assert row["latency_ms"] == pytest.approx(plain.mean_ms())
+        assert row["over_delay"] == pytest.approx(plain.mean_ms() / 50)
+        assert row["undelivered_messages"] == plain.undelivered
+
+
+def test_regret(spark, tmp_path) -> None:
+    instance = next(iter(regret.instances("quick")))
+    cells = list(regret.cells(instance, 1, "quick"))
+    tables = collected(spark, tmp_path, regret.STUDY, cells)
+    plain = {cell.parameters["choice"] + cell.parameters["roles"]: measure(cell).mean_ms() for cell in cells}
+    best = min(value for name, value in plain.items() if not name.startswith((regret.RULE_PLAIN, regret.DYNAMIC)))
+    found = {row["choice"]: row["regret_percent"] for row in tables["regret"]}
+    assert set(found) == set(regret.CHOICES)
+    assert found[regret.DYNAMIC] == pytest.approx(100 * (plain[regret.DYNAMIC] / best - 1), abs=1e-6)
+    assert min(row["regret_percent"] for row in tables["runs"] if row["choice"] == regret.FIXED) >= 0
