@@ -14,6 +14,7 @@ from isthmus.protocols.total.hybrid import Hybrid
 from isthmus.protocols.total.roles import State
 from isthmus.protocols.transport.credit import Credit
 from isthmus.protocols.transport.direct import Direct
+from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.scenario.faults import Crash, Fault, Recover
 from isthmus.scenario.model import HybridSpec, Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Periodic
@@ -145,3 +146,12 @@ def test_crashes_at_every_moment_of_a_change(change: str, victims: str, monkeypa
         judged = judge(scenario(stack, (Periodic(rate_per_s=40.0),), tuple(faults)), scripted)
         assert judged.failures() == [], f"{change}, {victims}, {at_ms} ms"
         assert judged.summary.undelivered_count() == 0
+
+
+@pytest.mark.parametrize("name", ["symmetric", "hybrid"])
+def test_messages_to_some_pass_a_transport_that_keeps_one_frame(name: str) -> None:
+    """Body and place are two frames: the second filled the sender's own buffer, and its own frames were refused."""
+    reliable = ReliableOptions(keep_max=1)
+    made = scenario(StackSpec(name=name, reliable=reliable), (Periodic(rate_per_s=2.0, to=2),))
+    judged = judge(made)
+    assert judged.violations() == [] and judged.summary.undelivered_count() == 0

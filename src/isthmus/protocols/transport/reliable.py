@@ -117,7 +117,7 @@ class Reliable(Transport):
         if prev > stream.received:
             self.hold(stream, prev, data)
             return
-        if len(stream.kept) >= 2 * self.options.keep_max and not self.blocked:
+        if len(stream.kept) >= 2 * self.options.keep_max and not self.blocked and origin != self.host.site:
             return  # until its origin's Status says what is stable; then it is asked for again
         self.take(stream, data)
         while stream.held and (held := stream.held.pop(stream.received, None)) is not None:
