@@ -90,7 +90,7 @@ def compose(plot: Plot) -> Figure:
     axes.set_facecolor(PAPER)
     lines = list(zip((*plot.ours, *plot.paper), looks_of(plot), strict=True))
     for line, look in lines:
-        mark_every = None if not look.paper or len(line.xs) <= 24 else max(1, len(line.xs) // 12)
+        mark_every = None if len(line.xs) <= (24 if look.paper else 48) else len(line.xs) // 12
         options = look.options() | {"markevery": mark_every, "zorder": 4 if look.paper else 3}
         if any(line.errors):
             bars: Any = {"yerr": line.errors, "ecolor": look.color, "elinewidth": 1.2, "capsize": 4, "capthick": 1.2}
