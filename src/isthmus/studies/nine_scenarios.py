@@ -197,7 +197,7 @@ CLAIMS = (
         note="with over without, the cell where it is most; runs of one seed differ by half a percent",
     ),
     claim(
-        "The symmetric protocol with nulls is nearly as fast, but sends more than twice the packets where one has a load.",
+        "The symmetric protocol with nulls is nearly as fast, but sends more than twice the packets where one is busy.",
         lambda tables: (
             figure_of(tables["cells"], "multicasts_per_message", protocol=NULLS, source=PERIODIC, scenario="1 HLLLL")
             / figure_of(
