@@ -19,10 +19,10 @@ tour: $(READY)  ## one example network with every stack, simulated and live, on 
 	@$(BIN)/python examples/tour.py
 
 test: check  ## set up, check, and run the tests (minutes)
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not full"
+	@$(BIN)/python -m pytest -n $(WORKERS) -m "not full"
 
 test-full: check  ## the same with every seed and scale (an hour or so)
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+	@$(BIN)/python -m pytest -n $(WORKERS)
 
 cluster-test: $(READY)  ## the pipeline on a Spark master with two workers and through Spark Connect, beside local
 	@$(BIN)/python tests/cluster/run.py

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+SPARK = ("tests/pipeline/", "tests/unit/test_cli_check.py")  # where tests may use the fixture of that name
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -22,16 +25,20 @@ def rewrite(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """One session for all tests of a worker; no test starts one of its own, or groups below would be for nothing."""
+    """One session for all tests; no test starts one of its own."""
     from isthmus.pipeline.session import spark_session
 
     with spark_session(master="local[2]", settings={"spark.sql.shuffle.partitions": "4"}) as session:
         yield session
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     """Keep all that need Spark on one worker: its session is started once, and the other workers go on without."""
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+    return SparkTogether(config, log)
+
+
+class SparkTogether(LoadScopeScheduling):  # type: ignore[misc]
+    """Tests go to workers one by one, but for those in the places where Spark is needed."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "spark" if nodeid.startswith(SPARK) else nodeid

@@ -35,6 +35,7 @@ from isthmus.live.framing import PAYLOAD_MAX
 from isthmus.live.host import LiveHost
 from isthmus.live.network import LOOPBACK, Driver, Endpoint
 from isthmus.protocols.application import Application
+from isthmus.scenario.model import HybridSpec
 from isthmus.scenario.workload import named_sites
 from isthmus.stacks import STACKS, StackOptions
 from isthmus.topology.load import load_topology
@@ -99,7 +100,9 @@ class Group:
                 raise InputError("ports", known.name, repr(ports[known.name]), "a port from 1 to 65535")
         if len({ports[known.name] for known in network.sites}) < len(network.sites):
             raise InputError("ports", "", "one port for two sites", "a port of its own for each site")
-        return cls(network, number, stack, ports, options or StackOptions(), emulate)
+        if options is None:  # what the stack's name means in this network, for roles
+            options = StackOptions(hybrid=HybridSpec().of(stack, network))
+        return cls(network, number, stack, ports, options, emulate)
 
     async def __aenter__(self) -> Self:
         names = [site.name for site in self.topology.sites]

@@ -165,3 +165,11 @@ def test_bad_arguments_are_told() -> None:
 async def too_large(ports: dict[str, int]) -> None:
     async with Group.join(NETWORK, NAMES[0], ports) as group:
         await group.send(bytes(60_000))
+
+
+@pytest.mark.parametrize(("stack", "rule"), [("symmetric", "fixed"), ("hybrid", "fixed"), ("dynamic-hybrid", "dynamic")])
+def test_a_stack_means_the_same_as_in_a_scenario(stack: str, rule: str) -> None:
+    group = Group.join(NETWORK, NAMES[0], dict(zip(NAMES, (5001, 5002, 5003), strict=True)), stack=stack)
+    assert group.options.hybrid.rule == rule
+    assert group.options.hybrid.active == ((0, 1, 2) if stack == "hybrid" else None)  # the agents of three clusters
+    assert group.options.hybrid.distances[0][1] == 2.0
