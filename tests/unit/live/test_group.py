@@ -167,7 +167,9 @@ async def too_large(ports: dict[str, int]) -> None:
         await group.send(bytes(60_000))
 
 
-@pytest.mark.parametrize(("stack", "rule"), [("symmetric", "fixed"), ("hybrid", "fixed"), ("dynamic-hybrid", "dynamic")])
+@pytest.mark.parametrize(
+    ("stack", "rule"), [("symmetric", "fixed"), ("hybrid", "fixed"), ("dynamic-hybrid", "dynamic")]
+)
 def test_a_stack_means_the_same_as_in_a_scenario(stack: str, rule: str) -> None:
     group = Group.join(NETWORK, NAMES[0], dict(zip(NAMES, (5001, 5002, 5003), strict=True)), stack=stack)
     assert group.options.hybrid.rule == rule
