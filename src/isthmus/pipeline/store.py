@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.utils import is_remote
 
 SMALL = 200_000  # rows of a table that is sent to every task
 
@@ -40,7 +41,13 @@ class Store:
         return F.broadcast(kept) if kept.count() <= SMALL else kept  # the count works it out
 
     def hold(self, frame: DataFrame) -> DataFrame:
-        """A large table, worked out when it is first read; unlike a kept one it remembers how its rows are dealt."""
+        """A large table, worked out when it is first read; unlike a kept one it remembers how its rows are dealt.
+
+        Not through a Connect server: there a plan goes over the wire with the plans of all its tables in it, and one
+        that nests more than a hundred deep is refused. A shuffle more is the price.
+        """
+        if is_remote():
+            return frame.localCheckpoint(eager=False)
         self.held.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
         return frame
 
