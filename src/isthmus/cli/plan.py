@@ -94,7 +94,7 @@ def options(null_ms: float | None, wait: bool) -> HybridSpec:
     try:
         return HybridSpec(null_ms=plain.null_ms if null_ms is None else null_ms, eager=not wait)
     except Invalid as error:
-        raise InputError("--null-ms", "", error.found, f"0, or {error.expected}") from None
+        raise InputError("--null-ms", "", error.found, error.expected) from None
 
 
 def traffic_of(network: Path, traffic: Path | None) -> tuple[Workload, ...]:

@@ -80,8 +80,13 @@ class Estimator(Layer):
 
     # What is known
 
-    def period_ns(self) -> float | None:
-        """The mean time between the application's messages; None before there are two, or a long silence."""
+    def period_ns(self, site: SiteId | None = None) -> float | None:
+        """The mean time between the messages of the application here, or as a member tells of its own.
+
+        None before there are two, or a long silence.
+        """
+        if site is not None and site != self.host.site:
+            return self.periods.get(site)
         mean = self.own.mean
         if self.last_ns is None or not self.options.silence:
             return mean

@@ -15,10 +15,8 @@ import msgspec
 
 from isthmus.core.document import SHORTEST_MS, Invalid, join, one_of, show
 from isthmus.core.message import SiteId
-from isthmus.protocols.estimator import EstimatorOptions
-from isthmus.protocols.total.clocks import ClockName
 from isthmus.protocols.total.compensation import OptimisticOptions
-from isthmus.protocols.total.hybrid_wire import HybridOptions
+from isthmus.protocols.total.hybrid_wire import HybridOptions, HybridPolicy
 from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.scenario.faults import Crash, Fault, Heal, Loss, Partition, RandomFaults, Recover
@@ -29,31 +27,18 @@ from isthmus.topology.model import Topology
 NAME_MAX = 100
 
 
-class HybridSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class HybridSpec(HybridPolicy, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Roles and policies of the ticket protocols, with sites by their names."""
 
     active: tuple[str, ...] = ()  # sites or clusters; () of the stack hybrid: the cluster agents
-    sequencer_of: dict[str, str] = {}  # passive site: active site; otherwise the nearest active one
+    # Passive site: active site; otherwise the nearest active one:
+    sequencer_of: dict[str, str] = msgspec.field(default_factory=dict)
     rule: Literal["dynamic", "paper", "restless"] = "dynamic"  # of the stack dynamic-hybrid
-    clock: ClockName = "rate"
-    null_ms: float = 25.0
-    eager: bool = True
-    threshold: float = 0.2
-    estimator: EstimatorOptions = EstimatorOptions()
-
-    def __post_init__(self) -> None:
-        self.options(rule="fixed")
 
     def options(self, **resolved: Any) -> HybridOptions:
         """The same with names resolved."""
-        return HybridOptions(
-            clock=self.clock,
-            null_ms=self.null_ms,
-            eager=self.eager,
-            threshold=self.threshold,
-            estimator=self.estimator,
-            **resolved,
-        )
+        policy = {name: getattr(self, name) for name in HybridPolicy.__struct_fields__}
+        return HybridOptions(**policy, **resolved)
 
     def of(self, stack: str, topology: Topology) -> HybridOptions:
         """What a stack makes of it in a topology."""

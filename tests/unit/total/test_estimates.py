@@ -7,7 +7,15 @@ from statistics import fmean
 
 import pytest
 
+from isthmus.core.message import SiteId
 from isthmus.protocols.detectors import MeanShift, SlidingMean
+from isthmus.protocols.estimator import Estimator
+from isthmus.scenario.model import Scenario, StackSpec
+from isthmus.scenario.workload import Periodic
+from isthmus.sim.run import Run
+from isthmus.topology.delay import Constant
+from isthmus.topology.model import Channel
+from isthmus.topology.shapes import mesh
 
 
 def test_the_first_samples_make_the_mean_and_a_run_on_one_side_shifts_it() -> None:
@@ -83,3 +91,23 @@ def test_exponential_gaps_hardly_ever_look_twice_as_long_as_they_are() -> None:
         if number >= 32:
             highest = max(highest, detector.mean or 0)
     assert highest < 2.4
+
+
+def test_periods_and_delays_are_known_to_all_who_ask() -> None:
+    """Two sites 30 ms apart, of which one sends every 20 ms: each knows both periods, and how far the other is."""
+    scenario = Scenario(
+        name="estimates",
+        topology=mesh(2, 1, Channel(Constant(1.0)), Channel(Constant(30.0))),
+        stack=StackSpec(name="symmetric", transport="direct"),
+        workloads=(Periodic(rate_per_s=50.0, jitter=0.0, sites=("c0-0",)),),
+        duration_ms=5_000.0,
+    )
+    run = Run(scenario)
+    run.start()
+    assert list(run.advance(run.end_ns))
+    for host in run.hosts:
+        host.enter()
+        estimator = host.stack.find(Estimator)
+        assert estimator.delay_ns(SiteId(1 - host.site)) == 30_000_000
+        assert estimator.period_ns(SiteId(0)) == pytest.approx(20_000_000, rel=0.05)
+        assert (estimator.period_ns(SiteId(1)) or 0) > 1_000_000_000  # it has never sent

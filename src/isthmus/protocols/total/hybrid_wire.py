@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from isthmus.core.document import LONGEST_MS, within
+from isthmus.core.document import LONGEST_MS, Invalid, show, within
 from isthmus.core.message import Cast, Message, SiteId, Targets
 from isthmus.protocols.estimator import EstimatorOptions
 from isthmus.protocols.total.clocks import ClockName
@@ -16,13 +16,9 @@ Index = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 Ticket = tuple[Number, SiteId, Index]  # its number, and the sender and index of the entry that it orders
 
 
-class HybridOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """All that the hybrid protocol leaves open, with sites by their ids."""
+class HybridPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """How the hybrid protocol works, whoever is active."""
 
-    rule: Literal["fixed", "paper", "dynamic", "restless"] = "fixed"
-    active: Targets | None = None  # of the fixed rule; None: everybody
-    sequencer_of: dict[SiteId, SiteId] = {}  # where the nearest active process is not what is wanted
-    distances: tuple[tuple[float, ...], ...] = ()  # from site to site by the topology: until measured
     clock: ClockName = "rate"
     null_ms: float = 25.0  # an active process that has nothing to say says so after this time; 0: never
     eager: bool = True  # tickets for others' messages leave at once; otherwise with the next message or null
@@ -30,9 +26,19 @@ class HybridOptions(msgspec.Struct, frozen=True, kw_only=True):
     estimator: EstimatorOptions = EstimatorOptions()
 
     def __post_init__(self) -> None:
-        if self.null_ms:
-            within("null_ms", self.null_ms, 0.1, LONGEST_MS)
+        if self.null_ms and not 0.1 <= self.null_ms <= LONGEST_MS:
+            raise Invalid("null_ms", show(self.null_ms), f"0, or a number from 0.1 to {LONGEST_MS:g}")
         within("threshold", self.threshold, 0, 10)
+
+
+class HybridOptions(HybridPolicy, frozen=True, kw_only=True):
+    """The same with who is active, sites by their ids."""
+
+    rule: Literal["fixed", "paper", "dynamic", "restless"] = "fixed"
+    active: Targets | None = None  # of the fixed rule; None: everybody
+    # Where the nearest active process is not what is wanted:
+    sequencer_of: dict[SiteId, SiteId] = msgspec.field(default_factory=dict)
+    distances: tuple[tuple[float, ...], ...] = ()  # from site to site by the topology: until measured
 
 
 class Go(Message, frozen=True, gc=False, array_like=True, tag=24):

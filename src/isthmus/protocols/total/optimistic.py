@@ -34,7 +34,7 @@ from isthmus.core.layer import Finality, Handler, Kind, Layer, View
 from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
 from isthmus.protocols.total.compensation import POLICIES, Arrived, OptimisticOptions, Requests
 from isthmus.protocols.total.optimistic_wire import Numbers, Posted
-from isthmus.protocols.total.token_site import BATCH_MAX, FOLLOWER, SEQUENCER, MessageId
+from isthmus.protocols.total.token_site import BATCH_MAX, FOLLOWER, SEQUENCER, MessageId, sequencer_of
 
 ISSUE, DUE = 0, 1  # timer keys; DUE + n for the n-th message that waits for its time
 
@@ -73,7 +73,7 @@ class Optimistic(Layer):
         fifo: bool = True,
     ) -> None:
         options = options or OptimisticOptions()
-        self.preferred = sequencer  # sequencer while it is a member; otherwise the eldest member is
+        self.preferred = sequencer
         self.batch_ns = None if batch_ms is None else round(batch_ms * 1e6)  # None: a number for each message at once
         self.fifo = fifo
         self.policy = POLICIES[options.policy](options)
@@ -89,9 +89,8 @@ class Optimistic(Layer):
         self.due_count = 0  # timer keys used so far
         self.numbers: dict[int, tuple[MessageId | None, int]] = {}  # not passed: whose (None: not ours), when it came
         self.delivered = 0  # the last number passed
-        self.to_number = dict.fromkeys(
-            self.view.members, 1
-        )  # by sender: the place of its next to be numbered, or final
+        # By sender: the place of its next message to be numbered here, or to be final.
+        self.to_number = dict.fromkeys(self.view.members, 1)
         # At the sequencer
         self.issued = 0  # the last number sent
         self.pending: list[Waiting] = []  # numbered, to be sent with the next batch, or when there is room
@@ -257,8 +256,8 @@ class Optimistic(Layer):
         self.close_view()
         self.view = view
         self.reset()
-        led, preferred = self.leads(), self.preferred
-        self.sequencer = preferred if preferred is not None and preferred in view.members else view.members[0]
+        led = self.leads()
+        self.sequencer = sequencer_of(view, self.preferred)
         self.policy.enter(view.members, self.sequencer, joining)
         self.requests.keep(view.members if led else ())
         if self.leads():

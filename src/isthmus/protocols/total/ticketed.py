@@ -39,21 +39,9 @@ class Ticketed(Layer):
     """Sends entries and tickets, delivers in the order of tickets."""
 
     __slots__ = (
-        *(
-            "ahead",
-            "clock",
-            "count",
-            "early",
-            "entries",
-            "estimator",
-            "heard",
-            "informed",
-            "null_armed",
-            "null_ns",
-            "options",
-        ),
-        *("order", "owes_look", "owes_resume", "received", "sent_ns", "sequencer", "state", "stirred", "terms"),
-        *("unsent", "view"),
+        *("ahead", "clock", "count", "early", "entries", "estimator", "heard", "informed", "null_armed", "null_ns"),
+        *("options", "order", "owes_look", "owes_resume", "received", "sent_ns", "sequencer", "state", "stirred"),
+        *("terms", "unsent", "view"),
     )
     timer_names = ("null", "check")
 

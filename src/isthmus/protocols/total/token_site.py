@@ -35,6 +35,11 @@ ISSUE = 0  # timer key
 BATCH_MAX = 1024  # messages that one Tickets orders; a fuller batch does not wait
 
 
+def sequencer_of(view: View, preferred: SiteId | None) -> SiteId:
+    """The one that was asked for, while it is a member; otherwise the eldest."""
+    return preferred if preferred is not None and preferred in view.members else view.members[0]
+
+
 class Tickets(Message, frozen=True, gc=False, array_like=True, tag=20):
     """Consecutive positions in the order of a view, from `first` on."""
 
@@ -51,7 +56,7 @@ class TokenSite(Layer):
     timer_names = ("issue",)
 
     def __init__(self, sequencer: SiteId | None = None, batch_ms: float | None = None) -> None:
-        self.preferred = sequencer  # sequencer while it is a member; otherwise the eldest member is
+        self.preferred = sequencer
         self.batch_ns = None if batch_ms is None else round(batch_ms * 1e6)  # None: a ticket for each message at once
         self.view = View(0, ())
         self.reset()
@@ -137,8 +142,7 @@ class TokenSite(Layer):
         self.host.cancel_timer(self, ISSUE)
         self.view = view
         self.reset()
-        preferred = self.preferred
-        self.sequencer = preferred if preferred is not None and preferred in view.members else view.members[0]
+        self.sequencer = sequencer_of(view, self.preferred)
         if self.sequencer == self.host.site:
             self.become_sequencer()
         else:
