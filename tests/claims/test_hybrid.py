@@ -103,16 +103,17 @@ def test_with_nulls_the_hybrid_leaves_nothing_and_is_no_slower(load: str, source
 
 # Roles that follow the load
 
+PHASE_MS = dynamic_roles.PHASE_MS["full"]
 MOVE = ("LLLHH", "HHHHH")  # the hardest of the nine changes: three become active, all far from any sequencer
 
 
 @cache
 def changing(protocol: str, source: str, seed: int, loads: tuple[str, ...]) -> Measured:
-    return measure(dynamic_roles.cell(protocol, source, seed, loads))
+    return measure(dynamic_roles.cell(protocol, source, seed, PHASE_MS, loads))
 
 
 def phases(measured: Measured, count: int) -> list[float]:
-    length = dynamic_roles.PHASE_MS
+    length = PHASE_MS
     return [measured.mean_ms(place * length, (place + 1) * length) for place in range(count)]
 
 

@@ -163,6 +163,20 @@ def test_witnesses_are_sentences_with_events(verdicts, name):
             assert row["evidence_count"] > 0
 
 
+def test_a_property_is_judged_in_the_runs_that_ask_for_it_and_no_others(spark, verdicts):
+    """Property n of every third run, from run n on: all that is asked of them is judged as if all were asked of all."""
+    names = list(PLANTED)
+    asked = {
+        prop: [range(run, run + 1) for run in range(place % 3, len(names), 3)] for place, prop in enumerate(PROPERTIES)
+    }
+    runs = [change(good().rows) for change, _ in PLANTED.values()]
+    found = check(frame(spark, runs), asked, BOUNDS).collect()
+    expected = [verdicts[names[span.start]][prop] for prop, spans in asked.items() for span in spans]
+    assert {(row["run"], row["property"]): row for row in found} == {
+        (row["run"], row["property"]): row for row in expected
+    }
+
+
 def test_all_is_seen_to_hold(verdicts):
     assert {row["status"] for row in verdicts["nothing"].values()} == {"valid"}
 

@@ -34,7 +34,7 @@ def test_nine_scenarios(spark, tmp_path) -> None:
 
 
 def test_dynamic_roles(spark, tmp_path) -> None:
-    cells = [dynamic_roles.cell(name, POISSON, 1, ("LLLHL",)) for name in dynamic_roles.PROTOCOLS]
+    cells = [dynamic_roles.cell(name, POISSON, 1, 16_000.0, ("LLLHL",)) for name in dynamic_roles.PROTOCOLS]
     tables = collected(spark, tmp_path, dynamic_roles.STUDY, cells)
     for cell in cells:
         name, plain = cell.parameters["protocol"], measure(cell)

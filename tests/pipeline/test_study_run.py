@@ -10,12 +10,13 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.errors import InputError
+from isthmus.pipeline.dealing import expected_cost
 from isthmus.pipeline.sweep import sweep
 from isthmus.report.results import find_studies
 from isthmus.sim.run import Run
 from isthmus.studies import token_site
 from isthmus.studies.model import Cell
-from isthmus.studies.run import Result, judge, run_study
+from isthmus.studies.run import Asked, Result, batches, judge, run_studies
 from isthmus.studies.verdicts import NOT_JUDGED
 
 
@@ -53,8 +54,8 @@ def stub(status, lost=None):
 
 def test_a_study_leaves_a_folder_that_says_it_all(spark, tmp_path):
     steps = []
-    result = run_study(spark, SMALL, "quick", tmp_path, tell=steps.append, check=stub("valid"))
-    assert steps == ["simulating", "checking", "measuring"]
+    (result,) = run_studies(spark, [SMALL], "quick", tmp_path, tell=steps.append, check=stub("valid"))
+    assert steps == ["simulating", "checking", "measuring token-site"]
     assert result.exit_code() == 0
     folder = tmp_path / "token-site"
     assert {path.name for path in tmp_path.iterdir()} == {"token-site"}
@@ -83,7 +84,7 @@ def test_checks_that_were_not_run_or_lost_a_run_are_unknown_and_violations_count
     result = Result(SMALL, tmp_path, [], [], [], len(specs), 0.0)
 
     def judged(check):
-        rows = judge(SMALL, specs, done, check)
+        (rows,) = judge([Asked(SMALL, specs, done)], check)
         code = msgspec.structs.replace(result, verdicts=rows).exit_code()
         return {(row["status"], row["runs"], row["witness"]) for row in rows}, code
 
@@ -100,7 +101,7 @@ def test_a_failed_run_makes_claims_unknown_and_is_told(spark, tmp_path):
         return Run(scenario, sink, run=run)
 
     plain = msgspec.structs.replace(SMALL, tables=lambda trace, runs: {"runs": runs})
-    result = run_study(spark, plain, "quick", tmp_path, check=stub("valid"), make=explode)
+    (result,) = run_studies(spark, [plain], "quick", tmp_path, check=stub("valid"), make=explode)
     assert result.exit_code() == 1
     assert {claim.verdict for claim in result.claims} == {"unknown"}
     assert [claim.detail for claim in result.claims if claim.measured == 0] == ["1 run failed"]
@@ -113,5 +114,53 @@ def test_a_folder_that_is_no_study_is_left_alone(spark, tmp_path):
     (tmp_path / "token-site").mkdir()
     (tmp_path / "token-site" / "letter.txt").write_text("mine")
     with pytest.raises(InputError, match="no study"):
-        run_study(spark, SMALL, "quick", tmp_path, check=None)
+        list(run_studies(spark, [SMALL], "quick", tmp_path, check=None))
     assert (tmp_path / "token-site" / "letter.txt").read_text() == "mine"
+
+
+def test_studies_carried_out_together_have_verdicts_of_their_own(spark, tmp_path):
+    """The second study's runs all fail; the first and third are judged by the real checks, for other properties."""
+
+    def make(scenario, sink, run):
+        if scenario.name == "bad":
+            raise ValueError("planted")
+        return Run(scenario, sink, run=run)
+
+    def renamed(name, scenario_name, properties):
+        def grid(scale, seeds):
+            return [
+                Cell(cell.parameters, msgspec.structs.replace(cell.scenario, name=scenario_name))
+                for cell in small_grid(scale, seeds)
+            ]
+
+        return msgspec.structs.replace(SMALL, name=name, grid=grid, properties=properties)
+
+    studies = [
+        renamed("one", "good", ("integrity", "fifo")),
+        renamed("two", "bad", ("integrity",)),
+        renamed("three", "good", ("total", "agreement", "integrity")),
+    ]
+    first, second, third = run_studies(spark, studies, "quick", tmp_path, make=make)
+    assert {path.name for path in tmp_path.iterdir()} == {"one", "two", "three"}
+    assert [(row["property"], row["status"], row["runs"]) for row in first.verdicts] == [
+        ("integrity", "valid", 4),
+        ("fifo", "valid", 4),
+    ]
+    assert [(row["property"], row["status"], row["runs"]) for row in second.verdicts] == [("integrity", "unknown", 4)]
+    assert [(row["property"], row["status"], row["runs"]) for row in third.verdicts] == [
+        ("total", "valid", 4),
+        ("agreement", "valid", 4),
+        ("integrity", "valid", 4),
+    ]
+    assert [result.exit_code() for result in (first, second, third)] == [0, 1, 0]
+    assert json.loads((tmp_path / "three" / "study.json").read_text())["together"] == 3
+    runs = pq.read_table(tmp_path / "three" / "trace").column("run").unique().to_pylist()
+    assert sorted(runs) == [0, 1, 2, 3]  # its own numbers, by which runs are replayed
+
+
+def test_small_studies_go_together_and_large_ones_alone(monkeypatch):
+    cost = sum(expected_cost(spec.scenario) for spec in SMALL.specs("quick"))
+    monkeypatch.setattr("isthmus.studies.run.TOGETHER", 2 * cost)
+    large = msgspec.structs.replace(SMALL, name="large", grid=lambda scale, seeds: 3 * small_grid(scale, seeds))
+    assert batches([SMALL] * 5, "quick") == [[SMALL] * 2, [SMALL] * 2, [SMALL]]
+    assert batches([SMALL, large, SMALL, SMALL], "quick") == [[SMALL], [large], [SMALL, SMALL]]

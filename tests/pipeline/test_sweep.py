@@ -9,7 +9,7 @@ import pytest
 from isthmus.core.errors import InputError, LocalError
 from isthmus.pipeline import simulate
 from isthmus.pipeline.simulate import OUTCOMES, Outcome, simulate_all
-from isthmus.pipeline.sweep import RunSpec, runs_table, spec_table, sweep
+from isthmus.pipeline.sweep import RunSpec, runs_table, spec_table, sweep, sweep_together
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Poisson
 from isthmus.sim.fuzz import random_scenario
@@ -82,6 +82,21 @@ def test_the_table_of_runs_has_parameters_and_figures(spark, tmp_path):
         assert row["control_bytes"] == (run.meter.control_bytes if run.meter else 0)
     with pytest.raises(InputError):
         sweep(spark, specs, tmp_path / "out")
+
+
+def test_studies_swept_together_give_each_what_it_gives_alone(spark, tmp_path):
+    other = [msgspec.structs.replace(spec, study="other", parameters={"place": "north"}) for spec in grid(3)]
+    grids = {tmp_path / "fuzz": grid(4), tmp_path / "other": other}
+    together = sweep_together(spark, grids)
+    for (folder, specs), done in zip(grids.items(), together, strict=True):
+        alone = sweep(spark, specs, tmp_path / "alone" / folder.name)
+        assert as_tuples(done.trace) == as_tuples(alone.trace) == plain(in_process(specs))
+        assert done.outcomes == alone.outcomes
+        assert done.runs.orderBy("run").collect() == alone.runs.orderBy("run").collect()
+    with pytest.raises(LocalError, match="a study has one grid"):
+        sweep_together(spark, {tmp_path / "a": grid(2), tmp_path / "b": grid(2)})
+    with pytest.raises(LocalError, match="no name for a folder"):
+        sweep(spark, [msgspec.structs.replace(spec, study="a/b") for spec in grid(1)], tmp_path / "c")
 
 
 def test_a_run_that_fails_is_a_row(spark, tmp_path):

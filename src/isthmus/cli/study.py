@@ -81,7 +81,7 @@ def run(
     remote: str | None,
     check: bool,
 ) -> None:
-    """Carry out studies, one after the other, in one Spark session.
+    """Carry out studies in one Spark session, small ones together, large ones one after the other.
 
     Writes OUT/NAME with trace, runs, tables, verdicts, claims and figures; a study's earlier folder is replaced.
 
@@ -99,7 +99,7 @@ def run(
     console = wide_console()
     from isthmus.pipeline.failures import one_sentence
     from isthmus.pipeline.session import spark_session
-    from isthmus.studies.run import run_study
+    from isthmus.studies.run import batches, run_studies
     from isthmus.studies.verdicts import pipeline_check
 
     codes = []
@@ -107,28 +107,28 @@ def run(
     with one_sentence("study run"), ExitStack() as stack:
         with console.status("starting Spark"):
             spark = stack.enter_context(spark_session(master, remote, settings=LOCAL_SHUFFLE if local else None))
-        for study in chosen:
-            with bar(console, study.name) as (progress, tell):
-                result = run_study(
-                    spark,
-                    study,
-                    scale,
-                    out,
-                    seeds=seeds,
-                    progress=progress,
-                    tell=tell,
-                    check=pipeline_check if check else None,
-                )
-            codes.append(result.exit_code())
-            print_claims(console, f"{study.title} ({scale}, {result.run_count:,} runs)", result.claims)
-            print_checks(console, result.verdicts)
-            for spec, outcome in result.failed[:FAILED_MAX]:
-                console.print(f"[red]run {spec.run} failed[/]: {escape(outcome.error)}", soft_wrap=True)
-                console.print(f"  replay it with: {spec.replay}", soft_wrap=True)
-            if len(result.failed) > FAILED_MAX:
-                console.print(f"{len(result.failed):,} runs failed; runs.parquet has them all.")
-            console.print(f"{result.folder}: done in {result.took_s:.1f} s.", soft_wrap=True, highlight=False)
+        for studies in batches(chosen, scale, seeds):
+            label = studies[0].name if len(studies) == 1 else f"{len(studies)} studies"
+            with bar(console, label) as (progress, tell):
+                how = pipeline_check if check else None
+                for result in run_studies(
+                    spark, studies, scale, out, seeds=seeds, progress=progress, tell=tell, check=how
+                ):
+                    print_result(console, result, scale)
+                    codes.append(result.exit_code())
+            console.print(f"{label}: done in {result.took_s:.1f} s.", highlight=False)
     sys.exit(1 if 1 in codes else max(codes))
+
+
+def print_result(console: Console, result: Any, scale: Scale) -> None:
+    print_claims(console, f"{result.study.title} ({scale}, {result.run_count:,} runs)", result.claims)
+    print_checks(console, result.verdicts)
+    for spec, outcome in result.failed[:FAILED_MAX]:
+        console.print(f"[red]run {spec.run} failed[/]: {escape(outcome.error)}", soft_wrap=True)
+        console.print(f"  replay it with: {spec.replay}", soft_wrap=True)
+    if len(result.failed) > FAILED_MAX:
+        console.print(f"{len(result.failed):,} runs failed; runs.parquet has them all.")
+    console.print(f"{result.folder}: done.", soft_wrap=True, highlight=False)
 
 
 @contextmanager

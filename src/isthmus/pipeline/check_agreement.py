@@ -75,7 +75,7 @@ def classes(tables: Tables) -> DataFrame:
 
 def agreement(tables: Tables) -> DataFrame:
     """Findings: who of a class lacks what others of it delivered."""
-    each = tables.small(classes(tables))
+    each = tables.small(classes(tables).where(tables.asks(NAME)))
     sizes = each.groupBy(*CLASS).agg(
         F.count("*").alias("size"), F.array_sort(F.collect_set("process")).alias("members")
     )

@@ -23,7 +23,7 @@ NAME = "validity"
 
 def validity(tables: Tables) -> DataFrame:
     """Findings: messages that someone who stayed never delivered."""
-    there = finalists(tables)
+    there = finalists(tables).where(tables.asks(NAME))
     senders = there.select(
         *GROUP, F.col("process").alias("sender"), F.col("life").alias("from_life"), F.col("stay").alias("from_stay")
     )

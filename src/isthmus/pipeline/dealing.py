@@ -19,7 +19,7 @@ from isthmus.scenario.model import Scenario
 from isthmus.scenario.workload import NS_PER_MS, Workload
 
 LEAST_PER_CORE, MOST_PER_CORE = 2, 16  # tasks
-TASK_DELIVERIES = 300_000  # some seconds of a core, beside which what a task costs is little
+TASK_DELIVERIES = 100_000  # two seconds of a core, beside which what a task costs is little
 RUN_DELIVERIES = 100  # what making a run costs, in deliveries
 SAMPLE = 32  # arrivals by which the rate of a workload is guessed
 

@@ -12,6 +12,10 @@ trace/history.py.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -243,3 +247,21 @@ def uncounted(known: DataFrame, views: DataFrame, groups: DataFrame) -> DataFram
         .groupBy("run", "group", "life", "view", word().alias("word"))
         .agg(F.bit_or(bit()).alias("uncounted"))
     )
+
+
+def extremes() -> list[Column]:
+    """Of marks that are put together."""
+    return [
+        F.min("least").alias("least"),
+        F.max("most").alias("most"),
+        F.min("bytes_least").alias("bytes_least"),
+        F.max("bytes_most").alias("bytes_most"),
+        F.min("from_position").alias("from_position"),
+    ]
+
+
+def in_runs(spans: Sequence[range] | None) -> Column:
+    """Whether a row's run is one of these; None: all are."""
+    if spans is None:
+        return F.lit(True)
+    return reduce(or_, (F.col("run").between(span.start, span.stop - 1) for span in spans), F.lit(False))

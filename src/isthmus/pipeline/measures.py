@@ -167,7 +167,11 @@ def hit_ratios(trace: DataFrame, by: Sequence[str] = ("process",), warm_up_ms: f
     `hit_either`: at least one of the two in common. A last place without a partner is in no pair. The late share
     stands beside them: where hardly anything is tentative, the logs agree by themselves.
     """
-    log = deliveries(trace, warm_up_ms)
+    return hits(deliveries(trace, warm_up_ms), by)
+
+
+def hits(log: DataFrame, by: Sequence[str] = ("process",)) -> DataFrame:
+    """The same of deliveries that are at hand."""
     own = Window.partitionBy("run", "group", "process")
     final = F.row_number().over(own.orderBy("final_local")) - 1
     tentative = F.row_number().over(own.orderBy("seen_local")) - 1

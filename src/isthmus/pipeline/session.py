@@ -48,7 +48,9 @@ DRIVER_SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.warehouse.dir": "{scratch}/warehouse",
     "spark.local.dir": "{scratch}/local",
+    "spark.sql.codegen.cache.maxEntries": "5000",  # the checks make some hundred classes; 100 is the default
 }
+JAVA_OPTIONS = "-XX:+UseParallelGC"  # the usual collector's own threads are in the way where cores are few
 ADDRESS = re.compile(r"(?:spark|sc)://(?P<hosts>[^/;]+)")
 CONNECT_PORT = 15002  # of a Connect server, where an address names none
 PROBE_S = 10.0
@@ -105,7 +107,7 @@ def start(master: str, memory: str, scratch: Path, settings: dict[str, str] | No
     logging.write_text(LOGGING.format(log=scratch / "spark.log"), encoding="utf-8")
     builder = SparkSession.builder.master(master).appName("isthmus")
     chosen = driver_settings(master, memory, scratch) | (settings or {})
-    chosen["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile=file:{logging}"
+    chosen["spark.driver.extraJavaOptions"] = f"{JAVA_OPTIONS} -Dlog4j2.configurationFile=file:{logging}"
     for key, value in chosen.items():
         builder = builder.config(key, value)
     try:

@@ -13,6 +13,7 @@ next run goes on. Runs follow each other in a task, never mixed.
 
 from __future__ import annotations
 
+import gc
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
@@ -26,6 +27,7 @@ from isthmus.trace.schema import SCHEMA, Row, Sink
 from isthmus.trace.writer import to_batch
 
 BATCH_ROWS = 1 << 16
+COLLECT = (50_000, 20, 50)  # rows are objects that live for a while: looked through less often than is usual
 OUTCOMES = "_runs"  # the study under which outcomes travel
 STREAM = pa.schema([*SCHEMA, pa.field("study", pa.string()), pa.field("outcome", pa.string())])
 TYPES = {pa.int64(): "bigint", pa.int32(): "int", pa.int8(): "tinyint", pa.string(): "string"}
@@ -40,6 +42,7 @@ class Outcome(msgspec.Struct, kw_only=True):
     """What became of one run; a failed one has its error and the number of its rows, and no other figures."""
 
     run: int
+    study: str = ""
     status: Literal["ok", "failed"] = "ok"
     error: str = ""  # one line
     traceback: str = ""
@@ -123,6 +126,7 @@ def simulate_all(
 ) -> Iterator[pa.RecordBatch]:
     """Run every specification (columns run, study, scenario) and stream what it gives; `done` is called after each."""
     outlet = Outlet()
+    gc.set_threshold(*COLLECT)
     for specs in batches:
         for row in specs.to_pylist():
             for _ in simulate_one(row["run"], row["study"], row["scenario"], make, outlet):
@@ -136,13 +140,13 @@ def simulate_all(
 def simulate_one(run: int, study: str, scenario: bytes, make: Make, outlet: Outlet) -> Iterator[None]:
     """One run in steps: its events, then what became of it."""
     sink = RowSink(outlet, study)
-    outcome = Outcome(run=run)
+    outcome = Outcome(run=run, study=study)
     try:
         made = make(msgspec.json.decode(scenario, type=Scenario), sink, run)
         for _ in made.steps():
             yield
         sink.flush()
-        outcome = outcome_of(run, made)
+        outcome = outcome_of(run, study, made)
     except Exception as error:
         outcome.status = "failed"
         outcome.error = f"{type(error).__name__}: {error}".splitlines()[0]
@@ -157,10 +161,11 @@ def simulate_one(run: int, study: str, scenario: bytes, make: Make, outlet: Outl
     yield
 
 
-def outcome_of(run: int, made: Run) -> Outcome:
+def outcome_of(run: int, study: str, made: Run) -> Outcome:
     summary, meter = made.summary, made.meter
     return Outcome(
         run=run,
+        study=study,
         event_count=made.scheduler.event_count,
         submitted=summary.submitted_count,
         delivered=summary.delivered.count,

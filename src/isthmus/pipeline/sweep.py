@@ -4,7 +4,8 @@ The problem: thousands of simulations, long and short ones, on any number of cor
 wherever it was made, and one bad run must not take the others with it. The idea: a run specification is a number, a
 study and the scenario itself as JSON, so that a row holds all that decides its run. Rows are dealt out to tasks by what
 they are likely to cost (dealing.py); `mapInArrow` calls the simulator (simulate.py). One pass gives events and
-outcomes; they are written to different folders by one Parquet write, and nothing is simulated twice.
+outcomes; they are written to different folders by one Parquet write, and nothing is simulated twice. Several studies
+can share that one job, so that no core waits for the last run of each.
 
 Layout: FOLDER/trace/study=NAME/*.parquet, in the trace's schema (and a column `outcome` that is always null), and
 FOLDER/runs.parquet, a row a run, with a column for each parameter. The folder must be seen by the executors and by this
@@ -17,6 +18,7 @@ tasks and executors; only their order and the names of files differ. The folder 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -86,27 +88,61 @@ def sweep(
     make: Make = make_run,
 ) -> Sweep:
     """Run a grid and write its trace and its runs into a folder that has neither."""
-    if [spec.run for spec in specs] != list(range(len(specs))):
-        raise LocalError("the number of a run is its place in the grid")
-    trace, runs, staging = folder / "trace", folder / "runs.parquet", folder / ".sweep"
-    for path in (trace, runs):
-        if path.exists():
-            raise InputError(str(folder), "", f"{path.name} already", "a folder without a sweep")
-    folder.mkdir(parents=True, exist_ok=True)
+    return sweep_together(spark, {folder: specs}, tasks=tasks, progress=progress, make=make)[0]
+
+
+def sweep_together(
+    spark: SparkSession,
+    grids: Mapping[Path, Sequence[RunSpec]],
+    *,
+    tasks: int | None = None,
+    progress: Progress | None = None,
+    make: Make = make_run,
+) -> list[Sweep]:
+    """Run the grids of several studies, each for a folder of its own on one file system, as one job."""
+    studies = [{spec.study for spec in specs} for specs in grids.values()]
+    if any(len(names) > 1 for names in studies) or len(set().union(*studies)) < sum(map(len, studies)):
+        raise LocalError("a grid is of one study, and a study has one grid")
+    if bad := [name for names in studies for name in names if not re.fullmatch(r"[\w.-]+", name)]:
+        raise LocalError(f"{bad[0]!r} is no name for a folder of a study")
+    for folder, specs in grids.items():
+        if [spec.run for spec in specs] != list(range(len(specs))):
+            raise LocalError("the number of a run is its place in the grid")
+        for path in (folder / "trace", folder / "runs.parquet"):
+            if path.exists():
+                raise InputError(str(folder), "", f"{path.name} already", "a folder without a sweep")
+        folder.mkdir(parents=True, exist_ok=True)
+    staging = next(iter(grids)) / ".sweep"
     shutil.rmtree(staging, ignore_errors=True)
     try:
-        costs = [expected_cost(spec.scenario) for spec in specs]
-        count = task_count(costs, cores_of(spark)) if tasks is None else min(tasks, len(specs))
-        write(spark, specs, staging, deal(costs, count), progress, make)
+        every = [spec for specs in grids.values() for spec in specs]
+        costs = [expected_cost(spec.scenario) for spec in every]
+        count = task_count(costs, cores_of(spark)) if tasks is None else min(tasks, len(every))
+        write(spark, every, staging, deal(costs, count), progress, make)
         outcomes = read_outcomes(staging / f"study={OUTCOMES}")
-        if [outcome.run for outcome in outcomes] != list(range(len(specs))):
-            raise LocalError(f"{len(specs)} runs were asked for, {len(outcomes)} came back")
-        shutil.rmtree(staging / f"study={OUTCOMES}", ignore_errors=True)
-        staging.rename(trace)
-        pq.write_table(runs_table(specs, outcomes), runs)
+        return [settle(spark, specs, staging, folder, outcomes) for folder, specs in grids.items()]
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-    return Sweep(read_trace(spark, trace), spark.read.parquet(str(runs)), tuple(outcomes))
+
+
+def settle(
+    spark: SparkSession,
+    specs: Sequence[RunSpec],
+    staging: Path,
+    folder: Path,
+    outcomes: Mapping[tuple[str, int], Outcome],
+) -> Sweep:
+    """Give a folder its part of what was written."""
+    found = [outcomes[key] for spec in specs if (key := (spec.study, spec.run)) in outcomes]
+    if len(found) != len(specs):
+        raise LocalError(f"{len(specs)} runs were asked for, {len(found)} came back")
+    trace, runs = folder / "trace", folder / "runs.parquet"
+    trace.mkdir()
+    for name in {f"study={spec.study}" for spec in specs}:
+        if (staging / name).exists():  # not if nothing happened
+            (staging / name).rename(trace / name)
+    pq.write_table(runs_table(specs, found), runs)
+    return Sweep(read_trace(spark, trace), spark.read.parquet(str(runs)), tuple(found))
 
 
 def read_trace(spark: SparkSession, folder: Path) -> DataFrame:
@@ -200,13 +236,13 @@ def watched(count: Callable[[], int | None], total: int, progress: Progress | No
     progress(total, total)
 
 
-def read_outcomes(folder: Path) -> list[Outcome]:
-    """What became of each run, by number."""
+def read_outcomes(folder: Path) -> dict[tuple[str, int], Outcome]:
+    """What became of each run, by study and number."""
     if not folder.exists():
-        return []
+        return {}
     texts = pq.read_table(folder, columns=["outcome"]).column("outcome").to_pylist()
     found = [msgspec.json.decode(text, type=Outcome) for text in texts]
-    return sorted(found, key=lambda outcome: outcome.run)
+    return {(outcome.study, outcome.run): outcome for outcome in found}
 
 
 def runs_table(specs: Sequence[RunSpec], outcomes: Sequence[Outcome]) -> pa.Table:
@@ -219,7 +255,7 @@ def runs_table(specs: Sequence[RunSpec], outcomes: Sequence[Outcome]) -> pa.Tabl
         "parameters": [json.dumps(dict(spec.parameters)) for spec in specs],
         "replay": [spec.replay for spec in specs],
     }
-    for name in Outcome.__struct_fields__[1:]:
+    for name in Outcome.__struct_fields__[2:]:
         columns[name] = [getattr(outcome, name) for outcome in outcomes]
     for name in dict.fromkeys(name for spec in specs for name in spec.parameters if name != "seed"):
         if name in columns:

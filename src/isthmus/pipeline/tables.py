@@ -24,6 +24,7 @@ are not.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from pyspark.sql import Column, DataFrame, Row, Window
@@ -38,6 +39,8 @@ from isthmus.pipeline.lives import (
     distinct_count,
     down,
     epochs,
+    extremes,
+    in_runs,
     is_kind,
     lives,
     mask_of,
@@ -66,24 +69,18 @@ def position(view: str = "view", place: str = "place") -> Column:
     return F.shiftleft((F.col(view) + 1).cast("long"), VIEW_SHIFT) + F.col(place)
 
 
-def extremes() -> list[Column]:
-    """Of marks that are put together."""
-    return [
-        F.min("least").alias("least"),
-        F.max("most").alias("most"),
-        F.min("bytes_least").alias("bytes_least"),
-        F.max("bytes_most").alias("bytes_most"),
-        F.min("from_position").alias("from_position"),
-    ]
-
-
 class Tables(Store):
-    """One trace, arranged for checking."""
+    """One trace, arranged for checking; `asked` are the properties with the runs they are asked of, None: all."""
 
-    def __init__(self, trace: DataFrame) -> None:
+    def __init__(self, trace: DataFrame, asked: Mapping[str, Sequence[range] | None]) -> None:
         super().__init__(trace.sparkSession)
+        self.asked = asked
         addressed = F.col("destinations").isNotNull() & (F.size("destinations") > 0)
         self.trace = trace.withColumn("destinations", F.when(addressed, F.col("destinations")))
+
+    def asks(self, name: str) -> Column:
+        """Whether a row's run is asked for a property, or for one that it is a part of."""
+        return in_runs(self.asked.get(name, ()))
 
     # The few rows
 
@@ -261,7 +258,9 @@ class Tables(Store):
     def groups(self) -> DataFrame:
         """The groups with all their sums; `orderly` where all deliverers of a message have it in one position."""
         backward = self.epochs.where(F.col("view") <= F.col("before")).select(*GROUP).distinct()
-        return self.small(totals(self.seen, self.messages, self.rosters, backward))
+        found = totals(self.seen, self.messages, self.rosters, backward)
+        cares = {"descending": self.asks("fifo"), "incomplete": self.asks("fifo") | self.asks("causal")}
+        return self.small(found.withColumns({alarm: F.col(alarm) & who for alarm, who in cares.items()}))
 
     @cached_property
     def alarms(self) -> Row:

@@ -228,11 +228,13 @@ def provenance(study: Study) -> str:
     """Runs, seeds, versions, and the command that does it again."""
     about = study.about
     failed = f", {words.number(about.failed_runs)} of them failed" if about.failed_runs else ", none failed"
+    others = about.together - 1
+    shared = f", with {others} other{'s' if others > 1 else ''}" if others > 0 else ""
     facts = {
         "runs": words.number(about.runs) + failed,
         "seeds": words.seeds(about.seeds),
         "scale": about.scale,
-        "took": f"{words.duration(about.took_s)} on Spark {about.spark_master}",
+        "took": f"{words.duration(about.took_s)} on Spark {about.spark_master}{shared}",
         "versions": ", ".join(f"{name} {version}" for name, version in about.versions.items() if version),
     }
     terms = "".join(f"<dt>{escape(name)}</dt><dd>{escape(said)}</dd>" for name, said in facts.items() if said)

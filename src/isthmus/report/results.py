@@ -45,6 +45,7 @@ class About(msgspec.Struct, frozen=True):
     command: str  # that runs it again
     took_s: float
     spark_master: str
+    together: int = 1  # studies that were carried out in that time
 
 
 class Claim(msgspec.Struct, frozen=True):

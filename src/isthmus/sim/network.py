@@ -32,13 +32,13 @@ PLANS_MAX = 4096  # sets of targets whose plans are kept; then all are made anew
 class Link(Passage):
     """The way from one site to another, with the faults that hold now."""
 
-    __slots__ = ("cut_count", "faults", "steady_ns")
+    __slots__ = ("cut_count", "faults", "simple", "steady_ns")
 
     def __init__(self, channels: tuple[Channel, ...], random: Random, pipes: list[Pipe]) -> None:
         super().__init__(channels, random, pipes)
         fixed = [channel.delay.constant_ns() for channel in channels]
-        simple = not (self.losses or self.duplicates or self.pipes)
-        self.steady_ns = sum(ns for ns in fixed if ns is not None) if simple and None not in fixed else VARIES
+        self.simple = not (self.losses or self.duplicates or self.pipes)  # a packet is late, and nothing else
+        self.steady_ns = sum(ns for ns in fixed if ns is not None) if self.simple and None not in fixed else VARIES
         self.cut_count = 0  # partitions that cut this link
         self.faults: list[Loss | DelayShift] = []
 
@@ -62,6 +62,14 @@ class Link(Passage):
         if self.cut_count or super().lost():
             return True
         return any(isinstance(fault, Loss) and draw() < fault.probability for fault in self.faults)
+
+    def arrivals(self, now_ns: int, size_bytes: int) -> list[int]:
+        if self.simple and not self.cut_count and not self.faults:
+            at_ns = now_ns + sum([sample() for sample in self.delays])
+            if self.fifo:
+                at_ns = self.last_ns = max(at_ns, self.last_ns)
+            return [at_ns]
+        return super().arrivals(now_ns, size_bytes)
 
     def delay_ns(self) -> int:
         delay = super().delay_ns()

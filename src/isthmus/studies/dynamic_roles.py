@@ -40,7 +40,7 @@ from isthmus.studies.roles_setup import (
     workloads,
 )
 
-PHASE_MS = 16_000.0
+PHASE_MS: dict[Scale, float] = {"quick": 12_000.0, "full": 16_000.0}
 TOKEN, THEIRS, MINE, NULLS = "token-site", "dynamic hybrid, the paper's", "dynamic hybrid, ours", "symmetric, nulls"
 PROTOCOLS: dict[str, StackSpec] = {
     TOKEN: StackSpec(name="token-site", transport="direct", sequencer=SITES[0]),
@@ -56,7 +56,7 @@ SLICE_MS = 1_000.0  # of the figure over time
 def grid(scale: Scale, seeds: Sequence[int]) -> list[Cell]:
     """At quick scale the symmetric protocol is run with Poisson sources alone: its latency is nearly the same."""
     return [
-        cell(protocol, source, seed)
+        cell(protocol, source, seed, PHASE_MS[scale])
         for protocol in PROTOCOLS
         for source in SOURCES
         for seed in seeds
@@ -64,7 +64,7 @@ def grid(scale: Scale, seeds: Sequence[int]) -> list[Cell]:
     ]
 
 
-def cell(protocol: str, source: str, seed: int, loads: Sequence[str] = NINE, phase_ms: float = PHASE_MS) -> Cell:
+def cell(protocol: str, source: str, seed: int, phase_ms: float, loads: Sequence[str] = NINE) -> Cell:
     spans = [(load, place * phase_ms, (place + 1) * phase_ms) for place, load in enumerate(loads)]
     scenario = Scenario(
         name="dynamic-roles",
@@ -76,15 +76,18 @@ def cell(protocol: str, source: str, seed: int, loads: Sequence[str] = NINE, pha
         drain_ms=DRAIN_MS,
     )
     names = {"protocol": protocol, "source": source}
-    return Cell({**names, "from_ms": 0.0, "until_ms": len(loads) * phase_ms, "seed": seed}, scenario)
+    return Cell(
+        {**names, "phase_ms": phase_ms, "from_ms": 0.0, "until_ms": len(loads) * phase_ms, "seed": seed}, scenario
+    )
 
 
 def tables(trace: DataFrame, runs: DataFrame) -> dict[str, DataFrame]:
     """Latency by phase and by second; of each run its cost, its changes of roles and what is left."""
     by = ["protocol", "source"]
     named = F.broadcast(runs.select("run", *by))
-    latencies = message_latencies(trace, runs).localCheckpoint()
-    number = F.floor(F.col("submitted_ms") / PHASE_MS).cast("int")
+    length = F.broadcast(runs.select("run", "phase_ms"))
+    latencies = message_latencies(trace, runs).join(length, "run").localCheckpoint()
+    number = F.floor(F.col("submitted_ms") / F.col("phase_ms")).cast("int")
     scenario = F.concat_ws(" ", (number + 1).cast("string"), F.get(F.array(*map(F.lit, NINE)), number))
     phases = summary(latencies.withColumn("scenario", scenario), ["scenario"]).join(named, "run")
     second = F.floor(F.col("submitted_ms") / SLICE_MS) * (SLICE_MS / 1000)

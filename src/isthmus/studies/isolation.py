@@ -42,7 +42,7 @@ SITES, RATE_PER_S = 30, 10.0
 PERIOD_MS = 1000 / RATE_PER_S
 NULL_MS = HybridSpec().null_ms
 DELAYS_MS: dict[Scale, tuple[float, ...]] = {
-    "quick": (25.0, 100.0, 250.0, 500.0),
+    "quick": (25.0, 100.0, 500.0),
     "full": (25.0, 50.0, 75.0, 100.0, 125.0, 200.0, 300.0, 400.0, 500.0),
 }
 DURATION_MS: dict[Scale, float] = {"quick": 3_500.0, "full": 10_000.0}

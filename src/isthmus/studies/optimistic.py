@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
-from isthmus.pipeline.measures import deliveries, hit_ratios, ms, of_kind, over_seeds
+from isthmus.pipeline.measures import deliveries, hits, ms, of_kind, over_seeds
 from isthmus.protocols.total.compensation import PolicyName
 from isthmus.scenario.model import Scenario
 from isthmus.studies import optimistic_setup as setup
@@ -169,17 +169,14 @@ def by_process(trace: DataFrame, parameters: DataFrame) -> DataFrame:
     early = of_kind(Kind.SUBMIT) & (ms("time_ns") < F.col("warm_up_ms"))
     warm = trace.where(of_kind(Kind.SUBMIT, Kind.TENTATIVE, Kind.DELIVER)).join(known, "run").where(~early)
     own = F.col("sender") == F.col("process")
-    times = (
-        deliveries(warm)
-        .groupBy("run", "process")
-        .agg(
-            F.mean(ms("window_ns")).alias("window_ms"),
-            F.mean(ms("latency_ns")).alias("latency_ms"),
-            F.mean(F.when(own, ms("window_ns"))).alias("own_window_ms"),
-            F.mean(F.when(own, ms("latency_ns"))).alias("own_latency_ms"),
-        )
+    log = deliveries(warm).localCheckpoint()  # both read it
+    times = log.groupBy("run", "process").agg(
+        F.mean(ms("window_ns")).alias("window_ms"),
+        F.mean(ms("latency_ns")).alias("latency_ms"),
+        F.mean(F.when(own, ms("window_ns"))).alias("own_window_ms"),
+        F.mean(F.when(own, ms("latency_ns"))).alias("own_latency_ms"),
     )
-    return hit_ratios(warm).join(times, ["run", "process"]).join(F.broadcast(parameters), "run")
+    return hits(log).join(times, ["run", "process"]).join(F.broadcast(parameters), "run")
 
 
 def over_rates(sigma: float, paper: tuple[Curve, ...] = ()) -> Figure:

@@ -48,7 +48,7 @@ FIXED, PLANNED, RULE, RULE_PLAIN, DYNAMIC = (
     "dynamic hybrid, ours",
 )
 CHOICES = (PLANNED, RULE, RULE_PLAIN, DYNAMIC)
-SETS_MAX: dict[Scale, int] = {"quick": 6, "full": 31}
+SETS_MAX: dict[Scale, int] = {"quick": 4, "full": 31}
 DRAWN: dict[Scale, int] = {"quick": 4, "full": 30}
 NINE_OF: dict[Scale, tuple[str, ...]] = {"quick": ("HLLLL", "HHLHL", "LLLHH"), "full": NINE}
 CLOUDS_OF: dict[Scale, tuple[str, ...]] = {"quick": tuple(CLOUDS)[:1], "full": tuple(CLOUDS)}

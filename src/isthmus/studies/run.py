@@ -1,8 +1,11 @@
-"""Carry out a study: sweep, check, measure, judge the claims, and leave a folder that says it all.
+"""Carry out studies: sweep, check, measure, judge the claims, and leave a folder a study that says it all.
 
 OUT/NAME holds study.json (what was asked and how it ran), trace/ and runs.parquet (the sweep), tables/*.parquet (the
 measures), verdicts.parquet (the checks, added up), claims.json and figures.json. It is built under a hidden name and
-takes its own when complete: a folder that can be seen is whole. One Spark session serves any number of studies.
+takes its own when complete: a folder that can be seen is whole.
+
+One Spark session serves any number of studies. A job costs more than the rows of a small study, so small ones share one
+sweep and one check; that changes no result.
 """
 
 from __future__ import annotations
@@ -10,25 +13,36 @@ from __future__ import annotations
 import platform
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import pyarrow.parquet as pq
 import pyspark
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus import __version__
 from isthmus.core.errors import InputError
+from isthmus.pipeline.dealing import expected_cost
 from isthmus.pipeline.simulate import Make, Outcome, make_run
-from isthmus.pipeline.sweep import Progress, RunSpec, Sweep, sweep
+from isthmus.pipeline.sweep import Progress, RunSpec, Sweep, sweep_together
 from isthmus.studies.model import Judged, Rows, Scale, Study, command
 from isthmus.studies.verdicts import Check, found_by, pipeline_check, summed, to_table, unknown_all
 
 ABOUT, CLAIMS, FIGURES = "study.json", "claims.json", "figures.json"
-Step = Literal["simulating", "checking", "measuring"]
-Tell = Callable[[Step], None]
+TOGETHER = 20_000_000  # deliveries of the studies that are carried out together, about
+Tell = Callable[[str], None]
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A study that has been swept."""
+
+    study: Study
+    specs: list[RunSpec]
+    done: Sweep
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -40,7 +54,7 @@ class Result(msgspec.Struct, frozen=True):
     verdicts: list[dict[str, Any]]  # rows of verdicts.parquet
     failed: list[tuple[RunSpec, Outcome]]
     run_count: int
-    took_s: float
+    took_s: float  # with those that were carried out together with it
 
     def exit_code(self) -> int:
         """1: an order was broken or a run failed; 3: something is unknown; a claim that does not hold is a finding."""
@@ -50,9 +64,9 @@ class Result(msgspec.Struct, frozen=True):
         return 3 if "unknown" in statuses or any(claim.verdict == "unknown" for claim in self.claims) else 0
 
 
-def run_study(
+def run_studies(
     spark: SparkSession,
-    study: Study,
+    studies: Sequence[Study],
     scale: Scale,
     out: Path,
     *,
@@ -61,47 +75,72 @@ def run_study(
     tell: Tell = lambda _: None,
     check: Check | None = pipeline_check,
     make: Make = make_run,
-) -> Result:
-    """Carry out a study; `check` None leaves the checks out, and their verdicts unknown."""
+) -> Iterator[Result]:
+    """Carry out studies together: one sweep, one check, and then the tables and claims of each.
+
+    `check` None leaves the checks out, and their verdicts unknown.
+    """
     start = time.monotonic()
-    folder = out / study.name
-    refuse_stranger(folder)
-    building = out / f".{study.name}"
-    shutil.rmtree(building, ignore_errors=True)
-    specs = study.specs(scale, seeds)
+    under = {study.name: out / f".{study.name}" for study in studies}
+    for study in studies:
+        refuse_stranger(out / study.name)
+        shutil.rmtree(under[study.name], ignore_errors=True)
+    specs = [study.specs(scale, seeds) for study in studies]
     try:
         tell("simulating")
-        done = sweep(spark, specs, building, progress=progress, make=make)
+        grids = dict(zip(under.values(), specs, strict=True))
+        swept = sweep_together(spark, grids, progress=progress, make=make)
+        asked = [Asked(*parts) for parts in zip(studies, specs, swept, strict=True)]
         tell("checking")
-        verdicts = judge(study, specs, done, check)
-        tell("measuring")
-        collected = measure(study, done, building / "tables")
-        failed = [(specs[outcome.run], outcome) for outcome in done.failed()]
-        claims = [claim.judge(collected, len(failed)) for claim in study.claims]
-        pq.write_table(to_table(verdicts), building / "verdicts.parquet")
-        write_json(building / CLAIMS, claims)
-        write_json(building / FIGURES, study.figures)
-        took_s = time.monotonic() - start
-        about = {
-            "name": study.name,
-            "title": study.title,
-            "question": study.question,
-            "source": study.source,
-            "scale": scale,
-            "seeds": study.seeds[scale] if seeds is None else seeds,
-            "runs": len(specs),
-            "failed_runs": len(failed),
-            "versions": versions(spark),
-            "command": command("run", study.name, scale, seeds),
-            "took_s": round(took_s, 1),
-            "spark_master": spark.conf.get("spark.master", "connect"),
-        }
-        write_json(building / ABOUT, about)
-        shutil.rmtree(folder, ignore_errors=True)
-        building.rename(folder)
+        judged = judge(asked, check)
+        made_with = versions(spark)
+        for one, verdicts in zip(asked, judged, strict=True):
+            study, building = one.study, under[one.study.name]
+            tell(f"measuring {study.name}")
+            tables = measure(study, one.done, building / "tables")
+            failed = [(one.specs[outcome.run], outcome) for outcome in one.done.failed()]
+            claims = [claim.judge(tables, len(failed)) for claim in study.claims]
+            pq.write_table(to_table(verdicts), building / "verdicts.parquet")
+            write_json(building / CLAIMS, claims)
+            write_json(building / FIGURES, study.figures)
+            took_s = time.monotonic() - start
+            about = {
+                "name": study.name,
+                "title": study.title,
+                "question": study.question,
+                "source": study.source,
+                "scale": scale,
+                "seeds": study.seeds[scale] if seeds is None else seeds,
+                "runs": len(one.specs),
+                "failed_runs": len(failed),
+                "versions": made_with,
+                "command": command("run", study.name, scale, seeds),
+                "took_s": round(took_s, 1),
+                "together": len(studies),
+                "spark_master": spark.conf.get("spark.master", "connect"),
+            }
+            write_json(building / ABOUT, about)
+            folder = out / study.name
+            shutil.rmtree(folder, ignore_errors=True)
+            building.rename(folder)
+            yield Result(study, folder, claims, verdicts, failed, len(one.specs), took_s)
     finally:
-        shutil.rmtree(building, ignore_errors=True)
-    return Result(study, folder, claims, verdicts, failed, len(specs), took_s)
+        for folder in under.values():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def batches(studies: Sequence[Study], scale: Scale, seeds: int | None = None) -> list[list[Study]]:
+    """What is carried out together: small studies, which cost more in jobs than in rows; a large one stands alone."""
+    found: list[list[Study]] = []
+    room = 0
+    for study in studies:
+        cost = sum(expected_cost(spec.scenario) for spec in study.specs(scale, seeds))
+        if cost > room:
+            found.append([])
+            room = TOGETHER
+        found[-1].append(study)
+        room -= cost
+    return found
 
 
 def refuse_stranger(folder: Path) -> None:
@@ -110,16 +149,31 @@ def refuse_stranger(folder: Path) -> None:
         raise InputError(str(folder), "", "something that is no study", "a new folder, or one that a study wrote")
 
 
-def judge(study: Study, specs: list[RunSpec], done: Sweep, check: Check | None) -> list[dict[str, Any]]:
-    """The verdicts, added up; what cannot be checked is unknown."""
-    runs = range(len(specs))
-    if check is None:
-        found = unknown_all(runs, study.properties, "the checks were not run")
-    elif len(done.failed()) == len(specs):
-        found = unknown_all(runs, study.properties, "every run failed")
-    else:
-        found = found_by(check(done.good_trace(), study.properties))
-    return summed(specs, done.outcomes, study.properties, found)
+def judge(asked: Sequence[Asked], check: Check | None) -> list[list[dict[str, Any]]]:
+    """The verdicts of each study, added up; what cannot be checked is unknown.
+
+    All runs are judged in one go. There a run's number is its place among the runs of all studies.
+    """
+    traces: list[DataFrame] = []
+    spans: list[range] = []
+    properties: dict[str, list[range]] = {}
+    for one in asked:
+        start = spans[-1].stop if spans else 0
+        spans.append(range(start, start + len(one.specs)))
+        if len(one.done.failed()) < len(one.specs):
+            traces.append(one.done.good_trace().withColumn("run", F.col("run") + start))
+            for name in one.study.properties:
+                properties.setdefault(name, []).append(spans[-1])
+    found = found_by(check(reduce(DataFrame.unionByName, traces), properties)) if check and traces else {}
+    why = "every run failed" if check else "the checks were not run"
+    judged = []
+    for one, span in zip(asked, spans, strict=True):
+        names = one.study.properties
+        own = {(run - span.start, name): found[run, name] for run in span for name in names if (run, name) in found}
+        if check is None or len(one.done.failed()) == len(one.specs):
+            own = unknown_all(range(len(span)), names, why)
+        judged.append(summed(one.specs, one.done.outcomes, names, own))
+    return judged
 
 
 def measure(study: Study, done: Sweep, folder: Path) -> dict[str, Rows]:

@@ -29,7 +29,7 @@ DELAYS_MS: dict[Scale, tuple[float, ...]] = {
     "quick": (25.0, 100.0, 250.0, 500.0),
     "full": (25.0, 50.0, 75.0, 100.0, 200.0, 300.0, 400.0, 500.0),
 }
-DURATION_MS: dict[Scale, float] = {"quick": 2_000.0, "full": 20_000.0}
+DURATION_MS: dict[Scale, float] = {"quick": 1_500.0, "full": 20_000.0}
 SOURCES: dict[str, Workload] = {
     "quasi-periodic": Periodic(rate_per_s=RATE_PER_S),
     "Poisson": Poisson(rate_per_s=RATE_PER_S),

@@ -24,7 +24,7 @@ from isthmus.pipeline.sweep import RunSpec
 Status = Literal["violated", "unknown", "valid"]
 WORST_FIRST: tuple[Status, ...] = ("violated", "unknown", "valid")
 NOT_JUDGED = "no check said anything of this run"
-Check = Callable[[DataFrame, Sequence[str]], DataFrame]
+Check = Callable[[DataFrame, Mapping[str, Sequence[range]]], DataFrame]  # each property with the runs it is asked of
 COLUMNS = pa.schema(
     [
         ("property", pa.string()),
@@ -47,7 +47,7 @@ class Found(msgspec.Struct, frozen=True):
     witness: str = ""
 
 
-def pipeline_check(trace: DataFrame, properties: Sequence[str]) -> DataFrame:
+def pipeline_check(trace: DataFrame, properties: Mapping[str, Sequence[range]]) -> DataFrame:
     """The checks of the pipeline, loaded when they are needed: to list or replay a study takes none."""
     from isthmus.pipeline.verdicts import check
 

@@ -49,7 +49,7 @@ class Passage:
 
     def delay_ns(self) -> int:
         """How long the next packet is under way, queues aside."""
-        return sum(sample() for sample in self.delays)
+        return sum([sample() for sample in self.delays])
 
     def arrivals(self, now_ns: int, size_bytes: int) -> list[int]:
         """When the copies of a packet arrive: none where it is lost, two where it is repeated."""

@@ -41,7 +41,7 @@ def test_heavy_sites_are_active_in_the_hybrid_and_the_papers_has_no_nulls() -> N
 
 
 def test_the_phases_of_a_dynamic_run_follow_each_other() -> None:
-    cell = dynamic_roles.cell(dynamic_roles.MINE, PERIODIC, 1)
+    cell = dynamic_roles.cell(dynamic_roles.MINE, PERIODIC, 1, dynamic_roles.PHASE_MS["full"])
     assert cell.scenario.duration_ms == 9 * 16_000
     assert [(one.start_ms, one.stop_ms) for one in cell.scenario.workloads[::5]] == [
         (place * 16_000, (place + 1) * 16_000) for place in range(9)
