@@ -1,11 +1,14 @@
 """The `isthmus` command: a group whose subcommands are imported only when they are asked for.
 
-Exit codes: 0 done, 1 a check failed or an order was broken, 2 bad input, 3 nothing to judge by, 130 interrupted.
+Exit codes: 0 done, 1 a check failed or an order was broken, 2 bad input, 3 nothing to judge by, 70 a fault of our own,
+130 interrupted, 143 ended.
 """
 
 from __future__ import annotations
 
+import signal
 import sys
+import traceback
 from importlib import import_module
 from typing import NoReturn
 
@@ -61,7 +64,11 @@ def root() -> None:
 
 
 def main() -> None:
-    """Run the command line; what goes wrong is one sentence and an exit code, never a traceback."""
+    """Run the command line; what goes wrong is one sentence and an exit code.
+
+    A traceback is for those who mend isthmus: it comes only with a fault of ours, and never with a verdict's exit code.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what is to be cleaned up is
     try:
         root.main(standalone_mode=False)
         sys.stdout.flush()
@@ -81,6 +88,9 @@ def main() -> None:
         silence()
         where = error.filename or "the output"
         leave(f"{where}: found {error.strerror or error}; expected a file that can be read or written", 2)
+    except Exception:
+        traceback.print_exc()
+        leave("a fault of isthmus itself, which says nothing of what was to be done or judged", 70)
 
 
 def leave(sentence: str, code: int) -> NoReturn:
