@@ -16,7 +16,7 @@ from isthmus.report.results import find_studies
 from isthmus.sim.run import Run
 from isthmus.studies import token_site
 from isthmus.studies.model import Cell
-from isthmus.studies.run import Asked, Result, batches, judge, run_studies
+from isthmus.studies.run import Result, Swept, batches, judge, run_studies
 from isthmus.studies.verdicts import NOT_JUDGED
 
 
@@ -84,7 +84,7 @@ def test_checks_that_were_not_run_or_lost_a_run_are_unknown_and_violations_count
     result = Result(SMALL, tmp_path, [], [], [], len(specs), 0.0)
 
     def judged(check):
-        (rows,) = judge([Asked(SMALL, specs, done)], check)
+        (rows,) = judge([Swept(SMALL, specs, done)], check)
         code = msgspec.structs.replace(result, verdicts=rows).exit_code()
         return {(row["status"], row["runs"], row["witness"]) for row in rows}, code
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -111,11 +111,11 @@ def run(
             label = studies[0].name if len(studies) == 1 else f"{len(studies)} studies"
             with bar(console, label) as (progress, tell):
                 how = pipeline_check if check else None
-                for result in run_studies(
-                    spark, studies, scale, out, seeds=seeds, progress=progress, tell=tell, check=how
-                ):
-                    print_result(console, result, scale)
-                    codes.append(result.exit_code())
+                done = run_studies(spark, studies, scale, out, seeds=seeds, progress=progress, tell=tell, check=how)
+                with closing(done):
+                    for result in done:
+                        print_result(console, result, scale)
+                        codes.append(result.exit_code())
             console.print(f"{label}: done in {result.took_s:.1f} s.", highlight=False)
     sys.exit(1 if 1 in codes else max(codes))
 

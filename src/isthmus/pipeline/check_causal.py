@@ -38,7 +38,7 @@ def causal(tables: Tables) -> DataFrame:
         return seen
     lacking = missing(tables)
     chosen = tables.groups.where(F.col("disorderly") | F.col("early")).select(*GROUP)
-    open_ones = tables.small(chosen.unionByName(passed(tables, lacking)).distinct())
+    open_ones = tables.small(chosen.unionByName(passed(tables, lacking)).where(tables.asks(NAME)).distinct())
     return seen if open_ones.isEmpty() else seen.unionByName(exact(tables, lacking, open_ones))
 
 

@@ -70,7 +70,7 @@ def sharing_twice(tables: Tables, chosen: DataFrame, bits: str, lives: str) -> D
 
 def across_groups(tables: Tables) -> DataFrame:
     """Findings of `total` for runs with several groups: all their deliveries at a process are one sequence."""
-    chosen = tables.small(tables.seen.where(F.col("several")).select(*GROUP))
+    chosen = tables.small(tables.seen.where(F.col("several") & tables.asks("total")).select(*GROUP))
     firsts = tables.keep(tables.firsts(chosen).where(F.col("counted")))
     rows = firsts.select(*MESSAGE, "process", "life", "local", "time_ns").withColumn("of", F.lit(ACROSS))
     shared = firsts.groupBy(*MESSAGE).agg(F.count("*").alias("deliverers")).where("deliverers > 1")

@@ -27,9 +27,8 @@ def spread(tables: Tables) -> DataFrame:
     """The same, worked out."""
     complete = F.col("destinations").isNull() & (F.col("lives") == F.col("present"))
     alive = F.col("from_up") | (F.col("up_lives") > 0)
-    some = tables.messages.join(tables.groups.select(*GROUP, "present"), list(GROUP)).where(
-        F.col("sent") & alive & ~complete
-    )
+    gapped = tables.groups.where(F.col("incomplete")).select(*GROUP, "present")
+    some = tables.messages.join(gapped, list(GROUP)).where(F.col("sent") & alive & ~complete)
     roster = tables.rosters.groupBy(*GROUP, "life", "word").agg(F.bit_or("roster").alias("roster"))
     lack = F.col("roster").bitwiseAND(F.col("to")).bitwiseAND(F.bitwise_not(F.coalesce("bits", F.lit(0))))
     found = (

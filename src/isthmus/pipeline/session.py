@@ -50,7 +50,8 @@ DRIVER_SETTINGS = {
     "spark.local.dir": "{scratch}/local",
     "spark.sql.codegen.cache.maxEntries": "5000",  # the checks make some hundred classes; 100 is the default
 }
-JAVA_OPTIONS = "-XX:+UseParallelGC"  # the usual collector's own threads are in the way where cores are few
+COLLECTOR = "-XX:+UseParallelGC"  # the usual collector's own threads are in the way where cores are few
+OPTIONS_OF_JAVA = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")  # of the environment; Java takes one collector only
 ADDRESS = re.compile(r"(?:spark|sc)://(?P<hosts>[^/;]+)")
 CONNECT_PORT = 15002  # of a Connect server, where an address names none
 PROBE_S = 10.0
@@ -107,7 +108,7 @@ def start(master: str, memory: str, scratch: Path, settings: dict[str, str] | No
     logging.write_text(LOGGING.format(log=scratch / "spark.log"), encoding="utf-8")
     builder = SparkSession.builder.master(master).appName("isthmus")
     chosen = driver_settings(master, memory, scratch) | (settings or {})
-    chosen["spark.driver.extraJavaOptions"] = f"{JAVA_OPTIONS} -Dlog4j2.configurationFile=file:{logging}"
+    chosen["spark.driver.extraJavaOptions"] = f"{collector()} -Dlog4j2.configurationFile=file:{logging}"
     for key, value in chosen.items():
         builder = builder.config(key, value)
     try:
@@ -119,6 +120,12 @@ def start(master: str, memory: str, scratch: Path, settings: dict[str, str] | No
         raise InputError(
             "Spark", "", f"no start with master {master} ({said})", "a running master, and a Java that works"
         ) from error
+
+
+def collector() -> str:
+    """The garbage collector, unless the environment names one."""
+    named = any(re.search(r"-XX:\+Use\w+GC", os.environ.get(name, "")) for name in OPTIONS_OF_JAVA)
+    return "" if named else COLLECTOR
 
 
 def refuse_silent(option: str, address: str, right: str) -> None:

@@ -27,7 +27,7 @@ from isthmus.trace.schema import SCHEMA, Row, Sink
 from isthmus.trace.writer import to_batch
 
 BATCH_ROWS = 1 << 16
-COLLECT = (50_000, 20, 50)  # rows are objects that live for a while: looked through less often than is usual
+COLLECT = (50_000, 20, 10)  # rows are objects that live for a while: looked through less often than is usual
 OUTCOMES = "_runs"  # the study under which outcomes travel
 STREAM = pa.schema([*SCHEMA, pa.field("study", pa.string()), pa.field("outcome", pa.string())])
 TYPES = {pa.int64(): "bigint", pa.int32(): "int", pa.int8(): "tinyint", pa.string(): "string"}

@@ -101,9 +101,9 @@ def sweep_together(
 ) -> list[Sweep]:
     """Run the grids of several studies, each for a folder of its own on one file system, as one job."""
     studies = [{spec.study for spec in specs} for specs in grids.values()]
-    if any(len(names) > 1 for names in studies) or len(set().union(*studies)) < sum(map(len, studies)):
+    if not grids or any(len(names) > 1 for names in studies) or len(set().union(*studies)) < sum(map(len, studies)):
         raise LocalError("a grid is of one study, and a study has one grid")
-    if bad := [name for names in studies for name in names if not re.fullmatch(r"[\w.-]+", name)]:
+    if bad := [name for names in studies for name in names if name == OUTCOMES or not re.fullmatch(r"[\w.-]+", name)]:
         raise LocalError(f"{bad[0]!r} is no name for a folder of a study")
     for folder, specs in grids.items():
         if [spec.run for spec in specs] != list(range(len(specs))):
@@ -111,6 +111,7 @@ def sweep_together(
         for path in (folder / "trace", folder / "runs.parquet"):
             if path.exists():
                 raise InputError(str(folder), "", f"{path.name} already", "a folder without a sweep")
+    for folder in grids:
         folder.mkdir(parents=True, exist_ok=True)
     staging = next(iter(grids)) / ".sweep"
     shutil.rmtree(staging, ignore_errors=True)
@@ -136,12 +137,13 @@ def settle(
     found = [outcomes[key] for spec in specs if (key := (spec.study, spec.run)) in outcomes]
     if len(found) != len(specs):
         raise LocalError(f"{len(specs)} runs were asked for, {len(found)} came back")
+    table = runs_table(specs, found)
     trace, runs = folder / "trace", folder / "runs.parquet"
     trace.mkdir()
     for name in {f"study={spec.study}" for spec in specs}:
         if (staging / name).exists():  # not if nothing happened
             (staging / name).rename(trace / name)
-    pq.write_table(runs_table(specs, found), runs)
+    pq.write_table(table, runs)
     return Sweep(read_trace(spark, trace), spark.read.parquet(str(runs)), tuple(found))
 
 
@@ -242,7 +244,10 @@ def read_outcomes(folder: Path) -> dict[tuple[str, int], Outcome]:
         return {}
     texts = pq.read_table(folder, columns=["outcome"]).column("outcome").to_pylist()
     found = [msgspec.json.decode(text, type=Outcome) for text in texts]
-    return {(outcome.study, outcome.run): outcome for outcome in found}
+    outcomes = {(outcome.study, outcome.run): outcome for outcome in found}
+    if len(outcomes) != len(found):
+        raise LocalError(f"{len(outcomes)} runs came back {len(found)} times")
+    return outcomes
 
 
 def runs_table(specs: Sequence[RunSpec], outcomes: Sequence[Outcome]) -> pa.Table:

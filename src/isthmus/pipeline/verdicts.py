@@ -7,7 +7,7 @@ violated is the trace read once more, to fetch the two or three events of each w
     verdicts = check(spark.read.parquet("out/trace"), ["integrity", "total"])
     verdicts = check(trace, PROPERTIES, bounds={"clock-precision": 1_000_000, "clock-accuracy": 5_000_000})  # ns
 
-Invariants: every run and group of the trace has a row for every property asked for. Without evidence the status is
+Invariants: every run and group of the trace has a row for every property asked of it. Without evidence the status is
 unknown, and the witness says what is missing. A run with several groups has a row `total` of group -1 too: the union
 of the delivery orders over its groups. docs/TRACE.md defines the properties, docs/design/checks.md says how they are
 found.

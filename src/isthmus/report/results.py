@@ -45,7 +45,7 @@ class About(msgspec.Struct, frozen=True):
     command: str  # that runs it again
     took_s: float
     spark_master: str
-    together: int = 1  # studies that were carried out in that time
+    together: int = 1  # studies that shared a sweep and a check; `took_s` goes from their start to this one's end
 
 
 class Claim(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import platform
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ TOGETHER = 20_000_000  # deliveries of the studies that are carried out together
 Tell = Callable[[str], None]
 
 
-class Asked(msgspec.Struct, frozen=True):
+class Swept(msgspec.Struct, frozen=True):
     """A study that has been swept."""
 
     study: Study
@@ -54,7 +54,7 @@ class Result(msgspec.Struct, frozen=True):
     verdicts: list[dict[str, Any]]  # rows of verdicts.parquet
     failed: list[tuple[RunSpec, Outcome]]
     run_count: int
-    took_s: float  # with those that were carried out together with it
+    took_s: float  # since the start of those it was carried out with; the measures of later ones not included
 
     def exit_code(self) -> int:
         """1: an order was broken or a run failed; 3: something is unknown; a claim that does not hold is a finding."""
@@ -75,7 +75,7 @@ def run_studies(
     tell: Tell = lambda _: None,
     check: Check | None = pipeline_check,
     make: Make = make_run,
-) -> Iterator[Result]:
+) -> Generator[Result, None, None]:
     """Carry out studies together: one sweep, one check, and then the tables and claims of each.
 
     `check` None leaves the checks out, and their verdicts unknown.
@@ -90,7 +90,7 @@ def run_studies(
         tell("simulating")
         grids = dict(zip(under.values(), specs, strict=True))
         swept = sweep_together(spark, grids, progress=progress, make=make)
-        asked = [Asked(*parts) for parts in zip(studies, specs, swept, strict=True)]
+        asked = [Swept(*parts) for parts in zip(studies, specs, swept, strict=True)]
         tell("checking")
         judged = judge(asked, check)
         made_with = versions(spark)
@@ -149,7 +149,7 @@ def refuse_stranger(folder: Path) -> None:
         raise InputError(str(folder), "", "something that is no study", "a new folder, or one that a study wrote")
 
 
-def judge(asked: Sequence[Asked], check: Check | None) -> list[list[dict[str, Any]]]:
+def judge(asked: Sequence[Swept], check: Check | None) -> list[list[dict[str, Any]]]:
     """The verdicts of each study, added up; what cannot be checked is unknown.
 
     All runs are judged in one go. There a run's number is its place among the runs of all studies.
