@@ -106,7 +106,8 @@ def run(
     local = not remote and (master or "local").startswith("local")
     with one_sentence("study run"), ExitStack() as stack:
         with console.status("starting Spark"):
-            spark = stack.enter_context(spark_session(master, remote, settings=LOCAL_SHUFFLE if local else None))
+            settings = LOCAL_SHUFFLE if local else None
+            spark = stack.enter_context(spark_session(master, remote, settings=settings, small=scale == "quick"))
         for studies in batches(chosen, scale, seeds):
             label = studies[0].name if len(studies) == 1 else f"{len(studies)} studies"
             with bar(console, label) as (progress, tell):

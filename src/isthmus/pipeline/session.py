@@ -62,14 +62,25 @@ ON_THIS_MACHINE = re.compile(r"local(-cluster)?(\[.*\])?|spark://(127\.[\d.]+|lo
 
 @contextmanager
 def spark_session(
-    master: str | None = None, remote: str | None = None, memory: str = "4g", settings: dict[str, str] | None = None
+    master: str | None = None,
+    remote: str | None = None,
+    memory: str = "4g",
+    settings: dict[str, str] | None = None,
+    small: bool = False,
 ) -> Iterator[SparkSession]:
-    """A session for one command; it ends with the block, and leaves no files behind."""
+    """A session for one command; it ends with the block, and leaves no files behind.
+
+    `small`: all tables will fit in memory with ease, and time is what counts.
+    """
     if master and remote:
         raise InputError("--master", "", f"{master} and --remote {remote}", "one of the two")
     hush()
     with tempfile.TemporaryDirectory(prefix="isthmus-spark-") as scratch:
-        spark = connect(remote, settings or {}) if remote else start(master or LOCAL, memory, Path(scratch), settings)
+        if remote:
+            spark = connect(remote, settings or {})
+        else:
+            java = collector() if small else ""
+            spark = start(master or LOCAL, memory, Path(scratch), settings, java)
         try:
             yield spark
         finally:
@@ -98,7 +109,7 @@ def driver_settings(master: str, memory: str, scratch: Path) -> dict[str, str]:
     return {key: value.replace("{scratch}", str(scratch)) for key, value in chosen.items()}
 
 
-def start(master: str, memory: str, scratch: Path, settings: dict[str, str] | None) -> SparkSession:
+def start(master: str, memory: str, scratch: Path, settings: dict[str, str] | None, java: str) -> SparkSession:
     """A session with a driver in this process's own Java."""
     refuse_silent("--master", master, "a running master, or none for this machine alone")
     os.environ["JAVA_HOME"] = java_home()
@@ -108,7 +119,7 @@ def start(master: str, memory: str, scratch: Path, settings: dict[str, str] | No
     logging.write_text(LOGGING.format(log=scratch / "spark.log"), encoding="utf-8")
     builder = SparkSession.builder.master(master).appName("isthmus")
     chosen = driver_settings(master, memory, scratch) | (settings or {})
-    chosen["spark.driver.extraJavaOptions"] = f"{collector()} -Dlog4j2.configurationFile=file:{logging}"
+    chosen["spark.driver.extraJavaOptions"] = f"{java} -Dlog4j2.configurationFile=file:{logging}"
     for key, value in chosen.items():
         builder = builder.config(key, value)
     try:
@@ -123,7 +134,7 @@ def start(master: str, memory: str, scratch: Path, settings: dict[str, str] | No
 
 
 def collector() -> str:
-    """The garbage collector, unless the environment names one."""
+    """The garbage collector for small tables, unless the environment names one."""
     named = any(re.search(r"-XX:\+Use\w+GC", os.environ.get(name, "")) for name in OPTIONS_OF_JAVA)
     return "" if named else COLLECTOR
 
