@@ -76,3 +76,13 @@ def test_spark_s_errors_are_sentences_and_ours_keep_their_traceback():
     for error in (PySparkTypeError("misused"), KeyError("misused")):
         with pytest.raises(type(error)), one_sentence("x"):
             raise error
+
+
+@pytest.mark.parametrize("end", [SystemExit(143), KeyboardInterrupt()])
+def test_what_fails_while_an_ended_command_cleans_up_is_not_told(end):
+    with pytest.raises(type(end)) as told, one_sentence():
+        try:
+            raise end
+        finally:
+            raise ConnectionError("the gateway is gone")
+    assert told.value is end

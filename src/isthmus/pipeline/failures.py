@@ -52,14 +52,28 @@ def refuse(place: Column | str, key: str, found: Column | str, expected: str) ->
 
 @contextmanager
 def one_sentence(source: str = "Spark") -> Iterator[None]:
-    """Turn what Spark raises inside the block into an `InputError`; `source` is named where the text names no file."""
+    """Turn what Spark raises inside the block into an `InputError`; `source` is named where the text names no file.
+
+    What fails while a command that was ended cleans up is not told: that it was ended is.
+    """
     hush()
     try:
         yield
     except Exception as error:
+        if (end := ended_by(error)) is not None:
+            raise end from None
         if not of_spark(error):
             raise
         raise sentence(error, source) from error
+
+
+def ended_by(error: BaseException | None) -> SystemExit | KeyboardInterrupt | None:
+    """What was under way when an error came up, if it was the end of the command."""
+    while error is not None:
+        if isinstance(error, SystemExit | KeyboardInterrupt):
+            return error
+        error = error.__context__
+    return None
 
 
 def of_spark(error: BaseException) -> bool:

@@ -65,10 +65,7 @@ class Link(Passage):
 
     def arrivals(self, now_ns: int, size_bytes: int) -> list[int]:
         if self.simple and not self.cut_count and not self.faults:
-            at_ns = now_ns + sum([sample() for sample in self.delays])
-            if self.fifo:
-                at_ns = self.last_ns = max(at_ns, self.last_ns)
-            return [at_ns]
+            return [self.arrival(now_ns, size_bytes)]
         return super().arrivals(now_ns, size_bytes)
 
     def delay_ns(self) -> int:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.pipeline.measures import over_seeds
 from isthmus.scenario.model import HybridSpec, Scenario, StackSpec
-from isthmus.studies.model import Cell, Claim, Curve, Figure, Scale, Study, Tables
+from isthmus.studies.model import Cell, Claim, Curve, Figure, Scale, Study, Tables, chosen, column
 from isthmus.studies.roles_setup import (
     DRAIN_MS,
     NO_NULLS,
@@ -27,8 +27,6 @@ from isthmus.studies.roles_setup import (
     PROPERTIES,
     SOURCES,
     TOKEN_SITE,
-    chosen,
-    column,
     cost,
     message_latencies,
     summary,

@@ -183,6 +183,33 @@ def command(verb: str, name: str, scale: Scale, seeds: int | None = None, run: i
     return shlex.join(words)
 
 
+# Figures out of tables
+
+
+def chosen(rows: Rows, **wanted: object) -> Rows:
+    """The rows with these values; none is an error."""
+    found = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
+    if not found:
+        raise LookupError(f"no rows with {wanted}")
+    return found
+
+
+def column(rows: Rows, name: str, **wanted: object) -> list[float]:
+    return [float(row[name]) for row in chosen(rows, **wanted) if row[name] is not None]
+
+
+def one(rows: Rows, **wanted: object) -> dict[str, Any]:
+    """The one row with these values."""
+    (row,) = chosen(rows, **wanted)
+    return row
+
+
+def figure_of(rows: Rows, name: str, **wanted: object) -> float:
+    """The one value of a column."""
+    (value,) = column(rows, name, **wanted)
+    return value
+
+
 def named(studies: Mapping[str, Study], name: str) -> Study:
     if name not in studies:
         raise InputError("study", "", repr(name), one_of(name, studies))

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.pipeline.measures import over_seeds
 from isthmus.scenario.model import HybridSpec, Scenario, StackSpec
 from isthmus.studies.instances import NINE
-from isthmus.studies.model import Cell, Claim, Figure, Relation, Scale, Study, Tables
+from isthmus.studies.model import Cell, Claim, Figure, Relation, Scale, Study, Tables, column, figure_of
 from isthmus.studies.roles_setup import (
     DRAIN_MS,
     NO_NULLS,
@@ -30,9 +31,7 @@ from isthmus.studies.roles_setup import (
     PROPERTIES,
     SITES,
     SOURCES,
-    column,
     cost,
-    figure_of,
     five,
     message_latencies,
     summary,
@@ -56,7 +55,7 @@ WITHIN = 0.03
 def stack(protocol: str, load: str) -> StackSpec:
     """A protocol as it is run with a load."""
     heavy = tuple(site for site, letter in zip(SITES, load, strict=True) if letter == "H")
-    without = HybridSpec(null_ms=NO_NULLS.null_ms, eager=NO_NULLS.eager, active=heavy)
+    without = msgspec.structs.replace(NO_NULLS, active=heavy)
     return {
         TOKEN: StackSpec(name="token-site", transport="direct", sequencer=SITES[0]),
         PLAIN: symmetric(NO_NULLS),

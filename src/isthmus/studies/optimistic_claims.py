@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from isthmus.studies.model import Claim, Rows, Tables
+from isthmus.studies.model import Claim, Tables, one
 from isthmus.trace.optimism import usable_ms
 
 PAPER = "the paper on optimistic total order in wide area networks"
@@ -25,14 +25,6 @@ TABLE_1: dict[tuple[str, str], tuple[float, float]] = {  # role, column: plain, 
     ("distant", "latency_ms"): (69.3, 73.0),
     ("distant", "window_ms"): (42.0, 24.6),
 }
-
-
-def one(rows: Rows, **chosen: Any) -> dict[str, Any]:
-    """The one row with these values."""
-    found = [row for row in rows if all(row[key] == value for key, value in chosen.items())]
-    if len(found) != 1:
-        raise LookupError(f"{len(found)} rows with {chosen}")
-    return found[0]
 
 
 def at(tables: Tables, sigma: float, policy: str, role: str = "distant") -> dict[str, Any]:

@@ -24,7 +24,7 @@ from isthmus.protocols.total.assignment import Choice, by_delay, paper_rule, pla
 from isthmus.protocols.total.prediction import Roles, Setting
 from isthmus.scenario.model import HybridSpec, Scenario, StackSpec
 from isthmus.studies.instances import CLOUDS, KINDS, NINE, Kind, cloud, drawn, nine, topology_of, workloads_of
-from isthmus.studies.model import Cell, Claim, Figure, Scale, Study, Tables
+from isthmus.studies.model import Cell, Claim, Figure, Scale, Study, Tables, column
 from isthmus.studies.plan import hybrid_stack
 from isthmus.studies.roles_setup import (
     DRAIN_MS,
@@ -32,7 +32,6 @@ from isthmus.studies.roles_setup import (
     OURS,
     PAPER,
     PROPERTIES,
-    column,
     dynamic,
     message_latencies,
     summary,

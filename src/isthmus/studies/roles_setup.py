@@ -21,7 +21,6 @@ from isthmus.protocols.estimator import EstimatorOptions
 from isthmus.scenario.model import HybridSpec, StackSpec
 from isthmus.scenario.workload import Periodic, Poisson, Workload
 from isthmus.studies.instances import LAN_MS, NEAR, PERIODS_MS, WAN_MS
-from isthmus.studies.model import Rows
 from isthmus.topology.delay import Gamma
 from isthmus.topology.model import Channel, Cluster, Site, Topology, WanLink
 
@@ -111,21 +110,3 @@ def cost(runs: DataFrame, sites: int | None = None) -> DataFrame:
         (F.col("packets") / count / messages).alias("multicasts_per_message"),
         (F.col("control_bytes") / messages).alias("control_bytes_per_message"),
     )
-
-
-def chosen(rows: Rows, **wanted: object) -> Rows:
-    """The rows with these values; none is an error."""
-    found = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
-    if not found:
-        raise LookupError(f"no rows with {wanted}")
-    return found
-
-
-def column(rows: Rows, name: str, **wanted: object) -> list[float]:
-    return [float(row[name]) for row in chosen(rows, **wanted) if row[name] is not None]
-
-
-def figure_of(rows: Rows, name: str, **wanted: object) -> float:
-    """The one value of a column."""
-    (value,) = column(rows, name, **wanted)
-    return value

@@ -18,7 +18,7 @@ from isthmus.pipeline.measures import message_latency, over_seeds
 from isthmus.pipeline.measures_load import control_bytes
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Periodic, Poisson, Workload
-from isthmus.studies.model import Cell, Claim, Curve, Figure, Rows, Scale, Study, Tables
+from isthmus.studies.model import Cell, Claim, Curve, Figure, Scale, Study, Tables, column
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
@@ -86,13 +86,9 @@ def tables(trace: DataFrame, runs: DataFrame) -> dict[str, DataFrame]:
     }
 
 
-def of(rows: Rows, column: str, **chosen: str) -> list[float]:
-    return [row[column] for row in rows if all(row[key] == value for key, value in chosen.items())]
-
-
 def mean_of(source: str) -> Claim:
     def measure(tables: Tables) -> float:
-        return fmean(of(tables["latency"], "over_delay", source=source))
+        return fmean(column(tables["latency"], "over_delay", source=source))
 
     return Claim(
         statement=f"With {source} sources the mean latency of a message is close to twice the network delay: 1.97 D.",
@@ -109,7 +105,7 @@ def farthest(role: str, expected: float) -> Claim:
     """Of all senders and delays the one that is farthest off."""
 
     def measure(tables: Tables) -> float:
-        ends = [value for end in ("min", "max") for value in of(tables["senders"], f"over_delay_{end}", role=role)]
+        ends = [value for end in ("min", "max") for value in column(tables["senders"], f"over_delay_{end}", role=role)]
         return max(ends, key=lambda value: abs(value - expected))
 
     who = "The sequencer's own messages take" if role == "sequencer" else "Messages of all others take"
@@ -127,13 +123,13 @@ def farthest(role: str, expected: float) -> Claim:
 def deviation(tables: Tables) -> float:
     """The largest distance from the straight line through the origin, as a share of the value on the line."""
     rows = tables["latency"]
-    delays, latencies = of(rows, "delay_ms"), of(rows, "latency_mean_ms")
+    delays, latencies = column(rows, "delay_ms"), column(rows, "latency_mean_ms")
     slope = sum(x * y for x, y in zip(delays, latencies, strict=True)) / sum(x * x for x in delays)
     return max(abs(y - slope * x) / (slope * x) for x, y in zip(delays, latencies, strict=True)) * 100
 
 
 def undelivered(tables: Tables) -> float | None:
-    return float(sum(of(tables["runs"], "undelivered"))) if tables["runs"] else None
+    return float(sum(column(tables["runs"], "undelivered"))) if tables["runs"] else None
 
 
 LINEAR = Claim(

@@ -6,7 +6,8 @@ import pytest
 
 from isthmus.studies import dynamic_roles, isolation, nine_scenarios, regret
 from isthmus.studies.instances import CLOUDS, KINDS, NINE, cloud, nine
-from isthmus.studies.roles_setup import PERIODIC, POISSON, SITES, chosen, column, figure_of, five, workloads
+from isthmus.studies.model import chosen, column, figure_of
+from isthmus.studies.roles_setup import PERIODIC, POISSON, SITES, five, workloads
 
 MODULES = (isolation, nine_scenarios, dynamic_roles, regret)
 NAMES = ("latency", "cells", "phases", "every_phase", "costs", "regret", "runs")
