@@ -12,6 +12,7 @@ value: equal by its fields, hashable, and pickled without its cache.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from heapq import heappop, heappush
 from itertools import pairwise
@@ -148,6 +149,14 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
         if here not in self._routes:
             self._routes[here] = self._least_delay(here)
         return self._routes[here][there]
+
+    def all_channels(self) -> Iterator[Channel]:
+        """Every channel that a packet may pass."""
+        yield from (cluster.lan for cluster in self.clusters)
+        for link in self.links:
+            yield from (link.forward, link.back)
+        for override in self.overrides:
+            yield from (override.forward, override.back)
 
     def mean_ms(self, source: SiteId, target: SiteId) -> float:
         return sum(channel.delay.mean_ms for channel in self.channels(source, target))
