@@ -94,7 +94,7 @@ class Application(Layer):
             self.below.consumed(cast)
 
     def deliver_all(self, casts: Sequence[Cast]) -> None:
-        if self.on_deliver_all is None or any([cast.destinations or type(cast) is not Cast for cast in casts]):
+        if self.on_deliver_all is None or any(cast.destinations or type(cast) is not Cast for cast in casts):
             super().deliver_all(casts)
             return
         if self.host.traces:
@@ -108,7 +108,8 @@ class Application(Layer):
         """Hand a message of another layer to its owner, at its place in the order."""
         if finality is not FINAL:
             return
-        body: Message = carried.body
+        body = carried.body
+        assert isinstance(body, Message)
         try:
             self.stack.ordered[type(body)](carried.sender, body)
         except RemoteError:

@@ -23,7 +23,8 @@ messages, which have x = 0 at every follower, must be held back by the sequencer
 Invariants: a due time is never before the message's arrival. In *compensation* the least delay is 0. No rule can change
 the final order: a wrong delay makes a wrong guess, or none. What is asked of the sequencer is bounded and ages.
 
-Times are ns of the site's monotonic clock; differences only, but for stamps, whose constant offset is part of the estimate.
+Times are ns of the site's monotonic clock; differences only, but for stamps, whose constant offset is part of the
+estimate.
 """
 
 from __future__ import annotations

@@ -250,6 +250,6 @@ class Credit(Layer):
 def runs_of_senders(casts: Sequence[Cast]) -> list[tuple[SiteId, int]]:
     """Each sender of messages that follow each other, with how many there are."""
     first = casts[0].sender
-    if casts[-1].sender == first and all([cast.sender == first for cast in casts]):
+    if casts[-1].sender == first and all(cast.sender == first for cast in casts):
         return [(first, len(casts))]
     return [(sender, len(list(run))) for sender, run in groupby(casts, attrgetter("sender"))]
