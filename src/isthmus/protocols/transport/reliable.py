@@ -321,6 +321,10 @@ class Reliable(Transport):
     def settled(self) -> bool:
         return not self.gathered and self.acked.reached(self.index[self.host.site], self.others, self.out.last)
 
+    def lagging(self) -> Targets:
+        own = self.index.get(self.host.site, 0)
+        return tuple([site for site in self.others if self.acked.of(site, own) < self.out.last(site)])
+
     def send_status(self) -> None:
         """Tell those who have not acknowledged what they were sent a period ago how far the stream goes."""
         late = [site for site in self.others if self.acked.of(site, self.index[self.host.site]) < self.out.mark[site]]
