@@ -158,12 +158,15 @@ class Bouncer(asyncio.DatagramProtocol):
 
     def __init__(self) -> None:
         self.last_s = time.monotonic()
+        self.count = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport: Any = transport
+        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
         self.last_s = time.monotonic()
+        self.count += 1
         left = int.from_bytes(data[:4], "big") - 1
         if left:
             self.transport.sendto(left.to_bytes(4, "big") + data[4:], addr)
@@ -182,7 +185,7 @@ async def bounce(name: str, ports: dict[str, int], count: int, size: int, start_
             bouncer.transport.sendto(hops.to_bytes(4, "big") + bytes(size - 4), ("127.0.0.1", port))
     while time.monotonic() < bouncer.last_s + 0.5:
         await asyncio.sleep(0.1)
-    return {"cpu_s": time.process_time() - begin_s}
+    return {"cpu_s": time.process_time() - begin_s, "hops": bouncer.count}
 
 
 # The table
@@ -237,6 +240,7 @@ def measure(rounds: int, names: list[str]) -> tuple[dict[str, list[float]], dict
                 datagrams = sum(result["datagrams"] for result in results)
                 size = round(sum(result["bytes"] for result in results) / datagrams)
                 echoes = run_members("bounce", [datagrams, size])
+                print(datagrams, size, [echo["hops"] for echo in echoes])
                 bare.append(sum(echo["cpu_s"] for echo in echoes) / (len(NAMES) * case.deliveries) * 1e6)
     return costs, rates, bare
 
