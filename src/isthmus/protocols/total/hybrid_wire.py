@@ -68,7 +68,7 @@ class Packet(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=21
         return sum([body.payload_bytes() for body in self.bodies if body is not None])  # type: ignore[attr-defined]
 
     def subjects(self) -> tuple[Cast, ...]:
-        return tuple(body for body in self.bodies if isinstance(body, Cast))
+        return tuple([body for body in self.bodies if isinstance(body, Cast)])
 
 
 class Ahead(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=32):

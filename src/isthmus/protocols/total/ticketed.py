@@ -16,12 +16,12 @@ Bounds: entries and tickets wait here only for messages that flow control has ad
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Finality, Kind, Layer, View
-from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
+from isthmus.core.message import ALL, Carried, Cast, Message, SiteId, Targets
 from isthmus.protocols.estimator import Estimator
 from isthmus.protocols.total.clocks import CLOCKS
 from isthmus.protocols.total.hybrid_wire import RANGE_MAX, Ahead, Go, HybridOptions, Packet, Reassign, Ticket
@@ -34,6 +34,7 @@ CHECK_NS = 100_000_000  # how often a rule that watches is asked
 TICKETS_MAX = 1024  # ranges in one packet without a message
 BESIDES_MAX = 128  # beside messages, which may fill a datagram but for some 4,000 bytes
 
+ENTRY_TYPES = frozenset((Cast, Carried, Go, type(None)))
 Entry = tuple[Cast | Go | None, SiteId, int]  # what it is (None: not for us), its sequencer, and in which of its terms
 
 
@@ -214,7 +215,7 @@ class Ticketed(Layer):
                 raise RemoteError(f"entry {packet.index} of site {source} has no ticket, nor a sequencer to issue one")
             if packet.index <= self.received[source]:  # some may be missing, where their sender died
                 raise RemoteError(f"entry {packet.index} of site {source}; the last was {self.received[source]}")
-            if not all(body is None or isinstance(body, Cast | Go) for body in packet.bodies):
+            if not all(map(ENTRY_TYPES.__contains__, map(type, packet.bodies))):
                 raise RemoteError(f"entry {packet.index} of site {source} is neither a message nor a request")
             self.received[source] = packet.index + len(packet.bodies) - 1
 
@@ -231,9 +232,13 @@ class Ticketed(Layer):
                 order.returned()
         if packet.index:
             count = len(packet.bodies)
-            for index, body in enumerate(packet.bodies, packet.index):
-                whole = self.ahead.pop((source, index), None) if body is None else body
-                self.entries[source, index] = (whole, packet.sequencer, packet.role_number)
+            sequencer, term = packet.sequencer, packet.role_number
+            bodies: Iterable[Any] = packet.bodies
+            if not all(bodies):  # some went ahead
+                places = enumerate(bodies, packet.index)
+                bodies = [self.ahead.pop((source, at), None) if body is None else body for at, body in places]
+            for index, body in enumerate(bodies, packet.index):
+                self.entries[source, index] = (body, sequencer, term)
             if packet.sequencer == source:
                 order.add(packet.promise - count + 1, source, source, packet.index, count)
                 if own:
@@ -282,15 +287,15 @@ class Ticketed(Layer):
         while (held := order.head()) is not None and (held[2], held[3]) in entries:
             number, _, sender, index, count = held
             casts: list[Cast] = []
-            while len(casts) < count:
-                entry = entries.get((sender, index + len(casts)))
+            for place in range(index, index + count) if count > 1 else ():
+                entry = entries.pop((sender, place), None)
                 if entry is None or not isinstance(entry[0], Cast):
+                    if entry is not None:
+                        entries[sender, place] = entry
                     break
                 casts.append(entry[0])
-            if len(casts) > 1:
+            if casts:
                 order.pop(len(casts))
-                for offset in range(len(casts)):
-                    del entries[sender, index + offset]
                 order.delivered[sender] = index + len(casts) - 1
                 self.stirred = True
                 self.above.deliver_all(casts)
