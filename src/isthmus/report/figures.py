@@ -66,7 +66,7 @@ class Look(NamedTuple):
         return {"color": self.color, "marker": self.marker, **shape}
 
 
-def draw(plot: Plot) -> Figure:
+def draw_plot(plot: Plot) -> Figure:
     """The figure of a plot, without its title, which belongs to the text around it."""
     with styled():
         return compose(plot)
@@ -98,7 +98,7 @@ def compose(plot: Plot) -> Figure:
         else:
             axes.plot(line.xs, line.ys, **options)
     dress(axes, plot)
-    arrange(figure, canvas, axes, [(line, look) for line, look in lines if line.xs])
+    arrange_names(figure, canvas, axes, [(line, look) for line, look in lines if line.xs])
     return figure
 
 
@@ -156,7 +156,7 @@ def dress(axes: Axes, plot: Plot) -> None:
         axes.set_xlim(0, max(x for x, _, _ in points) * 1.03 or 1.0)
 
 
-def arrange(figure: Figure, canvas: FigureCanvasAgg, axes: Axes, lines: list[tuple[Line, Look]]) -> None:
+def arrange_names(figure: Figure, canvas: FigureCanvasAgg, axes: Axes, lines: list[tuple[Line, Look]]) -> None:
     """Give the axes the room that ticks and names leave, then put each name at the end of its line."""
     names = [figure.text(0, 0, name_text(line.label), size=9.8, color=INK, va="center", linespacing=1.1)
              for line, _ in lines]  # fmt: skip
@@ -173,7 +173,7 @@ def arrange(figure: Figure, canvas: FigureCanvasAgg, axes: Axes, lines: list[tup
     axes.set_position((left, bottom, right - left, top - bottom))
     ends = [axes.transData.transform((line.xs[-1], line.ys[-1]))[1] / high for line, _ in lines]
     ends = [end - 0.02 * look.paper for end, (_, look) in zip(ends, lines, strict=True)]  # ours above a paper's
-    places = spread(ends, [box.height / high + 0.014 for box in boxes], 0.01, 0.99)
+    places = spread_names(ends, [box.height / high + 0.014 for box in boxes], 0.01, 0.99)
     for place, name, (_, look) in zip(places, names, lines, strict=True):
         start = right + 0.018
         name.set_position((start + KEY + 0.01, place))
@@ -187,7 +187,7 @@ def crowded(categories: list[str]) -> bool:
     return sum(min(len(name), TICK_WIDTH) + 2 for name in categories) > 50
 
 
-def spread(wanted: list[float], heights: list[float], low: float, high: float) -> list[float]:
+def spread_names(wanted: list[float], heights: list[float], low: float, high: float) -> list[float]:
     """Places near the wanted ones for boxes that must not overlap, between two bounds while there is room.
 
     Pushing only up and pushing only down both keep the boxes apart; so does the mean of the two, and it is fair.

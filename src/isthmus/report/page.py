@@ -19,9 +19,9 @@ from matplotlib.figure import Figure
 
 from isthmus import __version__
 from isthmus.report import words
-from isthmus.report.figures import draw, inline_svg
+from isthmus.report.figures import draw_plot, inline_svg
 from isthmus.report.lines import Plot, plots_of
-from isthmus.report.results import STATUSES, Check, Claim, Study
+from isthmus.report.results import STATUSES, Check, ClaimResult, FinishedStudy
 
 MARK = '<meta name="generator" content="Isthmus">'  # by which a report is known
 SHOWN_MAX = 200  # rows of a figure's numbers
@@ -46,17 +46,17 @@ class Section(NamedTuple):
     """A study with its place on the page."""
 
     slug: str  # unique on the page
-    study: Study
+    study: FinishedStudy
     drawn: list[Drawn]
 
 
-def sections(studies: list[Study]) -> list[Section]:
+def sections(studies: list[FinishedStudy]) -> list[Section]:
     """Studies with their figures drawn, under names that differ."""
     slugs, taken = unique(study.about.name for study in studies), []
     for slug, study in zip(slugs, studies, strict=True):
         plots = plots_of(study)
         names = unique(f"{slug}-{plot.spec.id}" for plot in plots)
-        drawn = [Drawn(name, plot, draw(plot)) for name, plot in zip(names, plots, strict=True)]
+        drawn = [Drawn(name, plot, draw_plot(plot)) for name, plot in zip(names, plots, strict=True)]
         taken.append(Section(slug, study, drawn))
     return taken
 
@@ -125,7 +125,7 @@ def index(parts: list[Section]) -> str:
     )
 
 
-def mood(study: Study) -> str:
+def mood(study: FinishedStudy) -> str:
     """The class of an answer's mark: something is bad, or open, or all is well."""
     statuses = {claim.verdict for claim in study.claims} | {check.status for check in study.checks}
     if statuses & {"violated", "does not hold"} or study.about.failed_runs:
@@ -154,7 +154,8 @@ def study_body(part: Section, level: int) -> str:
 
 def figure_block(drawn: Drawn, level: int) -> str:
     spec = drawn.plot.spec
-    lines = words.listed(line.label for line in (*drawn.plot.ours, *drawn.plot.paper)) if drawn.plot.ours else "nothing"
+    shown = [line.label for line in (*drawn.plot.ours, *drawn.plot.paper)]
+    lines = words.join_and(shown) if drawn.plot.ours else "nothing"
     label = f"{spec.title}. Line chart of {spec.ylabel} against {spec.xlabel}, showing {lines}."
     return f"""<figure>
 <h{level}>{escape(spec.title)}</h{level}>
@@ -181,7 +182,7 @@ def numbers_table(drawn: Drawn) -> str:
     return f'<p class="aside">{escape(plot.spec.ylabel)}</p>{table(f"{drawn.name}-numbers", name, heads, rows)}{more}'
 
 
-def claims_table(slug: str, claims: list[Claim]) -> str:
+def claims_table(slug: str, claims: list[ClaimResult]) -> str:
     rows = []
     for claim in claims:
         detail = f'<span class="detail">{escape(claim.detail)}</span>' if claim.detail else ""
@@ -220,11 +221,11 @@ def finding(names: list[str], status: str, runs: int, witness: str, replay: str)
     """One finding: what was seen, and the command that shows it again."""
     said = escape(witness or ("no witness was kept" if status == "violated" else "no evidence"))
     again = command_block(replay) if replay else ""
-    who = escape(words.listed(names))
+    who = escape(words.join_and(names))
     return f"<li>{badge(status)} <strong>{who}</strong> in {words.count(runs, 'run')}: {said}{again}</li>"
 
 
-def provenance(study: Study) -> str:
+def provenance(study: FinishedStudy) -> str:
     """Runs, seeds, versions, and the command that does it again."""
     about = study.about
     failed = f", {words.number(about.failed_runs)} of them failed" if about.failed_runs else ", none failed"

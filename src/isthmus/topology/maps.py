@@ -47,7 +47,7 @@ def load_map(path: Path, sites: int = 3, lan: Channel | None = None) -> Imported
     places = locate(nodes, edges, notes)
     kept = [node for node in nodes if node.key in places]
     number = {node.key: index for index, node in enumerate(kept)}
-    pairs = sorted({ordered(number[a], number[b]) for a, b in edges if a in number and b in number and a != b})
+    pairs = sorted({low_high(number[a], number[b]) for a, b in edges if a in number and b in number and a != b})
     if not kept:
         raise InputError(str(path), "", "no node with Latitude and Longitude", "a map with coordinates")
     parts = components(len(kept), pairs)
@@ -146,7 +146,7 @@ def fibre_ms(here: Place, there: Place) -> float:
     return max(LEAST_MS, round(2 * EARTH_KM * asin(sqrt(min(1.0, chord))) / KM_PER_MS, 3))
 
 
-def ordered(a: int, b: int) -> tuple[int, int]:
+def low_high(a: int, b: int) -> tuple[int, int]:
     return (a, b) if a < b else (b, a)
 
 
