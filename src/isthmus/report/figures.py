@@ -21,6 +21,7 @@ from textwrap import wrap
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
+from markupsafe import Markup, escape
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -236,11 +237,8 @@ def render(figure: Figure, kind: str, text: str = "path") -> bytes:
     return stream.getvalue()
 
 
-def inline_svg(figure: Figure, prefix: str, label: str) -> str:
-    """A figure as an element of a page: ids made its own by a prefix, colours and fonts the page's.
-
-    `label` is put in as it is, between double quotes, and so must be escaped.
-    """
+def inline_svg(figure: Figure, prefix: str, label: str) -> Markup:
+    """A figure as an element of a page: ids made unique by a prefix, colours and fonts those of the page."""
     svg = render(figure, "svg", "none").decode()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
@@ -253,4 +251,5 @@ def inline_svg(figure: Figure, prefix: str, label: str) -> str:
     svg = re.sub(r"(font: [^;\"]*?px) [^;\"]*", r"\1 var(--sans)", svg)
     size = re.search(r'viewBox="([^"]+)"', svg)
     assert size is not None
-    return re.sub(r"<svg[^>]*>", lambda _: f'<svg viewBox="{size[1]}" role="img" aria-label="{label}">', svg, count=1)
+    opening = f'<svg viewBox="{size[1]}" role="img" aria-label="{escape(label)}">'
+    return Markup(re.sub(r"<svg[^>]*>", lambda _: opening, svg, count=1))

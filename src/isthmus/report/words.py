@@ -94,6 +94,14 @@ def count_verdicts(claims: list[ClaimResult]) -> dict[str, int]:
     return {said: sum(claim.verdict == said for claim in claims) for said in ("holds", "does not hold", "unknown")}
 
 
+def overall(studies: list[FinishedStudy]) -> str:
+    """What came out of several studies, in one sentence."""
+    claims = [claim for study in studies for claim in study.claims]
+    runs, failed = (sum(getattr(study.about, name) for study in studies) for name in ("runs", "failed_runs"))
+    ends = f"{number(failed)} of them failed" if failed else "none failed"
+    return f"Over all studies, {claims_said(claims)}; {count(runs, 'run')}, {ends}."
+
+
 def answer(study: FinishedStudy) -> str:
     """What came out, in one sentence."""
     parts = [claims_said(study.claims), checks_said(study.checks)]
