@@ -25,9 +25,6 @@ from isthmus.topology.measured import Measured, Sample, read_measured
 from isthmus.topology.model import Channel, Cluster, Override, Site, Topology, WanLink
 from isthmus.topology.shapes import of_equal_clusters, unique_names
 
-MODELS = ("constant", "gamma", "empirical")
-ROWS = ("auto", "hosts", "regions")
-
 
 def load_measured(
     path: Path,
