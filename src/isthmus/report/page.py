@@ -3,7 +3,7 @@
 The page is text and inline SVG, with its style inside: no script, no font, nothing to load. Markup is in templates/,
 which escape all that they are given; only the figures, which are SVG, and the mark of a report are passed as markup.
 This file decides what a page shows, words.py how it is said. Verdicts are words with a sign, never a colour alone;
-headings go down step by step; tables scroll in boxes of their own. There is no date in it: the same studies give the
+headings go down step by step; wide tables scroll. There is no date in it: the same studies give the
 same page, byte for byte.
 """
 
@@ -136,7 +136,7 @@ def mood(study: FinishedStudy) -> str:
 
 
 def picture(drawn: Drawn) -> Markup:
-    """A figure as SVG, with a label for those who do not see it."""
+    """A figure as SVG, with a label for screen readers."""
     plot = drawn.plot
     shown = words.join_and(line.label for line in (*plot.ours, *plot.paper)) if plot.ours else "nothing"
     label = f"{plot.spec.title}. Line chart of {plot.spec.ylabel} against {plot.spec.xlabel}, showing {shown}."
@@ -144,7 +144,7 @@ def picture(drawn: Drawn) -> Markup:
 
 
 def numbers_of_figure(plot: Plot) -> Numbers:
-    """What a figure shows, for those who cannot or will not read it off."""
+    """The numbers that a figure shows."""
     lines = [*plot.ours, *plot.paper]
     points = [dict(zip(line.xs, zip(line.ys, line.errors, strict=True), strict=True)) for line in lines]
     xs = sorted({x for line in lines for x in line.xs})
