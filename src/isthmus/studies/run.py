@@ -146,7 +146,7 @@ def batch_studies(studies: Sequence[Study], scale: Scale, seeds: int | None = No
 def refuse_stranger(folder: Path) -> None:
     """Only a study's own folder is replaced."""
     if folder.exists() and not (folder / ABOUT).is_file() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(str(folder), "", "a file or folder that is not a study", "a new folder, or one that a study wrote")
+        raise InputError(str(folder), "", "a path that is not a study", "a new folder, or one that a study wrote")
 
 
 def judge_runs(asked: Sequence[Swept], check: Check | None) -> list[list[dict[str, Any]]]:
