@@ -45,6 +45,7 @@ class Kind(IntEnum):
     REFUSE = 13  # a submit that a full buffer turned away
     REJECT = 14  # a peer's packet that was dropped as wrong
     CLOCK = 15  # a reading of the site's clock
+    GAUGE = 16  # a quantity that trace.schema.Gauge names
 
 
 class Finality(Enum):

@@ -1,24 +1,35 @@
-"""How a host writes: rows of one process, numbered, with the view that the application is in.
+"""How a host writes: rows of one process, numbered, each with its group and the view that the application is in.
 
-A host tells kind, time and subject; this adds what every row has in common. A view change counts from its VIEW row
-on: what an ordering layer delivers while it closes the old view still belongs to the old one.
+A host tells kind, time, subject and group; this adds what every row has in common. A view change counts from its VIEW
+row on: what an ordering layer delivers while it closes the old view still belongs to the old one. Each group of the
+process is in a view of its own; a RECOVER row ends them all.
 """
 
 from __future__ import annotations
 
 from isthmus.core.layer import Kind, View
 from isthmus.core.message import Cast
+from isthmus.trace.latency import MessageKey
 from isthmus.trace.schema import NONE, Sink
 from isthmus.trace.summary import Summary
 
 DELIVER, RECOVER, REJECT, SUBMIT, VIEW = Kind.DELIVER, Kind.RECOVER, Kind.REJECT, Kind.SUBMIT, Kind.VIEW
-GROUP = 0  # sites form one group so far
+NOTHING: MessageKey = (NONE, NONE, NONE)
+
+
+def identity(subject: Cast, group: int) -> MessageKey:
+    """The (origin, sender, number) of a message seen in a group; one that is carried for another names its author."""
+    if type(subject) is not Cast:
+        author: MessageKey | None = getattr(subject, "author", None)
+        if author is not None:
+            return author
+    return group, subject.sender, subject.number
 
 
 class SiteLog:
     """The rows of one process of one run; its numbers go on over all of the process's incarnations."""
 
-    __slots__ = ("local", "process", "rejected_count", "run", "sink", "summary", "view")
+    __slots__ = ("local", "process", "rejected_count", "run", "sink", "summary", "views")
 
     def __init__(self, process: int, sink: Sink | None, summary: Summary | None = None, run: int = 0) -> None:
         self.sink = sink  # None: no rows are wanted
@@ -27,36 +38,45 @@ class SiteLog:
         self.run = run
         self.local = -1  # of the last row
         self.rejected_count = 0  # packets of peers that were dropped as wrong
-        self.view = NONE
+        self.views: dict[int, int] = {}  # group to the number of its view; none before its first VIEW row
 
     def write(
-        self, time_ns: int, kind: Kind, subject: Cast | None, value: int, view: View, control_bytes: int = 0
+        self,
+        time_ns: int,
+        kind: Kind,
+        subject: Cast | None,
+        value: int,
+        group: int,
+        view: View,
+        control_bytes: int = 0,
+        gauge: int = 0,
     ) -> None:
-        """Add a row; `view` is the one that the stack has installed."""
+        """Add a row of a group; `view` is the one that the group's stack has installed."""
         if kind == REJECT:
             self.rejected_count += 1
         summary = self.summary
         if summary is not None:
             if subject is None:
-                summary.note(self.process, kind)
+                summary.note(self.process, kind, group)
             elif kind == DELIVER:
-                summary.deliver(self.process, time_ns, (subject.sender, subject.number))
+                summary.deliver(self.process, time_ns, identity(subject, group), group)
             elif kind == SUBMIT:
-                summary.submit(time_ns, (subject.sender, subject.number), subject.destinations)
+                summary.submit(time_ns, identity(subject, group), subject.destinations, group)
         if self.sink is None:
             return
         self.local += 1
-        sender, number, size = NONE, NONE, 0
+        message, size = NOTHING, 0
         sites: tuple[int, ...] | None = None
         if subject is not None:
-            sender, number, size = subject.sender, subject.number, len(subject.payload)
+            message = identity(subject, group)
+            size = len(subject.payload)
             if kind == SUBMIT:
                 sites = subject.destinations or None
         elif kind == VIEW:
-            self.view, sites = view.view_id, view.members
+            self.views[group], sites = view.view_id, view.members
         elif kind == RECOVER:
-            self.view = NONE  # until its first view
-        run, process, local, at = self.run, self.process, self.local, self.view
+            self.views.clear()
+        run, process, local, at = self.run, self.process, self.local, self.views.get(group, NONE)
         self.sink.append(
-            (run, process, local, time_ns, kind, sender, number, GROUP, at, sites, size, control_bytes, value)
+            (run, process, local, time_ns, kind, *message, group, at, sites, size, control_bytes, value, gauge)
         )

@@ -6,7 +6,8 @@ at a time; each file's schema is judged before its rows, and every column is cas
 
 Invariants: rows come in the order they were written; whatever is wrong with a file is one `InputError` that names the
 file and the column. Hidden names and names with a leading underscore are not segments. Columns that the schema does
-not know are left out.
+not know are left out. Files of versions 1 and 2 may share a folder: the columns that version 2 added are filled in
+where a file lacks them.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from itertools import pairwise, repeat
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from isthmus.core.errors import InputError
-from isthmus.trace.schema import DESTINATIONS, SCHEMA, VERSION, Row, meta_of, version_of
+from isthmus.trace.schema import ADDED, DESTINATIONS, NONE, READABLE, SCHEMA, Row, meta_of, version_of
 
 BATCH_ROWS = 1 << 16
 
@@ -35,8 +37,8 @@ def read_batches(path: Path | str, batch_rows: int = BATCH_ROWS) -> Iterator[pa.
     for segment in segments(path):
         try:
             with pq.ParquetFile(segment) as file:
-                check(segment, file.schema_arrow)
-                for batch in file.iter_batches(batch_size=batch_rows, columns=SCHEMA.names):
+                columns = check(segment, file.schema_arrow)
+                for batch in file.iter_batches(batch_size=batch_rows, columns=columns):
                     yield conform(segment, batch)
         except (OSError, pa.ArrowException) as error:
             raise unreadable(segment, error) from error
@@ -68,12 +70,14 @@ def segments(path: Path | str) -> list[Path]:
     return sorted(found)
 
 
-def check(segment: Path, schema: pa.Schema) -> None:
-    """Judge a file's schema: every column there once, integers where integers belong, a version we know."""
-    if (version := version_of(schema)) != str(VERSION):
-        raise InputError(str(segment), "schema version", version, f"version {VERSION}")
+def check(segment: Path, schema: pa.Schema) -> list[str]:
+    """Judge a file's schema and return the columns to read: each there once, integers where integers belong."""
+    check_version(segment, schema)
+    names = []
     for field in SCHEMA:
         places = schema.get_all_field_indices(field.name)
+        if not places and field.name in ADDED:
+            continue
         if len(places) != 1:
             found = f"{len(places)} columns of that name" if places else f"no such column among {listed(schema.names)}"
             raise InputError(str(segment), field.name, found, f"one column of {field.type}")
@@ -84,13 +88,22 @@ def check(segment: Path, schema: pa.Schema) -> None:
             fits = pa.types.is_integer(kind)
         if not fits:
             raise InputError(str(segment), field.name, f"a column of {kind}", f"{field.type}")
+        names.append(field.name)
+    return names
+
+
+def check_version(segment: Path, schema: pa.Schema) -> None:
+    """Refuse a file of a version that is not known."""
+    if (version := version_of(schema)) not in READABLE:
+        raise InputError(str(segment), "schema version", version, "version " + " or ".join(READABLE))
 
 
 def conform(segment: Path, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch in our order and widths."""
+    """The batch in our order and widths, with the columns that version 2 added."""
     arrays = []
     for field in SCHEMA:
-        column = batch.column(field.name)
+        there = field.name in batch.schema.names
+        column = batch.column(field.name) if there else added(batch, field.name)
         if column.null_count and not field.nullable:
             raise InputError(str(segment), field.name, f"{column.null_count} nulls", f"{field.type} in every row")
         if column.type != field.type:
@@ -100,6 +113,15 @@ def conform(segment: Path, batch: pa.RecordBatch) -> pa.RecordBatch:
                 raise InputError(str(segment), field.name, str(error), f"values within {field.type}") from error
         arrays.append(column)
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def added(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """A column that the file lacks: the origin of a message is the row's group, and no row is a gauge."""
+    if name == "origin":
+        none = pc.equal(batch.column("sender"), NONE)
+        return pc.if_else(none, pa.scalar(NONE, batch.column("group").type), batch.column("group"))
+    assert name == "gauge"
+    return pa.repeat(pa.scalar(0, SCHEMA.field(name).type), batch.num_rows)
 
 
 def to_rows(batch: pa.RecordBatch) -> Iterator[Row]:

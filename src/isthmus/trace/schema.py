@@ -1,4 +1,4 @@
-"""The one shape of a trace: what happened, one row an event, integer columns.
+"""The one shape of a trace: what happened, one row per event, integer columns.
 
 The problem: a simulator, live sites and foreign systems must tell their story so that one checker reads them all. The
 idea: one flat Arrow schema whose columns are integers, in which the kind of a row says what its other columns mean
@@ -6,22 +6,29 @@ idea: one flat Arrow schema whose columns are integers, in which the kind of a r
 for every event; whatever has an `append` is a sink, a Python list too.
 
 Invariants: `local` increases at each process of a run, and that alone orders its rows; `time_ns` is never an order.
-(group, sender, number) names a message within a run. Destinations are null where a message goes to every member of
-the view; an empty tuple in memory says the same, as in the core, and is written as null.
+(origin, sender, number) names a message within a run: `origin` is the group it was submitted to, `group` the one in
+which the row happened, so a message that a router carries into another group keeps its name there. Destinations are
+null where a message goes to every member of the view; an empty tuple in memory says the same, as in the core, and is
+written as null.
+
+Version 1 had neither `origin` nor `gauge`. Readers derive the first (the group, where there is a message) and take 0
+for the second, so both columns may be left out by any writer.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from enum import IntEnum
 from typing import Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
-VERSION = 1
+VERSION = 2
+READABLE = ("1", "2")  # versions that readers take
 VERSION_KEY = b"isthmus.trace.version"
 META_KEY = b"isthmus.trace.meta"
-NONE = -1  # as sender and number: no message; as a view: before the first one
+NONE = -1  # as origin, sender and number: no message; as a view: before the first one
 COUNTER_BITS = 32  # of a message's number; the incarnation of its sender is above them
 
 Row: TypeAlias = tuple[
@@ -30,28 +37,32 @@ Row: TypeAlias = tuple[
     int,  # local: the order at that process
     int,  # time_ns: virtual in the simulator, the wall clock live
     int,  # kind: core.layer.Kind
+    int,  # origin: the group that the message was submitted to, -1 where there is no message
     int,  # sender, -1 where there is no message
     int,  # number, -1 where there is no message
-    int,  # group
+    int,  # group: where this row happened
     int,  # view
     tuple[int, ...] | None,  # destinations
     int,  # payload_bytes
     int,  # control_bytes
     int,  # value
+    int,  # gauge: Gauge, 0 for none
 ]
 RUN: Final = 0
 PROCESS: Final = 1
 LOCAL: Final = 2
 TIME_NS: Final = 3
 KIND: Final = 4
-SENDER: Final = 5
-NUMBER: Final = 6
-GROUP: Final = 7
-VIEW: Final = 8
-DESTINATIONS: Final = 9
-PAYLOAD: Final = 10
-CONTROL: Final = 11
-VALUE: Final = 12
+ORIGIN: Final = 5
+SENDER: Final = 6
+NUMBER: Final = 7
+GROUP: Final = 8
+VIEW: Final = 9
+DESTINATIONS: Final = 10
+PAYLOAD: Final = 11
+CONTROL: Final = 12
+VALUE: Final = 13
+GAUGE: Final = 14
 
 SCHEMA = pa.schema(
     [
@@ -60,6 +71,7 @@ SCHEMA = pa.schema(
         pa.field("local", pa.int64(), nullable=False),
         pa.field("time_ns", pa.int64(), nullable=False),
         pa.field("kind", pa.int8(), nullable=False),
+        pa.field("origin", pa.int32(), nullable=False),
         pa.field("sender", pa.int32(), nullable=False),
         pa.field("number", pa.int64(), nullable=False),
         pa.field("group", pa.int32(), nullable=False),
@@ -68,8 +80,27 @@ SCHEMA = pa.schema(
         pa.field("payload_bytes", pa.int32(), nullable=False),
         pa.field("control_bytes", pa.int32(), nullable=False),
         pa.field("value", pa.int64(), nullable=False),
+        pa.field("gauge", pa.int16(), nullable=False),
     ]
 )
+ADDED = ("origin", "gauge")  # by version 2; a file may lack them
+
+
+class Gauge(IntEnum):
+    """What the value of a GAUGE row counts, with its unit; the row may name the message that it is about."""
+
+    TIMESTAMP_BYTES = 1  # bytes of the ordering timestamp that a message carries
+    TIMESTAMP_ENTRIES = 2  # entries of that timestamp
+    HISTORY_ENTRIES = 3  # messages that a process keeps in its causal history
+    HOPS = 4  # links that a message has passed
+    FRAGMENTS = 5  # packets that a message was cut into
+    QUEUE_LENGTH = 6  # messages that wait in a layer's queue
+    LINK_QUEUE = 7  # packets that wait for a link
+    CLOCK_NS = 8  # a reading of the clock, ns; time_ns is the true or reference time
+    CLOCK_BOUND_NS = 9  # the error bound that the clock published with that reading, ns
+    STATE_BYTES = 10  # bytes of state transferred to a process that joined
+    PARTICIPANT_JOIN = 11  # the participant that joined, by its number
+    PARTICIPANT_LEAVE = 12  # the participant that left, by its number
 
 
 class Sink(Protocol):
@@ -94,7 +125,7 @@ def meta_of(schema: pa.Schema) -> dict[str, str]:
 
 
 def version_of(schema: pa.Schema) -> str:
-    """The version a trace was written in; today's where it does not say."""
+    """The version a trace was written in; the current one where it does not say."""
     version: bytes = (schema.metadata or {}).get(VERSION_KEY, str(VERSION).encode())
     return version.decode(errors="replace")
 

@@ -1,112 +1,54 @@
 """A run in a few figures, worked out row by row in memory that does not grow with the run.
 
-Latency is counted twice: per delivery, from submit to each delivery, and per message as the papers define it, from
-submit to the last delivery. Only messages still owed to somebody are held; a crashed process is owed nothing.
+Latency is counted twice, per delivery and per message; latency.py defines both.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from isthmus.core.layer import Kind
-from isthmus.trace.histogram import Histogram
+from isthmus.trace.latency import LatencyMeter, MessageKey
 from isthmus.trace.schema import Row
 
 DELIVER, SUBMIT = Kind.DELIVER, Kind.SUBMIT
-MessageKey = tuple[int, int]  # sender, number
-NEVER = -1
 
 
-class Open:
-    """A message that not all have delivered."""
+class Summary(LatencyMeter):
+    """A sink that counts and measures; `groups` are the members of each group, or how many one group 0 has."""
 
-    __slots__ = ("last_ns", "orphan", "owed", "submitted_ns")
+    __slots__ = ("crash_count", "refused_count", "rejected_count", "submitted_count")
 
-    def __init__(self, submitted_ns: int, owed: int) -> None:
-        self.submitted_ns = submitted_ns
-        self.last_ns = NEVER  # when it was delivered last
-        self.orphan = False  # its sender crashed: it may have died with it, also where that sender comes back
-        self.owed = owed  # a bit for each process that has not delivered it
-        self.orphan = False  # its sender crashed: it may have died with it
-
-
-class Summary:
-    """A sink that counts and measures."""
-
-    __slots__ = (
-        "crash_count",
-        "delivered",
-        "open",
-        "per_message",
-        "refused_count",
-        "rejected_count",
-        "submitted_count",
-        "up",
-    )
-
-    def __init__(self, processes: int) -> None:
-        self.up = (1 << processes) - 1  # a bit for each process that is in the group and has not crashed
-        self.open: dict[MessageKey, Open] = {}
-        self.delivered = Histogram()  # latency of each delivery, ns
-        self.per_message = Histogram()  # latency to the last delivery of each message, ns
-        self.submitted_count = 0
+    def __init__(self, groups: Mapping[int, Iterable[int]] | int) -> None:
+        super().__init__(groups)
+        self.submitted_count = 0  # each message once, in its origin group
         self.refused_count = 0
         self.rejected_count = 0
         self.crash_count = 0
 
     def append(self, row: Row) -> None:
         """Take a row of a trace."""
-        _, process, _, time_ns, kind, sender, number, _, _, destinations, _, _, _ = row
+        _, process, _, time_ns, kind, origin, sender, number, group, _, destinations, _, _, _, _ = row
         if kind == SUBMIT:
-            self.submit(time_ns, (sender, number), destinations or ())
+            self.submit(time_ns, (origin, sender, number), destinations or (), group)
         elif kind == DELIVER:
-            self.deliver(process, time_ns, (sender, number))
+            self.deliver(process, time_ns, (origin, sender, number), group)
         else:
-            self.note(process, kind)
+            self.note(process, kind, group)
 
-    def note(self, process: int, kind: int) -> None:
+    def note(self, process: int, kind: int, group: int) -> None:
         """Take an event that concerns no message."""
         if kind == Kind.CRASH:
+            self.crash_count += 1
             self.crash(process)
         elif kind == Kind.VIEW:
-            self.up |= 1 << process  # one that comes back is owed messages from its first view on
+            self.install(process, group)
         elif kind == Kind.REFUSE:
             self.refused_count += 1
         elif kind == Kind.REJECT:
             self.rejected_count += 1
 
-    def submit(self, now_ns: int, key: MessageKey, destinations: tuple[int, ...]) -> None:
-        self.submitted_count += 1
-        owed = sum([1 << target for target in destinations]) & self.up if destinations else self.up
-        if owed:
-            self.open[key] = Open(now_ns, owed)
-
-    def deliver(self, process: int, now_ns: int, key: MessageKey) -> None:
-        message = self.open.get(key)
-        if message is None:
-            return  # nobody is owed it: a second delivery, or one whose sender is gone; checks judge that
-        latency = now_ns - message.submitted_ns
-        self.delivered.add(latency if latency > 0 else 0)  # below: clocks of two machines, or a message from the future
-        if now_ns > message.last_ns:
-            message.last_ns = now_ns
-        message.owed &= ~(1 << process)
-        if not message.owed:
-            self.settle(key)
-
-    def settle(self, key: MessageKey) -> None:
-        message = self.open.pop(key)
-        if message.last_ns != NEVER:  # otherwise all to whom it went crashed before it came
-            self.per_message.add(max(0, message.last_ns - message.submitted_ns))
-
-    def crash(self, process: int) -> None:
-        """Forgive what was owed to a process; what it alone knew of is lost, and owed to nobody."""
-        self.crash_count += 1
-        bit = 1 << process
-        self.up &= ~bit
-        for key, message in list(self.open.items()):
-            message.orphan |= key[0] == process
-            message.owed &= ~bit
-            if not message.owed:
-                self.settle(key)
-
-    def undelivered_count(self) -> int:
-        """Deliveries still owed, except of messages whose sender crashed: those may have died with it."""
-        return sum(message.owed.bit_count() for message in self.open.values() if not message.orphan)
+    def submit(self, now_ns: int, key: MessageKey, destinations: tuple[int, ...], group: int) -> None:
+        if group == key[0]:
+            self.submitted_count += 1
+        super().submit(now_ns, key, destinations, group)
