@@ -1,8 +1,9 @@
-"""Every named stack, top first."""
+"""Every named stack: its layers, top first, what it promises, and which options it takes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import msgspec
 
@@ -75,23 +76,30 @@ def optimistic_arrival(host: Host, application: Application, options: StackOptio
 
 Build = Callable[[Host, Application, StackOptions], Stack]
 ALWAYS = ("integrity", "agreement", "validity", "views")
+TOTAL = (*ALWAYS, "fifo", "total")
+BASE = ("credit", "reliable", "transport")
+SEQUENCED = (*BASE, "batch_ms", "sequencer")
 
 
 class NamedStack(msgspec.Struct, frozen=True):
-    """A stack by its name, with what it promises."""
+    """A stack by its name: what it is made of, promises and leaves open. No other code asks for the name."""
 
     build: Build
     properties: tuple[str, ...]  # the names that the trace's oracle and checks know them by
+    options: tuple[str, ...]  # of all that a stack may be told, what concerns this one
     reorders: bool = False  # it keeps its promises over a direct transport whose channels reorder
+    roles: Literal["", "everyone", "given", "changing"] = ""  # of the ticket protocols: who is active
 
 
 STACKS: dict[str, NamedStack] = {
-    "unordered": NamedStack(unordered, ALWAYS, reorders=True),
-    "fifo": NamedStack(fifo, (*ALWAYS, "fifo")),
-    "token-site": NamedStack(token_site, (*ALWAYS, "fifo", "total")),
-    "symmetric": NamedStack(hybrid, (*ALWAYS, "fifo", "total")),
-    "hybrid": NamedStack(hybrid, (*ALWAYS, "fifo", "total")),
-    "dynamic-hybrid": NamedStack(hybrid, (*ALWAYS, "fifo", "total")),
-    "optimistic": NamedStack(optimistic, (*ALWAYS, "fifo", "total", "final"), reorders=True),
-    "optimistic-arrival": NamedStack(optimistic_arrival, (*ALWAYS, "total", "final"), reorders=True),
+    "unordered": NamedStack(unordered, ALWAYS, BASE, reorders=True),
+    "fifo": NamedStack(fifo, (*ALWAYS, "fifo"), BASE),
+    "token-site": NamedStack(token_site, TOTAL, SEQUENCED),
+    "symmetric": NamedStack(hybrid, TOTAL, (*BASE, "hybrid"), roles="everyone"),
+    "hybrid": NamedStack(hybrid, TOTAL, (*BASE, "hybrid"), roles="given"),
+    "dynamic-hybrid": NamedStack(hybrid, TOTAL, (*BASE, "hybrid"), roles="changing"),
+    "optimistic": NamedStack(optimistic, (*TOTAL, "final"), (*SEQUENCED, "optimistic"), reorders=True),
+    "optimistic-arrival": NamedStack(
+        optimistic_arrival, (*ALWAYS, "total", "final"), (*SEQUENCED, "optimistic"), reorders=True
+    ),
 }

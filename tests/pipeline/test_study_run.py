@@ -16,7 +16,7 @@ from isthmus.report.results import find_studies
 from isthmus.sim.run import Run
 from isthmus.studies import token_site
 from isthmus.studies.model import Cell
-from isthmus.studies.run import Result, Swept, batches, judge, run_studies
+from isthmus.studies.run import Result, Swept, batch_studies, judge_runs, run_studies
 from isthmus.studies.verdicts import NOT_JUDGED
 
 
@@ -84,7 +84,7 @@ def test_checks_that_were_not_run_or_lost_a_run_are_unknown_and_violations_count
     result = Result(SMALL, tmp_path, [], [], [], len(specs), 0.0)
 
     def judged(check):
-        (rows,) = judge([Swept(SMALL, specs, done)], check)
+        (rows,) = judge_runs([Swept(SMALL, specs, done)], check)
         code = msgspec.structs.replace(result, verdicts=rows).exit_code()
         return {(row["status"], row["runs"], row["witness"]) for row in rows}, code
 
@@ -162,5 +162,5 @@ def test_small_studies_go_together_and_large_ones_alone(monkeypatch):
     cost = sum(expected_cost(spec.scenario) for spec in SMALL.specs("quick"))
     monkeypatch.setattr("isthmus.studies.run.TOGETHER", 2 * cost)
     large = msgspec.structs.replace(SMALL, name="large", grid=lambda scale, seeds: 3 * small_grid(scale, seeds))
-    assert batches([SMALL] * 5, "quick") == [[SMALL] * 2, [SMALL] * 2, [SMALL]]
-    assert batches([SMALL, large, SMALL, SMALL], "quick") == [[SMALL], [large], [SMALL, SMALL]]
+    assert batch_studies([SMALL] * 5, "quick") == [[SMALL] * 2, [SMALL] * 2, [SMALL]]
+    assert batch_studies([SMALL, large, SMALL, SMALL], "quick") == [[SMALL], [large], [SMALL, SMALL]]

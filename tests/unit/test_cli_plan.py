@@ -118,7 +118,7 @@ def test_what_is_left_out_is_noted(folder: Path) -> None:
             "[[workloads]]\nkind = 'poisson'\nrate_per_s = 1\nsites = ['F']\n",
             "traffic.toml: workloads[0].sites[0]: found 'F'; expected one of west, east, A",
         ),
-        ("[[workloads]]\nkind = 'reply'\n", "traffic.toml: workloads: found nobody who sends; expected at least one"),
+        ("[[workloads]]\nkind = 'reply'\n", "traffic.toml: workloads: found no site that sends; expected at least one"),
     ],
 )
 def test_bad_traffic_is_one_sentence(traffic: str, words: str, folder: Path) -> None:

@@ -15,14 +15,14 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from isthmus.cli.console import wide_console
-from isthmus.cli.topology import network_of, refuse
+from isthmus.cli.topology import network_of, refuse_overwrite
 from isthmus.core.document import Invalid, read_toml
 from isthmus.core.errors import InputError
 from isthmus.scenario.load import workloads_of
 from isthmus.scenario.model import HybridSpec
 from isthmus.scenario.workload import Workload
 from isthmus.studies.plan import Advice, Option, advise, stack_tables
-from isthmus.studies.plan_measure import Measured, duration_ms, measure
+from isthmus.studies.plan_simulation import Simulated, duration_ms, simulate_option
 from isthmus.topology.model import Topology
 
 SITES_MAX = 200
@@ -71,7 +71,7 @@ def command(
     workloads = traffic_of(network, traffic)
     for name in FILES if output is not None else ():
         for source in (network, traffic):
-            refuse(output / name, force, source)  # type: ignore[operator]
+            refuse_overwrite(output / name, force, source)  # type: ignore[operator]
     console = wide_console()
     try:
         with console.status(f"planning for {len(topology.sites)} sites"):
@@ -82,10 +82,10 @@ def command(
         click.echo(f"note: {note}", err=True)
     measured = verified(advice, seeds, duration_ms, console) if verify else {}
     console.print(options_table(advice, measured))
-    console.print(sites_table(advice, measured))
-    console.print(sentence(advice), highlight=False, soft_wrap=True)
+    console.print(roles_table(advice, measured))
+    console.print(recommendation(advice), highlight=False, soft_wrap=True)
     if output is not None:
-        write(advice, output, again(network, traffic, null_ms, wait))
+        write_plan(advice, output, again(network, traffic, null_ms, wait))
 
 
 def options(null_ms: float | None, wait: bool) -> HybridSpec:
@@ -106,10 +106,10 @@ def traffic_of(network: Path, traffic: Path | None) -> tuple[Workload, ...]:
     return workloads_of(tables.get("workloads"), str(path), path.parent)
 
 
-def verified(advice: Advice, seeds: int, duration: float | None, console: Console) -> dict[str, Measured]:
+def verified(advice: Advice, seeds: int, duration: float | None, console: Console) -> dict[str, Simulated]:
     """Simulate every option with a bar; the same stack is simulated once."""
     lasts = duration or duration_ms(advice.setting)
-    found: dict[str, Measured] = {}
+    found: dict[str, Simulated] = {}
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("", total=float(len(advice.options)))
@@ -120,11 +120,11 @@ def verified(advice: Advice, seeds: int, duration: float | None, console: Consol
             def progress(share: float, before: int = number) -> None:
                 bar.update(task, completed=before + share)
 
-            found[option.name] = same or measure(advice, option, range(1, seeds + 1), lasts, progress)
+            found[option.name] = same or simulate_option(advice, option, range(1, seeds + 1), lasts, progress)
     return found
 
 
-def options_table(advice: Advice, measured: Mapping[str, Measured]) -> Table:
+def options_table(advice: Advice, measured: Mapping[str, Simulated]) -> Table:
     """What each option is and what it costs."""
     table = Table(title=f"{advice.topology.name}: mean latency of a message, ms", title_justify="left")
     for heading in ("option", "stack", "active sites"):
@@ -141,7 +141,7 @@ def options_table(advice: Advice, measured: Mapping[str, Measured]) -> Table:
     return table
 
 
-def sites_table(advice: Advice, measured: Mapping[str, Measured]) -> Table:
+def roles_table(advice: Advice, measured: Mapping[str, Simulated]) -> Table:
     """The role of each site, and what its messages take under each option."""
     topology, first = advice.topology, advice.recommended
     table = Table(title="by site, ms" + (" (predicted / measured)" if measured else ""), title_justify="left")
@@ -181,7 +181,7 @@ def off_text(predicted: float, measured: float | None) -> str:
     return f"{off:+.1f} %" if off else "0.0 %"
 
 
-def sentence(advice: Advice) -> str:
+def recommendation(advice: Advice) -> str:
     """The recommendation for people."""
     first, rest = advice.recommended, advice.options[1:]
     words = {"token-site": "one sequencer", "symmetric": "every site active", "hybrid": "a role for every site"}
@@ -199,7 +199,7 @@ def again(network: Path, traffic: Path | None, null_ms: float | None, wait: bool
     return shlex.join(words)
 
 
-def write(advice: Advice, folder: Path, replay: str) -> None:
+def write_plan(advice: Advice, folder: Path, replay: str) -> None:
     """The stack as a file that a scenario can name, and the picture of its roles."""
     from isthmus.report.network import save_network
 

@@ -38,11 +38,11 @@ def command(folders: tuple[Path, ...], output: Path | None, show: bool) -> None:
     path = output or chosen[0] / "report.html"
     refuse_other(path)
     parts = sections(studies)
-    write(path, page(parts).encode())
+    write_bytes(path, page(parts).encode())
     drawn = [drawn for part in parts for drawn in part.drawn]
     for one in drawn:
         for kind in ("svg", "png"):
-            write(path.parent / "figures" / f"{one.name}.{kind}", render(one.figure, kind))
+            write_bytes(path.parent / "figures" / f"{one.name}.{kind}", render(one.figure, kind))
     told = f"wrote {path}: {len(studies)} {'study' if len(studies) == 1 else 'studies'}"
     if drawn:
         told += f", {len(drawn)} {'figure' if len(drawn) == 1 else 'figures'}, also in {path.parent / 'figures'}"
@@ -63,7 +63,7 @@ def refuse_other(path: Path) -> None:
                 raise InputError("-o", str(path), "a file that is no report", "another name, or an earlier report")
 
 
-def write(path: Path, content: bytes) -> None:
+def write_bytes(path: Path, content: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)

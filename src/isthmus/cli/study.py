@@ -21,7 +21,7 @@ from isthmus.core.errors import InputError
 from isthmus.sim.run import Run
 from isthmus.stacks import STACKS
 from isthmus.studies.catalogue import STUDIES
-from isthmus.studies.model import SCALES, Scale, named
+from isthmus.studies.model import SCALES, Scale, find_study
 from isthmus.trace.oracle import Oracle
 from isthmus.trace.reader import read_rows
 from isthmus.trace.schema import Row
@@ -62,7 +62,7 @@ def list_studies() -> None:
     wide_console().print(table)
 
 
-@command.command()
+@command.command("run")
 @click.argument("names", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Every study.")
 @scale_option
@@ -71,7 +71,7 @@ def list_studies() -> None:
 @click.option("--master", help="Spark's master. [local[*]]")
 @click.option("--remote", help="A Spark Connect server, sc://host:port, that shares our files.")
 @click.option("--check/--no-check", default=True, help="Check what the stacks promise (on by default).")
-def run(
+def run_command(
     names: tuple[str, ...],
     everything: bool,
     scale: Scale,
@@ -95,11 +95,11 @@ def run(
     """
     if everything == bool(names):
         raise InputError("study run", "", "names and --all" if names else "nothing", "names of studies, or --all")
-    chosen = list(STUDIES.values()) if everything else [named(STUDIES, name) for name in dict.fromkeys(names)]
+    chosen = list(STUDIES.values()) if everything else [find_study(STUDIES, name) for name in dict.fromkeys(names)]
     console = wide_console()
     from isthmus.pipeline.failures import one_sentence
     from isthmus.pipeline.session import spark_session
-    from isthmus.studies.run import batches, run_studies
+    from isthmus.studies.run import batch_studies, run_studies
     from isthmus.studies.verdicts import pipeline_check
 
     codes = []
@@ -108,7 +108,7 @@ def run(
         with console.status("starting Spark"):
             settings = LOCAL_SHUFFLE if local else None
             spark = stack.enter_context(spark_session(master, remote, settings=settings, small=scale == "quick"))
-        for studies in batches(chosen, scale, seeds):
+        for studies in batch_studies(chosen, scale, seeds):
             label = studies[0].name if len(studies) == 1 else f"{len(studies)} studies"
             with bar(console, label) as (progress, tell):
                 how = pipeline_check if check else None
@@ -148,9 +148,9 @@ def bar(console: Console, name: str) -> Iterator[tuple[Callable[[int | None, int
         yield progress, tell
 
 
-@command.command()
+@command.command("show")
 @click.argument("folder", type=click.Path(path_type=Path), default=OUT)
-def show(folder: Path) -> None:
+def show_studies(folder: Path) -> None:
     """Print claims and verdicts of finished studies; without Spark.
 
     \b
@@ -171,13 +171,13 @@ def show(folder: Path) -> None:
         console.print(f"Run it again with: {about.command}", soft_wrap=True, highlight=False)
 
 
-@command.command()
+@command.command("replay")
 @click.argument("name")
 @click.option("--run", "number", type=click.IntRange(min=0), required=True, help="The run's number in the grid.")
 @scale_option
 @seeds_option
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for the trace; otherwise it is not kept.")
-def replay(name: str, number: int, scale: Scale, seeds: int | None, out: Path | None) -> None:
+def replay_run(name: str, number: int, scale: Scale, seeds: int | None, out: Path | None) -> None:
     """Run one run of a study again, in this process, and judge it.
 
     \b
@@ -185,7 +185,7 @@ def replay(name: str, number: int, scale: Scale, seeds: int | None, out: Path | 
       isthmus study replay token-site --run 3
       isthmus study replay token-site --run 41 --scale full -o out/run-41
     """
-    study = named(STUDIES, name)
+    study = find_study(STUDIES, name)
     spec = study.spec(number, scale, seeds)
     console = wide_console()
     told = ", ".join(f"{key} {value}" for key, value in spec.parameters.items())

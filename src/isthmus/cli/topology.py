@@ -90,7 +90,7 @@ def import_command(
         raise InputError(str(source), "", f"a file that ends in {source.suffix!r}", "one that ends in .csv or .graphml")
     for note in notes:
         click.echo(f"note: {note}", err=True)
-    write(topology, output, force, source)
+    write_topology(topology, output, force, source)
 
 
 @command.command("shape")
@@ -113,7 +113,7 @@ def shape_command(
       isthmus topology shape random --clusters 12 --seed 7 -o random.toml
     """
     topology = shape(name, clusters, sites, Channel(Constant(lan_ms)), Channel(Constant(wan_ms)), seed)
-    write(topology, output, force)
+    write_topology(topology, output, force)
 
 
 @command.command("show")
@@ -140,7 +140,7 @@ def show_command(path: Path, output: Path | None, svg: Path | None, png: Path | 
         stem = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in topology.name)
         pictures += [(output / f"{stem}.{suffix}", suffix) for suffix in ("svg", "png")]
     for file, _ in pictures:
-        refuse(file, force, path)
+        refuse_overwrite(file, force, path)
     console = wide_console()
     console.print(cluster_table(topology))
     if topology.links:
@@ -229,13 +229,13 @@ def delay_text(delay: Delay) -> str:
             return f"empirical {delay.mean_ms:.4g}, {len(delay.samples_ms)} samples"
 
 
-def write(topology: Topology, output: Path | None, force: bool, source: Path | None = None) -> None:
+def write_topology(topology: Topology, output: Path | None, force: bool, source: Path | None = None) -> None:
     """Write a topology as TOML, to a file or to standard output."""
     text = topology_to_toml(topology)
     if output is None:
         click.echo(text, nl=False)
         return
-    refuse(output, force, source)
+    refuse_overwrite(output, force, source)
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -243,7 +243,7 @@ def write(topology: Topology, output: Path | None, force: bool, source: Path | N
     click.echo(f"wrote {output}: {len(topology.clusters)} clusters, {len(topology.sites)} sites", err=True)
 
 
-def refuse(output: Path, force: bool, source: Path | None) -> None:
+def refuse_overwrite(output: Path, force: bool, source: Path | None) -> None:
     """Never replace the input; replace another file only with --force."""
     if source is not None and output.exists() and source.exists() and output.samefile(source):
         raise InputError("-o", str(output), "the input itself", "another file")

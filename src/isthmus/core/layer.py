@@ -1,29 +1,45 @@
 """The sans-I/O contract: layers react to events, a host carries out effects.
 
-Events enter a layer as calls: `submit` from above, a handler a wire type from below, `timer`, `suspect`, `install`.
-Effects leave through the host (`send`, `set_timer`, `trace`) and through the neighbours (`above.deliver`,
-`below.submit`). A host records an effect and never re-enters a layer during an event; even a message to oneself
-comes back as an event of its own.
+A *site* is one process: it owns the clocks, timers, randomness, log and network end. For each group that it is in it
+has a *port*, which is the `Host` of that group's stack. Several groups at a site share what the site owns, and nothing
+else.
 
-A view changes in three steps, the same at every member: the transport is blocked and what it holds is made equal
-everywhere (the flush); `install` goes bottom first, so that an ordering layer closes the old view before the
-application sees the new one; `resume` goes bottom first, and traffic flows again.
+Events enter a layer as calls: `submit` from above, one handler per wire type from below, `timer`, `suspect`, `install`,
+`end_turn`. Effects leave through the host (`set_timer`, `trace`, `install` ...), through `send`, and through the
+neighbours (`above.deliver`, `below.submit`). A host records an effect and never re-enters a layer during an event; even
+a message to oneself comes back as an event of its own.
+
+`send` reaches the nearest lower layer that overrides `carry`, and the network where there is none: a relay below
+everything sees all that leaves.
+
+A *turn* is one event in the simulator and one round of the event loop live. What a layer does in a turn may leave
+together: a layer that has gathered something sets `host.turn_due`, and hears `end_turn`, top first. Lists go through
+the stack as they are (`submit_all`, `deliver_all`, `consumed_all`); the calls for one message are the special case.
+
+A view changes in these steps, driven by a membership service, ideal or agreed on:
+- the transport is blocked, and what the survivors hold is made equal (the flush);
+- `host.install(view)`, an effect: after the event, `install` goes bottom first, so that an ordering layer closes the
+  old view before the application sees the new one;
+- a member that joined is given the `state` of one that stayed, layer by layer, by `restore`;
+- `host.resume()`, an effect: `resume` goes bottom first, and traffic flows again.
+Members need not do this at the same time: what a port receives of a view that it is not in yet waits there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum, IntEnum
 from itertools import pairwise
 from random import Random
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from isthmus.core.errors import LocalError, RemoteError
-from isthmus.core.message import ALL, Cast, Codec, Message, SiteId, Targets
+from isthmus.core.message import ALL, Batch, Carried, Cast, GroupId, Message, SiteId, Targets, codec_of
 
 Handler = Callable[[SiteId, Any], None]
+Send = Callable[[Targets, Message], None]
 L = TypeVar("L", bound="Layer")
 
 
@@ -45,7 +61,7 @@ class Kind(IntEnum):
     REFUSE = 13  # a submit that a full buffer turned away
     REJECT = 14  # a peer's packet that was dropped as wrong
     CLOCK = 15  # a reading of the site's clock
-    GAUGE = 16  # a quantity that trace.schema.Gauge names
+    GAUGE = 16  # a measured value; the row's gauge says of what
 
 
 class Finality(Enum):
@@ -56,10 +72,17 @@ class Finality(Enum):
     REVOKED = 3  # tentative once, never to be final: its sender died unordered
 
 
+class Reading(NamedTuple):
+    """Calendar time, with how far it may be off."""
+
+    time_ns: int
+    error_ns: int | None  # None: no bound is known
+
+
 class View(msgspec.Struct, frozen=True, gc=False):
     """Who is in the group; views are linearly ordered by their number."""
 
-    view_id: int
+    view_id: int  # 1, 2, 3 ...; 0 before the first
     members: tuple[SiteId, ...]  # by seniority; members[0] coordinates
     incarnations: tuple[int, ...] = ()  # of the members, in the same order; () where all are 0
 
@@ -71,28 +94,39 @@ class View(msgspec.Struct, frozen=True, gc=False):
 
 
 class Host(Protocol):
-    """All that a layer may do to the world."""
+    """All that a layer may do to the world, in one group."""
 
     site: SiteId
+    group: GroupId
     incarnation: int  # 0, and one more each time the site comes back from a crash
-    now_ns: int  # this site's clock, set before each event: the only clock
+    now_ns: int  # the site's monotonic clock, set before each event: for intervals and time-outs
     random: Random  # seeded from (run seed, site, incarnation): the only randomness
+    traces: bool  # whether anybody reads what is traced
+    turn_due: bool  # set by a layer that is to hear `end_turn`
+    frame_bytes: int  # what a frame should not exceed where it could be cut
 
+    def clock(self) -> Reading: ...
+    def heard_ns(self, site: SiteId) -> int | None: ...  # when anything last came from a site; None: never
+    def next_number(self) -> int: ...  # of this site's next message in this group
     def send(self, targets: Targets, message: Message) -> None: ...
     def set_timer(self, layer: Layer, key: int, delay_ns: int) -> None: ...  # the same key re-arms
     def cancel_timer(self, layer: Layer, key: int) -> None: ...
     def trace(self, kind: Kind, subject: Cast | None = None, value: int = 0) -> None: ...
+    def gauge(self, gauge: int, value: int, subject: Cast | None = None) -> None: ...
+    def install(self, view: View) -> None: ...
+    def resume(self) -> None: ...
 
 
 class Layer:
     """One protocol at one site in one group."""
 
-    __slots__ = ("above", "below", "host", "owners")
+    __slots__ = ("above", "below", "host", "send", "stack")
     timer_names: ClassVar[tuple[str, ...]] = ()  # of keys 0, 1, 2 ...; one that ends in _ is for all from there on
     above: Layer
     below: Layer
     host: Host
-    owners: dict[type[Message], Handler]  # for a transport: who owns what it carries
+    send: Send  # to the network, through the layers below that carry
+    stack: Stack
 
     def handlers(self) -> dict[type[Message], Handler]:
         """The wire types that reach this layer straight from the network."""
@@ -100,6 +134,10 @@ class Layer:
 
     def bodies(self) -> dict[type[Message], Handler]:
         """The wire types that reach this layer carried by the transport below, in its order."""
+        return {}
+
+    def ordered(self) -> dict[type[Message], Handler]:
+        """The wire types of this layer that are ordered and delivered like messages of the application."""
         return {}
 
     def start(self) -> None:
@@ -114,8 +152,25 @@ class Layer:
         name = self.timer_names[place] if place >= 0 else ""
         return f"{type(self).__name__}.{name}" + (str(key - max(0, place)) if not name or name.endswith("_") else "")
 
+    def carry(self, targets: Targets, message: Message) -> None:
+        """Send for a layer above; a layer that overrides this stands between the layers above it and the network."""
+        self.send(targets, message)
+
+    def vouches(self, courier: SiteId, carried: Carried[Any]) -> bool:  # noqa: ARG002
+        """Whether this layer accepts a message of another author from a courier; where none does, it is refused."""
+        return False
+
     def submit(self, message: Message, targets: Targets = ALL) -> None:
         self.below.submit(message, targets)
+
+    def submit_all(self, casts: Sequence[Cast]) -> None:
+        """Submit messages of one turn, in order."""
+        for cast in casts:
+            self.submit(cast, cast.destinations)
+
+    def submit_ordered(self, body: Message, targets: Targets = ALL) -> None:
+        """Submit a message of this layer to be ordered and delivered like the application's."""
+        self.below.submit(Carried(self.host.site, self.host.next_number(), b"", targets, None, body), targets)
 
     def writable(self) -> bool:
         """Whether the application may submit now; where not, `resume` says when it may again."""
@@ -126,17 +181,37 @@ class Layer:
         return self.below.settled()
 
     def consumed(self, cast: Cast) -> None:
-        """The application is done with a delivered message: its place may be used again."""
+        """Note that the application is done with a delivered message: its place may be used again."""
         self.below.consumed(cast)
+
+    def consumed_all(self, casts: Sequence[Cast]) -> None:
+        for cast in casts:
+            self.consumed(cast)
 
     def deliver(self, cast: Cast, finality: Finality = Finality.FINAL) -> None:
         self.above.deliver(cast, finality)
 
+    def deliver_all(self, casts: Sequence[Cast]) -> None:
+        """Deliver messages finally, in order."""
+        for cast in casts:
+            self.deliver(cast)
+
     def suspect(self, site: SiteId, suspected: bool) -> None:
         self.above.suspect(site, suspected)
 
+    def end_turn(self) -> None:
+        """Act on what this turn has gathered."""
+
     def install(self, view: View) -> None:
         """Close the old view and open the new one; the first view also starts the layer."""
+
+    def state(self) -> bytes:
+        """What a member that joins must know of this layer, as of the view just installed; b"" for nothing."""
+        return b""
+
+    def restore(self, state: bytes) -> None:
+        """Take over the state of a member that stayed, after `install` and before `resume`."""
+        raise LocalError(f"{type(self).__name__} has no state to take over, yet was given {len(state)} bytes")
 
     def resume(self) -> None:
         """Submissions are taken again: a view was installed, or a full buffer has room."""
@@ -146,22 +221,30 @@ class Layer:
 class Stack:
     """The layers of one group at one site, top first; wired once, then only called."""
 
-    __slots__ = ("codec", "host", "layers", "routes", "view")
+    __slots__ = ("codec", "host", "layers", "ordered", "owners", "routes", "turn_layers", "view")
 
     def __init__(self, host: Host, *layers: Layer) -> None:
         self.host = host
         self.layers = layers
         self.view = View(0, ())
-        self.routes: dict[type[Message], Handler] = {}
-        bodies: dict[type[Message], Handler] = {}
+        self.routes: dict[type[Message], Handler] = {}  # of what comes from the network
+        self.owners: dict[type[Message], Handler] = {}  # of what the transport carries
+        self.ordered: dict[type[Message], Handler] = {}  # of what is delivered like a message
         for upper, lower in pairwise(layers):
             upper.below, lower.above = lower, upper
+        send: Send = host.send
+        for layer in reversed(layers):
+            layer.host, layer.stack, layer.send = host, self, send
+            if type(layer).carry is not Layer.carry:
+                send = layer.carry
         for layer in layers:
-            layer.host = host
-            layer.owners = bodies
+            own(self.owners, layer.bodies(), layer)
+            own(self.ordered, layer.ordered(), layer)
+        for layer in layers:
             own(self.routes, layer.handlers(), layer)
-            own(bodies, layer.bodies(), layer)
-        self.codec = Codec([*self.routes, *(kind for kind in bodies if kind not in self.routes), Cast])
+        self.turn_layers = tuple(layer for layer in layers if type(layer).end_turn is not Layer.end_turn)
+        bodies = dict.fromkeys([*self.owners, *self.ordered, Cast, Carried, Batch])
+        self.codec = codec_of(tuple(self.routes), tuple(bodies))
         for layer in reversed(layers):
             layer.start()
 
@@ -175,11 +258,32 @@ class Stack:
         except RemoteError:
             self.host.trace(Kind.REJECT, value=source)
 
+    def vouched(self, courier: SiteId, carried: Carried[Any]) -> bool:
+        """Whether a message may come from this courier: it is a layer's own, or a layer accepts its author."""
+        if carried.body is not None:
+            return carried.author is None and type(carried.body) in self.ordered
+        return any(layer.vouches(courier, carried) for layer in self.layers)
+
     def install(self, view: View) -> None:
-        """Install a view in every layer, bottom first, then let traffic flow again."""
+        """Install a view in every layer, bottom first."""
         self.view = view
         for layer in reversed(self.layers):
             layer.install(view)
+
+    def state(self) -> tuple[bytes, ...]:
+        """The state of every layer, top first, for a member that joins."""
+        return tuple(layer.state() for layer in self.layers)
+
+    def restore(self, states: Sequence[bytes]) -> None:
+        """Take over the state of a member that stayed, bottom first."""
+        if len(states) != len(self.layers):
+            raise RemoteError(f"a state of {len(states)} layers for a stack of {len(self.layers)}: {self}")
+        for layer, state in zip(reversed(self.layers), reversed(states), strict=True):
+            if state:
+                layer.restore(state)
+
+    def resume(self) -> None:
+        """Let traffic flow again, bottom first."""
         self.layers[-1].resume()
 
     def find(self, kind: type[L]) -> L:

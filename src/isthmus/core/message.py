@@ -1,50 +1,57 @@
 """What travels: wire types, the application's message, and the codec of a stack.
 
-A wire type is a frozen struct with a number for a tag; it encodes as a short array. A transport carries the wire
-types of the layers above it in a field of type `Body`: any `Message`, which the codec recognises by its tag.
+A wire type is a frozen struct with a number for a tag; it encodes as a short array. A type that carries messages of
+other layers is generic in them: `Data[B]` has a field of type B. The codec of a stack closes such a type over the
+bodies that the stack's layers own, so that one call decodes a frame with all that is in it.
+
+A message has an *author*, which wrote it, and in each group that it passes a *courier*, which submitted it there. Where
+they are the same, as they mostly are, a `Cast` says all. A `Carried` names an author in another group, or holds a
+message of an upper layer that is to be ordered like the application's.
 """
 
 from __future__ import annotations
 
-from abc import ABC
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any, NewType
+from functools import cache
+from typing import Annotated, Any, ClassVar, Generic, NewType, TypeVar, Union
 
 import msgspec
 
 from isthmus.core.errors import LocalError, RemoteError
 
 SiteId = NewType("SiteId", int)
+GroupId = NewType("GroupId", int)
 Targets = tuple[SiteId, ...]
+ONLY_GROUP = GroupId(0)  # where a site is in one group alone
 ALL: Targets = ()  # as targets or destinations: every member of the view
+Author = tuple[GroupId, SiteId, int]  # origin group, sender, number: what a message is called everywhere
+NESTING = 3  # a batch carries an entry of an order, which carries a message of another author, which has a body
 
 
 class Message(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Base of every wire type; each layer subclasses it in its own module, with a tag of its own."""
 
+    viewless: ClassVar[bool] = False  # it is taken whatever view its sender or receiver is in
+
     def payload_bytes(self) -> int:
         """The application's share of the encoded size; the rest is control information."""
         return 0
 
-    def subject(self) -> Cast | None:
-        """The application's message inside, for the trace."""
+    def declared_bytes(self) -> int | None:
+        """The size to count instead of the encoded one, where a paper's figure is meant; None: the encoded size."""
         return None
 
+    def subjects(self) -> tuple[Cast, ...]:
+        """The messages inside that have an author: the transport checks it, the trace names it."""
+        return ()
 
-if TYPE_CHECKING:
-    Body = Message
-else:
 
-    class Body(ABC):  # noqa: B024  a name for "any Message" that the codec can hook into
-        """The type of a field that carries another layer's message."""
-
-    Body.register(Message)
+B = TypeVar("B")  # what a wire type carries for other layers: one of the bodies that they own
 
 
 class Cast(Message, frozen=True, gc=False, array_like=True, tag=1):
-    """One message of the application, the same at every layer and site."""
+    """One message of the application, the same at every layer and site of a group."""
 
-    sender: SiteId
+    sender: SiteId  # who submitted it in this group
     number: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # 1, 2, 3 ...; the sender's incarnation above bit 32
     payload: bytes = b""
     destinations: Targets = ALL
@@ -52,38 +59,72 @@ class Cast(Message, frozen=True, gc=False, array_like=True, tag=1):
     def payload_bytes(self) -> int:
         return len(self.payload)
 
-    def subject(self) -> Cast:
-        return self
+    def subjects(self) -> tuple[Cast, ...]:
+        return (self,)
+
+    def identity(self, group: GroupId) -> Author:
+        """What the message is called everywhere, given the group in which it was found."""
+        return (group, self.sender, self.number)
+
+
+class Carried(Cast, Generic[B], frozen=True, gc=False, array_like=True, tag=2):
+    """A message that its sender here did not write, or that belongs to an upper layer instead of the application."""
+
+    author: Author | None = None  # None: the sender itself
+    body: B | None = None  # an upper layer's message, ordered like any other; its owner takes it at delivery
+
+    def identity(self, group: GroupId) -> Author:
+        return self.author or (group, self.sender, self.number)
+
+
+class Batch(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=3):
+    """What was submitted to the same targets within one turn, in order."""
+
+    bodies: tuple[B, ...]
+
+    def payload_bytes(self) -> int:
+        return sum([body.payload_bytes() for body in self.bodies])  # type: ignore[attr-defined]
+
+    def subjects(self) -> tuple[Cast, ...]:
+        return tuple(subject for body in self.bodies for subject in body.subjects())  # type: ignore[attr-defined]
 
 
 class Codec:
     """Encodes and decodes the wire types of one stack as MessagePack."""
 
-    def __init__(self, types: Iterable[type[Message]]) -> None:
+    __slots__ = ("_decoder", "encode", "types")
+
+    def __init__(self, routed: tuple[type[Message], ...], bodies: tuple[type[Message], ...]) -> None:
         self.types: dict[int, type[Message]] = {}
-        for kind in types:
+        for kind in (*routed, *bodies):
             tag = kind.__struct_config__.tag
             if not isinstance(tag, int) or self.types.setdefault(tag, kind) is not kind:
                 raise LocalError(f"{kind.__name__} needs a number of its own as its tag, not {tag!r}")
-        self._encoder = msgspec.msgpack.Encoder()
-        self._decoder = msgspec.msgpack.Decoder(Body, dec_hook=self._typed)
-
-    def encode(self, message: Message) -> bytes:
-        return self._encoder.encode(message)
+        self.encode = msgspec.msgpack.Encoder().encode
+        self._decoder = msgspec.msgpack.Decoder(closed(routed, bodies))
 
     def decode(self, packet: bytes) -> Message:
         try:
-            return self._decoder.decode(packet)
-        except (msgspec.DecodeError, ValueError, TypeError, RecursionError) as error:  # noise is not even MessagePack
+            message: Message = self._decoder.decode(packet)
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:  # noise is not even MessagePack
             raise RemoteError(f"a packet of {len(packet)} bytes does not decode: {error}") from error
-
-    def size(self, message: Message) -> int:
-        return len(self._encoder.encode(message))
-
-    def _typed(self, kind: type, fields: Any) -> Message:
-        """Turn the array that stands for a message into the wire type its first item names."""
-        tag = fields[0] if isinstance(fields, list) and fields else None
-        if kind is not Body or not isinstance(tag, int) or tag not in self.types:
-            raise ValueError(f"no wire type has the tag {tag!r}")
-        message: Message = msgspec.convert(fields, self.types[tag], dec_hook=self._typed)
         return message
+
+
+@cache
+def codec_of(routed: tuple[type[Message], ...], bodies: tuple[type[Message], ...]) -> Codec:
+    """The codec of some wire types; the stacks of a name share one, as building it takes a while."""
+    return Codec(routed, bodies)
+
+
+def closed(routed: tuple[type[Message], ...], bodies: tuple[type[Message], ...]) -> Any:
+    """The type of a packet: any of the routed types, carrying any of the bodies."""
+    plain = [kind for kind in bodies if not is_generic(kind)]
+    inside: Any = Union[tuple(plain)]  # noqa: UP007  made at run time
+    for _ in range(NESTING):
+        inside = Union[(*plain, *(kind[inside] for kind in bodies if is_generic(kind)))]  # type: ignore[index]
+    return Union[tuple(kind[inside] if is_generic(kind) else kind for kind in routed)]  # type: ignore[index]  # noqa: UP007
+
+
+def is_generic(kind: type[Message]) -> bool:
+    return bool(getattr(kind, "__parameters__", ()))

@@ -1,28 +1,30 @@
 """The top of every stack: numbers the application's messages, hands deliveries to it, traces both.
 
-Invariants: a message is numbered only once it is certain to be taken; numbers of one incarnation are consecutive;
-those of a later incarnation are all higher, so that no identity is ever used twice.
+Invariants: a message is numbered only once it is certain to be taken; numbers of one incarnation are consecutive, but
+for those that upper layers use for messages of their own; those of a later incarnation are all higher, so that no
+identity is ever used twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from isthmus.core.errors import Busy
+from isthmus.core.errors import Busy, LocalError, RemoteError
 from isthmus.core.layer import Finality, Kind, Layer, View
-from isthmus.core.message import ALL, Cast, SiteId, Targets
-
-INCARNATION_SHIFT = 32  # numbers of incarnation i start above i << 32
+from isthmus.core.message import ALL, Author, Carried, Cast, Message, SiteId, Targets
 
 OnDeliver = Callable[[Cast, Finality], None]
-FINAL = Finality.FINAL
+DELIVER, FINAL = Kind.DELIVER, Finality.FINAL
 KIND = {Finality.TENTATIVE: Kind.TENTATIVE, Finality.REVOKED: Kind.REVOKE}
 
 
 class Application(Layer):
     """The application's end of a stack, as callbacks."""
 
-    __slots__ = ("auto_consume", "number", "on_deliver", "on_resume", "on_view", "wants")
+    __slots__ = (
+        *("auto_consume", "on_deliver", "on_deliver_all", "on_restore", "on_resume", "on_state", "on_view", "wants"),
+    )
 
     def __init__(
         self,
@@ -31,39 +33,96 @@ class Application(Layer):
         on_resume: Callable[[], None] | None = None,
         auto_consume: bool = True,
         wants: tuple[Finality, ...] = tuple(Finality),
+        on_deliver_all: Callable[[Sequence[Cast]], None] | None = None,
+        on_state: Callable[[], bytes] | None = None,
+        on_restore: Callable[[bytes], None] | None = None,
     ) -> None:
         self.on_deliver = on_deliver
+        self.on_deliver_all = on_deliver_all  # final deliveries in lists; otherwise each goes to on_deliver
         self.on_view = on_view
         self.on_resume = on_resume
         self.wants = wants  # what on_deliver is told of: tentative deliveries, final ones, or both
         self.auto_consume = auto_consume  # False: the application calls `consumed` when it is done with a message
-
-    def start(self) -> None:
-        self.number = self.host.incarnation << INCARNATION_SHIFT
+        self.on_state = on_state  # a snapshot for a member that joins, as of the view just installed
+        self.on_restore = on_restore
 
     def cast(self, payload: bytes, destinations: Targets = ALL) -> Cast:
         """Multicast to the members, or to some of them; raises Busy where a buffer is full."""
         if not self.below.writable():
             self.host.trace(Kind.REFUSE)
             raise Busy("the stack takes no message now: its send queue is full")
-        if destinations:
-            destinations = tuple(sorted(set(destinations)))  # who is named twice is still one reader
-        self.number += 1
-        cast = Cast(self.host.site, self.number, payload, destinations)
-        self.host.trace(Kind.SUBMIT, cast)
-        self.below.submit(cast, destinations)
+        cast = self.prepare(payload, destinations)
+        self.below.submit(cast, cast.destinations)
         return cast
 
-    def deliver(self, cast: Cast, finality: Finality = Finality.FINAL) -> None:
-        if cast.destinations and self.host.site not in cast.destinations:
-            self.host.trace(Kind.REJECT, value=cast.sender)
+    def prepare(self, payload: bytes, destinations: Targets = ALL) -> Cast:
+        """A message with its number, which is to be submitted before the next one is prepared or together with it."""
+        host = self.host
+        if destinations:
+            destinations = tuple(sorted(set(destinations)))  # who is named twice is still one reader
+        cast = Cast(host.site, host.next_number(), payload, destinations)
+        if host.traces:
+            host.trace(Kind.SUBMIT, cast)
+        return cast
+
+    def carry_on(self, payload: bytes, author: Author, destinations: Targets = ALL) -> Cast:
+        """Multicast a message of another author, which keeps its identity; raises Busy where a buffer is full."""
+        if not self.below.writable():
+            raise Busy("the stack takes no message now: its send queue is full")
+        host = self.host
+        carried: Carried[Any] = Carried(host.site, host.next_number(), payload, destinations, author)
+        self.below.submit(carried, destinations)
+        return carried
+
+    def deliver(self, cast: Cast, finality: Finality = FINAL) -> None:
+        host = self.host
+        if type(cast) is not Cast and isinstance(cast, Carried) and cast.body is not None:
+            self.take_ordered(cast, finality)
             return
-        final = finality is FINAL
-        self.host.trace(Kind.DELIVER if final else KIND[finality], cast)
+        if cast.destinations and host.site not in cast.destinations:
+            host.trace(Kind.REJECT, value=cast.sender)
+            return
+        if finality is not FINAL:
+            self.deliver_unsure(cast, finality)
+            return
+        if host.traces:
+            host.trace(DELIVER, cast)
+        if self.on_deliver is not None:
+            if FINAL in self.wants:
+                self.on_deliver(cast, FINAL)
+        elif self.on_deliver_all is not None:
+            self.on_deliver_all((cast,))
+        if self.auto_consume:
+            self.below.consumed(cast)
+
+    def deliver_unsure(self, cast: Cast, finality: Finality) -> None:
+        """Tell of a delivery that is not final, or no longer."""
+        self.host.trace(KIND[finality], cast)
         if self.on_deliver is not None and finality in self.wants:
             self.on_deliver(cast, finality)
-        if final and self.auto_consume:
-            self.below.consumed(cast)
+
+    def deliver_all(self, casts: Sequence[Cast]) -> None:
+        if self.on_deliver_all is None or any(cast.destinations or type(cast) is not Cast for cast in casts):
+            super().deliver_all(casts)
+            return
+        if self.host.traces:
+            for cast in casts:
+                self.host.trace(Kind.DELIVER, cast)
+        self.on_deliver_all(casts)
+        if self.auto_consume:
+            self.below.consumed_all(casts)
+
+    def take_ordered(self, carried: Carried[Any], finality: Finality) -> None:
+        """Hand a message of another layer to its owner, at its place in the order."""
+        if finality is not FINAL:
+            return
+        body = carried.body
+        assert isinstance(body, Message)
+        try:
+            self.stack.ordered[type(body)](carried.sender, body)
+        except RemoteError:
+            self.host.trace(Kind.REJECT, value=carried.sender)
+        self.below.consumed(carried)
 
     def suspect(self, site: SiteId, suspected: bool) -> None:
         self.host.trace(Kind.SUSPECT if suspected else Kind.TRUST, value=site)
@@ -72,6 +131,14 @@ class Application(Layer):
         self.host.trace(Kind.VIEW, value=view.view_id)
         if self.on_view is not None:
             self.on_view(view)
+
+    def state(self) -> bytes:
+        return b"" if self.on_state is None else self.on_state()
+
+    def restore(self, state: bytes) -> None:
+        if self.on_restore is None:
+            raise LocalError(f"the application was given a state of {len(state)} bytes and has no on_restore")
+        self.on_restore(state)
 
     def resume(self) -> None:
         if self.on_resume is not None:

@@ -11,24 +11,25 @@ A detector turns samples into a mean that follows shifts (detectors.py). Where `
 last message counts as a sample as soon as it is longer than the mean: who has stopped sending gives no samples, and
 would be thought busy for ever. Who has sent next to nothing is thought silent after a probe's period.
 
-Nothing here is needed for safety: a lost probe, a wrong clock, a late echo make an estimate worse, no order wrong.
+Nothing here is needed for safety: a lost probe or a late echo makes an estimate worse, no order wrong.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
 from isthmus.core.document import LONGEST_MS, within
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Handler, Layer, View
-from isthmus.core.message import ALL, Message, SiteId, Targets
+from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
 from isthmus.protocols.detectors import Detector, MeanShift, SlidingMean
 
 PROBE = 0  # timer key
 SHORTEST_PROBE_MS = 1.0
-ROUND_TRIP_MAX_NS = 60_000_000_000  # what seems longer is a clock that was set, or a wrong echo
+ROUND_TRIP_MAX_NS = 60_000_000_000  # an echo that seems longer answers no probe of ours
 Span = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
 
@@ -51,6 +52,7 @@ class EstimatorOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Ask(Message, frozen=True, gc=False, array_like=True, tag=22):
     """A probe: when it was sent, by the prober's clock, and how often the prober's application sends."""
 
+    viewless: ClassVar[bool] = True
     sent_ns: int
     period_ns: Span  # 0: it has not sent yet
 
@@ -58,6 +60,7 @@ class Ask(Message, frozen=True, gc=False, array_like=True, tag=22):
 class Echo(Message, frozen=True, gc=False, array_like=True, tag=23):
     """The answer to a probe, at once."""
 
+    viewless: ClassVar[bool] = True
     sent_ns: int
 
 
@@ -118,26 +121,35 @@ class Estimator(Layer):
     def probe(self) -> None:
         if self.members:
             period = self.period_ns()
-            self.host.send(self.members, Ask(self.host.now_ns, 0 if period is None else round(period)))
+            self.send(self.members, Ask(self.host.now_ns, 0 if period is None else round(period)))
             self.host.set_timer(self, PROBE, round(self.options.probe_ms * 1e6))
 
     def submit(self, message: Message, targets: Targets = ALL) -> None:
-        now = self.host.now_ns
-        if self.last_ns is not None and now >= self.last_ns:  # a clock that was set back makes no sample
-            self.own.add(float(now - self.last_ns))
-        self.last_ns = now
+        self.note_sent(1)
         self.below.submit(message, targets)
+
+    def submit_all(self, casts: Sequence[Cast]) -> None:
+        self.note_sent(len(casts))
+        self.below.submit_all(casts)
+
+    def note_sent(self, count: int) -> None:
+        """Take the time since the last message as a sample; messages of one turn share it."""
+        now = self.host.now_ns
+        if self.last_ns is not None:
+            self.own.add((now - self.last_ns) / count)
+        self.last_ns = now
 
     def on_ask(self, source: SiteId, ask: Ask) -> None:
         if source not in self.delays:
             raise RemoteError(f"a probe of site {source}, which is not in the view")
         if ask.period_ns:
             self.periods[source] = ask.period_ns
-        self.host.send((source,), Echo(ask.sent_ns))
+        self.send((source,), Echo(ask.sent_ns))
 
     def on_echo(self, source: SiteId, echo: Echo) -> None:
         if source not in self.delays:
             raise RemoteError(f"an echo of site {source}, which is not in the view")
         round_trip_ns = self.host.now_ns - echo.sent_ns
-        if 0 <= round_trip_ns <= ROUND_TRIP_MAX_NS:  # otherwise the clock was set in between
-            self.delays[source].add(round_trip_ns / 2)
+        if not 0 <= round_trip_ns <= ROUND_TRIP_MAX_NS:
+            raise RemoteError(f"an echo of site {source} to a probe that was never sent")
+        self.delays[source].add(round_trip_ns / 2)

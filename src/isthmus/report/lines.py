@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from isthmus.core.errors import InputError
-from isthmus.report.results import FigureSpec, Study
+from isthmus.report.results import FigureSpec, FinishedStudy
 
 LINES_MAX = 24
 
@@ -38,7 +38,7 @@ class Plot(NamedTuple):
     categories: list[str]  # of x, where it is text
 
 
-def plots_of(study: Study) -> list[Plot]:
+def plots_of(study: FinishedStudy) -> list[Plot]:
     """The figures of a study, in its order."""
     return [make_plot(study.folder, number, spec, table) for number, (spec, table) in enumerate(study.figures)]
 

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, FancyArrowPatch
 
-from isthmus.protocols.total.prediction import Roles
+from isthmus.planning.prediction import Roles
 from isthmus.report.layout import Points
 from isthmus.topology.model import Topology
 
@@ -38,7 +38,7 @@ def draw_roles(axes: Axes, topology: Topology, roles: Roles, points: Points, rad
     for here, there in sorted(elsewhere(topology, roles)):
         (x1, y1), (x2, y2) = points[here], points[there]
         length = hypot(x2 - x1, y2 - y1)
-        gap = min(0.3, 1.2 * ring(topology) * radius / length)  # so that the arrow begins and ends outside the rings
+        gap = min(0.3, 1.2 * ring_reach(topology) * radius / length)  # keeps the arrow outside the rings
         ends = [(x1 + share * (x2 - x1), y1 + share * (y2 - y1)) for share in (gap, 1 - gap)]
         arrow = FancyArrowPatch(
             *ends, connectionstyle="arc3,rad=0.18", arrowstyle="-|>", mutation_scale=13, linestyle=(0, (4, 3)),
@@ -47,7 +47,7 @@ def draw_roles(axes: Axes, topology: Topology, roles: Roles, points: Points, rad
         axes.add_patch(arrow)
 
 
-def ring(topology: Topology) -> float:
+def ring_reach(topology: Topology) -> float:
     """How far dots reach, in radii of a disc."""
     return RING + DOT if any(1 < len(cluster.sites) <= DOTS_MAX for cluster in topology.clusters) else 1.0
 

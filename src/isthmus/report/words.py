@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from math import isfinite
 
-from isthmus.report.results import Check, Claim, Study, Value
+from isthmus.report.results import Check, ClaimResult, FinishedStudy, Value
 
 NO_BREAK = "\N{NO-BREAK SPACE}"  # between a number and its unit
 NOTHING = "\N{EN DASH}"  # in a cell where nothing stands
@@ -46,13 +46,13 @@ def value(given: Value, unit: str | None = None) -> str:
     return f"{said}{NO_BREAK}{unit}" if unit and said != NOTHING else said
 
 
-def expected(claim: Claim) -> str:
+def expected(claim: ClaimResult) -> str:
     """What a claim expects, with which relation."""
     said = value(claim.expected, claim.unit)
     return said if claim.relation == "near" or said == NOTHING else f"{claim.relation} {said}"
 
 
-def tolerance(claim: Claim) -> str:
+def tolerance(claim: ClaimResult) -> str:
     """How far off still counts: a text as it stands, a number as a share of what was expected."""
     given = claim.tolerance
     if given is None or given in ("", "none", 0):
@@ -65,7 +65,7 @@ def count(many: int, one: str, more: str = "") -> str:
     return f"{many:,} {one if many == 1 else more or one + 's'}"
 
 
-def listed(parts: Iterable[str]) -> str:
+def join_and(parts: Iterable[str]) -> str:
     """a, b and c"""
     *first, last = parts
     return f"{', '.join(first)} and {last}" if first else last
@@ -89,12 +89,20 @@ def duration(took_s: float) -> str:
     return f"{took_s / 60:.0f} min" if took_s < 7200 else f"{took_s / 3600:.1f} h"
 
 
-def tally(claims: list[Claim]) -> dict[str, int]:
+def count_verdicts(claims: list[ClaimResult]) -> dict[str, int]:
     """How many claims hold, do not, are unknown."""
     return {said: sum(claim.verdict == said for claim in claims) for said in ("holds", "does not hold", "unknown")}
 
 
-def answer(study: Study) -> str:
+def overall(studies: list[FinishedStudy]) -> str:
+    """What came out of several studies, in one sentence."""
+    claims = [claim for study in studies for claim in study.claims]
+    runs, failed = (sum(getattr(study.about, name) for study in studies) for name in ("runs", "failed_runs"))
+    ends = f"{number(failed)} of them failed" if failed else "none failed"
+    return f"Over all studies, {claims_said(claims)}; {count(runs, 'run')}, {ends}."
+
+
+def answer(study: FinishedStudy) -> str:
     """What came out, in one sentence."""
     parts = [claims_said(study.claims), checks_said(study.checks)]
     if study.about.failed_runs:
@@ -103,8 +111,8 @@ def answer(study: Study) -> str:
     return sentence[0].upper() + sentence[1:] + "."
 
 
-def claims_said(claims: list[Claim]) -> str:
-    holds, fails, unknown = tally(claims).values()
+def claims_said(claims: list[ClaimResult]) -> str:
+    holds, fails, unknown = count_verdicts(claims).values()
     total = len(claims)
     if not total:
         return "nothing was claimed"
@@ -117,24 +125,24 @@ def claims_said(claims: list[Claim]) -> str:
         first = ""
     if unknown:
         parts.append(f"{unknown}{first} {'is' if unknown == 1 else 'are'} unknown")
-    return listed(parts)
+    return join_and(parts)
 
 
 def checks_said(checks: list[Check]) -> str:
     total = len(checks)
-    violated = [quoted(check.name) for check in checks if check.status == "violated"]
-    unknown = [quoted(check.name) for check in checks if check.status == "unknown" and not check.runs("valid")]
-    partly = [quoted(check.name) for check in checks if check.status == "unknown" and check.runs("valid")]
+    violated = [in_quotes(check.name) for check in checks if check.status == "violated"]
+    unknown = [in_quotes(check.name) for check in checks if check.status == "unknown" and not check.runs("valid")]
+    partly = [in_quotes(check.name) for check in checks if check.status == "unknown" and check.runs("valid")]
     if not total:
         return "nothing was checked"
     if not violated and not unknown and not partly:
         return "the check is valid in every run" if total == 1 else f"all {total} checks are valid in every run"
     if len(unknown) == total:
         return "the check could not be judged" if total == 1 else f"none of {total} checks could be judged"
-    parts = [f"{listed(violated)} {'was' if len(violated) == 1 else 'were'} violated"] if violated else []
-    parts += [f"{listed(unknown)} could not be judged"] if unknown else []
-    parts += [f"{listed(partly)} could be judged in some runs only"] if partly else []
-    return f"of {count(total, 'check')}, {listed(parts)}"
+    parts = [f"{join_and(violated)} {'was' if len(violated) == 1 else 'were'} violated"] if violated else []
+    parts += [f"{join_and(unknown)} could not be judged"] if unknown else []
+    parts += [f"{join_and(partly)} could be judged in some runs only"] if partly else []
+    return f"of {count(total, 'check')}, {join_and(parts)}"
 
 
 def outcome(check: Check) -> str:
@@ -142,5 +150,5 @@ def outcome(check: Check) -> str:
     return "valid in part" if check.status == "unknown" and check.runs("valid") else check.status
 
 
-def quoted(name: str) -> str:
+def in_quotes(name: str) -> str:
     return f"\N{LEFT DOUBLE QUOTATION MARK}{name}\N{RIGHT DOUBLE QUOTATION MARK}"

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from isthmus.core.document import SHORTEST_MS, Invalid, join, one_of, show
-from isthmus.core.message import SiteId
+from isthmus.core.message import GroupId, SiteId, Targets
 from isthmus.protocols.total.compensation import OptimisticOptions
 from isthmus.protocols.total.hybrid_wire import HybridOptions, HybridPolicy
 from isthmus.protocols.transport.credit import CreditOptions
@@ -42,15 +42,18 @@ class HybridSpec(HybridPolicy, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def of(self, stack: str, topology: Topology) -> HybridOptions:
         """What a stack makes of it in a topology."""
+        if not STACKS[stack].roles:
+            return self.options()
         named = named_sites(topology, self.active, "active")
         for site, other in self.sequencer_of.items():
             with_prefix("sequencer_of", partial(topology.site_id, site))
             with_prefix(f"sequencer_of.{site}", partial(topology.site_id, other))
         sites = [SiteId(number) for number in range(len(topology.sites))]
         distances = tuple(tuple(0.0 if a == b else topology.mean_ms(a, b) for b in sites) for a in sites)
-        if stack == "symmetric":
+        roles = STACKS[stack].roles
+        if roles == "everyone":
             return self.options(rule="fixed", distances=distances)
-        if stack == "dynamic-hybrid":
+        if roles == "changing":
             return self.options(rule=self.rule, distances=distances)
         agents = tuple(cluster.agent for cluster in topology.clusters)
         active = named or agents
@@ -76,6 +79,11 @@ class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def __post_init__(self) -> None:
         if self.name not in STACKS:
             raise Invalid("name", repr(self.name), one_of(self.name, STACKS))
+        taken = STACKS[self.name].options
+        for field in msgspec.structs.fields(type(self)):
+            if field.name not in (*taken, "name") and getattr(self, field.name) != field.default:
+                found = show(getattr(self, field.name))
+                raise Invalid(field.name, found, f"one of {', '.join(taken)}, which the stack {self.name} takes")
         if self.batch_ms is not None:
             span_ms("batch_ms", self.batch_ms)
 
@@ -108,9 +116,30 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """The ideal view-synchronous service of the simulator."""
 
     detection_ms: float = 500.0  # from a crash or a recovery to the start of the view change
+    majority: bool = False  # a side of a partition without a majority of the last view gets no views
+    stagger_ms: float = 0.0  # members install a view at random times of their own within this span
 
     def __post_init__(self) -> None:
         span_ms("detection_ms", self.detection_ms)
+        span_ms("stagger_ms", self.stagger_ms)
+
+
+class GroupSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One of several groups of a scenario, each with its own members, stack and views."""
+
+    name: str
+    sites: tuple[str, ...] = ()  # sites or clusters; () for all
+    stack: StackSpec | None = None  # None: the scenario's
+
+
+class GroupOfRun(msgspec.Struct, frozen=True):
+    """A group with its names resolved."""
+
+    id: GroupId  # 0, 1, 2 ... in the order of the scenario
+    name: str
+    members: Targets
+    stack: StackSpec
+    options: StackOptions
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -126,6 +155,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     clocks: Clocks = Clocks()
     readers: tuple[Reader, ...] = ()
     membership: Membership = Membership()
+    groups: tuple[GroupSpec, ...] = ()  # (): one, of all sites, with the scenario's stack
+    turn_ms: float = 0.0  # how long a turn of a site lasts; 0: a turn is one event
+    payloads: Literal["same", "varied"] = "same"  # varied: of contents that are checked at delivery
     wire: Literal["sized", "reference", "codec"] = "sized"  # count bytes; or do not; or encode and decode, too
     trace: Literal["events", "wire", "none"] = "events"  # wire: every send and receive, too
 
@@ -149,37 +181,60 @@ class Scenario(Settings, frozen=True, kw_only=True):
             with_prefix(f"faults[{index}]", partial(self.check_fault, fault))
         for index, reader in enumerate(self.readers):
             with_prefix(f"readers[{index}]", partial(named_sites, self.topology, reader.sites, "sites"))
-        if self.stack.sequencer is not None:
-            with_prefix("stack.sequencer", lambda: self.topology.site_id(self.stack.sequencer or ""))
-        with_prefix("stack.hybrid", lambda: self.stack.hybrid.of(self.stack.name, self.topology))
-        if self.stack.transport == "direct":
-            self.check_direct()
+        span_ms("turn_ms", self.turn_ms)
+        names = [group.name for group in self.groups]
+        if len(set(names)) < len(names):
+            raise Invalid("groups", f"the names {', '.join(names)}", "a name of its own for each group")
+        for index, group in enumerate(self.groups):
+            prefix = f"groups[{index}]"
+            with_prefix(prefix, partial(named_sites, self.topology, group.sites, "sites"))
+            if group.stack is not None:
+                self.check_stack(group.stack, f"{prefix}.stack")
+        self.check_stack(self.stack, "stack")
+
+    def check_stack(self, stack: StackSpec, key: str) -> None:
+        if stack.sequencer is not None:
+            with_prefix(f"{key}.sequencer", lambda: self.topology.site_id(stack.sequencer or ""))
+        with_prefix(f"{key}.hybrid", lambda: stack.hybrid.of(stack.name, self.topology))
+        if stack.transport == "direct":
+            self.check_direct(stack, key)
 
     def check_workload(self, workload: Workload) -> None:
+        members = self.members_of(workload.group)
         workload.senders(self.topology)
         if not isinstance(workload.to, str | int):
-            named_sites(self.topology, workload.to, "to")
-        if isinstance(workload.to, int) and workload.to > len(self.topology.sites):
-            raise Invalid("to", repr(workload.to), f"at most the {len(self.topology.sites)} sites of the topology")
+            outside = [site for site in named_sites(self.topology, workload.to, "to") if site not in members]
+            if outside:
+                raise Invalid("to", repr(self.topology.sites[outside[0]].name), f"members of {workload.group!r}")
+        if isinstance(workload.to, int) and workload.to > len(members):
+            whose = f"the group {workload.group!r}" if workload.group else "the topology"
+            raise Invalid("to", repr(workload.to), f"at most the {len(members)} sites of {whose}")
+
+    def members_of(self, name: str) -> Targets:
+        """The sites of a group; of the first one where no name is given."""
+        everyone = tuple(SiteId(number) for number in range(len(self.topology.sites)))
+        if not name and not self.groups:
+            return everyone
+        for group in self.groups:
+            if not name or group.name == name:
+                return named_sites(self.topology, group.sites, "sites") or everyone
+        raise Invalid("group", repr(name), one_of(name, [group.name for group in self.groups]))
 
     def check_fault(self, fault: Fault) -> None:
         fault.check_names(self.topology)
         if fault.at_ms > self.duration_ms:
             raise Invalid("at_ms", repr(fault.at_ms), f"a time within the scenario's {self.duration_ms:g} ms")
 
-    def check_direct(self) -> None:
+    def check_direct(self, stack: StackSpec, key: str) -> None:
         """A direct transport stands on channels that lose nothing, and reorder only where the stack bears it."""
         right = "reliable, where channels lose, repeat or reorder"
-        reorders = STACKS[self.stack.name].reorders
-        sites = range(len(self.topology.sites))
-        for a in sites:
-            for b in sites:
-                for channel in self.topology.channels(SiteId(a), SiteId(b)):
-                    if channel.loss or channel.duplicate or not (channel.fifo or reorders):
-                        raise Invalid("stack.transport", "'direct'", right)
+        reorders = STACKS[stack.name].reorders
+        for channel in self.topology.all_channels():
+            if channel.loss or channel.duplicate or not (channel.fifo or reorders):
+                raise Invalid(f"{key}.transport", "'direct'", right)
         drawn = self.random_faults
         if drawn.partitions or drawn.losses or any(isinstance(f, Partition | Heal | Loss) for f in self.faults):
-            raise Invalid("stack.transport", "'direct'", right)
+            raise Invalid(f"{key}.transport", "'direct'", right)
 
     def random(self, *purpose: object) -> Random:
         """A random source of its own for each purpose; text seeds do not depend on the hash seed."""
@@ -190,8 +245,19 @@ class Scenario(Settings, frozen=True, kw_only=True):
         drawn = self.random_faults.draw(self.topology, self.random("faults"), self.duration_ms)
         return sorted([*self.faults, *drawn], key=lambda fault: fault.at_ms)
 
-    def stack_options(self) -> StackOptions:
-        spec = self.stack
+    def groups_of_run(self) -> list[GroupOfRun]:
+        """The groups with their names resolved; one of all sites where none is given."""
+        given = self.groups or (GroupSpec(name=""),)
+        made = []
+        for number, group in enumerate(given):
+            stack = group.stack or self.stack
+            members, options = self.members_of(group.name), self.stack_options(stack)
+            made.append(GroupOfRun(GroupId(number), group.name, members, stack, options))
+        return made
+
+    def stack_options(self, stack: StackSpec | None = None) -> StackOptions:
+        """The options of a stack, or of the scenario's, with names resolved."""
+        spec = stack or self.stack
         sequencer = None if spec.sequencer is None else self.topology.site_id(spec.sequencer)
         direct = spec.transport == "direct"
         hybrid = spec.hybrid.of(spec.name, self.topology)

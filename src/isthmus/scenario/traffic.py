@@ -1,11 +1,14 @@
-"""One site's application: puts its share of a scenario's workloads to the stack, and reads as slowly as it should.
+"""One site's applications: put its share of a scenario's workloads to the stacks, and read as slowly as they should.
 
 Both hosts use it, each with its own way to do something at a time; the same random sources decide when and to whom, so
 that one scenario means the same traffic on both. A site that is down sends nothing, but its sources go on: what a
 later incarnation sends does not depend on how long it was away.
 
-Bounds: one arrival is scheduled per workload; unread messages are bounded by flow control; replies wait at most as
-long as the scenario's delay, each for a message delivered.
+Where payloads are varied, each is a function of its message's identity, and whoever delivers it checks it: a protocol
+that mixes up messages is found whatever it mixes up.
+
+Bounds: one arrival, or one burst, is scheduled per workload; unread messages are bounded by flow control; replies wait
+at most as long as the scenario's delay, each for a message delivered.
 """
 
 from __future__ import annotations
@@ -15,27 +18,53 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from random import Random
 
-from isthmus.core.errors import Busy
+from isthmus.core.errors import Busy, LocalError
 from isthmus.core.layer import Finality
-from isthmus.core.message import Cast, SiteId
+from isthmus.core.message import ONLY_GROUP, Cast, GroupId, SiteId, Targets
 from isthmus.protocols.application import Application
-from isthmus.scenario.model import Scenario
-from isthmus.scenario.workload import NS_PER_MS, Arrival, Reply, Workload, named_sites
+from isthmus.scenario.model import GroupOfRun, Scenario
+from isthmus.scenario.workload import NS_PER_MS, Arrival, Burst, Reply, Workload, named_sites
 
 FRESH = 0  # depth of a message that answers nothing; the first byte of a payload
 
-At = Callable[[int, Callable[[], None]], None]  # do something at a time, in ns from the start of the run
+At = Callable[[int, GroupId, Callable[[], None]], None]  # do something in a group at a time, in ns from the start
 
 
 class Source:
     """One workload at this site."""
 
-    __slots__ = ("arrivals", "random", "workload")
+    __slots__ = ("arrivals", "beyond", "group", "members", "one_turn", "random", "workload")
 
-    def __init__(self, workload: Workload, random: Random, arrivals: Iterator[Arrival]) -> None:
+    def __init__(self, workload: Workload, group: GroupOfRun, random: Random, arrivals: Iterator[Arrival]) -> None:
         self.workload = workload
+        self.group = group.id
+        self.members: Targets = group.members
         self.random = random
         self.arrivals = arrivals
+        self.one_turn = isinstance(workload, Burst) and workload.one_turn
+        self.beyond: Arrival | None = None  # the first arrival after a turn
+
+    def take(self) -> list[Arrival]:
+        """The next arrival, or all of one instant where they are one turn."""
+        first, self.beyond = self.beyond or next(self.arrivals, None), None
+        if first is None or not self.one_turn:
+            return [] if first is None else [first]
+        taken = [first]
+        while (following := next(self.arrivals, None)) is not None and following[0] == first[0]:
+            taken.append(following)
+        self.beyond = following
+        return taken
+
+
+class Mailbox:
+    """The application of one incarnation of the site in one group, and what it has not read."""
+
+    __slots__ = ("application", "count", "unread")
+
+    def __init__(self, application: Application) -> None:
+        self.application = application
+        self.count = 0  # messages submitted
+        self.unread: deque[Cast] = deque()
 
 
 class SiteTraffic:
@@ -43,37 +72,50 @@ class SiteTraffic:
 
     def __init__(self, scenario: Scenario, site: SiteId, at: At, now_ns: Callable[[], int]) -> None:
         self.topology = scenario.topology
+        self.site = site
         self.at = at
         self.now_ns = now_ns
         self.end_ns = round(scenario.duration_ms * NS_PER_MS)
-        self.application: Application | None = None  # None while the site is down
+        self.varied = scenario.payloads == "varied"
+        self.mailboxes: dict[GroupId, Mailbox] = {}  # none while the site is down
         self.sent_to = [0] * len(self.topology.sites)  # messages addressed to each site
         self.submitted_count = self.delivered_count = self.refused_count = 0
         self.pending_count = 0  # messages that are scheduled and not submitted yet
         self.consume_ns = 0  # what the application takes for a message; 0: it reads at once
-        self.unread: deque[Cast] = deque()
         for reader in scenario.readers:
             if site in named_sites(self.topology, reader.sites, "sites"):
                 self.consume_ns = round(reader.consume_ms * NS_PER_MS)
         self.sources: list[Source] = []
         self.replies: list[Source] = []
+        groups = scenario.groups_of_run()
         for index, workload in enumerate(scenario.workloads):
-            senders = workload.senders(self.topology)
+            group = next(group for group in groups if workload.group in ("", group.name))
+            senders = workload.senders(self.topology, group.members)
             if site in senders:
                 random = scenario.random("workload", index, site)
                 arrivals = workload.arrivals(random, senders.index(site), len(senders))
                 kind = self.replies if isinstance(workload, Reply) else self.sources
-                kind.append(Source(workload, random, arrivals))
+                kind.append(Source(workload, group, random, arrivals))
 
-    def boot(self) -> Application:
-        """The application of a new incarnation of the site."""
-        self.application = Application(on_deliver=self.deliver, auto_consume=not self.consume_ns)
-        self.unread = deque()
-        return self.application
+    def boot(self, group: GroupId = ONLY_GROUP) -> Application:
+        """The application of a new incarnation of the site in a group."""
+        replies = [source for source in self.replies if source.group == group]
+
+        def count(_cast: Cast, _finality: Finality) -> None:
+            self.delivered_count += 1
+
+        def deliver(cast: Cast, _finality: Finality) -> None:
+            self.deliver(mailbox, replies, cast)
+
+        plain = not (replies or self.varied or self.consume_ns)
+        on_deliver = count if plain else deliver
+        mailbox = Mailbox(Application(on_deliver=on_deliver, auto_consume=not self.consume_ns, wants=(Finality.FINAL,)))
+        self.mailboxes[group] = mailbox
+        return mailbox.application
 
     def crash(self) -> None:
-        """The application is gone, with all that it had not read."""
-        self.application = None
+        """The applications are gone, with all that they had not read."""
+        self.mailboxes = {}
 
     def start(self) -> None:
         for source in self.sources:
@@ -84,36 +126,40 @@ class SiteTraffic:
         return self.pending_count == 0 and self.now_ns() >= self.end_ns
 
     def schedule(self, source: Source) -> None:
-        arrival = next(source.arrivals, None)
-        if arrival is not None and arrival[0] < self.end_ns:
-            self.pending_count += 1
-            self.at(arrival[0], lambda: self.arrive(source, arrival[1]))
+        arrivals = source.take()
+        if arrivals and arrivals[0][0] < self.end_ns:
+            self.pending_count += len(arrivals)
+            self.at(arrivals[0][0], source.group, lambda: self.arrive(source, arrivals))
 
-    def arrive(self, source: Source, size: int) -> None:
-        self.submit(source, payload(FRESH, size))
+    def arrive(self, source: Source, arrivals: list[Arrival]) -> None:
+        for _, size in arrivals:
+            self.submit(source, FRESH, size)
         self.schedule(source)
 
-    def submit(self, source: Source, content: bytes) -> None:
+    def submit(self, source: Source, depth: int, size: int) -> None:
         self.pending_count -= 1
-        destinations = source.workload.destinations(self.topology, source.random)
-        if self.application is None:
+        destinations = source.workload.destinations(self.topology, source.members, source.random)
+        mailbox = self.mailboxes.get(source.group)
+        if mailbox is None:
             return
+        mark = self.site + 1 + 997 * (mailbox.count + 1) if self.varied else 0
         try:
-            self.application.cast(content, destinations)
+            mailbox.application.cast(payload(depth, size, mark), destinations)
         except Busy:  # traced as refused; an open-loop source does not wait
             self.refused_count += 1
             return
+        mailbox.count += 1
         self.submitted_count += 1
-        for site in destinations or range(len(self.sent_to)):
+        for site in destinations or source.members:
             self.sent_to[site] += 1
 
-    def deliver(self, cast: Cast, finality: Finality) -> None:
-        if finality is not Finality.FINAL:
-            return
+    def deliver(self, mailbox: Mailbox, replies: list[Source], cast: Cast) -> None:
         self.delivered_count += 1
+        if self.varied:
+            check_payload(cast)
         if self.consume_ns:
-            self.read(cast)
-        for source in self.replies:
+            self.read(mailbox, cast)
+        for source in replies:
             self.consider(source, cast)
 
     def consider(self, source: Source, cast: Cast) -> None:
@@ -122,27 +168,44 @@ class SiteTraffic:
         assert isinstance(reply, Reply)
         depth = cast.payload[0] if cast.payload else FRESH
         if depth < reply.depth and now < self.end_ns and source.random.random() < reply.probability:
-            content = payload(depth + 1, max(1, reply.payload_bytes))
             self.pending_count += 1
-            self.at(now + round(reply.delay_ms * NS_PER_MS), lambda: self.submit(source, content))
+            size, at_ns = max(1, reply.payload_bytes), now + round(reply.delay_ms * NS_PER_MS)
+            self.at(at_ns, source.group, lambda: self.submit(source, depth + 1, size))
 
-    def read(self, cast: Cast) -> None:
+    def read(self, mailbox: Mailbox, cast: Cast) -> None:
         """Begin to read, where nothing is being read already."""
-        self.unread.append(cast)
-        if len(self.unread) == 1:
-            self.read_on(self.unread)
+        mailbox.unread.append(cast)
+        if len(mailbox.unread) == 1:
+            self.read_on(mailbox)
 
-    def read_on(self, unread: deque[Cast]) -> None:
-        self.at(self.now_ns() + self.consume_ns, lambda: self.consume(unread))
+    def read_on(self, mailbox: Mailbox) -> None:
+        group = mailbox.application.host.group
+        self.at(self.now_ns() + self.consume_ns, group, lambda: self.consume(mailbox))
 
-    def consume(self, unread: deque[Cast]) -> None:
-        if self.application is not None and unread is self.unread:  # the same incarnation
-            self.application.below.consumed(unread.popleft())
-            if unread:
-                self.read_on(unread)
+    def consume(self, mailbox: Mailbox) -> None:
+        if self.mailboxes.get(mailbox.application.host.group) is mailbox:  # the same incarnation
+            mailbox.application.below.consumed(mailbox.unread.popleft())
+            if mailbox.unread:
+                self.read_on(mailbox)
+
+
+def payload(depth: int, size: int, mark: int = 0) -> bytes:
+    """A payload of a size that holds a depth, and a mark where there is one."""
+    if not mark or not size:
+        return plain_payload(depth, size)
+    filled: bytes = (bytes([depth]) + mark.to_bytes(8, "big") * (size // 8 + 1))[:size]
+    return filled
 
 
 @cache
-def payload(depth: int, size: int) -> bytes:
+def plain_payload(depth: int, size: int) -> bytes:
     """The one payload of a depth and a size."""
     return bytes([depth]) + bytes(size - 1) if size > 0 else b""
+
+
+def check_payload(cast: Cast) -> None:
+    """Refuse a payload that is not the one which a message of this identity was given."""
+    count = cast.number & 0xFFFFFFFF
+    expected = payload(cast.payload[0] if cast.payload else FRESH, len(cast.payload), cast.sender + 1 + 997 * count)
+    if cast.payload != expected:
+        raise LocalError(f"message {cast.sender}:{cast.number} came with the payload of another")

@@ -42,7 +42,8 @@ def probability(key: str, value: float) -> None:
 class Traffic(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True):
     """What all workloads share."""
 
-    sites: tuple[str, ...] = ()  # sites or clusters that send; () for all
+    group: str = ""  # in which it sends; "" for the first
+    sites: tuple[str, ...] = ()  # sites or clusters that send; () for all of the group
     to: str | int | tuple[str, ...] = "all"  # "all", names of sites or clusters, or that many drawn at random
     payload_bytes: int = 64
     start_ms: float = 0.0
@@ -71,8 +72,12 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbi
         """The times between messages in ns, the first from the start on."""
         raise NotImplementedError
 
-    def senders(self, topology: Topology) -> Targets:
-        return named_sites(topology, self.sites, "sites") or tuple(SiteId(i) for i in range(len(topology.sites)))
+    def senders(self, topology: Topology, members: Targets | None = None) -> Targets:
+        """The sites that send, of the members of the group."""
+        if members is None:
+            members = tuple(SiteId(number) for number in range(len(topology.sites)))
+        named = named_sites(topology, self.sites, "sites")
+        return tuple(site for site in members if site in named) if named else members
 
     def arrivals(self, random: Random, place: int, places: int) -> Iterator[Arrival]:  # noqa: ARG002
         """The messages of the sender at a place among the workload's senders."""
@@ -83,12 +88,12 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbi
                 return
             yield round(now), self.payload_bytes
 
-    def destinations(self, topology: Topology, random: Random) -> Targets:
+    def destinations(self, topology: Topology, members: Targets, random: Random) -> Targets:
         """To whom the next message goes, in order of site ids."""
         if self.to == "all":
             return ALL
         if isinstance(self.to, int):
-            return tuple(sorted(random.sample(range(len(topology.sites)), min(self.to, len(topology.sites)))))  # type: ignore[arg-type]
+            return tuple(sorted(random.sample(members, min(self.to, len(members)))))
         return named_sites(topology, self.to, "to")  # type: ignore[arg-type]
 
 
@@ -128,6 +133,7 @@ class Burst(Traffic, frozen=True, kw_only=True, tag="burst"):
     period_ms: float
     burst_count: int  # messages in a burst
     spacing_ms: float = 0.0  # between the messages of one burst
+    one_turn: bool = False  # what is due at one instant is submitted in one turn
 
     def check(self) -> None:
         span_ms("period_ms", self.period_ms, SHORTEST_MS)

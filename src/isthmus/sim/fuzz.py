@@ -9,6 +9,7 @@ end is owed for good.
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import msgspec
 
@@ -20,6 +21,7 @@ from isthmus.scenario.faults import Crash, Fault, RandomFaults, Recover
 from isthmus.scenario.model import Clocks, HybridSpec, Membership, Reader, Scenario, StackSpec
 from isthmus.scenario.workload import Burst, OnOff, Periodic, Poisson, Reply, Workload
 from isthmus.sim.fuzz_optimistic import strained
+from isthmus.stacks import STACKS
 from isthmus.topology.delay import Constant, Delay, Empirical, Gamma, Normal, Uniform
 from isthmus.topology.model import Channel, Cluster, Site, Topology, WanLink
 
@@ -127,13 +129,16 @@ def random_stack(stack: str, names: list[str], random: Random) -> StackSpec:
     return StackSpec(
         name=stack,
         hybrid=random_hybrid(stack, names, random) if ticketed else HybridSpec(),
-        sequencer=random.choice([None, random.choice(names)]),
-        batch_ms=random.choice([None, None, 0.0, 5.0]),
+        **sequenced(stack, random.choice([None, random.choice(names)]), random.choice([None, None, 0.0, 5.0])),
         credit=CreditOptions(window=window, queue_max=random.choice([8, 1024])),
         reliable=ReliableOptions(
             ack_every=random.choice([4, 256]), hold_max=random.choice([4, 1024]), keep_max=random.choice([16, 8192])
         ),
     )
+
+
+def sequenced(stack: str, sequencer: str | None, batch_ms: float | None) -> dict[str, Any]:
+    return {"sequencer": sequencer, "batch_ms": batch_ms} if "sequencer" in STACKS[stack].options else {}
 
 
 def random_hybrid(stack: str, names: list[str], random: Random) -> HybridSpec:

@@ -1,4 +1,4 @@
-"""The network between sites: a delay distribution a pair, FIFO or not, with loss, duplication and bandwidth.
+"""The network between sites: a delay distribution per pair, FIFO or not, with loss, duplication and bandwidth.
 
 A packet from site to site passes the channels of the topology in order; their delays add up, and it is lost where any
 of them loses it. Packets that pass a channel of limited bandwidth queue behind each other, whoever sent them. A packet
@@ -15,15 +15,17 @@ from collections.abc import Callable, Iterable
 from heapq import heappush
 from itertools import pairwise
 from random import Random
+from typing import Protocol
 
-from isthmus.core.message import Message, SiteId, Targets
+from isthmus.core.message import GroupId, Message, SiteId, Targets
 from isthmus.scenario.faults import DelayShift, Loss
 from isthmus.scenario.workload import NS_PER_MS
 from isthmus.sim.scheduler import Scheduler
 from isthmus.topology.model import Channel, Topology
 from isthmus.topology.passage import Passage, Pipe
 
-Receive = Callable[[SiteId, Message], None]
+Stamp = tuple[SiteId, int]  # who sent a message, and in which view; 0: it belongs to none
+Receive = Callable[[Stamp, Message], None]
 Plan = list[tuple[int, tuple[Receive, ...]]]  # a delay, and those whom a packet reaches after it
 VARIES = -1
 PLANS_MAX = 4096  # sets of targets whose plans are kept; then all are made anew
@@ -76,118 +78,129 @@ class Link(Passage):
         return delay
 
 
-class Network:
-    """Carries messages between hosts by scheduling their reception."""
+class Network(Protocol):
+    """Carries messages between ports: what a site needs of it."""
+
+    latest_ns: int  # when all that is under way now will have arrived
+    packet_count: int
+    dropped_count: int
+
+    def attach(self, site: SiteId, group: GroupId, receive: Receive) -> None: ...
+    def send(self, stamp: Stamp, group: GroupId, targets: Targets, message: Message, size_bytes: int) -> None: ...
+
+
+class DelayNetwork:
+    """A network of delays: schedules the reception of each packet; links are made when they are first used."""
 
     __slots__ = (
-        "dropped_count",
-        "latest_ns",
-        "links",
-        "needs_sizes",
-        "packet_count",
-        "plans",
-        "random",
-        "receivers",
-        "scheduler",
+        *("dropped_count", "latest_ns", "links", "needs_sizes", "packet_count", "pipes", "plans", "random"),
+        *("receivers", "scheduler", "topology"),
     )
 
     def __init__(self, topology: Topology, scheduler: Scheduler, random: Random) -> None:
+        self.topology = topology
         self.scheduler = scheduler
         self.random = random
-        self.packet_count = 0  # copies that were sent
+        self.packet_count = 0  # copies sent, those to oneself included
         self.dropped_count = 0
         self.latest_ns = 0  # when all that is under way now will have arrived
-        self.links = links_of(topology, random)
-        self.needs_sizes = any(link.pipes for row in self.links for link in row)
-        self.receivers: list[Receive] = [lambda _source, _message: None] * len(topology.sites)
-        self.plans: dict[tuple[SiteId, Targets], Plan | None] = {}  # None: some link varies
+        self.links: dict[tuple[SiteId, SiteId], Link] = {}
+        self.pipes: dict[tuple[object, ...], Pipe] = {}  # shared by all links that pass them
+        self.needs_sizes = any(channel.bandwidth_mbps is not None for channel in topology.all_channels())
+        self.receivers: dict[tuple[SiteId, GroupId], Receive] = {}
+        self.plans: dict[tuple[SiteId, GroupId, Targets], Plan | None] = {}  # None: some link varies
 
-    def attach(self, site: SiteId, receive: Receive) -> None:
-        """Let a host receive what is sent to a site from now on."""
-        self.receivers[site] = receive
+    def attach(self, site: SiteId, group: GroupId, receive: Receive) -> None:
+        """Let a port receive what is sent to a site in a group from now on."""
+        self.receivers[site, group] = receive
         self.plans.clear()
 
     def faults_changed(self) -> None:
         self.plans.clear()
 
-    def plan(self, source: SiteId, targets: Targets) -> Plan | None:
+    def link(self, source: SiteId, target: SiteId) -> Link:
+        """The way from one site to another."""
+        link = self.links.get((source, target))
+        if link is None:
+            link = self.links[source, target] = self.make_link(source, target)
+        return link
+
+    def make_link(self, a: SiteId, b: SiteId) -> Link:
+        topology = self.topology
+        here, there = topology.sites[a], topology.sites[b]
+        channels = topology.channels(a, b)
+        hops: list[tuple[object, ...]]
+        if topology.has_own_channel(a, b):
+            hops = [("pair", a, b)]
+        elif here.cluster == there.cluster:  # on a LAN: one port per sender
+            hops = [("port", a)]
+        else:
+            hops = [("wan", *hop) for hop in pairwise(topology.route(here.cluster, there.cluster))]
+        used = [
+            self.pipes.setdefault(hop, Pipe(channel.bandwidth_mbps))
+            for hop, channel in zip(hops, channels, strict=False)
+            if channel.bandwidth_mbps is not None
+        ]
+        return Link(channels, self.random, used)
+
+    def plan(self, source: SiteId, group: GroupId, targets: Targets) -> Plan | None:
         """How a multicast reaches its targets, if every link on the way is constant and without faults."""
         groups: dict[int, list[Receive]] = {}
         for target in targets:
-            link = self.links[source][target]
-            delay = 0 if target == source else link.steady_now(self.scheduler.now_ns)
-            groups.setdefault(delay, []).append(self.receivers[target])
+            delay = 0 if target == source else self.link(source, target).steady_now(self.scheduler.now_ns)
+            groups.setdefault(delay, []).append(self.receivers.get((target, group), nobody))
         if len(self.plans) >= PLANS_MAX:
             self.plans.clear()
-        made = None if VARIES in groups else [(delay, tuple(group)) for delay, group in groups.items()]
-        self.plans[source, targets] = made
+        made = None if VARIES in groups else [(delay, tuple(reached)) for delay, reached in groups.items()]
+        self.plans[source, group, targets] = made
         return made
 
-    def send(self, source: SiteId, targets: Targets, message: Message, size_bytes: int) -> None:
+    def send(self, stamp: Stamp, group: GroupId, targets: Targets, message: Message, size_bytes: int) -> None:
         """Put a copy to each target under way."""
         self.packet_count += len(targets)
-        key = (source, targets)
-        plan = self.plans[key] if key in self.plans else self.plan(source, targets)
+        key = (stamp[0], group, targets)
+        plan = self.plans[key] if key in self.plans else self.plan(*key)
         if plan is None:
-            self.send_one_by_one(source, targets, message, size_bytes)
+            self.send_one_by_one(stamp, group, targets, message, size_bytes)
             return
         scheduler = self.scheduler
         now = scheduler.now_ns
-        for delay, group in plan:
+        for delay, reached in plan:
             scheduler.counter += 1
             if now + delay > self.latest_ns:
                 self.latest_ns = now + delay
-            if len(group) == 1:
-                heappush(scheduler.heap, (now + delay, scheduler.counter, group[0], source, message))
+            if len(reached) == 1:
+                heappush(scheduler.heap, (now + delay, scheduler.counter, reached[0], stamp, message))
             else:
-                heappush(scheduler.heap, (now + delay, scheduler.counter, self.arrive, (source, message), group))
+                heappush(scheduler.heap, (now + delay, scheduler.counter, self.arrive, (stamp, message), reached))
 
-    def arrive(self, packet: tuple[SiteId, Message], group: tuple[Receive, ...]) -> None:
+    def arrive(self, packet: tuple[Stamp, Message], reached: tuple[Receive, ...]) -> None:
         """Hand one packet to all whom it reaches at this moment."""
-        source, message = packet
-        self.scheduler.event_count += len(group) - 1
-        for receive in group:
-            receive(source, message)
+        stamp, message = packet
+        self.scheduler.event_count += len(reached) - 1
+        for receive in reached:
+            receive(stamp, message)
 
-    def send_one_by_one(self, source: SiteId, targets: Targets, message: Message, size_bytes: int) -> None:
-        scheduler = self.scheduler
+    def send_one_by_one(
+        self, stamp: Stamp, group: GroupId, targets: Targets, message: Message, size_bytes: int
+    ) -> None:
+        scheduler, source = self.scheduler, stamp[0]
         now = scheduler.now_ns
         for target in targets:
-            link = self.links[source][target]
-            arrivals = [now] if target == source else link.arrivals(now, size_bytes)
+            arrivals = [now] if target == source else self.link(source, target).arrivals(now, size_bytes)
             self.dropped_count += not arrivals
+            receive = self.receivers.get((target, group), nobody)
             for arrival in arrivals:
                 self.latest_ns = max(self.latest_ns, arrival)
-                scheduler.at(arrival, self.receivers[target], source, message)
+                scheduler.at(arrival, receive, stamp, message)
 
     def between(self, sources: Targets, targets: Targets) -> Iterable[Link]:
         """The links from some sites to others."""
         for source in sources:
             for target in targets:
                 if source != target:
-                    yield self.links[source][target]
+                    yield self.link(source, target)
 
 
-def links_of(topology: Topology, random: Random) -> list[list[Link]]:
-    """A link for each ordered pair of sites; pipes are shared by all who pass them."""
-    pipes: dict[tuple[object, ...], Pipe] = {}
-    rows: list[list[Link]] = []
-    for a, here in enumerate(topology.sites):
-        row = []
-        for b, there in enumerate(topology.sites):
-            channels = topology.channels(SiteId(a), SiteId(b))
-            hops: list[tuple[object, ...]]
-            if topology.has_own_channel(SiteId(a), SiteId(b)):
-                hops = [("pair", a, b)]
-            elif here.cluster == there.cluster:  # on a LAN: one port a sender
-                hops = [("port", a)]
-            else:
-                hops = [("wan", *hop) for hop in pairwise(topology.route(here.cluster, there.cluster))]
-            used = [
-                pipes.setdefault(hop, Pipe(channel.bandwidth_mbps))
-                for hop, channel in zip(hops, channels, strict=False)
-                if channel.bandwidth_mbps is not None
-            ]
-            row.append(Link(channels, random, used))
-        rows.append(row)
-    return rows
+def nobody(_stamp: Stamp, _message: Message) -> None:
+    """Where nobody listens: the site is not in the group."""

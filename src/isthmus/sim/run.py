@@ -8,22 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from isthmus.core.layer import Kind
-from isthmus.core.message import SiteId, Targets
+from isthmus.core.message import GroupId, SiteId, Targets
 from isthmus.scenario.faults import ClockJump, Crash, DelayShift, Fault, Heal, Loss, Partition, Recover
-from isthmus.scenario.model import Scenario
+from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.scenario.traffic import SiteTraffic
 from isthmus.scenario.workload import NS_PER_MS, named_sites
 from isthmus.sim.clock import SiteClock
-from isthmus.sim.host import Meter, SimHost
-from isthmus.sim.membership import IdealMembership
-from isthmus.sim.network import Link, Network
+from isthmus.sim.membership import IdealMembership, IdealOptions
+from isthmus.sim.network import DelayNetwork, Link
 from isthmus.sim.scheduler import Scheduler
+from isthmus.sim.site import Meter, SimSite
 from isthmus.stacks import STACKS, Build
 from isthmus.trace.log import SiteLog
 from isthmus.trace.schema import Sink
 from isthmus.trace.summary import Summary
 
-SLICE = 50_000  # events between two stops, at which whoever drives a run may tell how far it is
+SLICE = 50_000  # events between two stops, at which the caller may report progress
 SETTLE_NS = 1_000_000_000  # how long a run goes on once nothing is owed, so that a late second delivery shows
 Progress = Callable[[int], None]  # called with the virtual time in ns
 
@@ -33,33 +33,47 @@ class Run:
 
     def __init__(self, scenario: Scenario, sink: Sink | None = None, build: Build | None = None, run: int = 0) -> None:
         self.scenario = scenario
-        self.build = build or STACKS[scenario.stack.name].build  # a test may plant a stack of its own
-        self.options = scenario.stack_options()
+        self.build = build  # a test may plant a stack of its own
+        self.groups = scenario.groups_of_run()
         self.scheduler = Scheduler()
-        self.network = Network(scenario.topology, self.scheduler, scenario.random("network"))
-        self.summary = Summary(len(scenario.topology.sites))
+        self.network = DelayNetwork(scenario.topology, self.scheduler, scenario.random("network"))
+        self.site_ids = [SiteId(number) for number in range(len(scenario.topology.sites))]
+        self.summary = Summary({group.id: group.members for group in self.groups})
         wanted = sink if scenario.trace != "none" else None
-        self.sites = [SiteId(number) for number in range(len(scenario.topology.sites))]
-        self.logs = [SiteLog(site, wanted, self.summary, run) for site in self.sites]
+        self.logs = [SiteLog(site, wanted, self.summary, run) for site in self.site_ids]
         sized = scenario.wire != "reference" or self.network.needs_sizes
         self.meter = Meter(decodes=scenario.wire == "codec") if sized else None
-        self.traffic = [self.traffic_of(site) for site in self.sites]
+        self.traffic = [self.traffic_of(site) for site in self.site_ids]
         self.end_ns = round(scenario.duration_ms * NS_PER_MS)
-        detection_ns = round(scenario.membership.detection_ms * NS_PER_MS)
-        self.membership = IdealMembership(self.scheduler, self.network, detection_ns)
-        self.clocks = [self.clock_of(site) for site in self.sites]  # a clock goes on while its site is down
-        self.hosts = [self.boot(site, 0) for site in self.sites]
+        self.cuts: list[dict[SiteId, int]] = []  # partitions that hold: the side of each site
+        self.services = [self.service_of(group) for group in self.groups]
+        self.clocks = [self.clock_of(site) for site in self.site_ids]  # a clock goes on while its site is down
+        self.sites = [self.boot(site, 0) for site in self.site_ids]
         for fault in scenario.faults_of_run():
             self.scheduler.at(round(fault.at_ms * NS_PER_MS), self.strike, fault)
 
-    def boot(self, site: SiteId, incarnation: int) -> SimHost:
+    def service_of(self, group: GroupOfRun) -> IdealMembership:
+        given = self.scenario.membership
+        options = IdealOptions(
+            detection_ns=round(given.detection_ms * NS_PER_MS),
+            majority=given.majority,
+            stagger_ns=round(given.stagger_ms * NS_PER_MS),
+        )
+        random = self.scenario.random("membership", group.id)
+        return IdealMembership(group.id, self.scheduler, self.network, options, random, self.reaches, self.start_again)
+
+    def boot(self, site: SiteId, incarnation: int) -> SimSite:
         """Start a site with an empty state."""
         random = self.scenario.random("site", site, incarnation)
-        log, meter = self.logs[site], self.meter
-        wire_log = self.scenario.trace == "wire"
-        host = SimHost(site, incarnation, random, self.scheduler, self.network, log, self.clocks[site], meter, wire_log)
-        host.attach(self.build(host, self.traffic[site].boot(), self.options))
-        return host
+        log, clock, wire_log = self.logs[site], self.clocks[site], self.scenario.trace == "wire"
+        made = SimSite(site, incarnation, random, self.scheduler, self.network, log, clock, self.meter, wire_log)
+        made.turn_ns = round(self.scenario.turn_ms * NS_PER_MS)
+        for group in self.groups:
+            if site in group.members:
+                port = made.port(group.id)
+                build = self.build or STACKS[group.stack.name].build
+                port.attach(build(port, self.traffic[site].boot(group.id), group.options))
+        return made
 
     def clock_of(self, site: SiteId) -> SiteClock | None:
         """The clock of a site; None where it is always right."""
@@ -67,24 +81,29 @@ class Run:
         if not clocks.offset_ms and not clocks.drift_ppm:
             return None
         random = self.scenario.random("clock", site)
+        bound_ns, bound_drift = round(clocks.offset_ms * NS_PER_MS), clocks.drift_ppm / 1e6
         offset_ns = round(random.uniform(-1, 1) * clocks.offset_ms * NS_PER_MS)
-        return SiteClock(offset_ns, random.uniform(-1, 1) * clocks.drift_ppm / 1e6)
+        return SiteClock(offset_ns, random.uniform(-1, 1) * clocks.drift_ppm / 1e6, bound_ns, bound_drift)
 
     def traffic_of(self, site: SiteId) -> SiteTraffic:
-        """A site's applications; what they do at a time is an event of the site's."""
+        """A site's applications; what they do at a time is an event of the group's port there."""
 
-        def at(time_ns: int, action: Callable[[], None]) -> None:
-            self.scheduler.at(time_ns, act, action)
+        def at(time_ns: int, group: GroupId, action: Callable[[], None]) -> None:
+            self.scheduler.at(time_ns, act, group, action)
 
-        def act(action: Callable[[], None], _: object) -> None:
-            self.hosts[site].enter()
-            action()
+        def act(group: GroupId, action: Callable[[], None]) -> None:
+            port = self.sites[site].ports[group]
+            if port.owner.alive:
+                port.run(action)
+            else:
+                action()  # which finds nobody to submit it
 
         return SiteTraffic(self.scenario, site, at, lambda: self.scheduler.now_ns)
 
     def start(self) -> None:
         """Install the first view and let the sites send."""
-        self.membership.start(self.hosts)
+        for service in self.services:
+            service.start(self.sites)
         for traffic in self.traffic:
             traffic.start()
 
@@ -106,9 +125,12 @@ class Run:
 
     def at_rest(self) -> bool:
         """Whether nothing is owed, and nobody who is up has anything left to send or to hear of."""
-        up = [host for host in self.hosts if host.alive]
-        settled = all(host.stack.view is self.membership.view and host.stack.layers[0].settled() for host in up)
-        return settled and self.membership.at_rest() and not self.summary.undelivered_count()
+        return all(map(self.group_at_rest, self.services)) and not self.summary.undelivered_count()
+
+    def group_at_rest(self, service: IdealMembership) -> bool:
+        up = [site.ports[service.group] for site in self.sites if site.alive and service.group in site.ports]
+        settled = all(port.stack.view is service.view and port.stack.layers[0].settled() for port in up)
+        return settled and service.at_rest()
 
     def advance(self, until_ns: int) -> Iterator[int]:
         """Run up to a time; gives the time at every stop, and at the end."""
@@ -128,46 +150,75 @@ class Run:
         elif isinstance(fault, Partition):
             self.partition([named_sites(self.scenario.topology, group, "groups") for group in fault.groups])
         elif isinstance(fault, Heal):
-            for link in self.network.between(tuple(self.sites), tuple(self.sites)):
+            self.cuts.clear()
+            for link in self.network.links.values():
                 link.cut_count = 0
+            self.links_changed()
         else:
             self.disturb(fault)
         self.network.faults_changed()
 
-    def crash(self, site: SiteId) -> None:
-        host = self.hosts[site]
-        if host.alive:
-            host.trace(Kind.CRASH)
-            host.crash()
-            self.traffic[site].crash()
-            self.membership.changed()
+    def crash(self, site_id: SiteId) -> None:
+        site = self.sites[site_id]
+        if site.alive:
+            self.note(site, Kind.CRASH)
+            site.crash()
+            self.traffic[site_id].crash()
+            self.members_changed(site)
 
-    def recover(self, site: SiteId) -> None:
-        old = self.hosts[site]
+    def recover(self, site_id: SiteId) -> None:
+        old = self.sites[site_id]
         if not old.alive:
-            host = self.hosts[site] = self.boot(site, old.incarnation + 1)
-            host.trace(Kind.RECOVER, value=host.incarnation)
-            self.membership.joined(host)
+            site = self.sites[site_id] = self.boot(site_id, old.incarnation + 1)
+            self.note(site, Kind.RECOVER, site.incarnation)
+            for service in self.services:
+                service.joined(site)
+
+    def note(self, site: SimSite, kind: Kind, value: int = 0) -> None:
+        """Trace what happened to a site as a whole, once."""
+        for port in list(site.ports.values())[:1]:
+            port.trace(kind, value=value)
+
+    def start_again(self, site_id: SiteId) -> None:
+        """Give a site that others have gone on without a new life."""
+        self.crash(site_id)
+        self.recover(site_id)
+
+    def members_changed(self, site: SimSite) -> None:
+        for service in self.services:
+            if service.group in site.ports:
+                service.changed()
+
+    def links_changed(self) -> None:
+        if self.scenario.membership.majority:
+            for service in self.services:
+                service.changed()
 
     def jump(self, site: SiteId, by_ns: int) -> None:
         clock = self.clocks[site] or SiteClock(0, 0.0)
-        clock.offset_ns += by_ns
-        self.clocks[site] = self.hosts[site].clock = clock
+        clock.jump_ns += by_ns
+        self.clocks[site] = clock
+        self.sites[site].set_clock(clock)
 
     def partition(self, groups: list[Targets]) -> None:
         named = {site for group in groups for site in group}
-        rest = tuple(site for site in self.sites if site not in named)
-        sides = [*groups, rest]
-        for side in sides:
-            others = tuple(site for site in self.sites if site not in side)
+        rest = tuple(site for site in self.site_ids if site not in named)
+        self.cuts.append({site: side for side, group in enumerate([*groups, rest]) for site in group})
+        for side in [*groups, rest]:
+            others = tuple(site for site in self.site_ids if site not in side)
             for link in self.network.between(side, others):
                 link.cut_count += 1
+        self.links_changed()
+
+    def reaches(self, source: SiteId, target: SiteId) -> bool:
+        """Whether no partition lies between two sites."""
+        return all(cut[source] == cut[target] for cut in self.cuts)
 
     def disturb(self, fault: Loss | DelayShift) -> None:
         """Make channels worse until the fault ends."""
         topology = self.scenario.topology
-        sources = named_sites(topology, fault.source, "source") or tuple(self.sites)
-        targets = named_sites(topology, fault.target, "target") or tuple(self.sites)
+        sources = named_sites(topology, fault.source, "source") or tuple(self.site_ids)
+        targets = named_sites(topology, fault.target, "target") or tuple(self.site_ids)
         links = list(self.network.between(sources, targets))
         for link in links:
             link.disturb(fault, self.scheduler.now_ns)

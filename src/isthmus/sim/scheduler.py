@@ -3,27 +3,38 @@
 An entry is (time, counter, action, first argument, second argument). The counter makes ties deterministic: what was
 scheduled first happens first. An entry is never removed; whoever scheduled it decides, when it comes up, whether it
 still means anything.
+
+An *event source* has events of its own, which it keeps as it likes; a compiled packet engine is one. It runs beside the
+heap: whichever is due first goes first, the heap where both are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, Protocol
 
 Entry = tuple[int, int, Callable[[Any, Any], None], Any, Any]
+
+
+class EventSource(Protocol):
+    """Events beside the heap."""
+
+    def next_ns(self) -> int | None: ...  # when the next one is due; None: there is none
+    def run_next(self) -> int: ...  # carry out what is due then; how many events that was
 
 
 class Scheduler:
     """Runs actions in order of time, then of scheduling."""
 
-    __slots__ = ("counter", "event_count", "heap", "now_ns")
+    __slots__ = ("counter", "event_count", "heap", "now_ns", "sources")
 
     def __init__(self) -> None:
         self.heap: list[Entry] = []
         self.now_ns = 0
         self.counter = 0
         self.event_count = 0  # actions run so far
+        self.sources: list[EventSource] = []
 
     def at(self, time_ns: int, action: Callable[[Any, Any], None], first: Any = None, second: Any = None) -> None:
         """Schedule an action; a time that has passed means now."""
@@ -32,6 +43,8 @@ class Scheduler:
 
     def run(self, until_ns: int, budget: int) -> bool:
         """Run what is due up to a time, at most `budget` actions; whether that was all."""
+        if self.sources:
+            return self.run_beside_sources(until_ns, budget)
         heap = self.heap
         for done in range(budget):
             if not heap or heap[0][0] > until_ns:
@@ -41,4 +54,25 @@ class Scheduler:
             self.now_ns, _, action, first, second = heappop(heap)
             action(first, second)
         self.event_count += budget
+        return False
+
+    def run_beside_sources(self, until_ns: int, budget: int) -> bool:
+        """The same where there are event sources."""
+        heap, end = self.heap, self.event_count + budget
+        while self.event_count < end:
+            due_ns, source = heap[0][0] if heap else until_ns + 1, None
+            for one in self.sources:
+                next_ns = one.next_ns()
+                if next_ns is not None and next_ns < due_ns:
+                    due_ns, source = next_ns, one
+            if due_ns > until_ns:
+                self.now_ns = until_ns
+                return True
+            self.now_ns = due_ns
+            if source is not None:
+                self.event_count += source.run_next()
+            else:
+                _, _, action, first, second = heappop(heap)
+                action(first, second)
+                self.event_count += 1
         return False

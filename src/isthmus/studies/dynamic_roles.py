@@ -17,7 +17,7 @@ from isthmus.pipeline.measures import over_seeds
 from isthmus.pipeline.measures_load import role_changes
 from isthmus.scenario.model import HybridSpec, Scenario, StackSpec
 from isthmus.studies.instances import NINE
-from isthmus.studies.model import Cell, Claim, Figure, Scale, Study, Tables, chosen, column, figure_of
+from isthmus.studies.model import Cell, Claim, Figure, Scale, Study, Tables, figure_of, matching, numbers_of
 from isthmus.studies.roles_setup import (
     DRAIN_MS,
     OURS,
@@ -33,7 +33,7 @@ from isthmus.studies.roles_setup import (
     five,
     message_latencies,
     summary,
-    symmetric,
+    symmetric_stack,
     workloads,
 )
 
@@ -43,7 +43,7 @@ PROTOCOLS: dict[str, StackSpec] = {
     TOKEN: StackSpec(name="token-site", transport="direct", sequencer=SITES[0]),
     THEIRS: dynamic(PAPER_DYNAMIC),
     MINE: dynamic(HybridSpec()),
-    NULLS: symmetric(HybridSpec()),
+    NULLS: symmetric_stack(HybridSpec()),
 }
 SECTION = f"{PAPER}, Figure 5 and section 6.2"
 LATENCY_MAX_MS = 620.0
@@ -112,18 +112,18 @@ def tables(trace: DataFrame, runs: DataFrame) -> dict[str, DataFrame]:
 
 def means(tables: Tables, protocol: str, source: str) -> list[float]:
     """Of the nine phases, in their order."""
-    found = {row["scenario"]: row for row in chosen(tables["phases"], protocol=protocol, source=source)}
+    found = {row["scenario"]: row for row in matching(tables["phases"], protocol=protocol, source=source)}
     return [float(found[f"{number} {load}"]["latency_ms"]) for number, load in enumerate(NINE, 1)]
 
 
-def lost(tables: Tables, protocol: str, source: str) -> float:
+def phases_lost(tables: Tables, protocol: str, source: str) -> float:
     """In how many phases a protocol is slower than token-site."""
     pairs = zip(means(tables, protocol, source), means(tables, TOKEN, source), strict=True)
     return float(sum(mine > theirs for mine, theirs in pairs))
 
 
 def cost_of(tables: Tables, name: str, protocol: str) -> list[float]:
-    return column(tables["costs"], name, protocol=protocol)
+    return numbers_of(tables["costs"], name, protocol=protocol)
 
 
 def beside(name: str, other: str, source: str) -> Callable[[Tables], float]:
@@ -140,7 +140,7 @@ def highest(source: str) -> Claim:
     return Claim(
         statement=f"With {source} sources our dynamic hybrid stays within 620 ms in every phase.",
         source=f"{OURS}: 550 to 620 ms were aimed at",
-        measure=lambda tables: max(column(tables["every_phase"], "latency_ms", protocol=MINE, source=source)),
+        measure=lambda tables: max(numbers_of(tables["every_phase"], "latency_ms", protocol=MINE, source=source)),
         expected=LATENCY_MAX_MS,
         relation="at most",
         unit="ms",
@@ -152,7 +152,7 @@ def beats(source: str) -> Claim:
     return Claim(
         statement=f"With {source} sources the paper's dynamic hybrid out-performs token-site, whatever the load.",
         source=SECTION,
-        measure=lambda tables: lost(tables, THEIRS, source),
+        measure=lambda tables: phases_lost(tables, THEIRS, source),
         expected=0.0,
         unit="phases lost of 9",
         note="means over seeds; undelivered messages are in no mean",

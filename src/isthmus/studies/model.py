@@ -39,7 +39,7 @@ class Cell(msgspec.Struct, frozen=True):
     scenario: Scenario
 
 
-class Judged(msgspec.Struct, frozen=True):
+class JudgedClaim(msgspec.Struct, frozen=True):
     """A claim with what was measured; one entry of claims.json."""
 
     statement: str
@@ -74,7 +74,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
             return off <= self.margin()
         return off >= -self.margin() if self.relation == "at least" else abs(off) <= self.margin()
 
-    def judge(self, tables: Tables, failed_runs: int = 0) -> Judged:
+    def judge(self, tables: Tables, failed_runs: int = 0) -> JudgedClaim:
         """Set the figure beside the one expected."""
         why = ""
         measured = None
@@ -92,7 +92,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
         if measured is not None and not failed_runs:
             verdict = "holds" if self.is_met_by(measured) else "does not hold"
         detail = "; ".join(part for part in (why, self.note) if part)
-        return Judged(
+        return JudgedClaim(
             self.statement,
             self.source,
             self.expected,
@@ -159,7 +159,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
                 study=self.name,
                 scenario=cell.scenario,
                 parameters=cell.parameters,
-                replay=command("replay", self.name, scale, seeds, number),
+                replay=study_command("replay", self.name, scale, seeds, number),
             )
             for number, cell in enumerate(self.grid(scale, range(1, count + 1)))
         ]
@@ -172,7 +172,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         return specs[run]
 
 
-def command(verb: str, name: str, scale: Scale, seeds: int | None = None, run: int | None = None) -> str:
+def study_command(verb: str, name: str, scale: Scale, seeds: int | None = None, run: int | None = None) -> str:
     """How to have a study, or one run of it, again."""
     words = ["isthmus", "study", verb, name]
     if run is not None:
@@ -186,7 +186,7 @@ def command(verb: str, name: str, scale: Scale, seeds: int | None = None, run: i
 # Figures out of tables
 
 
-def chosen(rows: Rows, **wanted: object) -> Rows:
+def matching(rows: Rows, **wanted: object) -> Rows:
     """The rows with these values; none is an error."""
     found = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
     if not found:
@@ -194,23 +194,23 @@ def chosen(rows: Rows, **wanted: object) -> Rows:
     return found
 
 
-def column(rows: Rows, name: str, **wanted: object) -> list[float]:
-    return [float(row[name]) for row in chosen(rows, **wanted) if row[name] is not None]
+def numbers_of(rows: Rows, name: str, **wanted: object) -> list[float]:
+    return [float(row[name]) for row in matching(rows, **wanted) if row[name] is not None]
 
 
 def one(rows: Rows, **wanted: object) -> dict[str, Any]:
     """The one row with these values."""
-    (row,) = chosen(rows, **wanted)
+    (row,) = matching(rows, **wanted)
     return row
 
 
 def figure_of(rows: Rows, name: str, **wanted: object) -> float:
     """The one value of a column."""
-    (value,) = column(rows, name, **wanted)
+    (value,) = numbers_of(rows, name, **wanted)
     return value
 
 
-def named(studies: Mapping[str, Study], name: str) -> Study:
+def find_study(studies: Mapping[str, Study], name: str) -> Study:
     if name not in studies:
         raise InputError("study", "", repr(name), one_of(name, studies))
     return studies[name]

@@ -42,7 +42,7 @@ def largest_deviation(tables: Tables) -> float:
     return float(max(off))
 
 
-def hits(statement: str, policy: str, expected: float) -> Claim:
+def hit_claim(statement: str, policy: str, expected: float) -> Claim:
     return Claim(
         statement=statement,
         source=f"{PAPER}, section 5",
@@ -147,7 +147,7 @@ def in_cloud(network: str) -> Callable[[Tables], float]:
     return measure
 
 
-def undelivered(tables: Tables) -> float | None:
+def undelivered_total(tables: Tables) -> float | None:
     return float(sum(row["undelivered"] for row in tables["runs"])) if tables["runs"] else None
 
 
@@ -162,8 +162,8 @@ CLAIMS = (
         unit="ms",
         note="the cell that is farthest off, of 24; sigma 10 %, 100 messages a second",
     ),
-    hits("In spontaneous order, 11.2 % of a distant process's guesses are right.", "none", 11.2),
-    hits("With delay compensation, 82.5 % are right.", "compensation", 82.5),
+    hit_claim("In spontaneous order, 11.2 % of a distant process's guesses are right.", "none", 11.2),
+    hit_claim("With delay compensation, 82.5 % are right.", "compensation", 82.5),
     Claim(
         statement="After compensation, distant processes guess nearly as well as near ones.",
         source=f"{PAPER}, section 4.2",
@@ -241,7 +241,7 @@ CLAIMS = (
     Claim(
         statement="Every message is delivered everywhere.",
         source="our own condition for the others to mean anything",
-        measure=undelivered,
+        measure=undelivered_total,
         expected=0.0,
         unit="deliveries",
     ),

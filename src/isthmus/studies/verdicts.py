@@ -38,7 +38,7 @@ COLUMNS = pa.schema(
 )
 
 
-class Found(msgspec.Struct, frozen=True):
+class RunVerdict(msgspec.Struct, frozen=True):
     """What the checks say of one property in one run."""
 
     status: Status
@@ -54,7 +54,7 @@ def pipeline_check(trace: DataFrame, properties: Mapping[str, Sequence[range]]) 
     return check(trace, properties)
 
 
-def found_by(checked: DataFrame) -> dict[tuple[int, str], Found]:
+def found_by(checked: DataFrame) -> dict[tuple[int, str], RunVerdict]:
     """The worst status of each run and property over its groups; a row a run and property is what comes here."""
     rank = F.when(F.col("status") == "violated", 0).when(F.col("status") == "valid", 2).otherwise(1)
     rows = checked.groupBy("run", "property").agg(
@@ -64,32 +64,32 @@ def found_by(checked: DataFrame) -> dict[tuple[int, str], Found]:
         F.min_by("witness", rank).alias("witness"),
     )
     return {
-        (row["run"], row["property"]): Found(
+        (row["run"], row["property"]): RunVerdict(
             WORST_FIRST[row["rank"]], row["evidence"], row["violations"], row["witness"] or ""
         )
         for row in rows.collect()
     }
 
 
-def unknown_all(runs: Iterable[int], properties: Iterable[str], why: str) -> dict[tuple[int, str], Found]:
+def unknown_all(runs: Iterable[int], properties: Iterable[str], why: str) -> dict[tuple[int, str], RunVerdict]:
     """What is said where the checks were not run."""
-    return {(run, name): Found("unknown", witness=why) for run in runs for name in properties}
+    return {(run, name): RunVerdict("unknown", witness=why) for run in runs for name in properties}
 
 
-def summed(
+def count_by_status(
     specs: Sequence[RunSpec],
     outcomes: Sequence[Outcome],
     properties: Sequence[str],
-    found: Mapping[tuple[int, str], Found],
+    found: Mapping[tuple[int, str], RunVerdict],
 ) -> list[dict[str, Any]]:
     """A row for each property and status that occurs, the worst first."""
     rows: list[dict[str, Any]] = []
     for name in properties:
-        by_status: dict[Status, list[tuple[RunSpec, Found]]] = {status: [] for status in WORST_FIRST}
+        by_status: dict[Status, list[tuple[RunSpec, RunVerdict]]] = {status: [] for status in WORST_FIRST}
         for spec, outcome in zip(specs, outcomes, strict=True):
-            verdict = found.get((spec.run, name), Found("unknown", witness=NOT_JUDGED))
+            verdict = found.get((spec.run, name), RunVerdict("unknown", witness=NOT_JUDGED))
             if outcome.status != "ok":
-                verdict = Found("unknown", witness=f"the run failed: {outcome.error}")
+                verdict = RunVerdict("unknown", witness=f"the run failed: {outcome.error}")
             by_status[verdict.status].append((spec, verdict))
         for status, members in by_status.items():
             if members:

@@ -20,13 +20,10 @@ from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId
 from isthmus.topology.delay import Constant, Delay, Empirical, Gamma
 from isthmus.topology.grouping import Matrix, group_hosts
-from isthmus.topology.maps import Imported, ordered
+from isthmus.topology.maps import Imported, low_high
 from isthmus.topology.measured import Measured, Sample, read_measured
 from isthmus.topology.model import Channel, Cluster, Override, Site, Topology, WanLink
 from isthmus.topology.shapes import of_equal_clusters, unique_names
-
-MODELS = ("constant", "gamma", "empirical")
-ROWS = ("auto", "hosts", "regions")
 
 
 def load_measured(
@@ -90,11 +87,11 @@ def of_hosts(
         clusters.append(Cluster(f"{letter}{index}", tuple(number[host] for host in group), agent, channel))
     links = []
     for (a, here), (b, there) in combinations(enumerate(groups), 2):
-        channel = Channel(one_way([measured.samples[ordered(x, y)] for x in here for y in there], model))
+        channel = Channel(one_way([measured.samples[low_high(x, y)] for x in here for y in there], model))
         links.append(WanLink(a, b, channel, channel))
     overrides = []
     for a, b in combinations(order, 2) if per_pair else ():
-        channel = Channel(one_way([measured.samples[ordered(a, b)]], model))
+        channel = Channel(one_way([measured.samples[low_high(a, b)]], model))
         overrides.append(Override(number[a], number[b], channel, channel))
     named = tuple(Site(measured.names[host], cluster_of[host]) for host in order)
     topology = Topology(name, named, tuple(clusters), tuple(links), tuple(overrides))

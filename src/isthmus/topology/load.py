@@ -22,7 +22,8 @@ from isthmus.core.document import Invalid, convert, join, one_of, read_toml, sho
 from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId
 from isthmus.topology.delay import Constant, Delay
-from isthmus.topology.model import Channel, Cluster, Override, Site, Topology, WanLink, components
+from isthmus.topology.graph import components
+from isthmus.topology.model import Channel, Cluster, Override, Site, Topology, WanLink
 
 SITES_MAX = 100_000
 
@@ -128,10 +129,9 @@ class Builder:
             self.add_link(link, key)
             if first != number:
                 raise self.wrong(key, f"a second link between {link.from_} and {link.to}", f"only links[{first}]")
-        if self.wan is not None:
+        if self.wan is not None and len(self.clusters) > 1:
             parts = components(len(self.clusters), [(link.a, link.b) for link in self.links])
-            part = {number: index for index, members in enumerate(parts) for number in members}
-            apart = [(a, b) for a, b in combinations(range(len(self.clusters)), 2) if part[a] != part[b]]
+            apart = sorted((min(a, b), max(a, b)) for x, y in combinations(parts, 2) for a in x for b in y)
             self.links += [WanLink(a, b, self.wan, self.wan) for a, b in apart]
         name = self.raw.name or Path(self.source).stem
         try:

@@ -6,8 +6,8 @@ top of its own way: up to twice the network delay. Where numbers follow time, a 
 the ticket is already as high.
 
 Idea: a reading in ticks that grows with time. *Lamport* has none: a ticket is one more than the highest number heard
-of. *Rate* advances with the local clock at one slope for all, and jumps ahead to what a received number must have
-become on its way; offsets between clocks do not matter. *Synchronised* trusts the site's clock as it is.
+of. *Rate* advances with the monotonic clock at one slope for all, and jumps ahead to what a received number must have
+become on its way; offsets between clocks do not matter. *Synchronised* trusts the site's calendar time as it is.
 
 Safety never depends on a reading: tickets grow whatever it says. A clock that is off, or jumps, costs time only.
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from isthmus.core.message import SiteId
+from isthmus.core.layer import Host
 
 ClockName = Literal["lamport", "rate", "synchronised"]
 NS_PER_TICK = 1_000
@@ -27,12 +27,12 @@ class Lamport:
 
     __slots__ = ()
 
-    def reading(self, now_ns: int) -> int:  # noqa: ARG002
+    def reading(self, host: Host) -> int:  # noqa: ARG002
         """The ticks that have passed."""
         return 0
 
-    def heard(self, number: int, source: SiteId, delay_ns: int, now_ns: int) -> None:
-        """A number has come that a source gave out about a network delay ago."""
+    def heard(self, number: int, delay_ns: int, host: Host) -> None:
+        """A number has come that was given out about a network delay ago."""
 
 
 class Rate(Lamport):
@@ -43,17 +43,16 @@ class Rate(Lamport):
     def __init__(self) -> None:
         self.ahead: int | None = None  # ticks that are added to the local clock's; None: nothing heard, nothing said
 
-    def reading(self, now_ns: int) -> int:
-        ticks = now_ns // NS_PER_TICK
+    def reading(self, host: Host) -> int:
+        ticks = host.now_ns // NS_PER_TICK
         if self.ahead is None:
             self.ahead = -ticks  # counts from here on: no clock need be right, or even positive
         return max(0, ticks + self.ahead)
 
-    def heard(self, number: int, source: SiteId, delay_ns: int, now_ns: int) -> None:  # noqa: ARG002
+    def heard(self, number: int, delay_ns: int, host: Host) -> None:
         reading = number + delay_ns // NS_PER_TICK
-        if reading > self.reading(now_ns):
-            assert self.ahead is not None
-            self.ahead += reading - (now_ns // NS_PER_TICK + self.ahead)
+        if reading > self.reading(host):
+            self.ahead = reading - host.now_ns // NS_PER_TICK
 
 
 class Synchronised(Lamport):
@@ -61,8 +60,8 @@ class Synchronised(Lamport):
 
     __slots__ = ()
 
-    def reading(self, now_ns: int) -> int:
-        return max(0, now_ns // NS_PER_TICK)
+    def reading(self, host: Host) -> int:
+        return max(0, host.clock().time_ns // NS_PER_TICK)
 
 
 CLOCKS: dict[ClockName, type[Lamport]] = {"lamport": Lamport, "rate": Rate, "synchronised": Synchronised}

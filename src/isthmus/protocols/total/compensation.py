@@ -16,13 +16,15 @@ messages, which have x = 0 at every follower, must be held back by the sequencer
   delay of m' by (1 - alpha) delta, and what is left below 0 goes to m; otherwise with m and m' exchanged.
 - *open-loop*: x[q] is estimated as a mean; the delay is x[q] - W, with W the least x, which is the window.
 - *stamped*: a sender writes its clock's time into the message; the ticket's arrival less that stamp is estimated
-  instead. What the way to p adds to a message by chance then no longer matters. A clock that jumps shows as samples far
-  off the estimate; then that sender is scheduled as open-loop until its stamps agree again.
+  instead. What the way to p adds to a message by chance then no longer matters. Stamps are of the monotonic clock, so
+  they never jump; where they seem to, as the sender was started again elsewhere, samples far off the estimate have that
+  sender scheduled as open-loop until its stamps agree again.
 
 Invariants: a due time is never before the message's arrival. In *compensation* the least delay is 0. No rule can change
 the final order: a wrong delay makes a wrong guess, or none. What is asked of the sequencer is bounded and ages.
 
-Times are ns of the local clock; differences only, but for stamps, whose constant offset is part of the estimate.
+Times are ns of the site's monotonic clock; differences only, but for stamps, whose constant offset is part of the
+estimate.
 """
 
 from __future__ import annotations
@@ -147,8 +149,6 @@ class Compensation(Policy):
         previous = before[0].sender
         apart_ns = ticket_ns - before[2]
         delta = apart_ns - (due_ns - before[1])
-        if abs(delta) > self.options.delay_max_ms * NS_PER_MS:
-            return  # a clock has jumped, not a message
         if sender in self.placed or previous in self.placed:
             self.place(sender, previous, apart_ns - (message.arrival_ns - before[0].arrival_ns))
         elif delta > 0:
@@ -244,10 +244,7 @@ class Stamped(OpenLoop):
         if age is None or age.odd_count or age.count < ODD_MAX:
             return super().due_ns(message)
         ticket_ns = message.stamp_ns + age.at(message.size_bytes)
-        delay_ns = ticket_ns - self.window_ns(message.arrival_ns) - message.arrival_ns
-        if abs(delay_ns) > self.options.delay_max_ms * NS_PER_MS:
-            return super().due_ns(message)  # a clock has jumped since
-        return self.bounded(message, delay_ns)
+        return self.bounded(message, ticket_ns - self.window_ns(message.arrival_ns) - message.arrival_ns)
 
     def ordered(self, message: Arrived, due_ns: int, ticket_ns: int) -> None:
         super().ordered(message, due_ns, ticket_ns)
@@ -271,11 +268,9 @@ class Requests:
         self.asked = {site: asked for site, asked in self.asked.items() if site in members}
 
     def longest_ns(self, now_ns: int) -> int:
-        """The delay of an own message that is submitted now; wishes from the future are of a clock set back."""
+        """The delay of an own message that is submitted now."""
         age_ns = self.options.request_age_ms * NS_PER_MS
-        self.asked = {
-            site: (asked, min(at, now_ns)) for site, (asked, at) in self.asked.items() if now_ns - at <= age_ns
-        }
+        self.asked = {site: (asked, at) for site, (asked, at) in self.asked.items() if now_ns - at <= age_ns}
         longest = max((asked for asked, _ in self.asked.values()), default=0)
         return min(max(0, longest), round(self.options.delay_max_ms * NS_PER_MS))
 

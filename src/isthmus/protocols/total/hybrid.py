@@ -4,7 +4,7 @@ Problem: a sequencer costs twice the network delay; ticketing one's own messages
 wait for the rarest sender. Idea: busy processes are active, the others passive, each with an active process nearby
 as its sequencer. All active is the symmetric protocol, all passive but one is token-site.
 
-This half holds the roles; ticketed.py holds entries and tickets. How roles change (the states of `State`):
+This half holds the roles; ticketed.py holds entries and tickets. How roles change (the states of `Phase`):
 - to active: ask, ticketed by the sequencer, and send nothing until the request is delivered;
 - to passive: ask, ticketed by oneself, and neither send nor issue. Where the request is delivered the process is
   removed, unless it is the last active one; those it served choose another sequencer and *reassign* what is not
@@ -12,22 +12,24 @@ This half holds the roles; ticketed.py holds entries and tickets. How roles chan
 - another sequencer: send nothing until all that one sent is delivered.
 
 When a view closes, all survivors hold the same packets. Each delivers what has a ticket, in order, then what has none,
-by sender and index: no message is left over, so the next view starts without a past but for its roles. The eldest
-member, who has been there longest, tells them to those who joined; until they know, they only listen.
+by sender and index: no message is left over, so the next view starts without a past but for its roles. They are the
+state that a member which joins takes over before it takes part.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
 
+import msgspec
+
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Handler, Kind, View
-from isthmus.core.message import Message, SiteId
+from isthmus.core.message import Cast, Message, SiteId
 from isthmus.protocols.estimator import Estimator
-from isthmus.protocols.total.hybrid_wire import Ahead, Configuration, Go, HybridOptions, Packet, Reassign
-from isthmus.protocols.total.roles import SERVED, State, rule_of
+from isthmus.protocols.total.hybrid_wire import Ahead, Go, HybridOptions, Packet, Reassign, Roles
+from isthmus.protocols.total.roles import SERVED, Phase, rule_of
 from isthmus.protocols.total.ticketed import CHECK, CHECK_NS, NULL, Ticketed
-from isthmus.protocols.total.tickets import TicketOrder
+from isthmus.protocols.total.tickets import NEVER, TicketOrder
 
 PASSIVE, ACTIVE = 0, 1  # roles, as traced
 
@@ -35,11 +37,11 @@ PASSIVE, ACTIVE = 0, 1  # roles, as traced
 class Hybrid(Ticketed):
     """Gives every process the role that suits its rate and its place."""
 
-    __slots__ = ("announce", "rule")
+    __slots__ = ("informed", "rule")
 
     def __init__(self, options: HybridOptions, estimator: Estimator) -> None:
         super().__init__(options, estimator)
-        self.announce = False  # the roles are ours to tell
+        self.informed = False  # the roles of this view are those of all, and we have taken up ours
 
     def start(self) -> None:
         self.rule = rule_of(self.options, self.host.random)
@@ -50,21 +52,20 @@ class Hybrid(Ticketed):
             Ahead: self.on_ahead,
             Go: self.on_bare_go,
             Reassign: self.on_reassign,
-            Configuration: self.on_configuration,
         }
 
     # Asking for a role
 
     def evaluate(self) -> None:
-        if self.state is State.ACTIVE:
+        if self.phase is Phase.ACTIVE:
             others = self.order.active - {self.host.site}
             if others and not self.wants(True, others) and self.below.writable():
-                self.state = State.TO_PASSIVE
+                self.phase = Phase.TO_PASSIVE
                 self.send_go(False)
-        elif self.state is State.PASSIVE:
+        elif self.phase is Phase.PASSIVE:
             if self.wants(False, self.order.active):
                 if self.below.writable():
-                    self.state = State.TO_ACTIVE
+                    self.phase = Phase.TO_ACTIVE
                     self.send_go(True)
                 return
             chosen = self.choose_sequencer()
@@ -73,7 +74,7 @@ class Hybrid(Ticketed):
 
     def change_sequencer(self) -> None:
         """Go over to another sequencer, as soon as all is delivered that the present one has to ticket."""
-        self.state = State.CHANGING
+        self.phase = Phase.CHANGING
         if self.order.delivered[self.host.site] == self.count:
             self.on_caught_up()
 
@@ -84,7 +85,7 @@ class Hybrid(Ticketed):
 
     def send_go(self, active: bool) -> None:
         delays = tuple(self.distance_ns(site) for site in self.view.members)
-        self.send_entry(Go(active, self.estimator.period_ns() or 0.0, delays))
+        self.send_entries((Go(active, self.estimator.period_ns() or 0.0, delays),))
 
     def choose_sequencer(self) -> SiteId:
         """The one that was asked for, or the nearest."""
@@ -99,8 +100,6 @@ class Hybrid(Ticketed):
         raise RemoteError(f"{go} of site {source} without a packet has no place in the order")
 
     def on_go(self, number: int, sender: SiteId, go: Go) -> None:
-        if not self.informed:  # the view closes, and the next one's eldest member will tell
-            return
         others = self.order.active - {sender}
         delays = dict(zip(self.view.members, go.delays_ns, strict=False))
         stands = go.active != (sender in self.order.active) and bool(others) and self.rule.confirms(go, delays, others)
@@ -110,8 +109,8 @@ class Hybrid(Ticketed):
                 self.order.admit(sender, number)
             else:
                 self.order.dismiss(sender)
-        self.owes_look = not self.rule.watches  # which looks by itself
-        if self.state is State.LISTENING:
+        self.reevaluate_role = not self.rule.watches  # which looks by itself
+        if self.phase is Phase.LISTENING:
             return
         if sender == self.host.site:
             if stands and go.active:
@@ -119,29 +118,29 @@ class Hybrid(Ticketed):
             elif stands:
                 self.become_passive()
             else:
-                self.carry_on(State.PASSIVE if go.active else State.ACTIVE)
-        elif stands and not go.active and self.sequencer == sender and self.state in SERVED:
+                self.carry_on(Phase.PASSIVE if go.active else Phase.ACTIVE)
+        elif stands and not go.active and self.sequencer == sender and self.phase in SERVED:
             self.reassign()
 
     def become_active(self) -> None:
         self.host.trace(Kind.ROLE, value=ACTIVE)
-        self.carry_on(State.ACTIVE)
+        self.carry_on(Phase.ACTIVE)
 
     def become_passive(self) -> None:
         self.host.trace(Kind.ROLE, value=PASSIVE)
         self.sequencer = self.choose_sequencer()
-        self.carry_on(State.PASSIVE)
+        self.carry_on(Phase.PASSIVE)
 
-    def carry_on(self, state: State) -> None:
+    def carry_on(self, state: Phase) -> None:
         """Send again, and issue what has waited."""
-        self.state = state
-        self.owes_resume = True
+        self.phase = state
+        self.resume_pending = True
         for sender in self.view.members:
             self.issue_for(sender)
 
     def on_caught_up(self) -> None:
         self.sequencer = self.choose_sequencer()
-        self.carry_on(State.PASSIVE)
+        self.carry_on(Phase.PASSIVE)
 
     def reassign(self) -> None:
         """Our sequencer is none any more: another one tickets what we have sent and not delivered."""
@@ -149,9 +148,9 @@ class Hybrid(Ticketed):
         delivered = self.order.delivered[self.host.site]
         if delivered < self.count:
             term = self.terms[self.sequencer]
-            self.below.submit(Reassign(self.view.view_id, delivered, self.count, self.sequencer, term))
-        if self.state is State.CHANGING:
-            self.carry_on(State.PASSIVE)
+            self.below.submit(Reassign(delivered, self.count, self.sequencer, term))
+        if self.phase is Phase.CHANGING:
+            self.carry_on(Phase.PASSIVE)
 
     # Views
 
@@ -162,7 +161,6 @@ class Hybrid(Ticketed):
             self.host.cancel_timer(self, key)
         self.reset()
         clock = self.order.clock
-        active: set[SiteId] = set()
         if self.informed:
             survivors = view.survivors(before)
             active = self.order.active.intersection(survivors)
@@ -171,17 +169,35 @@ class Hybrid(Ticketed):
                 elected = max(survivors)
                 active = {elected}
                 self.terms[elected] += 1
-        elif view.view_id == 1 or view.members[0] == self.host.site:  # nobody knows of any roles
+        else:  # a group without a past, unless a state comes
             active = self.rule.initial(view.members)
             self.terms = dict.fromkeys(view.members, 0)
         self.order = TicketOrder(self.host.site, view.members, active, clock)
-        self.informed = bool(active)
-        if self.informed:
-            self.announce = view.view_id > 1 and view.members[0] == self.host.site
+        self.informed = False
+
+    def state(self) -> bytes:
+        terms = tuple(self.terms[site] for site in self.view.members)
+        return msgspec.msgpack.encode(Roles(tuple(sorted(self.order.active)), terms))
+
+    def restore(self, state: bytes) -> None:
+        members = self.view.members
+        try:
+            roles = msgspec.msgpack.decode(state, type=Roles)
+        except msgspec.DecodeError as error:
+            raise RemoteError(f"roles that do not decode: {error}") from error
+        if len(roles.role_numbers) != len(members) or not roles.active or not set(roles.active) <= set(members):
+            raise RemoteError(f"roles that do not fit view {self.view.view_id}: {roles}")
+        self.terms = dict(zip(members, roles.role_numbers, strict=True))
+        self.order.active = set(roles.active)
+
+    def resume(self) -> None:
+        if not self.informed:
+            self.informed = True
             self.begin()
+        super().resume()
 
     def begin(self) -> None:
-        """Take up our role in a view whose roles we know."""
+        """Take up our role in a new view."""
         if self.host.site in self.order.active:
             self.become_active()
         else:
@@ -194,52 +210,18 @@ class Hybrid(Ticketed):
 
         A ticket may have died with two processes, and the next one for the same sender not: hence the earlier ones.
         """
-        self.state = State.LISTENING
-        for source, message in self.early:
-            if isinstance(message, Packet):
-                self.take(source, message)
+        self.phase = Phase.LISTENING
         left: dict[SiteId, deque[int]] = defaultdict(deque)  # what is here; a peer may name an index far beyond
         for sender, index in sorted(self.entries):
             left[sender].append(index)
         while self.order.heap:
-            number, _, sender, index = self.order.pop()
-            while left[sender] and left[sender][0] <= index:
+            held = self.order.first_below(NEVER)
+            assert held is not None
+            number, _, sender, index, count = held
+            self.order.pop(count)
+            while left[sender] and left[sender][0] < index + count:
                 self.hand_over(number, sender, left[sender].popleft())
         for sender, index in sorted(self.entries):
             body = self.entries[sender, index][0]
-            if body is not None and not isinstance(body, Go):
+            if isinstance(body, Cast):
                 self.above.deliver(body)
-
-    def resume(self) -> None:
-        if self.announce:
-            self.announce = False
-            terms = tuple(self.terms[site] for site in self.view.members)
-            self.below.submit(Configuration(self.view.view_id, tuple(sorted(self.order.active)), terms))
-        super().resume()
-
-    def on_configuration(self, source: SiteId, configuration: Configuration) -> None:
-        if configuration.view_id != self.view.view_id or self.informed:
-            return
-        members = self.view.members
-        if source != members[0] or len(configuration.role_numbers) != len(members):
-            raise RemoteError(f"site {source} tells roles that do not fit view {self.view.view_id}")
-        if not configuration.active or not set(configuration.active) <= set(members):
-            raise RemoteError(f"site {source} tells of active processes that are not members")
-        self.terms = dict(zip(members, configuration.role_numbers, strict=True))
-        self.order.active = set(configuration.active)
-        self.informed = True
-        self.begin()
-        self.catch_up()
-
-    def catch_up(self) -> None:
-        """Take what came before the roles were known."""
-        early, self.early = self.early, []
-        for source, message in early:
-            if isinstance(message, Packet):
-                self.take(source, message)
-            else:
-                self.rename(source, message)
-        self.deliver_ready()
-        for sender in self.view.members:
-            self.issue_for(sender)
-        self.resume()

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Generic, Literal
 
 import msgspec
 
 from isthmus.core.document import LONGEST_MS, Invalid, show, within
-from isthmus.core.message import Cast, Message, SiteId, Targets
+from isthmus.core.message import B, Cast, Message, SiteId, Targets
 from isthmus.protocols.estimator import EstimatorOptions
 from isthmus.protocols.total.clocks import ClockName
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 Index = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
-Ticket = tuple[Number, SiteId, Index]  # its number, and the sender and index of the entry that it orders
+RANGE_MAX = 1024  # entries that one range of tickets orders
+Count = Annotated[int, msgspec.Meta(ge=1, le=RANGE_MAX)]
+Ticket = tuple[Number, SiteId, Index, Count]  # first number, sender and first index of the entries, how many
 
 
 class HybridPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,51 +51,50 @@ class Go(Message, frozen=True, gc=False, array_like=True, tag=24):
     delays_ns: tuple[float, ...] = ()  # and how far each member of the view is from it
 
 
-class Packet(Message, frozen=True, gc=False, array_like=True, tag=21):
-    """Tickets and a promise, and perhaps an entry: one packet of a member's FIFO stream to all."""
+class Packet(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=21):
+    """Tickets and a promise, and perhaps entries: one packet of a member's FIFO stream to all.
 
-    view_id: int
-    promise: Number  # later tickets of this issuer are higher; also the ticket of its own entry; 0 of a passive process
+    The entries have the indices from `index` on. Those of an active process have the tickets up to `promise`.
+    """
+
+    promise: Number  # later tickets of this issuer are higher; 0 of a passive process
     tickets: tuple[Ticket, ...] = ()  # of others' entries, in order
-    index: Index = 0  # of the entry among the sender's in this view: 1, 2, 3 ...; 0: there is none
-    sequencer: SiteId = SiteId(0)  # who is to ticket the entry,
+    index: Index = 0  # of the first entry among the sender's in this view: 1, 2, 3 ...; 0: there is none
+    sequencer: SiteId = SiteId(0)  # who is to ticket the entries,
     role_number: int = 0  # in which of its terms
-    body: Cast | Go | None = None  # None also where it went ahead, to those whom it is for
+    bodies: tuple[B | None, ...] = ()  # Cast, Carried or Go; None where it went ahead, to those whom it is for
 
     def payload_bytes(self) -> int:
-        return self.body.payload_bytes() if self.body is not None else 0
+        return sum([body.payload_bytes() for body in self.bodies if body is not None])  # type: ignore[attr-defined]
 
-    def subject(self) -> Cast | None:
-        return self.body if type(self.body) is Cast else None
+    def subjects(self) -> tuple[Cast, ...]:
+        return tuple(body for body in self.bodies if isinstance(body, Cast))
 
 
-class Ahead(Message, frozen=True, gc=False, array_like=True, tag=32):
+class Ahead(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=32):
     """The body of an entry that is for some members only, sent to them just before the packet that goes to all."""
 
-    view_id: int
     index: Index
-    cast: Cast
+    cast: B  # Cast, or Carried
 
     def payload_bytes(self) -> int:
-        return self.cast.payload_bytes()
+        return self.cast.payload_bytes()  # type: ignore[attr-defined,no-any-return]
 
-    def subject(self) -> Cast:
-        return self.cast
+    def subjects(self) -> tuple[Cast, ...]:
+        return (self.cast,)  # type: ignore[return-value]
 
 
 class Reassign(Message, frozen=True, gc=False, array_like=True, tag=30):
     """The sender's entries after one index, up to another, are to be ticketed by somebody else."""
 
-    view_id: int
     after: Index
     upto: Index
     sequencer: SiteId
     role_number: int
 
 
-class Configuration(Message, frozen=True, gc=False, array_like=True, tag=31):
-    """Who is active, and in which term each member is: from the eldest member, for those who joined."""
+class Roles(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """Who is active, and in which term each member is: the state of the protocol, for those who join."""
 
-    view_id: int
     active: Targets
     role_numbers: tuple[int, ...]  # in the order of the view's members

@@ -29,14 +29,20 @@ Bounds: `waiting` and `numbers` hold what is on its way, at most window messages
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Finality, Handler, Kind, Layer, View
 from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
 from isthmus.protocols.total.compensation import POLICIES, Arrived, OptimisticOptions, Requests
 from isthmus.protocols.total.optimistic_wire import Numbers, Posted
-from isthmus.protocols.total.token_site import BATCH_MAX, FOLLOWER, SEQUENCER, MessageId, sequencer_of
+from isthmus.protocols.total.token_site import BATCH_MAX, FOLLOWER, SEQUENCER, MessageId, Range, ranges_of, sequencer_of
+from isthmus.protocols.transport.base import cut
 
-ISSUE, DUE = 0, 1  # timer keys; DUE + n for the n-th message that waits for its time
+ISSUE, DUE = 0, 1  # timer keys; DUE + n for the n-th time that messages wait for
 
 
 class Waiting:
@@ -44,11 +50,10 @@ class Waiting:
 
     __slots__ = ("arrived", "cast", "due_ns", "id", "key", "numbered_ns", "place", "request_ns")
 
-    def __init__(self, posted: Posted, now_ns: int, sizes: bool) -> None:
-        cast = posted.cast
+    def __init__(self, cast: Cast, place: int, posted: Posted[Any], now_ns: int, sizes: bool) -> None:
         self.cast = cast
         self.id = (cast.sender, cast.number)
-        self.place = posted.place
+        self.place = place
         self.request_ns = posted.request_ns
         self.arrived = Arrived(cast.sender, posted.stamp_ns, len(cast.payload) if sizes else 0, now_ns)
         self.due_ns = now_ns  # when to be tentative, or numbered; fixed at arrival, whether that timer fires or not
@@ -74,7 +79,7 @@ class Optimistic(Layer):
     ) -> None:
         options = options or OptimisticOptions()
         self.preferred = sequencer
-        self.batch_ns = None if batch_ms is None else round(batch_ms * 1e6)  # None: a number for each message at once
+        self.batch_ns = None if batch_ms is None else round(batch_ms * 1e6)  # None: numbers leave with the turn
         self.fifo = fifo
         self.policy = POLICIES[options.policy](options)
         self.requests = Requests(options)
@@ -85,7 +90,8 @@ class Optimistic(Layer):
     def reset(self) -> None:
         self.sent_count = 0  # messages that this site sent in the view
         self.waiting: dict[MessageId, Waiting] = {}  # here, addressed here, not final
-        self.due: dict[int, Waiting] = {}  # by timer key: not yet tentative, or at the sequencer not yet numbered
+        # By timer key, in the order of arrival: not yet tentative, or at the sequencer not yet numbered.
+        self.due: dict[int, list[Waiting]] = {}
         self.due_count = 0  # timer keys used so far
         self.numbers: dict[int, tuple[MessageId | None, int]] = {}  # not passed: whose (None: not ours), when it came
         self.delivered = 0  # the last number passed
@@ -108,43 +114,61 @@ class Optimistic(Layer):
         assert isinstance(message, Cast)
         if targets and self.sequencer not in targets:  # it orders what it does not deliver, too
             targets = (*targets, self.sequencer)
-        self.sent_count += 1
-        request_ns = 0 if self.leads() else self.policy.request_ns()
-        stamp_ns = self.host.now_ns if self.policy.stamps else 0
-        self.below.submit(Posted(message, self.sent_count, request_ns, stamp_ns), targets)
+        self.below.submit(self.posted((message,)), targets)
 
-    def on_posted(self, source: SiteId, posted: Posted) -> None:
-        waiting = Waiting(posted, self.host.now_ns, self.policy.options.sizes)
-        mine = not posted.cast.destinations or self.host.site in posted.cast.destinations
-        if waiting.id in self.waiting or (self.fifo and self.is_past(source, posted.place)):
-            raise RemoteError(
-                f"site {source} sent its message {posted.cast.number}, or the place {posted.place}, again"
-            )
+    def submit_all(self, casts: Sequence[Cast]) -> None:
+        for part in cut(casts, self.host.frame_bytes):
+            self.below.submit(self.posted(tuple(part)))
+
+    def posted(self, casts: tuple[Cast, ...]) -> Posted[Cast]:
+        place = self.sent_count + 1
+        self.sent_count += len(casts)
+        request_ns = 0 if self.leads() else self.policy.request_ns()
+        return Posted(casts, place, request_ns, self.host.now_ns if self.policy.stamps else 0)
+
+    def on_posted(self, source: SiteId, posted: Posted[Any]) -> None:
+        """Take messages of one sender, or none of them."""
+        now, sizes = self.host.now_ns, self.policy.options.sizes
+        arrived = [Waiting(cast, posted.place + n, posted, now, sizes) for n, cast in enumerate(posted.casts)]
+        for waiting in arrived:
+            if waiting.id in self.waiting or (self.fifo and self.is_past(source, waiting.place)):
+                number = waiting.cast.number
+                raise RemoteError(f"site {source} sent its message {number}, or the place {waiting.place}, again")
+        mine = self.mine(arrived[0].cast.destinations)
         if mine:
-            self.waiting[waiting.id] = waiting
+            self.waiting.update({waiting.id: waiting for waiting in arrived})
         if self.leads():
-            own = posted.cast.sender == self.host.site
-            self.schedule(waiting, self.requests.longest_ns(self.host.now_ns) if own else 0)
+            own = source == self.host.site
+            self.schedule(arrived, self.requests.longest_ns(now) if own else 0)
         elif mine:
-            waiting.due_ns = self.policy.due_ns(waiting.arrived)
+            for waiting in arrived:
+                waiting.due_ns = self.policy.due_ns(waiting.arrived)
             self.deliver_ready()
-            if waiting.id in self.waiting:
-                self.schedule(waiting, waiting.due_ns - self.host.now_ns)
+            tentative = [waiting for waiting in arrived if waiting.id in self.waiting]
+            for due_ns, together in groupby(tentative, attrgetter("due_ns")):
+                self.schedule(list(together), due_ns - now)
+
+    def mine(self, destinations: Targets) -> bool:
+        return not destinations or self.host.site in destinations
 
     def is_past(self, sender: SiteId, place: int) -> bool:
         """Whether a sender cannot have sent a message of that place only now."""
         return place < self.to_number[sender] or (sender, place) in self.early
 
-    def schedule(self, waiting: Waiting, delay_ns: int) -> None:
-        """Act on a message now or after a while; which of the two is not left to the host's timers."""
-        waiting.due_ns = self.host.now_ns + delay_ns
+    def schedule(self, together: list[Waiting], delay_ns: int) -> None:
+        """Act on messages now or after a while; which of the two is not left to the host's timers."""
+        due_ns = self.host.now_ns + delay_ns
+        for waiting in together:
+            waiting.due_ns = due_ns
         if delay_ns <= 0:
-            self.act(waiting)
+            self.act(together)
             return
-        waiting.key = DUE + self.due_count
+        key = DUE + self.due_count
         self.due_count += 1
-        self.due[waiting.key] = waiting
-        self.host.set_timer(self, waiting.key, delay_ns)
+        for waiting in together:
+            waiting.key = key
+        self.due[key] = together
+        self.host.set_timer(self, key, delay_ns)
 
     def timer(self, key: int) -> None:
         if key == ISSUE:
@@ -152,12 +176,14 @@ class Optimistic(Layer):
         else:
             self.act(self.due.pop(key))
 
-    def act(self, waiting: Waiting) -> None:
-        waiting.key = ISSUE
-        if self.leads():
-            self.number(waiting)
-        else:
-            self.above.deliver(waiting.cast, Finality.TENTATIVE)
+    def act(self, together: list[Waiting]) -> None:
+        leads = self.leads()
+        for waiting in together:
+            waiting.key = ISSUE
+            if leads:
+                self.number(waiting)
+            else:
+                self.above.deliver(waiting.cast, Finality.TENTATIVE)
 
     # The sequencer
 
@@ -172,16 +198,17 @@ class Optimistic(Layer):
         while (following := self.early.pop((sender, self.to_number[sender]), None)) is not None:
             self.to_number[sender] += 1
             self.add(following)
-        self.send_numbers()
 
     def add(self, waiting: Waiting) -> None:
         waiting.numbered_ns = self.host.now_ns
         self.pending.append(waiting)
         if self.batch_ns is not None and len(self.pending) == 1:
             self.host.set_timer(self, ISSUE, self.batch_ns)
+        if self.batch_ns is None or len(self.pending) >= BATCH_MAX:
+            self.host.turn_due = True
 
-    def send_numbers(self) -> None:
-        """Send what was numbered in this event in one packet, unless a batch still gathers."""
+    def end_turn(self) -> None:
+        """Send what was numbered in this turn in one packet, unless a batch still gathers."""
         if self.batch_ns is None or len(self.pending) >= BATCH_MAX:
             self.issue()
 
@@ -189,15 +216,19 @@ class Optimistic(Layer):
         """Send the numbers of the pending; not while the transport is full, whose `resume` comes here."""
         while self.pending and self.below.writable():
             batch, self.pending = self.pending[:BATCH_MAX], self.pending[BATCH_MAX:]
-            casts = [waiting.cast for waiting in batch]
-            waits_ns = tuple(max(0, self.host.now_ns - waiting.numbered_ns) for waiting in batch)
-            everywhere = all(not cast.destinations for cast in casts)
+            ranges: list[Range] = []
+            waits_ns: list[int] = []
+            destinations: list[Targets] = []
+            for wait_ns, together in groupby(batch, lambda waiting: self.host.now_ns - waiting.numbered_ns):
+                some, targets = ranges_of([waiting.cast for waiting in together])
+                ranges += some
+                waits_ns += [wait_ns] * len(some)
+                destinations += targets or (ALL,) * len(some)
             numbers = Numbers(
-                self.view.view_id,
                 self.issued + 1,
-                tuple(waiting.id for waiting in batch),
-                waits_ns if any(waits_ns) else (),
-                () if everywhere else tuple(cast.destinations for cast in casts),
+                tuple(ranges),
+                tuple(waits_ns) if any(waits_ns) else (),
+                tuple(destinations) if any(destinations) else (),
             )
             self.issued += len(batch)
             self.below.submit(numbers)
@@ -209,41 +240,59 @@ class Optimistic(Layer):
     # The order
 
     def on_numbers(self, source: SiteId, numbers: Numbers) -> None:
-        if numbers.view_id != self.view.view_id:
-            return
-        first, count = numbers.first, len(numbers.ids)
         if source != self.sequencer:
             raise RemoteError(f"numbers of site {source}; the sequencer is site {self.sequencer}")
-        if first <= self.delivered or not self.numbers.keys().isdisjoint(range(first, first + count)):
+        first, counts = numbers.first, [count for _, _, count in numbers.ranges]
+        if not counts or min(counts) < 1 or sum(counts) > BATCH_MAX:
+            raise RemoteError(f"numbers for {counts} messages; at most {BATCH_MAX} together")
+        if {len(numbers.waits_ns), len(numbers.destinations)} - {0, len(counts)}:
+            raise RemoteError(f"numbers for {len(counts)} ranges that say something else of fewer or more")
+        if first <= self.delivered or not self.numbers.keys().isdisjoint(range(first, first + sum(counts))):
             raise RemoteError(f"numbers from {first} on, some of which have been given")
-        if {len(numbers.waits_ns), len(numbers.destinations)} - {0, count}:
-            raise RemoteError(f"numbers for {count} messages that say something else of fewer or more")
-        for place, message_id in enumerate(numbers.ids):
+        for place, (sender, start, count) in enumerate(numbers.ranges):
             given_ns = self.host.now_ns - (numbers.waits_ns[place] if numbers.waits_ns else 0)
-            targets = numbers.destinations[place] if numbers.destinations else ()
-            mine = not targets or self.host.site in targets
-            self.numbers[first + place] = (message_id if mine else None, given_ns)
+            mine = not numbers.destinations or self.mine(numbers.destinations[place])
+            for offset in range(count):
+                self.numbers[first + offset] = ((sender, start + offset) if mine else None, given_ns)
+            first += count
         self.deliver_ready()
 
     def deliver_ready(self) -> None:
         """Deliver finally as far as numbers and their messages are here, and let the rule learn from it."""
+        ready: list[Cast] = []
+        learnt: tuple[SiteId, int, int] | None = None  # messages of one frame and one ticket are one sample
         while (number := self.numbers.get(self.delivered + 1)) is not None:
             message_id, given_ns = number
             if message_id is not None:
                 waiting = self.waiting.pop(message_id, None)
                 if waiting is None:
-                    return
-                self.finish(waiting)
+                    break
+                self.forget_due(waiting)
+                ready.append(waiting.cast)
                 if not self.leads():
                     self.to_number[waiting.cast.sender] = waiting.place + 1
-                    self.policy.ordered(waiting.arrived, waiting.due_ns, given_ns)
+                    sample = (waiting.cast.sender, waiting.arrived.arrival_ns, given_ns)
+                    if sample != learnt:
+                        learnt = sample
+                        self.policy.ordered(waiting.arrived, waiting.due_ns, given_ns)
             self.delivered += 1
             del self.numbers[self.delivered]
+        if len(ready) == 1:
+            self.above.deliver(ready[0])
+        elif ready:
+            self.above.deliver_all(ready)
+
+    def forget_due(self, waiting: Waiting) -> None:
+        """A message is about to be final: a tentative delivery that has not happened will not."""
+        together = self.due.get(waiting.key)
+        if together is not None:
+            together.remove(waiting)
+            if not together:
+                del self.due[waiting.key]
+                self.host.cancel_timer(self, waiting.key)
 
     def finish(self, waiting: Waiting) -> None:
-        """Deliver a message for good; a tentative delivery that has not happened will not."""
-        if self.due.pop(waiting.key, None) is not None:
-            self.host.cancel_timer(self, waiting.key)
+        self.forget_due(waiting)
         self.above.deliver(waiting.cast)
 
     def settled(self) -> bool:

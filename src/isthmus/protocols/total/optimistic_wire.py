@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from isthmus.core.message import Cast, Message, Targets
-from isthmus.protocols.total.token_site import MessageId
+from typing import Generic
+
+from isthmus.core.message import B, Cast, Message, Targets
+from isthmus.protocols.total.token_site import Range
 
 
-class Posted(Message, frozen=True, gc=False, array_like=True, tag=25):
-    """A message of the application on its way to be ordered."""
+class Posted(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=25):
+    """Messages of one turn on their way to be ordered, all to the same destinations."""
 
-    cast: Cast
-    place: int  # among the messages that its sender sends in this view: 1, 2, 3 ...
+    casts: tuple[B, ...]  # Cast, or Carried
+    place: int  # of the first among the messages that its sender sends in this view: 1, 2, 3 ...
     request_ns: int = 0  # how long the sequencer should hold back its own messages, as far as the sender is concerned
-    stamp_ns: int = 0  # the sender's clock
+    stamp_ns: int = 0  # the sender's monotonic clock
 
     def payload_bytes(self) -> int:
-        return self.cast.payload_bytes()
+        return sum([cast.payload_bytes() for cast in self.casts])  # type: ignore[attr-defined]
 
-    def subject(self) -> Cast:
-        return self.cast
+    def subjects(self) -> tuple[Cast, ...]:
+        return self.casts  # type: ignore[return-value]
 
 
 class Numbers(Message, frozen=True, gc=False, array_like=True, tag=26):
     """Consecutive numbers of a view, from `first` on."""
 
-    view_id: int
     first: int
-    ids: tuple[MessageId, ...]
-    waits_ns: tuple[int, ...] = ()  # how long each had been given when they were sent; () where not at all
-    destinations: tuple[Targets, ...] = ()  # of each message; () where all go to every member
+    ranges: tuple[Range, ...]
+    waits_ns: tuple[int, ...] = ()  # how long each range had been given when they were sent; () where not at all
+    destinations: tuple[Targets, ...] = ()  # of each range; () where all go to every member

@@ -21,7 +21,7 @@ from isthmus.core.message import SiteId, Targets
 from isthmus.protocols.total.hybrid_wire import Go, HybridOptions
 
 
-class State(Enum):
+class Phase(Enum):
     """What a process is, or is about to become."""
 
     ACTIVE = 1
@@ -32,8 +32,8 @@ class State(Enum):
     LISTENING = 6  # it does not know the roles yet, or its view is closing
 
 
-SENDING = (State.ACTIVE, State.PASSIVE)
-SERVED = (State.PASSIVE, State.TO_ACTIVE, State.CHANGING)  # by a sequencer
+SENDING = (Phase.ACTIVE, Phase.PASSIVE)
+SERVED = (Phase.PASSIVE, Phase.TO_ACTIVE, Phase.CHANGING)  # by a sequencer
 
 
 class Fixed:

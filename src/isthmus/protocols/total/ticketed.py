@@ -16,21 +16,23 @@ Bounds: entries and tickets wait here only for messages that flow control has ad
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Sequence
+from typing import Any
 
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Finality, Kind, Layer, View
 from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
 from isthmus.protocols.estimator import Estimator
 from isthmus.protocols.total.clocks import CLOCKS
-from isthmus.protocols.total.hybrid_wire import Ahead, Go, HybridOptions, Packet, Reassign, Ticket
-from isthmus.protocols.total.roles import SENDING, State
+from isthmus.protocols.total.hybrid_wire import RANGE_MAX, Ahead, Go, HybridOptions, Packet, Reassign, Ticket
+from isthmus.protocols.total.roles import SENDING, Phase
 from isthmus.protocols.total.tickets import TicketOrder
+from isthmus.protocols.transport.base import cut
 
 NULL, CHECK = 0, 1  # timer keys
 CHECK_NS = 100_000_000  # how often a rule that watches is asked
-TICKETS_MAX = 1024  # in one packet without a message
-BESIDES_MAX = 128  # beside a message, which may fill a datagram but for some 4,000 bytes
+TICKETS_MAX = 1024  # ranges in one packet without a message
+BESIDES_MAX = 128  # beside messages, which may fill a datagram but for some 4,000 bytes
 
 Entry = tuple[Cast | Go | None, SiteId, int]  # what it is (None: not for us), its sequencer, and in which of its terms
 
@@ -39,9 +41,21 @@ class Ticketed(Layer):
     """Sends entries and tickets, delivers in the order of tickets."""
 
     __slots__ = (
-        *("ahead", "clock", "count", "early", "entries", "estimator", "heard", "informed", "null_armed", "null_ns"),
-        *("options", "order", "owes_look", "owes_resume", "received", "sent_ns", "sequencer", "state", "stirred"),
-        *("terms", "unsent", "view"),
+        *(
+            "ahead",
+            "clock",
+            "count",
+            "entries",
+            "estimator",
+            "heard",
+            "null_armed",
+            "null_ns",
+            "options",
+            "order",
+            "phase",
+        ),
+        *("received", "reevaluate_role", "resume_pending", "sent_ns", "sequencer", "phase", "stirred", "terms"),
+        *("unsent", "view"),
     )
     timer_names = ("null", "check")
 
@@ -51,13 +65,12 @@ class Ticketed(Layer):
         self.clock = CLOCKS[options.clock]()
         self.null_ns = round(options.null_ms * 1e6)
         self.view = View(0, ())
-        self.informed = False  # the roles are known
         self.order = TicketOrder(SiteId(0), (), (), 0)
         self.terms: dict[SiteId, int] = {}  # the role number of each member: how often its role has changed
         self.reset()
 
     def reset(self) -> None:
-        self.state = State.LISTENING
+        self.phase = Phase.LISTENING
         self.sequencer = SiteId(0)  # who tickets our entries while we are passive
         self.entries: dict[tuple[SiteId, int], Entry] = {}  # received, not delivered, by sender and index
         self.ahead: dict[tuple[SiteId, int], Cast] = {}  # bodies whose packets are still to come
@@ -66,8 +79,7 @@ class Ticketed(Layer):
         self.unsent: list[Ticket] = []  # issued for others, not sent
         self.heard = False  # a ticket of somebody else, since our last packet
         self.sent_ns = 0  # when that was
-        self.early: list[tuple[SiteId, Packet | Reassign]] = []  # came before we knew the roles
-        self.owes_look = self.owes_resume = False  # to the rule, to the application: at the end of the event
+        self.reevaluate_role = self.resume_pending = False  # at the end of the turn: ask the rule, tell the application
         self.null_armed = False
         self.stirred = False  # a message was delivered since the rule was last asked
 
@@ -95,40 +107,47 @@ class Ticketed(Layer):
     # Sending
 
     def writable(self) -> bool:
-        return self.state in SENDING and self.below.writable()
+        return self.phase in SENDING and self.below.writable()
 
     def submit(self, message: Message, targets: Targets = ALL) -> None:
         assert isinstance(message, Cast)
-        self.send_entry(message, targets)
-
-    def send_entry(self, body: Cast | Go, targets: Targets = ALL) -> None:
-        """Multicast an entry; where it is for some only, its body goes to them ahead, and its place to all."""
-        self.count += 1
-        view_id, site = self.view.view_id, self.host.site
-        if site in self.order.active:
-            while len(self.unsent) > BESIDES_MAX:
-                self.send_null()
-            number = self.order.issue(site, self.count, self.clock.reading(self.host.now_ns))
-            tickets, self.unsent = tuple(self.unsent), []
-            packet = Packet(view_id, number, tickets, self.count, site, self.terms[site], body)
-            self.heard, self.sent_ns = False, self.host.now_ns
+        if targets:  # its body goes to those whom it is for ahead, and its place to all
+            self.below.submit(Ahead(self.count + 1, message), targets)
+            self.send_entries((None,))
         else:
-            packet = Packet(view_id, 0, (), self.count, self.sequencer, self.terms[self.sequencer], body)
-        if targets:
-            assert isinstance(body, Cast)
-            self.below.submit(Ahead(view_id, self.count, body), targets)
-            packet = msgspec.structs.replace(packet, body=None)
-        self.below.submit(packet)
+            self.send_entries((message,))
+
+    def submit_all(self, casts: Sequence[Cast]) -> None:
+        for part in cut(casts, self.host.frame_bytes):
+            for first in range(0, len(part), RANGE_MAX):
+                self.send_entries(tuple(part[first : first + RANGE_MAX]))
+
+    def send_entries(self, bodies: tuple[Cast | Go | None, ...]) -> None:
+        """Multicast the next entries."""
+        index, site = self.count + 1, self.host.site
+        self.count += len(bodies)
+        if site not in self.order.active:
+            self.below.submit(Packet(0, (), index, self.sequencer, self.terms[self.sequencer], bodies))
+            return
+        while len(self.unsent) > BESIDES_MAX:
+            self.send_null()
+        self.order.issue(site, index, self.clock_reading(), len(bodies))
+        tickets, self.unsent = tuple(self.unsent), []
+        self.heard, self.sent_ns = False, self.host.now_ns
+        self.below.submit(Packet(self.order.clock, tickets, index, site, self.terms[site], bodies))
+
+    def clock_reading(self) -> int:
+        return self.clock.reading(self.host)
 
     def send_null(self) -> None:
         """Multicast the tickets that wait, and a promise."""
         tickets, self.unsent = tuple(self.unsent[:TICKETS_MAX]), self.unsent[TICKETS_MAX:]
         if self.unsent:
-            promise = tickets[-1][0]
+            promise = tickets[-1][0] + tickets[-1][3] - 1
         else:
-            promise = self.order.clock = max(self.order.clock, self.clock.reading(self.host.now_ns))
+            promise = self.order.clock = max(self.order.clock, self.clock_reading())
         self.heard, self.sent_ns = False, self.host.now_ns
-        self.below.submit(Packet(self.view.view_id, promise, tickets))
+        self.below.submit(Packet(promise, tickets))
 
     def timer(self, key: int) -> None:
         if key == CHECK:
@@ -138,90 +157,85 @@ class Ticketed(Layer):
             self.host.set_timer(self, CHECK, CHECK_NS)
             return
         self.null_armed = False
-        self.finish()
+        self.host.turn_due = True
 
     def owes_word(self) -> bool:
         """Whether others may wait for our promise or our tickets."""
         return self.host.site in self.order.active and (self.heard or bool(self.unsent))
 
-    def silent_ns(self) -> int:
-        """How long we have been silent; long enough, where the clock was set back since."""
-        return self.host.now_ns - self.sent_ns if self.host.now_ns >= self.sent_ns else self.null_ns
-
-    def finish(self) -> None:
-        """After an event: send what we owe, and let the application go on where it can."""
+    def end_turn(self) -> None:
+        """Send what we owe, and let the application go on where it can."""
         while self.unsent and self.options.eager and self.below.writable():
             self.send_null()
         if self.null_ns and not self.null_armed and self.owes_word():
-            wait_ns = self.null_ns - self.silent_ns()
+            wait_ns = self.null_ns - (self.host.now_ns - self.sent_ns)
             if wait_ns <= 0 and self.below.writable():
                 self.send_null()
             else:
                 self.null_armed = True
                 self.host.set_timer(self, NULL, wait_ns if wait_ns > 0 else self.null_ns)
-        if self.owes_look:
-            self.owes_look = False
+        if self.reevaluate_role:
+            self.reevaluate_role = False
             self.evaluate()
-        if self.owes_resume and self.state in SENDING:
-            self.owes_resume = False
+        if self.resume_pending and self.phase in SENDING:
+            self.resume_pending = False
             self.above.resume()
 
     def resume(self) -> None:
-        self.owes_look = self.owes_resume = True
-        self.finish()
+        self.reevaluate_role = self.resume_pending = True
+        self.host.turn_due = True
 
     # Receiving
 
-    def on_packet(self, source: SiteId, packet: Packet) -> None:
-        if packet.view_id != self.view.view_id:
-            return
+    def on_packet(self, source: SiteId, packet: Packet[Any]) -> None:
         self.check(source, packet)
-        if not self.informed:
-            self.early.append((source, packet))
-            return
         self.take(source, packet)
         self.deliver_ready()
         self.issue_for(source)
-        for _, sender, _ in packet.tickets:
+        for _, sender, _, _ in packet.tickets:
             self.issue_for(sender)
-        self.finish()
+        self.host.turn_due = True
 
-    def on_ahead(self, source: SiteId, ahead: Ahead) -> None:
-        if ahead.view_id != self.view.view_id:
-            return
+    def on_ahead(self, source: SiteId, ahead: Ahead[Any]) -> None:
         if ahead.index <= self.received.get(source, ahead.index):
             raise RemoteError(f"the body of entry {ahead.index} of site {source}, whose packet was here already")
         self.ahead[source, ahead.index] = ahead.cast
 
-    def check(self, source: SiteId, packet: Packet) -> None:
+    def check(self, source: SiteId, packet: Packet[Any]) -> None:
         """Refuse what no member says that goes by the rules."""
-        if source not in self.received or any(sender not in self.received for _, sender, _ in packet.tickets):
-            raise RemoteError(f"a packet of site {source} with others than members of view {packet.view_id}")
-        if packet.tickets and packet.tickets[-1][0] > packet.promise:
+        if source not in self.received or any(ticket[1] not in self.received for ticket in packet.tickets):
+            raise RemoteError(f"a packet of site {source} with others than members of view {self.view.view_id}")
+        if packet.tickets and packet.tickets[-1][0] + packet.tickets[-1][3] - 1 > packet.promise:
             raise RemoteError(f"site {source} promises {packet.promise}, below a ticket it issues")
+        if bool(packet.index) != bool(packet.bodies) or len(packet.bodies) > RANGE_MAX:
+            raise RemoteError(f"{len(packet.bodies)} entries of site {source} from index {packet.index} on")
         if packet.index:
-            if packet.sequencer == source and not packet.promise:
+            if packet.sequencer == source and packet.promise < len(packet.bodies):
                 raise RemoteError(f"entry {packet.index} of site {source} has no ticket, nor a sequencer to issue one")
             if packet.index <= self.received[source]:  # some may be missing, where their sender died
                 raise RemoteError(f"entry {packet.index} of site {source}; the last was {self.received[source]}")
-            self.received[source] = packet.index
+            if not all(body is None or isinstance(body, Cast | Go) for body in packet.bodies):
+                raise RemoteError(f"entry {packet.index} of site {source} is neither a message nor a request")
+            self.received[source] = packet.index + len(packet.bodies) - 1
 
-    def take(self, source: SiteId, packet: Packet) -> None:
+    def take(self, source: SiteId, packet: Packet[Any]) -> None:
         """Note what a packet says."""
         order, own = self.order, source == self.host.site
         if packet.promise:
             order.promise(source, packet.promise)
-            self.clock.heard(packet.promise, source, round(self.distance_ns(source)), self.host.now_ns)
+            self.clock.heard(packet.promise, round(self.distance_ns(source)), self.host)
         self.heard |= not own and bool(packet.tickets)
-        for number, sender, index in packet.tickets:
-            order.add(number, source, sender, index)
+        for number, sender, index, count in packet.tickets:
+            order.add(number, source, sender, index, count)
             if own:
                 order.returned()
         if packet.index:
-            body = packet.body or self.ahead.pop((source, packet.index), None)
-            self.entries[source, packet.index] = (body, packet.sequencer, packet.role_number)
+            count = len(packet.bodies)
+            for index, body in enumerate(packet.bodies, packet.index):
+                whole = self.ahead.pop((source, index), None) if body is None else body
+                self.entries[source, index] = (whole, packet.sequencer, packet.role_number)
             if packet.sequencer == source:
-                order.add(packet.promise, source, source, packet.index)
+                order.add(packet.promise - count + 1, source, source, packet.index, count)
                 if own:
                     order.returned()
                 else:
@@ -229,25 +243,27 @@ class Ticketed(Layer):
 
     def issue_for(self, sender: SiteId) -> None:
         """Ticket a member's next entries, as far as they are here and name us in our present term."""
-        if self.state is not State.ACTIVE:
+        if self.phase is not Phase.ACTIVE:
             return
-        site, order = self.host.site, self.order
+        site, order, entries = self.host.site, self.order, self.entries
         term, index = self.terms[site], order.known[sender] + 1
-        while (entry := self.entries.get((sender, index))) is not None and entry[1] == site and entry[2] == term:
-            self.unsent.append((order.issue(sender, index, self.clock.reading(self.host.now_ns)), sender, index))
-            index += 1
+        while True:
+            count = 0
+            while (entry := entries.get((sender, index + count))) is not None and entry[1] == site and entry[2] == term:
+                count += 1
+                if count == RANGE_MAX:
+                    break
+            if not count:
+                return
+            self.unsent.append((order.issue(sender, index, self.clock_reading(), count), sender, index, count))
+            index += count
 
     def on_reassign(self, source: SiteId, reassign: Reassign) -> None:
-        if reassign.view_id != self.view.view_id:
-            return
         if reassign.upto > self.received.get(source, -1) or reassign.sequencer not in self.received:
             raise RemoteError(f"site {source} reassigns entries up to {reassign.upto}, which it has not sent")
-        if not self.informed:
-            self.early.append((source, reassign))
-            return
         self.rename(source, reassign)
         self.issue_for(source)
-        self.finish()
+        self.host.turn_due = True
 
     def rename(self, source: SiteId, reassign: Reassign) -> None:
         """Note who is to ticket a member's entries instead."""
@@ -264,8 +280,24 @@ class Ticketed(Layer):
         """Deliver from the head of the order as far as tickets are stable and entries here."""
         order, entries = self.order, self.entries
         while (held := order.head()) is not None and (held[2], held[3]) in entries:
-            order.pop()
-            self.hand_over(held[0], held[2], held[3])
+            number, _, sender, index, count = held
+            casts: list[Cast] = []
+            while len(casts) < count:
+                entry = entries.get((sender, index + len(casts)))
+                if entry is None or not isinstance(entry[0], Cast):
+                    break
+                casts.append(entry[0])
+            if len(casts) > 1:
+                order.pop(len(casts))
+                for offset in range(len(casts)):
+                    del entries[sender, index + offset]
+                order.delivered[sender] = index + len(casts) - 1
+                self.stirred = True
+                self.above.deliver_all(casts)
+                self.note_delivered()
+            else:
+                order.pop()
+                self.hand_over(number, sender, index)
 
     def hand_over(self, number: int, sender: SiteId, index: int) -> None:
         """Deliver an entry: a message to the application, a request for a role to all of us."""
@@ -276,9 +308,12 @@ class Ticketed(Layer):
         elif body is not None:
             self.stirred = True
             self.above.deliver(body)  # type: ignore[arg-type]
-        if self.state is State.CHANGING and self.order.delivered[self.host.site] == self.count:
+        self.note_delivered()
+
+    def note_delivered(self) -> None:
+        if self.phase is Phase.CHANGING and self.order.delivered[self.host.site] == self.count:
             self.on_caught_up()
 
     def settled(self) -> bool:
         delivered = self.order.delivered.get(self.host.site) == self.count
-        return delivered and not self.unsent and self.state is not State.LISTENING and self.below.settled()
+        return delivered and not self.unsent and self.phase is not Phase.LISTENING and self.below.settled()

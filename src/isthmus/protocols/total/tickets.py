@@ -1,6 +1,7 @@
 """The ticket order: which tickets are known, and which of them nothing can come before any more.
 
-A ticket is (number, issuer): tickets are ordered by number, and by issuer where numbers are equal. Each issuer's
+A ticket is (number, issuer): tickets are ordered by number, and by issuer where numbers are equal. They come in ranges:
+consecutive numbers of one issuer for consecutive entries of one sender. Each issuer's
 numbers only grow, and with every packet it promises that what it issues later is higher than a number it names. So
 the next ticket of issuer j is at least (promise of j + 1, j), and a ticket below that for every active j is *stable*:
 no ticket that is still to come goes before it.
@@ -15,33 +16,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heapreplace
 
 from isthmus.core.message import SiteId
 
 Place = tuple[int, SiteId]  # number, issuer: a position in the order
-Held = tuple[int, SiteId, SiteId, int]  # number, issuer, sender, index of the sender's entry
+Held = tuple[int, SiteId, SiteId, int, int]  # first number, issuer, sender, first index of its entries, how many
 NEVER: Place = (2**63, SiteId(2**31))  # behind every ticket
 
 
 class TicketOrder:
     """The tickets of one view at one site."""
 
-    __slots__ = (
-        *(
-            "active",
-            "clock",
-            "delivered",
-            "heap",
-            "highest",
-            "horizon",
-            "known",
-            "last",
-            "site",
-            "under_way",
-            "waiting",
-        ),
-    )
+    __slots__ = ("active", "clock", "delivered", "heap", "horizon", "known", "last", "site", "under_way", "waiting")
 
     def __init__(self, site: SiteId, members: Iterable[SiteId], active: Iterable[SiteId], clock: int) -> None:
         self.site = site
@@ -52,17 +39,18 @@ class TicketOrder:
         self.delivered = dict.fromkeys(members, 0)  # the last entry of each sender that was delivered
         self.heap: list[Held] = []
         self.waiting: set[tuple[SiteId, int]] = set()  # the entries in the heap
-        self.under_way: deque[int] = deque()  # own tickets that have not come back
-        self.horizon: Place | None = None  # None: to be worked out
+        self.under_way: deque[int] = deque()  # first numbers of own ranges that have not come back
+        self.horizon: Place | None = None  # None: to be computed
 
-    def issue(self, sender: SiteId, index: int, reading: int) -> int:
-        """A ticket for an entry, by a ticket clock's reading; strictly higher than any before."""
-        self.clock = max(self.clock + 1, reading)
-        self.known[sender] = index
-        self.under_way.append(self.clock)
+    def issue(self, sender: SiteId, index: int, reading: int, count: int = 1) -> int:
+        """The first number of tickets for entries from an index on, by a ticket clock's reading; higher than any."""
+        first = max(self.clock + 1, reading)
+        self.clock = first + count - 1
+        self.known[sender] = index + count - 1
+        self.under_way.append(first)
         if len(self.under_way) == 1:
             self.horizon = None
-        return self.clock
+        return first
 
     def promise(self, issuer: SiteId, number: int) -> None:
         """Note that an issuer's later tickets are higher than a number."""
@@ -73,39 +61,63 @@ class TicketOrder:
                 self.horizon = None
 
     def returned(self) -> None:
-        """The oldest own ticket under way has come back."""
+        """The oldest own range under way has come back."""
         self.under_way.popleft()
         self.horizon = None
 
-    def add(self, number: int, issuer: SiteId, sender: SiteId, index: int) -> None:
-        """Take a ticket of an entry that is not delivered yet; a second ticket for it changes nothing."""
-        if index <= self.delivered[sender] or (sender, index) in self.waiting:
-            return
-        self.waiting.add((sender, index))
-        heappush(self.heap, (number, issuer, sender, index))
-        self.known[sender] = max(self.known[sender], index)
+    def add(self, number: int, issuer: SiteId, sender: SiteId, index: int, count: int = 1) -> None:
+        """Take tickets of entries that are not delivered yet; a second ticket for one changes nothing."""
+        if count == 1:
+            if index <= self.delivered[sender] or (sender, index) in self.waiting:
+                return
+            self.waiting.add((sender, index))
+        else:
+            entries = [(sender, one) for one in range(index, index + count)]
+            if index <= self.delivered[sender] or not self.waiting.isdisjoint(entries):  # some have tickets already
+                for offset in range(count):
+                    self.add(number + offset, issuer, sender, index + offset)
+                return
+            self.waiting.update(entries)
+        heappush(self.heap, (number, issuer, sender, index, count))
+        self.known[sender] = max(self.known[sender], index + count - 1)
 
     def head(self) -> Held | None:
-        """The next ticket, where it is stable."""
+        """The next tickets: those at the head of the order that nothing can come before any more."""
         if not self.heap:
             return None
         if self.horizon is None:
-            self.horizon = self.work_out_horizon()
-        first = self.heap[0]
-        return first if (first[0], first[1]) < self.horizon else None
+            self.horizon = self.least_to_come()
+        return self.first_below(self.horizon)
 
-    def work_out_horizon(self) -> Place:
+    def first_below(self, bound: Place) -> Held | None:
+        """The tickets at the head of the order that are below a bound and before those of the next range."""
+        first = self.heap[0]
+        if (first[0], first[1]) >= bound:
+            return None
+        if first[4] == 1:
+            return first
+        for nearest in self.heap[1:3]:  # the next range is one of the two below the root
+            bound = min(bound, nearest[:2])
+        return (*first[:4], min(first[4], bound[0] - first[0] + (first[1] < bound[1])))
+
+    def least_to_come(self) -> Place:
         """The least place that a ticket still to come can have."""
         places = [(self.last[issuer] + 1, issuer) for issuer in self.active if issuer != self.site]
         if self.under_way:
             places.append((self.under_way[0], self.site))
         return min(places, default=NEVER)
 
-    def pop(self) -> Held:
-        """Take the first ticket out, stable or not."""
-        held = heappop(self.heap)
-        self.waiting.discard((held[2], held[3]))
-        return held
+    def pop(self, count: int = 1) -> None:
+        """Take so many tickets out of the first range, stable or not."""
+        number, issuer, sender, index, length = self.heap[0]
+        if count == length:
+            heappop(self.heap)
+        else:
+            heapreplace(self.heap, (number + count, issuer, sender, index + count, length - count))
+        if count == 1:
+            self.waiting.discard((sender, index))
+        else:
+            self.waiting.difference_update([(sender, one) for one in range(index, index + count)])
 
     def admit(self, issuer: SiteId, number: int) -> None:
         """From the ticket with this number on, a member issues tickets, all of them higher."""

@@ -11,8 +11,11 @@ Invariants:
 - the sequencer tickets what came back from the transport, its own messages too, so what it has ticketed is part of
   what every survivor holds once the view is flushed;
 - messages of one sender are ticketed in the order sent, because the channel to the sequencer is FIFO;
-- tickets arrive in order, so a member keeps only those of its own messages, as a queue: what is for others takes no
-  place here, however long this site waits.
+- tickets arrive in order, and so do the messages of one sender; a member keeps each sender's as a queue, and the
+  tickets of its own as a queue of ranges: what is for others takes no place here, however long this site waits.
+
+Tickets are given in ranges: so many messages of one sender from a number on. What the sequencer receives in one turn
+is ticketed at its end, in one packet.
 
 When the sequencer dies, survivors S1 and S2 hold the same tickets and the same messages. Both deliver the ticketed
 ones in order; a ticket whose message died with its sender is skipped by both. Both then deliver the rest by sender
@@ -22,14 +25,15 @@ the old view and are ignored in the new one.
 
 from __future__ import annotations
 
-from collections import deque
-from itertools import compress
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
 
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Finality, Handler, Kind, Layer, View
 from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
 
 MessageId = tuple[SiteId, int]  # sender, number
+Range = tuple[SiteId, int, int]  # sender, first number, how many
 FOLLOWER, SEQUENCER = 0, 1  # roles, as traced
 ISSUE = 0  # timer key
 BATCH_MAX = 1024  # messages that one Tickets orders; a fuller batch does not wait
@@ -43,28 +47,74 @@ def sequencer_of(view: View, preferred: SiteId | None) -> SiteId:
 class Tickets(Message, frozen=True, gc=False, array_like=True, tag=20):
     """Consecutive positions in the order of a view, from `first` on."""
 
-    view_id: int
     first: int
-    ids: tuple[MessageId, ...]
-    destinations: tuple[Targets, ...] = ()  # of each message; () where all go to every member
+    ranges: tuple[Range, ...]
+    destinations: tuple[Targets, ...] = ()  # of each range; () where all go to every member
+
+    def count(self) -> int:
+        """How many positions it gives; refuses what no sequencer says."""
+        if self.destinations and len(self.destinations) != len(self.ranges):
+            raise RemoteError(f"destinations for {len(self.destinations)} of {len(self.ranges)} ranges")
+        counts = [count for _, _, count in self.ranges]
+        if not counts or min(counts) < 1 or sum(counts) > BATCH_MAX:
+            raise RemoteError(f"tickets for {counts} messages; at least 1 of each sender, at most {BATCH_MAX} together")
+        return sum(counts)
+
+    def mine(self, site: SiteId) -> Iterable[Range]:
+        """The ranges that are addressed to a site."""
+        if not self.destinations:
+            return self.ranges
+        pairs = zip(self.ranges, self.destinations, strict=True)
+        return [given for given, targets in pairs if not targets or site in targets]
+
+
+def ranges_of(casts: Sequence[Cast]) -> tuple[tuple[Range, ...], tuple[Targets, ...]]:
+    """Messages as ranges of one sender's consecutive numbers to the same destinations; those, or () for all alike."""
+    ranges: list[Range] = []
+    destinations: list[Targets] = []
+    sender, first, following, targets = SiteId(-1), 0, 0, ALL
+    for cast in casts:
+        if cast.number == following and cast.sender == sender and cast.destinations == targets:
+            following += 1
+            continue
+        if following:
+            ranges.append((sender, first, following - first))
+            destinations.append(targets)
+        sender, first, targets = cast.sender, cast.number, cast.destinations
+        following = first + 1
+    ranges.append((sender, first, following - first))
+    destinations.append(targets)
+    return tuple(ranges), tuple(destinations) if any(destinations) else ()
 
 
 class TokenSite(Layer):
     """Delivers in the order of the sequencer's tickets."""
 
-    __slots__ = ("batch_ns", "data", "issued", "order", "pending", "preferred", "sequencer", "ticketed", "view")
+    __slots__ = (
+        "batch_ns",
+        "data",
+        "issued",
+        "leads",
+        "order",
+        "pending",
+        "preferred",
+        "sequencer",
+        "ticketed",
+        "view",
+    )
     timer_names = ("issue",)
 
     def __init__(self, sequencer: SiteId | None = None, batch_ms: float | None = None) -> None:
         self.preferred = sequencer
-        self.batch_ns = None if batch_ms is None else round(batch_ms * 1e6)  # None: a ticket for each message at once
+        self.batch_ns = None if batch_ms is None else round(batch_ms * 1e6)  # None: tickets leave with the turn
         self.view = View(0, ())
+        self.leads = False  # whether this site is the sequencer
         self.reset()
 
     def reset(self) -> None:
         # Bounded by flow control: at most window messages of each member are undelivered.
-        self.data: dict[MessageId, Cast] = {}  # received, addressed here, not delivered
-        self.order: deque[MessageId] = deque()  # ticketed, addressed here, not delivered, in the order of the tickets
+        self.data: dict[SiteId, deque[Cast]] = defaultdict(deque)  # by sender: received, addressed here, not delivered
+        self.order: deque[Range] = deque()  # ticketed, addressed here, not delivered, in the order of the tickets
         self.ticketed = 0  # the last position that a ticket was received for
         self.issued = 0  # the last position given out by this site
         self.pending: list[Cast] = []  # at the sequencer: to be ticketed with the next batch, or when there is room
@@ -77,22 +127,49 @@ class TokenSite(Layer):
             targets = (*targets, self.sequencer)
         self.below.submit(message, targets)
 
+    def submit_all(self, casts: Sequence[Cast]) -> None:
+        self.below.submit_all(casts)
+
+    # Receiving
+
     def deliver(self, cast: Cast, finality: Finality = Finality.FINAL) -> None:  # noqa: ARG002  from below: always final
-        if self.sequencer == self.host.site:
-            self.pending.append(cast)
-            if self.batch_ns is None or len(self.pending) == BATCH_MAX:
-                self.issue()
-            elif len(self.pending) == 1:
-                self.host.set_timer(self, ISSUE, self.batch_ns)
+        if self.leads:
+            self.gather((cast,))
         if not cast.destinations or self.host.site in cast.destinations:
-            self.data[cast.sender, cast.number] = cast
+            self.data[cast.sender].append(cast)
             if self.order:
                 self.deliver_ready()
 
+    def deliver_all(self, casts: Sequence[Cast]) -> None:
+        """Take messages of one sender."""
+        site = self.host.site
+        if self.leads:
+            self.gather(casts)
+        mine = [cast for cast in casts if not cast.destinations or site in cast.destinations]
+        self.data[casts[0].sender].extend(mine)
+        if self.order:
+            self.deliver_ready()
+
+    def gather(self, casts: Sequence[Cast]) -> None:
+        """Have messages ticketed at the end of the turn, or when the batch is full or old enough."""
+        first = not self.pending
+        self.pending.extend(casts)
+        if self.batch_ns is None:
+            self.host.turn_due = True
+        elif len(self.pending) >= BATCH_MAX:
+            self.issue()
+        elif first:
+            self.host.set_timer(self, ISSUE, self.batch_ns)
+
+    # Ordering
+
+    def end_turn(self) -> None:
+        if self.batch_ns is None:
+            self.issue()
+
     def timer(self, key: int) -> None:
         assert key == ISSUE
-        if self.pending:
-            self.issue()
+        self.issue()
 
     def resume(self) -> None:
         self.issue()
@@ -100,42 +177,48 @@ class TokenSite(Layer):
 
     def issue(self) -> None:
         """Give the pending messages the next positions; not while the transport is full, whose `resume` comes here."""
-        if not self.pending or not self.below.writable():
-            return
-        casts, self.pending = self.pending[:BATCH_MAX], self.pending[BATCH_MAX:]
-        ids = tuple((cast.sender, cast.number) for cast in casts)
-        everywhere = all(not cast.destinations for cast in casts)
-        destinations = () if everywhere else tuple(cast.destinations for cast in casts)
-        self.below.submit(Tickets(self.view.view_id, self.issued + 1, ids, destinations))
-        self.issued += len(casts)
-        self.issue()  # the next batch, if one has gathered while the transport was full
+        while self.pending and self.below.writable():
+            casts, self.pending = self.pending[:BATCH_MAX], self.pending[BATCH_MAX:]
+            self.below.submit(Tickets(self.issued + 1, *ranges_of(casts)))
+            self.issued += len(casts)
 
     def on_tickets(self, source: SiteId, tickets: Tickets) -> None:
-        if tickets.view_id != self.view.view_id:
-            return
         if source != self.sequencer:
             raise RemoteError(f"tickets of site {source}; the sequencer is site {self.sequencer}")
         if tickets.first != self.ticketed + 1:
             raise RemoteError(f"tickets from {tickets.first} on; those up to {self.ticketed} are here")
-        if tickets.destinations and len(tickets.destinations) != len(tickets.ids):
-            raise RemoteError(f"destinations for {len(tickets.destinations)} of {len(tickets.ids)} tickets")
-        self.ticketed += len(tickets.ids)
-        if tickets.destinations:
-            mine = [not targets or self.host.site in targets for targets in tickets.destinations]
-            self.order.extend(compress(tickets.ids, mine))
+        ranges = tickets.ranges
+        if len(ranges) == 1 and ranges[0][2] == 1 and not tickets.destinations:  # one ticket, as in most turns
+            self.ticketed += 1
+            self.order.append(ranges[0])
         else:
-            self.order.extend(tickets.ids)
+            self.ticketed += tickets.count()
+            self.order.extend(tickets.mine(self.host.site))
         self.deliver_ready()
 
     def deliver_ready(self) -> None:
         """Deliver from the head of the order as far as messages are here."""
-        order, data = self.order, self.data
-        while order and (cast := data.pop(order[0], None)) is not None:
-            order.popleft()
-            self.above.deliver(cast)
+        order = self.order
+        while order:
+            sender, first, count = order[0]
+            waiting = self.data[sender]
+            if not waiting or waiting[0].number != first:
+                return
+            if count == 1:
+                order.popleft()
+                self.above.deliver(waiting.popleft())
+                continue
+            here = min(count, len(waiting))
+            if here == count:
+                order.popleft()
+            else:
+                order[0] = (sender, first + here, count - here)
+            self.above.deliver_all([waiting.popleft() for _ in range(here)])
 
     def settled(self) -> bool:
         return not self.pending and self.below.settled()
+
+    # View change
 
     def install(self, view: View) -> None:
         self.close_view()
@@ -143,19 +226,21 @@ class TokenSite(Layer):
         self.view = view
         self.reset()
         self.sequencer = sequencer_of(view, self.preferred)
-        if self.sequencer == self.host.site:
+        self.leads = self.sequencer == self.host.site
+        if self.leads:
             self.become_sequencer()
         else:
             self.become_follower()
 
     def close_view(self) -> None:
         """Deliver all that the flush left: the ticketed in order, then the rest by sender and number."""
-        for message_id in self.order:
-            cast = self.data.pop(message_id, None)
-            if cast is not None:
+        for sender, first, count in self.order:
+            waiting = self.data[sender]
+            while waiting and waiting[0].number < first + count:  # one that died with its sender is passed over
+                self.above.deliver(waiting.popleft())
+        for sender in sorted(self.data):
+            for cast in self.data[sender]:
                 self.above.deliver(cast)
-        for message_id in sorted(self.data):
-            self.above.deliver(self.data[message_id])
 
     def become_sequencer(self) -> None:
         self.host.trace(Kind.ROLE, value=SEQUENCER)

@@ -1,33 +1,34 @@
 """What every transport at the bottom of a stack offers, and what a view-synchronous service asks of it.
 
-A view change needs three things of a transport: `block` (send nothing new, queue it), `unstable` (the frames of this
-view that somebody may lack) and `absorb` (take a frame that another survivor holds). Once every survivor absorbed the
-union of what the survivors hold, all have handed up the same messages, and the view may be installed.
+A view change needs three things of a transport: `block` (send nothing new), `unstable` (the frames of this view that
+somebody may lack) and `absorb` (take a frame that another survivor holds). Once every survivor absorbed the union of
+what the survivors hold, all have handed up the same messages, and the view may be installed.
+
+While a transport is blocked it is not `writable`, and flow control above holds the application's messages back. What
+ordering layers still submit belongs to a view that is closing: nobody would take it in the next one, so it is dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from isthmus.core.errors import LocalError, RemoteError
 from isthmus.core.layer import Kind, Layer, View
-from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
+from isthmus.core.message import Batch, Carried, Cast, Message, SiteId
+
+M = TypeVar("M", bound=Message)
+BODY_BYTES = 24  # what a body takes in a frame besides its payload, about
 
 
 class Transport(Layer):
     """The bottom of a stack: multicasts any message of the layers above it to members of the view."""
 
-    __slots__ = ("blocked", "view", "waiting")
+    __slots__ = ("blocked", "view")
 
     def __init__(self) -> None:
         self.view = View(0, ())
         self.blocked = True  # until the first view, and while a view changes
-        # Submitted while blocked. Bounded: flow control above stops at `writable`, the rest is a few control messages.
-        self.waiting: list[tuple[Message, Targets]] = []
-
-    def multicast(self, message: Message, targets: Targets) -> None:
-        """Send a message of the current view."""
-        raise NotImplementedError
 
     def unstable(self, origin: SiteId) -> Mapping[int, Message]:  # noqa: ARG002
         """The frames of an origin handed up here that may be missing elsewhere, by number."""
@@ -45,13 +46,7 @@ class Transport(Layer):
 
     def settled(self) -> bool:
         """Whether all that was submitted is known to be where it should."""
-        return not self.waiting
-
-    def submit(self, message: Message, targets: Targets = ALL) -> None:
-        if self.blocked:
-            self.waiting.append((message, targets))
-        else:
-            self.multicast(message, targets)
+        return True
 
     def writable(self) -> bool:
         return not self.blocked
@@ -59,36 +54,72 @@ class Transport(Layer):
     def consumed(self, cast: Cast) -> None:
         """The end of the line for what only flow control wants to know."""
 
+    def consumed_all(self, casts: Sequence[Cast]) -> None:
+        """The same."""
+
     def block(self) -> None:
         """Send nothing new until the next view."""
         self.blocked = True
 
     def install(self, view: View) -> None:
-        assert view.view_id > self.view.view_id and self.host.site in view.members
         self.blocked = True
         self.view = view
 
     def resume(self) -> None:
         self.blocked = False
-        waiting, self.waiting = self.waiting, []
-        for message, targets in waiting:
-            self.multicast(message, targets)
         self.above.resume()
 
     def check_body(self, origin: SiteId, body: Message) -> None:
         """Refuse a body that no layer here owns, or that speaks in another's name."""
-        subject = body.subject()
-        if subject is not None and subject.sender != origin:
-            raise RemoteError(f"site {origin} sent a message in the name of site {subject.sender}")
-        if type(body) is not Cast and type(body) not in self.owners:
+        if type(body) is Batch:
+            for one in body.bodies:
+                if type(one) is not Cast or one.sender != origin:
+                    if type(one) is Batch:
+                        raise RemoteError(f"site {origin} sent a batch within a batch")
+                    self.check_body(origin, one)
+            return
+        for cast in body.subjects():
+            if not isinstance(cast, Cast) or cast.sender != origin:
+                raise RemoteError(f"site {origin} sent a message in another's name: {cast}")
+            if isinstance(cast, Carried) and not self.stack.vouched(origin, cast):
+                raise RemoteError(f"site {origin} carries a message that no layer here accepts from it: {cast}")
+        if not isinstance(body, Cast) and type(body) not in self.stack.owners:
             raise RemoteError(f"no layer owns {type(body).__name__}")
 
     def hand_up(self, origin: SiteId, body: Message) -> None:
         """Give a body to the layer that owns its type; the application's messages climb by `deliver`."""
-        if type(body) is Cast:
+        if isinstance(body, Cast):
             self.above.deliver(body)
             return
         try:
-            self.owners[type(body)](origin, body)
+            self.stack.owners[type(body)](origin, body)
         except RemoteError:  # refused by its owner; the stream it came in goes on
             self.host.trace(Kind.REJECT, value=origin)
+
+    def hand_up_batch(self, origin: SiteId, bodies: Sequence[Message]) -> None:
+        """Give the bodies of a batch to their owners, messages that follow each other as one list."""
+        run: list[Cast] = []
+        for body in bodies:
+            if isinstance(body, Cast):
+                run.append(body)
+                continue
+            if run:
+                self.above.deliver_all(run)
+                run = []
+            self.hand_up(origin, body)
+        if run:
+            self.above.deliver_all(run)
+
+
+def cut(bodies: Sequence[M], limit_bytes: int) -> list[Sequence[M]]:
+    """The same bodies in parts, each within a limit unless one body alone exceeds it."""
+    parts: list[Sequence[M]] = []
+    size, start = 0, 0
+    for place, body in enumerate(bodies):
+        taken = BODY_BYTES + body.payload_bytes()
+        if size + taken > limit_bytes and place > start:
+            parts.append(bodies[start:place])
+            size, start = 0, place
+        size += taken
+    parts.append(bodies[start:])
+    return parts

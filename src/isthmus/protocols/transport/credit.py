@@ -17,6 +17,9 @@ at most window times members undelivered messages, twice that just after a view 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
 
 import msgspec
 
@@ -46,14 +49,11 @@ class CreditOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Grant(Message, frozen=True, gc=False, array_like=True, tag=16):
     """How many of the addressee's messages the application here has consumed in this view."""
 
-    view_id: int
     consumed: int  # below 0 while messages of an earlier view are still unconsumed
 
 
 class Probe(Message, frozen=True, gc=False, array_like=True, tag=17):
     """A sender without credit asks for a Grant, in case one was lost."""
-
-    view_id: int
 
 
 class Credit(Layer):
@@ -91,7 +91,7 @@ class Credit(Layer):
         self.extra_to = dict.fromkeys(members, 0)
         self.granted_by: dict[SiteId, int | None] = dict.fromkeys(members)  # None: not a word yet, which counts as 0
         self.reported_to = dict.fromkeys(members, 0)
-        self.room = 0  # messages that surely have credit everywhere; worked out anew when it reaches 0
+        self.room = 0  # messages that surely have credit everywhere; recomputed when it reaches 0
         self.probe_armed = False
         self.probe_count = 0
 
@@ -123,6 +123,14 @@ class Credit(Layer):
             self.queue.append(message)
         else:
             self.pass_down(message)
+
+    def submit_all(self, casts: Sequence[Cast]) -> None:
+        if self.queue or len(casts) > self.room or not self.below.writable():
+            super().submit_all(casts)
+            return
+        self.room -= len(casts)
+        self.sent_to_all += len(casts)
+        self.below.submit_all(casts)
 
     def may_send(self, destinations: Targets) -> bool:
         if not self.below.writable():
@@ -179,22 +187,39 @@ class Credit(Layer):
         blocking = tuple(site for site in self.view.members if self.lacks_credit(site) and site != self.host.site)
         if self.queue and blocking:
             self.probe_count += 1
-            self.host.send(blocking, Probe(self.view.view_id))
+            self.send(blocking, Probe())
         self.pump()
 
     # Receiving
 
     def deliver(self, cast: Cast, finality: Finality = Finality.FINAL) -> None:
         if finality is FINAL:
-            self.unread_of[cast.sender] = self.unread_of.get(cast.sender, 0) + 1
+            unread, sender = self.unread_of, cast.sender
+            unread[sender] = unread[sender] + 1 if sender in unread else 1
         self.above.deliver(cast, finality)
+
+    def deliver_all(self, casts: Sequence[Cast]) -> None:
+        for sender, count in runs_of_senders(casts):
+            self.unread_of[sender] = self.unread_of.get(sender, 0) + count
+        self.above.deliver_all(casts)
 
     def consumed(self, cast: Cast) -> None:
         sender = cast.sender
         self.unread_of[sender] -= 1
         if sender in self.consumed_of:
-            self.consumed_of[sender] += 1
-            if 4 * (self.consumed_of[sender] - self.reported_to[sender]) >= self.options.window:
+            consumed = self.consumed_of[sender] = self.consumed_of[sender] + 1
+            if 4 * (consumed - self.reported_to[sender]) >= self.options.window:
+                self.grant(sender)
+
+    def consumed_all(self, casts: Sequence[Cast]) -> None:
+        for sender, count in runs_of_senders(casts):
+            self.note_consumed(sender, count)
+
+    def note_consumed(self, sender: SiteId, count: int) -> None:
+        self.unread_of[sender] -= count
+        if sender in self.consumed_of:
+            consumed = self.consumed_of[sender] = self.consumed_of[sender] + count
+            if 4 * (consumed - self.reported_to[sender]) >= self.options.window:
                 self.grant(sender)
 
     def grant(self, sender: SiteId) -> None:
@@ -203,11 +228,9 @@ class Credit(Layer):
         if sender == self.host.site:
             self.credit(sender, consumed)
         else:
-            self.host.send((sender,), Grant(self.view.view_id, consumed))
+            self.send((sender,), Grant(consumed))
 
     def on_grant(self, source: SiteId, grant: Grant) -> None:
-        if grant.view_id != self.view.view_id:
-            return
         if source not in self.granted_by:
             raise RemoteError(f"a Grant of site {source}, which is not in the view")
         if grant.consumed > self.sent_to(source):
@@ -224,9 +247,15 @@ class Credit(Layer):
             self.pump()
             self.notify()
 
-    def on_probe(self, source: SiteId, probe: Probe) -> None:
-        if probe.view_id != self.view.view_id:
-            return
+    def on_probe(self, source: SiteId, _probe: Probe) -> None:
         if source not in self.consumed_of:
             raise RemoteError(f"a Probe of site {source}, which is not in the view")
         self.grant(source)
+
+
+def runs_of_senders(casts: Sequence[Cast]) -> list[tuple[SiteId, int]]:
+    """Each sender of messages that follow each other, with how many there are."""
+    first = casts[0].sender
+    if casts[-1].sender == first and all(cast.sender == first for cast in casts):
+        return [(first, len(casts))]
+    return [(sender, len(list(run))) for sender, run in groupby(casts, attrgetter("sender"))]

@@ -1,45 +1,57 @@
-"""The transport for networks that neither lose, repeat nor reorder: it adds nothing but the view.
+"""The transport for networks that neither lose, repeat nor reorder: it adds nothing.
 
 Studies use it to measure an ordering protocol alone. It asks of the network what the papers assume: reliable FIFO
 channels, and a multicast that reaches all of its targets or, where its sender was down, none. Under layers that bring
-messages into order themselves, channels may reorder.
+messages into order themselves, channels may reorder. Each message is a packet of its own, as in the papers: this
+transport gathers nothing, and puts nothing around what it carries.
 """
 
 from __future__ import annotations
 
-from isthmus.core.layer import Handler
-from isthmus.core.message import Body, Cast, Message, SiteId, Targets
+from typing import Any
+
+from isthmus.core.errors import RemoteError
+from isthmus.core.layer import Handler, View
+from isthmus.core.message import ALL, Batch, Carried, Cast, Message, SiteId, Targets
 from isthmus.protocols.transport.base import Transport
-
-
-class Plain(Message, frozen=True, gc=False, array_like=True, tag=15):
-    """A message as it is."""
-
-    view_id: int
-    body: Body
-
-    def payload_bytes(self) -> int:
-        return self.body.payload_bytes()
-
-    def subject(self) -> Cast | None:
-        return self.body.subject()
 
 
 class Direct(Transport):
     """Hands every message straight to the network and straight up."""
 
-    __slots__ = ()
+    __slots__ = ("members",)
 
     def handlers(self) -> dict[type[Message], Handler]:
-        return {Plain: self.on_plain}
+        """What the layers above own comes straight from the network; what has an author is checked first."""
+        owned: dict[type[Message], Handler] = {}
+        for kind, handler in self.stack.owners.items():
+            owned[kind] = handler if kind.subjects is Message.subjects else self.on_authored
+        return {Cast: self.on_cast, Carried: self.on_carried} | owned
 
-    def multicast(self, message: Message, targets: Targets) -> None:
-        members = self.view.members
-        chosen = tuple(site for site in targets if site in members) if targets else members
-        if chosen:
-            self.host.send(chosen, Plain(self.view.view_id, message))
+    def install(self, view: View) -> None:
+        super().install(view)
+        self.members = view.members
 
-    def on_plain(self, source: SiteId, plain: Plain) -> None:
-        if plain.view_id == self.view.view_id:
-            self.check_body(source, plain.body)
-            self.hand_up(source, plain.body)
+    def submit(self, message: Message, targets: Targets = ALL) -> None:
+        assert type(message) is not Batch
+        if self.blocked:
+            return
+        if targets:
+            targets = tuple(site for site in targets if site in self.members)
+            if targets:
+                self.send(targets, message)
+        else:
+            self.send(self.members, message)
+
+    def on_cast(self, source: SiteId, cast: Cast) -> None:
+        if cast.sender != source:
+            raise RemoteError(f"site {source} sent a message in another's name: {cast}")
+        self.above.deliver(cast)
+
+    def on_carried(self, source: SiteId, carried: Carried[Any]) -> None:
+        self.check_body(source, carried)
+        self.above.deliver(carried)
+
+    def on_authored(self, source: SiteId, body: Message) -> None:
+        self.check_body(source, body)
+        self.stack.owners[type(body)](source, body)

@@ -6,11 +6,13 @@ receiver*; where that is simply the number before, for everybody, nothing is sai
 
 from __future__ import annotations
 
+from typing import Any, Generic
+
 import msgspec
 
 from isthmus.core.document import COUNT_MAX, LONGEST_MS, SHORTEST_MS, within
 from isthmus.core.errors import RemoteError
-from isthmus.core.message import Body, Cast, Message, SiteId, Targets
+from isthmus.core.message import B, Cast, Message, SiteId, Targets
 
 Gaps = tuple[tuple[int, int], ...]
 GAPS_MAX = 64  # gaps named in one Nak; the rest in the next
@@ -36,12 +38,11 @@ class ReliableOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             within(key, getattr(self, key), 1, COUNT_MAX, "a whole number")
 
 
-class Data(Message, frozen=True, gc=False, array_like=True, tag=10):
+class Data(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=10):
     """One numbered frame of its sender's stream."""
 
-    view_id: int
     seq: int
-    body: Body
+    body: B  # a Batch where several were submitted in one turn
     targets: Targets = ()  # () for every member
     prevs: tuple[int, ...] = ()  # for each target, the frame before; () where that is seq - 1 for all
 
@@ -59,29 +60,28 @@ class Data(Message, frozen=True, gc=False, array_like=True, tag=10):
         return prev
 
     def payload_bytes(self) -> int:
-        return self.body.payload_bytes()
+        return self.body.payload_bytes()  # type: ignore[attr-defined,no-any-return]
 
-    def subject(self) -> Cast | None:
-        return self.body.subject()
+    def subjects(self) -> tuple[Cast, ...]:
+        return self.body.subjects()  # type: ignore[attr-defined,no-any-return]
 
 
-class Repair(Message, frozen=True, gc=False, array_like=True, tag=11):
-    """A frame sent again by someone who is not its origin."""
+class Repair(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=11):
+    """A frame sent again by a member that is not its origin."""
 
     origin: SiteId
-    data: Data
+    data: Data[B]
 
     def payload_bytes(self) -> int:
         return self.data.payload_bytes()
 
-    def subject(self) -> Cast | None:
-        return self.data.subject()
+    def subjects(self) -> tuple[Cast, ...]:
+        return self.data.subjects()
 
 
 class Nak(Message, frozen=True, gc=False, array_like=True, tag=12):
     """What the sender of this lacks of an origin's stream."""
 
-    view_id: int
     origin: SiteId
     gaps: Gaps  # first and last number, both included
 
@@ -89,7 +89,6 @@ class Nak(Message, frozen=True, gc=False, array_like=True, tag=12):
 class Status(Message, frozen=True, gc=False, array_like=True, tag=13):
     """The last number that its sender sent to this receiver; asks for an Ack."""
 
-    view_id: int
     top: int
     stable: int = 0  # every frame of its sender's up to this number is
 
@@ -97,7 +96,6 @@ class Status(Message, frozen=True, gc=False, array_like=True, tag=13):
 class Ack(Message, frozen=True, gc=False, array_like=True, tag=14):
     """What its sender has of every member's stream."""
 
-    view_id: int
     received: tuple[int, ...]  # in the order of the view's members
     stable: int = 0  # every frame of its sender's up to this number is
 
@@ -112,8 +110,8 @@ class Stream:
         self.received = 0
         self.number = 0  # of the last message of the application that was handed up in order
         self.top = 0  # the highest number known to be addressed here; >= received
-        self.held: dict[int, Data] = {}  # the number before it -> a frame ahead of a gap
-        self.kept: dict[int, Data] = {}  # number -> a frame handed up and not yet stable
+        self.held: dict[int, Data[Any]] = {}  # the number before it -> a frame ahead of a gap
+        self.kept: dict[int, Data[Any]] = {}  # number -> a frame handed up and not yet stable
         self.asking = False  # a Nak timer is set
         self.tries = 0  # Naks since the last progress
 
@@ -140,9 +138,9 @@ class Stream:
         for seq in done:
             del self.kept[seq]
 
-    def kept_for(self, site: SiteId, gaps: Gaps, most: int) -> list[Data]:
+    def kept_for(self, site: SiteId, gaps: Gaps, most: int) -> list[Data[Any]]:
         """The kept frames in some gaps that are addressed to a site, oldest first, at most so many."""
-        found: list[Data] = []
+        found: list[Data[Any]] = []
         for first, last in gaps[:GAPS_MAX]:
             wide = last - first > len(self.kept)  # a gap may be as wide as its sender likes, what is kept may not
             inside = sorted(seq for seq in self.kept if first <= seq <= last) if wide else range(first, last + 1)

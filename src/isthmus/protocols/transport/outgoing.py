@@ -15,31 +15,30 @@ from isthmus.protocols.transport.frames import Data
 class Outgoing:
     """The stream of this site in one view."""
 
-    __slots__ = ("last_to", "mark", "members", "seq", "uniform", "view_id")
+    __slots__ = ("last_to", "mark", "members", "seq", "uniform")
 
-    def __init__(self, view_id: int, members: Targets) -> None:
-        self.view_id = view_id
+    def __init__(self, members: Targets) -> None:
         self.members = members
         self.seq = 0  # of the last frame
         self.uniform = True  # the last frame went to all, so that it is the frame before the next one for everybody
         self.last_to: dict[SiteId, int] = {}  # the last frame that went to each member; only if not uniform
         self.mark = dict.fromkeys(members, 0)  # what each member had been sent at the last tick of the status timer
 
-    def frame(self, message: Message, targets: Targets) -> Data:
+    def frame(self, message: Message, targets: Targets) -> Data[Message]:
         """The next frame; `targets` are members."""
         self.seq += 1
         if self.uniform:
             if targets is self.members:
-                return Data(self.view_id, self.seq, message)
+                return Data(self.seq, message)
             self.uniform = False
             self.last_to = dict.fromkeys(self.members, self.seq - 1)
         prevs = tuple(self.last_to[site] for site in targets)
         if targets is self.members:
             self.uniform = True
-            return Data(self.view_id, self.seq, message, (), prevs)
+            return Data(self.seq, message, (), prevs)
         for site in targets:
             self.last_to[site] = self.seq
-        return Data(self.view_id, self.seq, message, targets, prevs)
+        return Data(self.seq, message, targets, prevs)
 
     def last(self, site: SiteId) -> int:
         """The last frame that went to a member."""

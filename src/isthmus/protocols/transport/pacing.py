@@ -2,8 +2,7 @@
 
 The wait after a request is one and a half of the round trips seen with that origin, doubled a few times where nothing
 comes: packets are lost, networks are not congested by a few small requests. A round trip is measured only where one
-request was answered (Karn's rule), on the site's clock; a clock that jumps gives one wrong sample, which is bounded
-and soon outweighed.
+request was answered (Karn's rule), on the site's monotonic clock.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 from isthmus.core.message import SiteId
 
 DOUBLINGS_MAX = 2
-LONGEST_MS = 10_000.0  # a sample beyond is a clock that jumped
 WEIGHT = 0.25  # of a new sample
 
 
@@ -35,7 +33,7 @@ class Pacing:
 
     def answered(self, origin: SiteId, tries: int, now_ns: int) -> None:
         """Note that something came after so many requests."""
-        sample = (now_ns - self.asked_ns.get(origin, now_ns)) / 1e6
-        if tries == 1 and 0 < sample < LONGEST_MS:
+        sample = (now_ns - self.asked_ns[origin]) / 1e6
+        if tries == 1:
             known = self.round_ms.get(origin, sample)
             self.round_ms[origin] = known + WEIGHT * (sample - known)

@@ -10,11 +10,15 @@ known to have it. Members tell each other what they have (`Ack`, a vector); a fr
 *stable*: its origin drops it and says so to the others, who kept it to repair on its behalf. A sender whose frames stay
 unacknowledged says how far it got (`Status`), which finds a lost last frame and a lost acknowledgement alike.
 
+The frame is the unit of transport: one number, one entry to keep, to acknowledge and to ask for. What is submitted in
+one turn to the same targets leaves as one frame, as far as `host.frame_bytes` goes.
+
 Invariants:
 - received is the highest number such that every earlier frame of that origin to us was handed up;
 - held is keyed by the number *before* a frame, so the next frame to hand up is held[received];
 - a frame stays in kept from when it is sent or handed up until it is stable: survivors can repair for a dead origin;
-- frames of another view change nothing: a view starts all numbers anew, after a flush.
+- between two turns nothing is gathered;
+- numbers start anew in every view, after a flush; a port lets no frame of another view through.
 
 Bounds: `keep_max` own unstable frames, then `writable` is false and flow control waits; twice as many of another
 origin, then its frames are not taken until it tells what is stable; `hold_max` frames ahead of a gap per origin, then
@@ -23,12 +27,13 @@ newer ones are dropped and asked for again later; `repair_max` frames answer one
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Handler, Kind, View
-from isthmus.core.message import Cast, Message, SiteId, Targets
-from isthmus.protocols.transport.base import Transport
+from isthmus.core.message import ALL, Batch, Cast, Message, SiteId, Targets
+from isthmus.protocols.transport.base import Transport, cut
 from isthmus.protocols.transport.frames import Ack, Data, Nak, ReliableOptions, Repair, Status, Stream
 from isthmus.protocols.transport.outgoing import Outgoing
 from isthmus.protocols.transport.pacing import Pacing
@@ -42,7 +47,7 @@ class Reliable(Transport):
     """Numbers, repairs and acknowledges; hands up in each origin's order, or on arrival where `fifo` is false."""
 
     __slots__ = (
-        *("ack_armed", "acked", "fifo", "full", "index", "options", "others", "out", "pacing"),
+        *("ack_armed", "acked", "fifo", "full", "gathered", "index", "options", "others", "out", "own", "pacing"),
         *("quiet_count", "status_armed", "streams", "unacked_count"),
     )
     timer_names = ("ack", "status", "nak_")
@@ -53,13 +58,15 @@ class Reliable(Transport):
         self.fifo = fifo
         self.pacing = Pacing(self.options.nak_retry_ms, 2 * self.options.nak_delay_ms)
         self.streams: dict[SiteId, Stream] = {}
+        self.own = Stream(SiteId(-1))  # what this site sent itself
         self.full = False  # `writable` said no; `resume` is owed
         self.reset()
 
     def reset(self) -> None:
         members = self.view.members
         self.index = {site: position for position, site in enumerate(members)}
-        self.out = Outgoing(self.view.view_id, members)
+        self.out = Outgoing(members)
+        self.gathered: list[tuple[Targets, list[Message]]] = []  # submitted in this turn, to whom
         self.acked = Stability(members)
         self.unacked_count, self.ack_armed, self.status_armed = 0, False, False
         self.quiet_count = 0  # ticks of the status timer since the last progress of a laggard
@@ -72,6 +79,7 @@ class Reliable(Transport):
         for key in (ACK, STATUS, *(NAK + origin for origin, stream in self.streams.items() if stream.asking)):
             self.host.cancel_timer(self, key)
         self.streams = {site: Stream(site) for site in view.members}
+        self.own = self.streams[self.host.site]
         self.others = tuple(site for site in view.members if site != self.host.site)
         self.reset()
 
@@ -80,59 +88,84 @@ class Reliable(Transport):
     def writable(self) -> bool:
         if self.blocked:
             return False
-        own, keep_max = self.streams[self.host.site], self.options.keep_max
-        if len(own.kept) >= keep_max:
+        taken = len(self.gathered)  # each becomes a frame, or a few
+        room = len(self.own.kept) + taken < self.options.keep_max
+        if not room:
             self.drop_stable()
-        room = len(own.kept) < keep_max
-        self.full |= not room  # until `resume`, whoever else asks in between and is told yes
+            room = len(self.own.kept) + taken < self.options.keep_max
+            self.full |= not room  # stays set until `resume`, even if `writable` later returns true
         return room
 
-    def multicast(self, message: Message, targets: Targets) -> None:
-        chosen = tuple(site for site in targets if site in self.index) if targets else self.view.members
-        if not chosen:
+    def submit(self, message: Message, targets: Targets = ALL) -> None:
+        if self.blocked:
             return
-        data = self.out.frame(message, chosen)
-        own = self.streams[self.host.site]
+        gathered = self.gathered
+        if gathered and gathered[-1][0] == targets:
+            gathered[-1][1].append(message)
+        else:
+            gathered.append((targets, [message]))
+            self.host.turn_due = True
+
+    def submit_all(self, casts: Sequence[Cast]) -> None:
+        if self.gathered and not self.gathered[-1][0]:
+            self.gathered[-1][1].extend(casts)
+        elif not self.blocked:
+            self.gathered.append((ALL, list(casts)))
+            self.host.turn_due = True
+
+    def end_turn(self) -> None:
+        if not self.gathered:
+            return
+        gathered, self.gathered = self.gathered, []
+        for targets, bodies in gathered:
+            if targets:
+                targets = tuple(site for site in targets if site in self.index)
+                if not targets:
+                    continue
+            else:
+                targets = self.view.members
+            if len(bodies) == 1:
+                self.multicast(bodies[0], targets)
+            else:
+                for part in cut(bodies, self.host.frame_bytes):
+                    self.multicast(part[0] if len(part) == 1 else Batch(tuple(part)), targets)
+
+    def multicast(self, body: Message, targets: Targets) -> None:
+        """Send a body to members, as the next frame."""
+        data = self.out.frame(body, targets)
+        own = self.own
         own.kept[data.seq] = data  # also where it does not come back to us: others may ask for it
         own.top = data.seq
-        self.host.send(chosen, data)
+        self.send(targets, data)
         if not self.status_armed and self.others:
             self.status_armed = True
             self.host.set_timer(self, STATUS, round(self.options.status_period_ms * 1e6))
 
-    def accept(self, origin: SiteId, data: Data) -> None:
+    def accept(self, origin: SiteId, data: Data[Any]) -> None:
         """Take a frame, fresh, late, repeated or repaired, and hand up what it completes."""
-        if data.view_id != self.view.view_id:
-            return
         stream = self.streams.get(origin)
         if stream is None:
-            raise RemoteError(f"a frame of site {origin}, which is not in view {data.view_id}")
-        prev = data.prev(self.host.site, self.view.members) if data.prevs or data.targets else data.seq - 1
-        if data.seq <= stream.received or prev in stream.held:
+            raise RemoteError(f"a frame of site {origin}, which is not in view {self.view.view_id}")
+        seq, body = data.seq, data.body
+        prev = data.prev(self.host.site, self.view.members) if data.prevs or data.targets else seq - 1
+        if seq <= stream.received or prev in stream.held:
             return
-        if type(data.body) is not Cast or data.body.sender != origin:
-            self.check_body(origin, data.body)
-        if prev < stream.received:
-            raise RemoteError(f"frame {data.seq} of site {origin} says it follows {prev}, not {stream.received}")
-        if prev > stream.received:
+        if type(body) is not Cast or body.sender != origin:
+            self.check_body(origin, body)
+        if prev != stream.received:
+            if prev < stream.received:
+                raise RemoteError(f"frame {seq} of site {origin} says it follows {prev}, not {stream.received}")
             self.hold(stream, prev, data)
             return
-        if len(stream.kept) >= 2 * self.options.keep_max and not self.blocked and origin != self.host.site:
+        if len(stream.kept) >= 2 * self.options.keep_max and not self.blocked and stream is not self.own:
             return  # until its origin's Status says what is stable; then it is asked for again
         self.take(stream, data)
-        while stream.held and (held := stream.held.pop(stream.received, None)) is not None:
-            if self.fifo:
-                self.take(stream, held)
-            else:
-                stream.received = held.seq
+        if stream.held:
+            self.take_held(stream)
         if stream.received > stream.top:
             stream.top = stream.received
-        if stream.tries:  # progress: what is still missing is asked for soon, not after the long wait of a late retry
-            self.pacing.answered(origin, stream.tries, self.host.now_ns)
-            stream.tries, stream.asking = 0, False
-            self.host.cancel_timer(self, NAK + origin)
-            if stream.received < stream.top:
-                self.ask_later(stream, self.options.nak_delay_ms)
+        if stream.tries:
+            self.note_progress(stream)
         self.unacked_count += 1
         if not self.others:
             self.collect()  # nobody will acknowledge anything: what has come back is stable
@@ -142,25 +175,59 @@ class Reliable(Transport):
             self.ack_armed = True
             self.host.set_timer(self, ACK, round(self.options.ack_period_ms * 1e6))
 
-    def take(self, stream: Stream, data: Data) -> None:
+    def take(self, stream: Stream, data: Data[Any]) -> None:
         """Hand up the next frame of a stream."""
         stream.received = data.seq
         stream.kept[data.seq] = data
         body = data.body
-        if type(body) is Cast and self.fifo:
-            if body.number <= stream.number:  # a peer that uses a number twice does not stop what is built on numbers
-                self.host.trace(Kind.REJECT, value=stream.origin)
-                return
-            stream.number = body.number
-        self.hand_up(stream.origin, body)
+        if type(body) is Cast:
+            if self.fifo:
+                if body.number <= stream.number:
+                    self.host.trace(Kind.REJECT, value=stream.origin)
+                    return
+                stream.number = body.number
+            self.above.deliver(body)
+        elif type(body) is Batch:
+            self.hand_up_batch(stream.origin, self.fresh(stream, body.bodies) if self.fifo else body.bodies)
+        elif not isinstance(body, Cast) or not self.fifo or self.fresh(stream, (body,)):
+            self.hand_up(stream.origin, body)
 
-    def hold(self, stream: Stream, prev: int, data: Data) -> None:
+    def fresh(self, stream: Stream, bodies: Sequence[Message]) -> Sequence[Message]:
+        """The bodies but for messages whose number is not new: a peer that uses one twice stops nothing above."""
+        taken = []
+        for body in bodies:
+            if isinstance(body, Cast):
+                if body.number <= stream.number:
+                    self.host.trace(Kind.REJECT, value=stream.origin)
+                    continue
+                stream.number = body.number
+            taken.append(body)
+        return taken
+
+    def take_held(self, stream: Stream) -> None:
+        """Hand up what was held and follows now."""
+        while (held := stream.held.pop(stream.received, None)) is not None:
+            if self.fifo:
+                self.take(stream, held)
+            else:
+                stream.received = held.seq
+
+    def note_progress(self, stream: Stream) -> None:
+        """What is still missing is asked for soon, not after the long wait of a late retry."""
+        self.pacing.answered(stream.origin, stream.tries, self.host.now_ns)
+        stream.tries, stream.asking = 0, False
+        self.host.cancel_timer(self, NAK + stream.origin)
+        if stream.received < stream.top:
+            self.ask_later(stream, self.options.nak_delay_ms)
+
+    def hold(self, stream: Stream, prev: int, data: Data[Any]) -> None:
         """Keep a frame that is ahead of a gap, and see to it that the gap is asked for."""
         if len(stream.held) < self.options.hold_max and len(stream.kept) < 2 * self.options.keep_max:
             stream.held[prev] = data
             if not self.fifo:
                 stream.kept[data.seq] = data
-                self.hand_up(stream.origin, data.body)
+                bodies = data.body.bodies if type(data.body) is Batch else (data.body,)
+                self.hand_up_batch(stream.origin, bodies)
         stream.top = max(stream.top, data.seq)
         self.ask_later(stream, self.options.nak_delay_ms)
 
@@ -169,8 +236,8 @@ class Reliable(Transport):
             stream.asking = True
             self.host.set_timer(self, NAK + stream.origin, round(delay_ms * 1e6))
 
-    def on_repair(self, source: SiteId, repair: Repair) -> None:
-        if source not in self.index and repair.data.view_id == self.view.view_id:
+    def on_repair(self, source: SiteId, repair: Repair[Any]) -> None:
+        if source not in self.index:
             raise RemoteError(f"a repair by site {source}, which is not in the view")
         if repair.origin == self.host.site:
             raise RemoteError(f"site {source} sends what it says is our own frame {repair.data.seq}")
@@ -185,20 +252,18 @@ class Reliable(Transport):
         if stream.tries % 2 == 1:
             others = [site for site in self.others if site != stream.origin]
             target = self.acked.first_beyond(self.index[target], stream.received, others, target)
-        self.host.send((target,), Nak(self.view.view_id, stream.origin, gaps))
+        self.send((target,), Nak(stream.origin, gaps))
         wait_ms = self.pacing.wait_ms(stream.origin, stream.tries, self.host.now_ns)
         stream.tries += 1
         self.ask_later(stream, wait_ms)
 
     def on_nak(self, source: SiteId, nak: Nak) -> None:
-        if nak.view_id != self.view.view_id:
-            return
         stream = self.streams.get(nak.origin)
         if stream is None or source not in self.index:
             raise RemoteError(f"site {source} asks for frames of site {nak.origin}, outside the view")
         own = nak.origin == self.host.site
         for data in stream.kept_for(source, nak.gaps, self.options.repair_max):
-            self.host.send((source,), data if own else Repair(nak.origin, data))
+            self.send((source,), data if own else Repair(nak.origin, data))
 
     # Stability
 
@@ -207,19 +272,17 @@ class Reliable(Transport):
 
     def stable(self) -> int:
         """Every own frame up to this number is stable."""
-        return next(iter(self.streams[self.host.site].kept), self.out.seq + 1) - 1  # they are in order of numbers
+        return next(iter(self.own.kept), self.out.seq + 1) - 1  # they are in order of numbers
 
     def send_ack(self, targets: Targets) -> None:
         if targets is self.others:
             self.unacked_count = 0
             self.collect()
-        self.host.send(targets, Ack(self.view.view_id, self.received(), self.stable()))
+        self.send(targets, Ack(self.received(), self.stable()))
 
     def on_ack(self, source: SiteId, ack: Ack) -> None:
-        if ack.view_id != self.view.view_id:
-            return
         if source not in self.index or len(ack.received) != len(self.index):
-            raise RemoteError(f"an Ack of site {source} that does not fit view {ack.view_id}")
+            raise RemoteError(f"an Ack of site {source} that does not fit view {self.view.view_id}")
         if ack.received[self.index[self.host.site]] > self.out.seq:
             raise RemoteError(f"site {source} acknowledges frames that were never sent")
         self.acked.note(source, ack.received)
@@ -239,15 +302,13 @@ class Reliable(Transport):
         if not self.blocked:
             own = self.host.site
             self.acked.note(own, self.received())
-            self.acked.collect(self.index[own], self.streams[own].kept)
+            self.acked.collect(self.index[own], self.own.kept)
 
     def release(self, stream: Stream, stable: int) -> None:
         if not self.blocked:
             stream.release(stable, self.fifo)
 
     def on_status(self, source: SiteId, status: Status) -> None:
-        if status.view_id != self.view.view_id:
-            return
         stream = self.streams.get(source)
         if stream is None:
             raise RemoteError(f"a Status of site {source}, which is not in the view")
@@ -258,13 +319,13 @@ class Reliable(Transport):
         self.send_ack((source,))
 
     def settled(self) -> bool:
-        return not self.waiting and self.acked.reached(self.index[self.host.site], self.others, self.out.last)
+        return not self.gathered and self.acked.reached(self.index[self.host.site], self.others, self.out.last)
 
     def send_status(self) -> None:
         """Tell those who have not acknowledged what they were sent a period ago how far the stream goes."""
         late = [site for site in self.others if self.acked.of(site, self.index[self.host.site]) < self.out.mark[site]]
         for top, group in self.out.by_last(late).items():
-            self.host.send(tuple(group), Status(self.view.view_id, top, self.stable()))
+            self.send(tuple(group), Status(top, self.stable()))
         self.quiet_count = self.quiet_count + 1 if late else 0
         self.out.set_marks()
         self.status_armed = not self.settled()

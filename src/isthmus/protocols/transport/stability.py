@@ -7,6 +7,7 @@ known to have it; nobody can ask for it any more. Its origin judges that, and te
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from isthmus.core.message import SiteId, Targets
 from isthmus.protocols.transport.frames import Data
@@ -36,7 +37,7 @@ class Stability:
         """The first of some sites that is further in the stream of the member at a place."""
         return next((site for site in sites if self.rows[site][place] > received), otherwise)
 
-    def collect(self, place: int, kept: dict[int, Data]) -> None:
+    def collect(self, place: int, kept: dict[int, Data[Any]]) -> None:
         """Drop the stable frames of one stream, which are in order of numbers."""
         floor = min([row[place] for row in self.rows.values()])
         stable = []

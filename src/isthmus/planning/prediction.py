@@ -37,7 +37,7 @@ import msgspec
 import numpy as np
 
 from isthmus.core.document import Invalid
-from isthmus.protocols.total.rests import Rest, Stream, Vector, first_of, panels, products
+from isthmus.planning.rests import MessageStream, Rest, Vector, first_of, panels, products
 
 CUTS_MAX = 100  # moments of hearing that become edges of the integral; with more, pieces are short anyway
 
@@ -46,7 +46,7 @@ class Setting(msgspec.Struct, frozen=True, dict=True):
     """All that the latency of an assignment of roles depends on, but for the roles."""
 
     delays_ms: tuple[tuple[float, ...], ...]  # mean delay one way, row to column; own 0
-    streams: tuple[tuple[Stream, ...], ...]  # of each site; () for a silent one
+    streams: tuple[tuple[MessageStream, ...], ...]  # of each site; () for a silent one
     eager: bool = True  # a ticket for a passive message is sent at once; otherwise with its sequencer's next packet
     null_ms: float = 0.0  # an active site says so at the latest this long after others wait for it; 0: never
 

@@ -1,4 +1,7 @@
-"""What simulations say of an option that was planned: the mean latency of each site's messages, as they happened."""
+"""Simulations of a planned option: the mean latency of each site's messages, to compare with the prediction.
+
+This needs sim/, and so cannot be part of planning/, which scenario/ and sim/ may import.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import msgspec
 
 from isthmus.core.document import Invalid
 from isthmus.core.layer import Kind
-from isthmus.protocols.total.prediction import Setting
+from isthmus.planning.prediction import Setting
 from isthmus.scenario.model import Scenario
 from isthmus.sim.run import Run
 from isthmus.studies.plan import Advice, Option
@@ -25,8 +28,8 @@ NS_PER_MS = 1e6
 Progress = Callable[[float], None]  # called with the share that is done
 
 
-class Measured(msgspec.Struct, frozen=True):
-    """What simulations gave."""
+class Simulated(msgspec.Struct, frozen=True):
+    """The result of simulating one option."""
 
     site_ms: tuple[float | None, ...]  # None: the site sent nothing
     mean_ms: float | None
@@ -56,14 +59,14 @@ class BySender(LatencyMeter):
 
 
 def duration_ms(setting: Setting) -> float:
-    """How long to simulate, that even slow senders are heard and it does not take minutes."""
+    """How long to simulate: long enough for slow senders, short enough not to take minutes."""
     slowest = max(period for period in setting.periods_ms if period < inf)
     affordable = DELIVERIES_MAX / (sum(setting.rates) * setting.count)
     return max(SHORT_MS, min(MESSAGES_MIN * slowest, affordable, LONG_MS))
 
 
 def scenario_of(advice: Advice, option: Option, seed: int, duration: float) -> Scenario:
-    """A run of an option; over the direct transport where channels allow it, which gives the same latencies sooner."""
+    """A run of an option; over the direct transport where channels allow it, which is faster and changes no latency."""
     settings: dict[str, Any] = {"topology": advice.topology, "workloads": advice.workloads, "seed": seed}
     settings |= {"duration_ms": duration, "wire": "reference"}
     try:
@@ -72,13 +75,13 @@ def scenario_of(advice: Advice, option: Option, seed: int, duration: float) -> S
         return Scenario(stack=option.stack, **settings)
 
 
-def measure(
+def simulate_option(
     advice: Advice,
     option: Option,
     seeds: Sequence[int],
     duration: float | None = None,
     progress: Progress | None = None,
-) -> Measured:
+) -> Simulated:
     """Simulate an option with each seed; the mean over all messages but those near the ends."""
     lasts = duration or duration_ms(advice.setting)
     sites = advice.setting.count
@@ -98,4 +101,4 @@ def measure(
             counts[site] += sink.counts[site]
     means = tuple(total[site] / counts[site] if counts[site] else None for site in range(sites))
     messages = sum(counts)
-    return Measured(means, sum(total) / messages if messages else None, messages, owed)
+    return Simulated(means, sum(total) / messages if messages else None, messages, owed)

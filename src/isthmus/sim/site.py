@@ -1,0 +1,238 @@
+"""A simulated site and its ports: carries out the effects of stacks in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from isthmus.core.errors import RemoteError
+from isthmus.core.layer import Kind, Layer, Reading, Stack
+from isthmus.core.message import ONLY_GROUP, Cast, GroupId, Message, SiteId, Targets
+from isthmus.core.port import Port
+from isthmus.core.sizes import packet_bytes, size_of
+from isthmus.sim.clock import SiteClock
+from isthmus.sim.network import Network, Stamp
+from isthmus.sim.scheduler import Scheduler
+from isthmus.trace.log import SiteLog
+
+DELIVER = Kind.DELIVER
+FRAME_BYTES = 32_000  # a virtual packet may be large; what a turn gathers beyond is cut
+
+
+class Meter:
+    """How messages are measured on their way: by their size, and through the codec where asked."""
+
+    __slots__ = ("control_bytes", "decodes", "payload_bytes")
+
+    def __init__(self, decodes: bool) -> None:
+        self.decodes = decodes  # messages arrive as what the codec makes of them
+        self.control_bytes = 0  # over all copies sent
+        self.payload_bytes = 0
+
+
+class SimSite:
+    """One incarnation of one site: what its ports share."""
+
+    __slots__ = (
+        *("alive", "clock", "heard", "incarnation", "log", "meter", "network", "ports", "random", "scheduler", "site"),
+        *("timers", "turn_ns", "wire_log"),
+    )
+
+    def __init__(
+        self,
+        site: SiteId,
+        incarnation: int,
+        random: Random,
+        scheduler: Scheduler,
+        network: Network,
+        log: SiteLog,
+        clock: SiteClock | None = None,
+        meter: Meter | None = None,
+        wire_log: bool = False,
+    ) -> None:
+        self.site = site
+        self.incarnation = incarnation
+        self.random = random
+        self.scheduler = scheduler
+        self.network = network
+        self.log = log
+        self.clock = clock  # None: it is always right
+        self.meter = meter  # None: sizes are not looked at
+        self.wire_log = wire_log  # trace every send and receive
+        self.turn_ns = 0  # how long a turn lasts; 0: it is one event
+        self.alive = True
+        self.heard: dict[SiteId, int] = {}  # when anything last came from each site, in virtual time
+        self.timers: dict[tuple[Layer, int], int] = {}  # when each is due; an entry of the heap that differs is stale
+        self.ports: dict[GroupId, SimPort] = {}
+
+    def port(self, group: GroupId = ONLY_GROUP) -> SimPort:
+        """A new port, for a stack that is then attached to it."""
+        port = self.ports[group] = SimPort(self, group)
+        return port
+
+    def set_clock(self, clock: SiteClock) -> None:
+        self.clock = clock
+        for port in self.ports.values():
+            port.site_clock = clock
+
+    def now_ns(self) -> int:
+        now = self.scheduler.now_ns
+        return now if self.clock is None else self.clock.read(now)
+
+    def crash(self) -> None:
+        """Stop for good; what comes for this incarnation from now on is lost."""
+        self.alive = False
+        self.timers.clear()
+        for port in self.ports.values():
+            port.freeze()
+
+
+class SimPort(Port):
+    """One incarnation of one site in one group."""
+
+    __slots__ = ("heard", "log", "meter", "network", "owner", "routes", "scheduler", "site_clock", "stamp", "turn_ends")
+
+    def __init__(self, owner: SimSite, group: GroupId) -> None:
+        super().__init__(owner.site, group, owner.incarnation, owner.random, FRAME_BYTES)
+        self.owner = owner
+        self.scheduler = owner.scheduler
+        self.network = owner.network
+        self.meter = owner.meter
+        self.heard = owner.heard
+        self.log = owner.log
+        self.site_clock = owner.clock
+        self.stamp: Stamp = (owner.site, 0)
+        self.turn_ends = False  # the end of a turn that outlasts its event is scheduled
+        self.enter()
+
+    def attach(self, stack: Stack) -> None:
+        """Take part in the network with a stack."""
+        self.stack = stack
+        self.routes = stack.routes
+        self.network.attach(self.site, self.group, self.receive_traced if self.owner.wire_log else self.receive)
+
+    def enter(self) -> None:
+        """Set the clock for an event."""
+        self.now_ns = self.owner.now_ns()
+
+    # Events
+
+    def run(self, event: Callable[[], None]) -> None:
+        """One event from outside."""
+        if self.owner.alive:
+            self.enter()
+            event()
+            if self.turn_due:
+                self.finish()
+
+    def end_event(self) -> None:
+        """End the turn with the event, or some time after it."""
+        if not self.owner.turn_ns:
+            self.finish()
+        elif not self.turn_ends:
+            self.turn_ends = True
+            self.scheduler.at(self.scheduler.now_ns + self.owner.turn_ns, self.end_long_turn)
+
+    def end_long_turn(self, *_: object) -> None:
+        self.turn_ends = False
+        self.run(lambda: None)
+
+    def receive(self, stamp: Stamp, message: Message) -> None:
+        """Take a message that the network brings; the usual way, for one of the open view."""
+        source, view_id = stamp
+        if view_id != self.open_id:
+            self.receive_other(stamp, message)
+            return
+        now = self.scheduler.now_ns
+        self.now_ns = now if self.site_clock is None else self.site_clock.read(now)
+        self.heard[source] = now
+        try:
+            self.routes[type(message)](source, message)
+        except RemoteError:
+            self.trace(Kind.REJECT, value=source)
+        if self.turn_due:
+            self.end_event()
+
+    def receive_other(self, stamp: Stamp, message: Message) -> None:
+        """Take a message of another view, of none, or after a crash."""
+        if self.owner.alive:
+            self.heard[stamp[0]] = self.scheduler.now_ns
+            self.run(lambda: self.take(*stamp, message))
+
+    def receive_traced(self, stamp: Stamp, message: Message) -> None:
+        """The same with a row for each packet."""
+        if self.owner.alive and stamp[0] != self.site:
+            self.trace_wire(Kind.RECEIVE, message, stamp[0])
+        self.receive(stamp, message)
+
+    def fire(self, layer: Layer, key: int) -> None:
+        timers = self.owner.timers
+        if timers.get((layer, key)) == self.scheduler.now_ns and self.owner.alive:
+            del timers[layer, key]
+            self.enter()
+            layer.timer(key)
+            if self.turn_due:
+                self.end_event()
+
+    # Effects
+
+    def clock(self) -> Reading:
+        clock, now = self.owner.clock, self.scheduler.now_ns
+        return Reading(now, 0) if clock is None else clock.calendar(now)
+
+    def heard_ns(self, site: SiteId) -> int | None:
+        at = self.heard.get(site)
+        if at is None or self.owner.clock is None:
+            return at
+        return self.owner.clock.read(at)
+
+    def send(self, targets: Targets, message: Message) -> None:
+        size = 0
+        if self.meter is not None:
+            message, size = self.measured(targets, message)
+        if self.stamp[1] != self.view_id:
+            self.stamp = (self.site, self.view_id)
+        stamp = (self.site, 0) if message.viewless else self.stamp
+        self.network.send(stamp, self.group, targets, message, size)
+        if self.owner.wire_log:
+            self.trace_wire(Kind.SEND, message, len(targets))
+
+    def measured(self, targets: Targets, message: Message) -> tuple[Message, int]:
+        """A message as its receivers get it, and its size; copies to oneself do not count."""
+        meter = self.meter
+        assert meter is not None
+        packet = self.stack.codec.encode(message)
+        size = packet_bytes(message, len(packet))
+        copies = len(targets) - (self.site in targets)
+        payload = message.payload_bytes()
+        meter.payload_bytes += copies * payload
+        meter.control_bytes += copies * (size - payload)
+        return (self.stack.codec.decode(packet) if meter.decodes else message), size
+
+    def set_timer(self, layer: Layer, key: int, delay_ns: int) -> None:
+        owner = self.owner
+        if owner.clock is not None:
+            delay_ns = owner.clock.true_span(delay_ns)
+        due = self.scheduler.now_ns + max(0, delay_ns)
+        owner.timers[layer, key] = due
+        self.scheduler.at(due, self.fire, layer, key)
+
+    def cancel_timer(self, layer: Layer, key: int) -> None:
+        self.owner.timers.pop((layer, key), None)
+
+    def trace(self, kind: Kind, subject: Cast | None = None, value: int = 0) -> None:
+        if kind is DELIVER:
+            assert subject is not None
+            self.log.deliver(self.scheduler.now_ns, subject, self.group)
+        else:
+            self.log.write(self.scheduler.now_ns, kind, subject, value, self.group, self.stack.view)
+
+    def gauge(self, gauge: int, value: int, subject: Cast | None = None) -> None:
+        self.owner.log.write(self.scheduler.now_ns, Kind.GAUGE, subject, value, self.group, self.stack.view, 0, gauge)
+
+    def trace_wire(self, kind: Kind, message: Message, value: int) -> None:
+        """Write a row for a packet; one that carries several messages names none."""
+        subjects = message.subjects()
+        size = 0 if self.meter is None else size_of(self.stack.codec, message) - message.payload_bytes()
+        subject = subjects[0] if len(subjects) == 1 else None
+        self.owner.log.write(self.scheduler.now_ns, kind, subject, value, self.group, self.stack.view, max(0, size))
