@@ -29,7 +29,24 @@ class Story:
 
     def row(self, kind, process, at, message=(-1, -1), to=None, run=0, payload=0, control=0, value=0):
         local = self.locals[run, process] = self.locals.get((run, process), -1) + 1
-        self.rows.append((run, process, local, int(at * MS), kind, *message, 0, 1, to, payload, control, value))
+        self.rows.append(
+            (
+                run,
+                process,
+                local,
+                int(at * MS),
+                kind,
+                min(0, message[0]),
+                *message,
+                0,
+                1,
+                to,
+                payload,
+                control,
+                value,
+                0,
+            )
+        )
         return self
 
     def submit(self, sender, number, at, to=None, run=0):

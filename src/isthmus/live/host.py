@@ -215,4 +215,4 @@ class LiveHost:
         self.timers.pop((layer, key), None)
 
     def trace(self, kind: Kind, subject: Cast | None = None, value: int = 0, control_bytes: int = 0) -> None:
-        self.log.write(self.now_ns, kind, subject, value, self.stack.view, control_bytes)
+        self.log.write(self.now_ns, kind, subject, value, 0, self.stack.view, control_bytes)

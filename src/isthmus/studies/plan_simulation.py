@@ -17,7 +17,8 @@ from isthmus.planning.prediction import Setting
 from isthmus.scenario.model import Scenario
 from isthmus.sim.run import Run
 from isthmus.studies.plan import Advice, Option
-from isthmus.trace.schema import DESTINATIONS, KIND, NUMBER, SENDER, TIME_NS, Row
+from isthmus.trace.latency import LatencyMeter, MessageKey
+from isthmus.trace.schema import DESTINATIONS, GROUP, KIND, NUMBER, ORIGIN, PROCESS, SENDER, TIME_NS, Row
 
 MESSAGES_MIN = 40  # of the slowest sender in a simulation, where that does not take too long
 DELIVERIES_MAX = 200_000  # of a simulation: some seconds
@@ -36,28 +37,25 @@ class Simulated(msgspec.Struct, frozen=True):
     undelivered: int
 
 
-class BySender:
+class BySender(LatencyMeter):
     """A sink that keeps the mean latency of each sender's messages, to the last delivery."""
 
     def __init__(self, sites: int, first_ms: float, last_ms: float) -> None:
-        self.sites = sites
+        super().__init__(sites)
         self.first_ns, self.last_ns = first_ms * NS_PER_MS, last_ms * NS_PER_MS
-        self.open: dict[tuple[int, int], list[int]] = {}  # when submitted, and how many deliveries are owed
         self.total_ms = [0.0] * sites
         self.counts = [0] * sites
 
     def append(self, row: Row) -> None:
-        key = (row[SENDER], row[NUMBER])
-        if row[KIND] == Kind.SUBMIT:
-            if self.first_ns <= row[TIME_NS] <= self.last_ns:
-                self.open[key] = [row[TIME_NS], len(row[DESTINATIONS] or ()) or self.sites]
-        elif row[KIND] == Kind.DELIVER and key in self.open:
-            message = self.open[key]
-            message[1] -= 1
-            if not message[1]:
-                del self.open[key]
-                self.counts[key[0]] += 1
-                self.total_ms[key[0]] += (row[TIME_NS] - message[0]) / NS_PER_MS
+        kind, key = row[KIND], (row[ORIGIN], row[SENDER], row[NUMBER])
+        if kind == Kind.DELIVER:
+            self.deliver(row[PROCESS], row[TIME_NS], key, row[GROUP])
+        elif kind == Kind.SUBMIT and self.first_ns <= row[TIME_NS] <= self.last_ns:
+            self.submit(row[TIME_NS], key, row[DESTINATIONS] or (), row[GROUP])
+
+    def measured(self, key: MessageKey, submitted_ns: int, latency_ns: int) -> None:  # noqa: ARG002
+        self.counts[key[1]] += 1
+        self.total_ms[key[1]] += latency_ns / NS_PER_MS
 
 
 def duration_ms(setting: Setting) -> float:

@@ -101,7 +101,7 @@ def test_a_message_counts_when_the_last_has_it() -> None:
     sink = BySender(2, 1.0, 9.0)
 
     def row(process: int, time_ms: float, kind: Kind, number: int) -> None:
-        sink.append((0, process, 0, round(time_ms * 1e6), kind, 0, number, 0, 1, (), 0, 0, 0))
+        sink.append((0, process, 0, round(time_ms * 1e6), kind, 0, 0, number, 0, 1, (), 0, 0, 0, 0))
 
     for number, time_ms in ((1, 0.5), (2, 2.0), (3, 3.0), (4, 9.5)):
         row(0, time_ms, Kind.SUBMIT, number)
@@ -109,4 +109,4 @@ def test_a_message_counts_when_the_last_has_it() -> None:
         row(0, 10.0, Kind.DELIVER, number)
         row(1, 12.0, Kind.DELIVER, number)
     row(0, 11.0, Kind.DELIVER, 3)
-    assert sink.counts == [1, 0] and sink.total_ms == [10.0, 0.0] and list(sink.open) == [(0, 3)]
+    assert sink.counts == [1, 0] and sink.total_ms == [10.0, 0.0] and list(sink.open) == [(0, 0, 3)]
