@@ -27,16 +27,29 @@ class StackRig:
             many = [item for item in value.split(",") if item] if "," in value else value  # 0, is a list of one
             (tables.setdefault(table, {}) if table else tables)[leaf] = many  # type: ignore[index]
         slow = tables.pop("reads", "at-once") == "on-command"
+        snapshots = tables.pop("snapshots", "no") == "yes"
+        self.note = note
         self.unread: deque[Cast] = deque()
+        self.history: list[bytes] = []  # the payloads delivered, as the state of the application
         self.application = Application(
-            on_deliver=self.deliver if slow else None, on_resume=lambda: note("resume"), auto_consume=not slow
+            on_deliver=self.deliver if slow or snapshots else None,
+            on_resume=lambda: note("resume"),
+            auto_consume=not slow,
+            on_state=(lambda: b",".join(self.history)) if snapshots else None,
+            on_restore=self.restore if snapshots else None,
         )
         self.stack = STACKS[name].build(host, self.application, msgspec.convert(tables, StackOptions, strict=False))
         self.transport: Transport = self.stack.find(Transport)
 
     def deliver(self, cast: Cast, finality: Finality) -> None:
         if finality is Finality.FINAL:
-            self.unread.append(cast)
+            self.history.append(cast.payload)
+            if not self.application.auto_consume:
+                self.unread.append(cast)
+
+    def restore(self, state: bytes) -> None:
+        self.history = state.split(b",")
+        self.note(f"restored {state!r}")
 
     def submit(self, payload: bytes, destinations: Targets) -> None:
         self.application.cast(payload, destinations)

@@ -1,0 +1,1 @@
+"""Hosts and scripts for tests: a stack, or several sites, driven by text files."""
