@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from isthmus.core.errors import Busy, LocalError, RemoteError
 from isthmus.core.layer import Finality, Kind, Layer, View
 from isthmus.core.message import ALL, Author, Carried, Cast, Message, SiteId, Targets
@@ -66,11 +68,17 @@ class Application(Layer):
         return cast
 
     def carry_on(self, payload: bytes, author: Author, destinations: Targets = ALL) -> Cast:
-        """Multicast a message of another author, which keeps its identity; raises Busy where a buffer is full."""
+        """Multicast a message of another author, which keeps its identity; raises Busy where a buffer is full.
+
+        Only where a layer vouches for it: others would refuse the frame, and with it all later ones of this site.
+        """
         if not self.below.writable():
             raise Busy("the stack takes no message now: its send queue is full")
         host = self.host
-        carried: Carried[Any] = Carried(host.site, host.next_number(), payload, destinations, author)
+        carried: Carried[Any] = Carried(host.site, 0, payload, destinations, author)
+        if not self.stack.vouched(host.site, carried):
+            raise LocalError(f"no layer of {self.stack} lets site {host.site} carry a message of {author}")
+        carried = msgspec.structs.replace(carried, number=host.next_number())
         self.below.submit(carried, destinations)
         return carried
 

@@ -80,12 +80,22 @@ class RecordingSite:
 
     def note(self, line: str) -> None:
         """Record what the application was told."""
-        self.lines.append(line)
+        self.record(self.host, line)
 
     def drain(self) -> list[str]:
         """The effects since the last call."""
         lines, self.lines = self.lines, []
         return lines
+
+    def record(self, port: RecordingPort, line: str) -> None:  # noqa: ARG002
+        """Take an effect at one of the ports."""
+        self.lines.append(line)
+
+    def record_send(self, port: RecordingPort, targets: Targets, message: Message) -> None:
+        self.record(port, send_line(targets, message))
+
+    def record_timer(self, port: RecordingPort, line: str) -> None:
+        self.record(port, line)
 
     # Time
 
@@ -162,7 +172,7 @@ class RecordingPort(Port):
 
     def send(self, targets: Targets, message: Message) -> None:
         owner, view_id = self.owner, 0 if message.viewless else self.view_id
-        owner.lines.append(send_line(targets, message))
+        owner.record_send(self, targets, message)
         for target in targets:
             if target == self.site:
                 owner.looped.append((self, view_id, message))
@@ -174,23 +184,24 @@ class RecordingPort(Port):
         owner.set_count += 1
         owner.timers[layer, key] = owner.set_count
         heappush(owner.heap, (owner.now_ns + max(0, delay_ns), owner.set_count, self, layer, key))
-        owner.lines.append(f"timer {layer.timer_name(key)} in {delay_ns / NS_PER_MS:g}ms")
+        owner.record_timer(self, f"timer {layer.timer_name(key)} in {delay_ns / NS_PER_MS:g}ms")
 
     def cancel_timer(self, layer: Layer, key: int) -> None:
         if self.owner.timers.pop((layer, key), None) is not None:
-            self.owner.lines.append(f"cancel {layer.timer_name(key)}")
+            self.owner.record_timer(self, f"cancel {layer.timer_name(key)}")
 
     def trace(self, kind: Kind, subject: Cast | None = None, value: int = 0) -> None:
         destinations = subject.destinations if subject is not None and kind == Kind.SUBMIT else ()
         message = NOTHING if subject is None else identity(subject, self.group)
-        self.owner.lines.append(trace_line(kind, message, self.group, destinations, value))
+        self.owner.record(self, trace_line(kind, message, self.group, destinations, value))
 
     def gauge(self, gauge: int, value: int, subject: Cast | None = None) -> None:
         message = NOTHING if subject is None else identity(subject, self.group)
-        self.owner.lines.append(trace_line(Kind.GAUGE, message, self.group, (), value, gauge))
+        self.owner.record(self, trace_line(Kind.GAUGE, message, self.group, (), value, gauge))
 
 
 def send_line(targets: Targets, message: Message) -> str:
+    """A send as a line that tells all of the message."""
     return f"send [{' '.join(map(str, targets))}] {show(message)}"
 
 
@@ -216,15 +227,20 @@ def trace_line(
     return " ".join(words)
 
 
-def show(value: Any) -> str:
-    """A wire type as the literal that `testing/blocks.py` reads; what has its default value is left out."""
+def show(value: Any, name: Callable[[Cast], str] | None = None) -> str:
+    """A wire type as the literal that `testing/blocks.py` reads; what has its default value is left out.
+
+    With `name` a message of the application is shown by its name only.
+    """
     if isinstance(value, tuple):
-        return f"({', '.join(map(show, value))}{',' if len(value) == 1 else ''})"
+        return f"({', '.join(show(one, name) for one in value)}{',' if len(value) == 1 else ''})"
+    if name is not None and isinstance(value, Cast):
+        return name(value)
     if not isinstance(value, msgspec.Struct):
         return repr(value)
     shown = []
     for field in msgspec.structs.fields(type(value)):
         given = getattr(value, field.name)
         if field.required or given != field.default:
-            shown.append(f"{field.name}={show(given)}")
+            shown.append(f"{field.name}={show(given, name)}")
     return f"{type(value).__name__}({', '.join(shown)})"
