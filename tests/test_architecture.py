@@ -24,7 +24,7 @@ RANKS = {  # a module imports only from lower ranks and from its own package
     "scenario": 4,
     "sim": 5,
     "live": 5,
-    "testing": 5,
+    "testing": 6,
     "pipeline": 6,
     "studies": 7,
     "services": 7,
