@@ -225,6 +225,9 @@ class Sender(Transport):
     def settled(self) -> bool:
         return not self.gathered and self.acked.reached(self.place, self.others, self.out.last)
 
+    def lagging(self) -> Targets:
+        return tuple([site for site in self.others if self.acked.of(site, self.place) < self.out.last(site)])
+
     # What is stable
 
     def received(self) -> tuple[int, ...]:
