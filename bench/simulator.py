@@ -124,8 +124,8 @@ def main() -> bool:
     rows: dict[str, Callable[[], tuple[float, int]]] = {
         "Isthmus, reliable transport": lambda: our_run("reliable"),
         "Isthmus, direct transport": lambda: our_run("direct"),
-        "SimPy, a process a packet": lambda: in_simpy(times, by_process=True),
-        "SimPy, a callback a packet": lambda: in_simpy(times, by_process=False),
+        "SimPy, one process per packet": lambda: in_simpy(times, by_process=True),
+        "SimPy, one callback per packet": lambda: in_simpy(times, by_process=False),
     }
     taken: dict[str, list[float]] = {name: [] for name in rows}
     for _ in range(ROUNDS):
@@ -134,9 +134,9 @@ def main() -> bool:
             assert delivered == messages * SITES, f"{name} delivered {delivered} of {messages * SITES}"
             taken[name].append(cpu_s)
     table = Table(title=f"token-site, {SITES} sites, {messages:,} messages, {work:,} events of work")
-    for column in ("", "events a CPU second", "times SimPy (process)", "times SimPy (callback)"):
+    for column in ("", "events per CPU second", "times SimPy (process)", "times SimPy (callback)"):
         table.add_column(column, justify="left" if not column else "right")
-    by_process, by_callback = taken["SimPy, a process a packet"], taken["SimPy, a callback a packet"]
+    by_process, by_callback = taken["SimPy, one process per packet"], taken["SimPy, one callback per packet"]
     for name, times_s in taken.items():
         ratios = (f"{ratio(by_process, times_s):.2f}", f"{ratio(by_callback, times_s):.2f}")
         table.add_row(name, f"{work / min(times_s):,.0f}", *ratios)

@@ -101,11 +101,15 @@ class SiteTraffic:
         """The application of a new incarnation of the site in a group."""
         replies = [source for source in self.replies if source.group == group]
 
-        def deliver(cast: Cast, finality: Finality) -> None:
-            if finality is Finality.FINAL:
-                self.deliver(mailbox, replies, cast)
+        def count(_cast: Cast, _finality: Finality) -> None:
+            self.delivered_count += 1
 
-        mailbox = Mailbox(Application(on_deliver=deliver, auto_consume=not self.consume_ns))
+        def deliver(cast: Cast, _finality: Finality) -> None:
+            self.deliver(mailbox, replies, cast)
+
+        plain = not (replies or self.varied or self.consume_ns)
+        on_deliver = count if plain else deliver
+        mailbox = Mailbox(Application(on_deliver=on_deliver, auto_consume=not self.consume_ns, wants=(Finality.FINAL,)))
         self.mailboxes[group] = mailbox
         return mailbox.application
 

@@ -208,7 +208,8 @@ class Credit(Layer):
 
     def deliver(self, cast: Cast, finality: Finality = Finality.FINAL) -> None:
         if finality is FINAL:
-            self.unread_of[cast.sender] = self.unread_of.get(cast.sender, 0) + 1
+            unread, sender = self.unread_of, cast.sender
+            unread[sender] = unread[sender] + 1 if sender in unread else 1
         self.above.deliver(cast, finality)
 
     def deliver_all(self, casts: Sequence[Cast]) -> None:
@@ -217,7 +218,12 @@ class Credit(Layer):
         self.above.deliver_all(casts)
 
     def consumed(self, cast: Cast) -> None:
-        self.note_consumed(cast.sender, 1)
+        sender = cast.sender
+        self.unread_of[sender] -= 1
+        if sender in self.consumed_of:
+            consumed = self.consumed_of[sender] = self.consumed_of[sender] + 1
+            if 4 * (consumed - self.reported_to[sender]) >= self.options.window:
+                self.grant(sender)
 
     def consumed_all(self, casts: Sequence[Cast]) -> None:
         for sender, count in runs_of_senders(casts):
