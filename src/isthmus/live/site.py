@@ -84,7 +84,7 @@ class LiveSite:
         self.beginning = self.peers.head(MESSAGES)
         self.counters = Counters()
         self.ports: dict[int, LivePort] = {}  # by group
-        self.looped: deque[tuple[LivePort, int, Message]] = deque()  # to oneself: port, view, message; empty after turns
+        self.looped: deque[tuple[LivePort, int, Message]] = deque()  # to oneself: where, view, what; empty after turns
         self.outbox: dict[SiteId, list[bytes]] = {}  # messages with their heads; empty after turns
         self.timers: dict[tuple[Layer, int], int] = {}  # armed timers, each with its number in the heap
         self.heap: list[tuple[int, int, Layer, int]] = []  # due time, number, whose, key; stale if the number differs
@@ -112,17 +112,21 @@ class LiveSite:
             peers.heard[source] = now
         elif not peers.admits(source, datagram, now):
             return
-        found = []
         try:
-            for group, view_id, packet in split(datagram):
-                port = self.ports[group]
-                found.append((port, view_id, port.decode(packet)))
+            packets = [(self.ports[group], view_id, packet) for group, view_id, packet in split(datagram)]
         except KeyError:  # of a group that this site is not in
             peers.foreign_count += 1
             return
         except RemoteError:
             peers.garbled_count += 1
             return
+        found = []
+        for port, view_id, packet in packets:
+            try:
+                found.append((port, view_id, port.decode(packet)))
+            except RemoteError:
+                port.trace(Kind.REJECT, value=source)
+                return
         for port, view_id, message in found:
             port.now_ns = now
             if self.wire_log:
