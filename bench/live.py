@@ -122,13 +122,15 @@ async def take_part(name: str, ports: dict[str, int], case: Case, start_s: float
 
     async def send_paced() -> None:
         period_s = len(NAMES) / RATE_PER_S
-        due_s = start_s + period_s * NAMES.index(name) / len(NAMES)
+        due_s = time.monotonic() + period_s * NAMES.index(name) / len(NAMES)
         for number in range(count):
             await asyncio.sleep(due_s + number * period_s - time.monotonic())
             await group.send(time.monotonic_ns().to_bytes(8, "big") + bytes(case.payload_bytes - 8))
 
     async with Group.join(NETWORK, name, ports, case.stack, datagram_bytes=case.datagram_bytes) as group:
-        await asyncio.sleep(start_s - time.monotonic())
+        peers = group.member.joined().site.peers
+        while len(peers.heard) < len(NAMES) - 1 or time.monotonic() < start_s:
+            await asyncio.sleep(0.01)
         sender = asyncio.create_task(send_paced() if case.paced else send_all())
         begin_s = time.process_time()
         await (tally.read_paced if case.paced else tally.read_lists if case.lists else tally.read)(group)
@@ -136,8 +138,7 @@ async def take_part(name: str, ports: dict[str, int], case: Case, start_s: float
         await sender
         await group.settle()
         await asyncio.sleep(0.3)  # the others may still need our acknowledgements
-        assert group.member.driver is not None
-        counters = group.member.driver.site.counters
+        counters = group.member.joined().site.counters
     steady = len(tally.cpu_s) == 2
     return {
         "cpu_s": tally.cpu_s[1] - tally.cpu_s[0] if steady else all_s,

@@ -62,19 +62,21 @@ class Group:
         self.options = joined.options
         self.view = View(1, joined.members)
         self.on_tentative: Callable[[Cast, Finality], None] | None = None  # told at once of what is not final
+        self._writable = asyncio.Event()
         self.application = Application(
-            *(self._deliver, None, self._resume),
-            auto_consume=False,
+            on_deliver=self._deliver,
             on_deliver_all=self._deliver_all,
+            on_resume=self._writable.set,
+            auto_consume=False,
         )
         joined.application = self.application
+        joined.on_end = self._end
         self._joined = joined
         self._turn_max = min(TURN_MAX, self.options.credit.queue_max)
         self._casts: list[Cast] = []  # sent in this turn
         self._taken: list[Cast] = []  # read in this turn
         self._unread: deque[Cast] = deque()
         self._changed = asyncio.Event()  # something was delivered, or the group was left
-        self._writable = asyncio.Event()
         self._logged_s = 0.0  # when a wait was last logged
 
     @classmethod
@@ -286,13 +288,12 @@ class Group:
         self._unread.extend(casts)
         self._changed.set()
 
-    def _resume(self) -> None:
-        """Wake who waits: there is room, or the end has come."""
+    def _end(self) -> None:
+        """Wake all that wait: the group was left, or the others refuse this site; then nothing unread counts."""
+        if self.member.refused_why:
+            self._unread.clear()
         self._writable.set()
-        if self.member.refused_why or self.member.driver is None:
-            if self.member.refused_why:
-                self._unread.clear()
-            self._changed.set()
+        self._changed.set()
 
 
 def submit(application: Application, casts: list[Cast]) -> None:

@@ -29,13 +29,14 @@ def owed(stack: Stack) -> list[SiteId]:
 
 def waited_for(stack: Stack, peers: Peers, now_ns: int) -> str:
     """What keeps the stack from being done with what was sent, for people."""
-    parts = []
-    for site in without_credit(stack):
-        if site == peers.site:
+    parts, slow = [], without_credit(stack)
+    for site in slow:
+        if site != peers.site:
+            parts.append(f"{peers.name(site)} to read what it was sent: it {peers.since(site, now_ns)}")
+        elif stack.find(Credit).unread_of.get(site):
             parts.append("the application here to read what it was sent")
         else:
-            parts.append(f"{peers.name(site)} to read what it was sent: it {peers.since(site, now_ns)}")
-    slow = without_credit(stack)
+            parts.append("the order of the messages sent here")
     late = [site for site in unacknowledged(stack) if site not in slow]
     parts += [f"{peers.name(site)} to acknowledge: it {peers.since(site, now_ns)}" for site in late]
     return "; ".join(parts) or "the order of messages under way"
