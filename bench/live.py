@@ -36,6 +36,7 @@ ROUNDS = 3
 BOUND_S = 120.0  # of one run
 LEAD_S = 3.0  # from the start of the processes to the first message
 WARM, COOL = 0.2, 0.9  # of a member's deliveries: the steady part
+HEAD_BYTES = 12  # of a message within a frame, about
 RATE_PER_S, PACED_S = 200, 5.0
 
 
@@ -147,7 +148,6 @@ async def take_part(name: str, ports: dict[str, int], case: Case, start_s: float
         "digest": blake2b(repr(tally.order).encode(), digest_size=8).hexdigest(),
         "latency_ns": tally.latency_ns,
         "datagrams": counters.datagram_count,
-        "bytes": counters.payload_bytes + counters.control_bytes,
     }
 
 
@@ -237,7 +237,8 @@ def measure(rounds: int, names: list[str]) -> tuple[dict[str, list[float]], dict
             rates[name].append(results[0]["delivered"] / max(result["wall_s"] for result in results))
             if name == names[0]:
                 datagrams = sum(result["datagrams"] for result in results)
-                size = round(sum(result["bytes"] for result in results) / datagrams)
+                copies = (len(NAMES) - 1) * case.deliveries // len(NAMES) * len(NAMES)
+                size = min(60_000, copies * (case.payload_bytes + HEAD_BYTES) // datagrams)
                 echoes = run_members("bounce", [datagrams, size])
                 bare.append(sum(echo["cpu_s"] for echo in echoes) / (len(NAMES) * case.deliveries) * 1e6)
     return costs, rates, bare

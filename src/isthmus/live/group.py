@@ -140,12 +140,12 @@ class Group:
         if type(payload) is not bytes or len(payload) > PAYLOAD_MAX:
             check_payload(payload)
         destinations = named_sites(self.topology, tuple(to), "to") if to else ALL
-        driver = self.member.driver
+        driver, taken = self.member.driver, len(self._casts)
+        # What was asked for the first message of a turn holds for the others: nothing is submitted before its end.
         if (
             driver is None
             or driver.closed
-            or len(self._casts) >= self._turn_max
-            or not self.application.below.writable()
+            or (taken >= self._turn_max if taken else not self.application.below.writable())
         ):
             await self._until_writable(timeout)
             driver = self.member.joined()
@@ -155,15 +155,19 @@ class Group:
             driver.turn_soon()
         return cast
 
+    def _has_room(self) -> bool:
+        """Whether this turn takes one more message; nothing is submitted before its end, so the stack is asked once."""
+        return len(self._casts) < self._turn_max if self._casts else self.application.below.writable()
+
     async def _until_writable(self, timeout: float | None) -> None:
         """Wait until the stack takes a message and this turn has room for it."""
         started_s = time.monotonic()
         while True:
             self.member.joined()
-            if len(self._casts) >= self._turn_max:
-                await asyncio.sleep(0)  # the turn ends
-            elif self.application.below.writable():
+            if self._has_room():
                 return
+            if self._casts:
+                await asyncio.sleep(0)  # the turn ends
             else:
                 self._writable.clear()
                 await self._pause(self._writable, started_s, timeout)

@@ -125,6 +125,7 @@ class Member:
             names=tuple(each.name for each in self.topology.sites),
             hello=hello,
             datagram_bytes=self.datagram_bytes,
+            measures=self.sink is not None,
         )
         driver = self.driver = Driver(site, socket)
         driver.on_refused = self.note_refused

@@ -226,12 +226,12 @@ def test_a_turn_leaves_as_one_and_a_sender_is_made_to_yield() -> None:
 
             counting = asyncio.create_task(count_rounds())
             await asyncio.sleep(0)
-            before = counters.message_count
+            before = counters.datagram_count
             for _ in range(TURN_MAX):
                 await group.send(b"x")
-            assert rounds == 1 and counters.message_count == before, "nothing leaves before the turn ends"
+            assert rounds == 1 and counters.datagram_count == before, "nothing leaves before the turn ends"
             await asyncio.sleep(0)
-            assert counters.message_count == before + 2, "one frame to each of the others"
+            assert counters.datagram_count == before + 2, "one datagram to each of the others"
             rounds = 0
             for _ in range(10 * TURN_MAX):
                 await group.send(b"x")

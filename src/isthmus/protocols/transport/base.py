@@ -18,6 +18,7 @@ from isthmus.core.layer import Kind, Layer, View
 from isthmus.core.message import Batch, Carried, Cast, Message, SiteId, Targets
 
 M = TypeVar("M", bound=Message)
+PLAIN = {Cast}
 BODY_BYTES = 24  # what a body takes in a frame besides its payload, about
 
 
@@ -104,6 +105,10 @@ class Transport(Layer):
 
     def hand_up_batch(self, origin: SiteId, bodies: Sequence[Message]) -> None:
         """Give the bodies of a batch to their owners, messages that follow each other as one list."""
+        if PLAIN.issuperset(map(type, bodies)):
+            if bodies:
+                self.above.deliver_all(bodies)  # type: ignore[arg-type]
+            return
         run: list[Cast] = []
         for body in bodies:
             if isinstance(body, Cast):
