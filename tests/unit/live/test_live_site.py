@@ -327,6 +327,13 @@ def test_of_a_datagram_all_messages_are_taken_or_none() -> None:
     assert fixture.kinds()[-4:] == [Kind.REJECT] * 4
 
 
+def test_an_empty_batch_carries_nothing() -> None:
+    fixture = Fixture()
+    fixture.receive(fixture.port.encode(Data(1, Batch(()))))
+    fixture.receive(fixture.data(2))
+    assert fixture.kinds().count(Kind.DELIVER) == 1
+
+
 @pytest.mark.parametrize("stack", list(STACKS))
 def test_noise_never_harms_a_site(stack: str) -> None:
     """Random bytes, truncated and bit-flipped datagrams, by the address of a peer and by that of a stranger."""

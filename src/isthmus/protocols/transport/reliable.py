@@ -158,7 +158,7 @@ class Reliable(Sender):
 
     def fresh(self, stream: Stream, bodies: Sequence[Message]) -> Sequence[Message]:
         """The bodies but for messages whose number is not new: a peer that uses one twice stops nothing above."""
-        if PLAIN.issuperset(map(type, bodies)):
+        if bodies and PLAIN.issuperset(map(type, bodies)):
             numbers = [cast.number for cast in bodies]  # type: ignore[attr-defined]
             if numbers[0] > stream.number and numbers == list(range(numbers[0], numbers[0] + len(numbers))):
                 stream.number = numbers[-1]
