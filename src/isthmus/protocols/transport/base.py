@@ -124,10 +124,12 @@ class Transport(Layer):
 
 def cut(bodies: Sequence[M], limit_bytes: int) -> list[Sequence[M]]:
     """The same bodies in parts, each within a limit unless one body alone exceeds it."""
+    sizes = [BODY_BYTES + (len(one.payload) if isinstance(one, Cast) else one.payload_bytes()) for one in bodies]
+    if sum(sizes) <= limit_bytes:
+        return [bodies]
     parts: list[Sequence[M]] = []
     size, start = 0, 0
-    for place, body in enumerate(bodies):
-        taken = BODY_BYTES + body.payload_bytes()
+    for place, taken in enumerate(sizes):
         if size + taken > limit_bytes and place > start:
             parts.append(bodies[start:place])
             size, start = 0, place
