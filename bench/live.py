@@ -271,7 +271,9 @@ def main(rounds: int = ROUNDS, names: list[str] | None = None) -> bool:
 
 def run_child(how: str, words: str) -> None:
     name, ports, *rest, start_s = json.loads(words)
-    program = bounce(name, ports, *rest, start_s) if how == "bounce" else take_part(name, ports, Case(*rest[0]), start_s)
+    program = (
+        bounce(name, ports, *rest, start_s) if how == "bounce" else take_part(name, ports, Case(*rest[0]), start_s)
+    )
     print(json.dumps(asyncio.run(asyncio.wait_for(program, BOUND_S))))
 
 

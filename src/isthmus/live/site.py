@@ -84,7 +84,9 @@ class LiveSite:
         self.beginning = self.peers.head(MESSAGES)
         self.counters = Counters()
         self.ports: dict[int, LivePort] = {}  # by group
-        self.looped: deque[tuple[LivePort, int, Message]] = deque()  # to oneself: port, view, message; empty after turns
+        self.looped: deque[tuple[LivePort, int, Message]] = (
+            deque()
+        )  # to oneself: port, view, message; empty after turns
         self.outbox: dict[SiteId, list[bytes]] = {}  # messages with their heads; empty after turns
         self.timers: dict[tuple[Layer, int], int] = {}  # armed timers, each with its number in the heap
         self.heap: list[tuple[int, int, Layer, int]] = []  # due time, number, whose, key; stale if the number differs
