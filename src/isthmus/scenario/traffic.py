@@ -14,7 +14,7 @@ at most as long as the scenario's delay, each for a message delivered.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from random import Random
 
@@ -70,7 +70,14 @@ class Mailbox:
 class SiteTraffic:
     """The applications of one site, one after the other; `at` and `now_ns` count from the start of the run."""
 
-    def __init__(self, scenario: Scenario, site: SiteId, at: At, now_ns: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        site: SiteId,
+        at: At,
+        now_ns: Callable[[], int],
+        groups: Sequence[GroupOfRun] | None = None,
+    ) -> None:
         self.topology = scenario.topology
         self.site = site
         self.at = at
@@ -87,9 +94,9 @@ class SiteTraffic:
                 self.consume_ns = round(reader.consume_ms * NS_PER_MS)
         self.sources: list[Source] = []
         self.replies: list[Source] = []
-        groups = scenario.groups_of_run()
+        given = scenario.groups_of_run() if groups is None else groups
         for index, workload in enumerate(scenario.workloads):
-            group = next(group for group in groups if workload.group in ("", group.name))
+            group = next(group for group in given if workload.group in ("", group.name))
             senders = workload.senders(self.topology, group.members)
             if site in senders:
                 random = scenario.random("workload", index, site)
