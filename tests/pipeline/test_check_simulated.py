@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from isthmus.core.layer import Kind
 from isthmus.pipeline.verdicts import PROPERTIES, check
-from isthmus.sim.fuzz import random_scenario
+from isthmus.testing.random_scenarios import random_scenario
 from isthmus.sim.run import Run
 from isthmus.stacks import STACKS
 from isthmus.trace.oracle import PROPERTIES as KNOWN

@@ -12,7 +12,7 @@ from isthmus.pipeline.simulate import OUTCOMES, Outcome, simulate_all
 from isthmus.pipeline.sweep import RunSpec, runs_table, spec_table, sweep, sweep_together
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Poisson
-from isthmus.sim.fuzz import random_scenario
+from isthmus.testing.random_scenarios import random_scenario
 from isthmus.sim.run import Run
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
@@ -48,7 +48,7 @@ def as_tuples(frame):
 
 
 def plain(rows):
-    return sorted((*map(int, row[:9]), row[9] or None, *row[10:]) for row in rows)
+    return sorted((*map(int, row[:10]), row[10] or None, *row[11:]) for row in rows)
 
 
 def test_the_same_rows_whatever_the_number_of_tasks(spark, tmp_path):

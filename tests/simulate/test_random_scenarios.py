@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from isthmus.sim.fuzz import hard_scenario, random_scenario
-from isthmus.sim.judge import judge
+from isthmus.testing.random_scenarios import hard_scenario, random_scenario
+from isthmus.testing.judge import judge
 from isthmus.stacks import STACKS
 
 CHUNK = 25

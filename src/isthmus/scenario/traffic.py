@@ -79,7 +79,7 @@ class SiteTraffic:
         self.varied = scenario.payloads == "varied"
         self.mailboxes: dict[GroupId, Mailbox] = {}  # none while the site is down
         self.sent_to = [0] * len(self.topology.sites)  # messages addressed to each site
-        self.submitted_count = self.delivered_count = self.refused_count = 0
+        self.submitted_count = self.refused_count = 0
         self.pending_count = 0  # messages that are scheduled and not submitted yet
         self.consume_ns = 0  # what the application takes for a message; 0: it reads at once
         for reader in scenario.readers:
@@ -101,13 +101,19 @@ class SiteTraffic:
         """The application of a new incarnation of the site in a group."""
         replies = [source for source in self.replies if source.group == group]
 
-        def deliver(cast: Cast, finality: Finality) -> None:
-            if finality is Finality.FINAL:
-                self.deliver(mailbox, replies, cast)
+        def deliver(cast: Cast, _finality: Finality) -> None:
+            self.deliver(mailbox, replies, cast)
 
-        mailbox = Mailbox(Application(on_deliver=deliver, auto_consume=not self.consume_ns))
+        plain = not (replies or self.varied or self.consume_ns)
+        on_deliver = None if plain else deliver
+        mailbox = Mailbox(Application(on_deliver=on_deliver, auto_consume=not self.consume_ns, wants=(Finality.FINAL,)))
         self.mailboxes[group] = mailbox
         return mailbox.application
+
+    @property
+    def delivered_count(self) -> int:
+        """The messages delivered to the applications of this incarnation."""
+        return sum(mailbox.application.delivered_count for mailbox in self.mailboxes.values())
 
     def crash(self) -> None:
         """The applications are gone, with all that they had not read."""
@@ -150,7 +156,6 @@ class SiteTraffic:
             self.sent_to[site] += 1
 
     def deliver(self, mailbox: Mailbox, replies: list[Source], cast: Cast) -> None:
-        self.delivered_count += 1
         if self.varied:
             check_payload(cast)
         if self.consume_ns:

@@ -197,7 +197,8 @@ class Run:
     def jump(self, site: SiteId, by_ns: int) -> None:
         clock = self.clocks[site] or SiteClock(0, 0.0)
         clock.jump_ns += by_ns
-        self.clocks[site] = self.sites[site].clock = clock
+        self.clocks[site] = clock
+        self.sites[site].set_clock(clock)
 
     def partition(self, groups: list[Targets]) -> None:
         named = {site for group in groups for site in group}

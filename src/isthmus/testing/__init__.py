@@ -1,1 +1,1 @@
-"""Hosts and scripts for tests: a stack, or several sites, driven by text files."""
+"""Means to test protocols: hosts and scripts as text, random scenarios, a judge of runs, a courier."""

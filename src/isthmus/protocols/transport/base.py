@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from isthmus.core.errors import LocalError, RemoteError
 from isthmus.core.layer import Kind, Layer, View
-from isthmus.core.message import Batch, Carried, Cast, Message, SiteId
+from isthmus.core.message import Batch, Carried, Cast, Message, SiteId, Targets
 
 M = TypeVar("M", bound=Message)
 BODY_BYTES = 24  # what a body takes in a frame besides its payload, about
@@ -47,6 +47,10 @@ class Transport(Layer):
     def settled(self) -> bool:
         """Whether all that was submitted is known to be where it should."""
         return True
+
+    def lagging(self) -> Targets:
+        """The members that are not known to have all that they were sent."""
+        return ()
 
     def writable(self) -> bool:
         return not self.blocked

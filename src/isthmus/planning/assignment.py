@@ -1,9 +1,9 @@
-"""Which sites should be active, and who issues tickets for the others.
+"""Which sites should be active, and which of them issues tickets for each of the others.
 
 Two ways. The paper's rule compares each site with the nearest active one alone: it should be active where it sends
-again before a round trip to a sequencer would be over. It never asks what the others wait for: every active site makes
-all others wait for its next packet, near or far. The planner asks, by `prediction`, and takes the assignment of least
-mean latency that adding, dropping or exchanging one active site at a time leads to, from several starts.
+again before a round trip to a sequencer would be over. It ignores what this costs the others: every active site makes
+all others wait for its next packet, near or far. The planner takes that into account (`prediction`): from several
+starts it adds, drops or exchanges one active site at a time as long as the mean latency falls.
 
 The paper's rule is 001, Figure 2, read as: the passive sites are visited by rate, then id, and each change counts at
 once; of several nearest active sites the one of highest rate, then lowest id, is the sequencer.
@@ -20,7 +20,7 @@ from itertools import combinations, product
 import msgspec
 
 from isthmus.core.document import Invalid
-from isthmus.protocols.total.prediction import Prediction, Roles, Setting, predict
+from isthmus.planning.prediction import Prediction, Roles, Setting, predict
 
 THOROUGH_MAX = 12  # sites; beyond, the first change that helps is taken, and only the best token sites are starts
 STARTS = 2  # how many token sites, then
@@ -43,12 +43,12 @@ class Choice(msgspec.Struct, frozen=True):
         return self.prediction.mean_ms
 
 
-def token_site(count: int, sequencer: int) -> Roles:
+def token_site_roles(count: int, sequencer: int) -> Roles:
     """One active site, the sequencer of all."""
     return Roles((sequencer,) * count)
 
 
-def symmetric(count: int) -> Roles:
+def symmetric_roles(count: int) -> Roles:
     """All active."""
     return Roles(tuple(range(count)))
 
@@ -71,13 +71,13 @@ def paper_rule(delays_ms: Sequence[Sequence[float]], periods_ms: Sequence[float]
     return Roles(tuple(site if site in active else nearest(site) for site in range(len(order))))
 
 
-def choose(setting: Setting, roles: Roles) -> Choice:
+def evaluate(setting: Setting, roles: Roles) -> Choice:
     return Choice(roles, predict(setting, roles))
 
 
 def best_token_site(setting: Setting) -> Choice:
     """The sequencer of all that costs least."""
-    return cheapest(choose(setting, token_site(setting.count, site)) for site in range(setting.count))
+    return cheapest(evaluate(setting, token_site_roles(setting.count, site)) for site in range(setting.count))
 
 
 def plan(setting: Setting) -> Choice:
@@ -101,25 +101,25 @@ def every_sequencer(setting: Setting, active: tuple[int, ...]) -> Choice:
     """The best sequencers for a set of active sites."""
     passive = [site for site in range(setting.count) if site not in active]
     if len(active) ** len(passive) > SEQUENCERS_MAX or not setting.eager:
-        return refine(setting, by_delay(setting, active))
+        return refine(setting, with_nearest(setting, active))
     options = [(site,) if site in active else active for site in range(setting.count)]
-    return cheapest(choose(setting, Roles(sequencers)) for sequencers in product(*options))
+    return cheapest(evaluate(setting, Roles(sequencers)) for sequencers in product(*options))
 
 
-def by_delay(setting: Setting, active: Sequence[int]) -> Choice:
+def with_nearest(setting: Setting, active: Sequence[int]) -> Choice:
     """Each passive site with the nearest active one; where tickets wait for a next packet, there is nothing better."""
     delays = setting.delays_ms
     rows = range(setting.count)
     nearest = [site if site in active else min(active, key=lambda a: (delays[site][a], a)) for site in rows]
-    return choose(setting, Roles(tuple(nearest)))
+    return evaluate(setting, Roles(tuple(nearest)))
 
 
-def by_wait(setting: Setting, nearest: Choice) -> Choice:
+def with_earliest(setting: Setting, nearest: Choice) -> Choice:
     """Each passive site with the one through which its messages are first, as it is before any of them moves."""
     active, rows = nearest.roles.active, range(setting.count)
     first = [site if site in active else min(active, key=lambda a: through(setting, nearest, site, a)) for site in rows]
     moved = Roles(tuple(first))
-    return nearest if moved == nearest.roles else cheapest((nearest, choose(setting, moved)))
+    return nearest if moved == nearest.roles else cheapest((nearest, evaluate(setting, moved)))
 
 
 def refine(setting: Setting, choice: Choice) -> Choice:
@@ -136,7 +136,7 @@ def refine(setting: Setting, choice: Choice) -> Choice:
                 sequencer = choice.roles.sequencer
                 near = sorted(active, key=lambda a: through(setting, choice, site, a))[:few]
                 moves = (Roles((*sequencer[:site], a, *sequencer[site + 1 :])) for a in near if a != sequencer[site])
-                choice = cheapest((choice, *(choose(setting, roles) for roles in moves)))
+                choice = cheapest((choice, *(evaluate(setting, roles) for roles in moves)))
     return choice
 
 
@@ -174,7 +174,7 @@ class Search:
         tokens = sorted((self.of(frozenset((site,))) for site in range(setting.count)), key=lambda c: c.mean_ms)
         starts = [*tokens[: None if self.small else STARTS], self.of(frozenset(range(setting.count)))]
         starts.append(self.of(frozenset(paper.active)))
-        found = cheapest((choose(setting, paper), *map(self.climb, starts)))
+        found = cheapest((evaluate(setting, paper), *map(self.climb, starts)))
         if not self.small:
             found = cheapest((found, self.climb(self.exchanged(found))))
         return refine(setting, found)
@@ -215,8 +215,8 @@ class Search:
     def of(self, active: frozenset[int]) -> Choice:
         """The sequencers for a set of active sites."""
         if active not in self.tried:
-            choice = by_delay(self.setting, sorted(active))
+            choice = with_nearest(self.setting, sorted(active))
             if self.setting.eager:
-                choice = by_wait(self.setting, choice)
+                choice = with_earliest(self.setting, choice)
             self.tried[active] = refine(self.setting, choice) if self.setting.count <= REFINED_MAX else choice
         return self.tried[active]

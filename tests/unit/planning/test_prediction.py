@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.planning import KINDS, NINE, drawn, nine
 
 from isthmus.core.document import Invalid
-from isthmus.protocols.total.assignment import paper_rule, symmetric, token_site
-from isthmus.protocols.total.prediction import Roles, Setting, predict
-from isthmus.protocols.total.rests import Rest, Stream, first_of
+from isthmus.planning.assignment import paper_rule, symmetric_roles, token_site_roles
+from isthmus.planning.prediction import Roles, Setting, predict
+from isthmus.planning.rests import MessageStream, Rest, first_of
+from isthmus.studies.instances import KINDS, NINE, drawn_setting, nine_setting
 
 
-def periodic(period_ms: float) -> tuple[Stream, ...]:
-    return (Stream("periodic", period_ms),)
+def periodic(period_ms: float) -> tuple[MessageStream, ...]:
+    return (MessageStream("periodic", period_ms),)
 
 
-def poisson(period_ms: float) -> tuple[Stream, ...]:
-    return (Stream("poisson", period_ms),)
+def poisson(period_ms: float) -> tuple[MessageStream, ...]:
+    return (MessageStream("poisson", period_ms),)
 
 
 def alike(count: int, delay_ms: float) -> tuple[tuple[float, ...], ...]:
@@ -33,35 +33,35 @@ def near(expected: float) -> object:
 
 
 def test_two_active_sites_wait_for_each_others_rest() -> None:
-    assert predict(Setting(alike(2, 100), (periodic(20),) * 2), symmetric(2)).site_ms == near((110, 110))
-    assert predict(Setting(alike(2, 100), (poisson(20),) * 2), symmetric(2)).site_ms == near((120, 120))
+    assert predict(Setting(alike(2, 100), (periodic(20),) * 2), symmetric_roles(2)).site_ms == near((110, 110))
+    assert predict(Setting(alike(2, 100), (poisson(20),) * 2), symmetric_roles(2)).site_ms == near((120, 120))
 
 
 @pytest.mark.parametrize("count", [3, 5, 30])
 def test_of_many_periodic_rests_the_longest_counts(count: int) -> None:
     """The maximum of k uniform variables on (0, t) is k t / (k + 1) in the mean; a site does not wait for itself."""
     setting = Setting(alike(count, 50), (periodic(100),) * count)
-    assert predict(setting, symmetric(count)).mean_ms == near(50 + 100 * (count - 1) / count)
+    assert predict(setting, symmetric_roles(count)).mean_ms == near(50 + 100 * (count - 1) / count)
 
 
 def test_of_many_poisson_rests_the_longest_counts() -> None:
     """The maximum of k exponential variables is the harmonic number H_k; of two unlike ones a + b - ab / (a + b)."""
     setting = Setting(alike(5, 50), (poisson(100),) * 5)
-    assert predict(setting, symmetric(5)).mean_ms == near(50 + 100 * (1 + 1 / 2 + 1 / 3 + 1 / 4))
+    assert predict(setting, symmetric_roles(5)).mean_ms == near(50 + 100 * (1 + 1 / 2 + 1 / 3 + 1 / 4))
     unlike = Setting(alike(3, 50), (poisson(1), poisson(30), poisson(60)))
-    assert predict(unlike, symmetric(3)).site_ms[0] == near(50 + 30 + 60 - 30 * 60 / 90)
+    assert predict(unlike, symmetric_roles(3)).site_ms[0] == near(50 + 30 + 60 - 30 * 60 / 90)
 
 
 def test_a_far_site_hides_the_rest_of_a_near_one() -> None:
     """From 1 to 2 it takes 10 ms and from 1 to 0 100: packets of 2, 40 ms apart at most, are always there in time."""
     delays = ((0.0, 100.0, 50.0), (100.0, 0.0, 10.0), (50.0, 10.0, 0.0))
     setting = Setting(delays, (periodic(8), periodic(60), periodic(40)))
-    assert predict(setting, symmetric(3)).site_ms == near((130, 104, 100 + 60 / 2 + 8**2 / (6 * 60)))
+    assert predict(setting, symmetric_roles(3)).site_ms == near((130, 104, 100 + 60 / 2 + 8**2 / (6 * 60)))
 
 
 def test_a_token_site_takes_the_way_to_the_sequencer_and_on() -> None:
-    setting = nine("HLLLL")
-    prediction = predict(setting, token_site(5, 0))
+    setting = nine_setting("HLLLL")
+    prediction = predict(setting, token_site_roles(5, 0))
     assert prediction.site_ms == near((540, 560, 560, 1080, 1080))
     assert prediction.mean_ms == near((100 * 540 + 2 * 560 + 2 * 1080) / 104)
 
@@ -69,7 +69,7 @@ def test_a_token_site_takes_the_way_to_the_sequencer_and_on() -> None:
 @pytest.mark.parametrize("streams, rest", [(periodic(30), 15), (poisson(30), 30)])
 def test_a_ticket_that_is_not_sent_at_once_waits_for_the_sequencers_next_packet(streams, rest) -> None:
     setting = Setting(alike(2, 100), (streams, poisson(1000)), eager=False)
-    assert predict(setting, token_site(2, 0)).site_ms == near((100, 200 + rest))
+    assert predict(setting, token_site_roles(2, 0)).site_ms == near((100, 200 + rest))
 
 
 def test_tickets_sent_at_once_are_promises_too() -> None:
@@ -85,9 +85,9 @@ def test_tickets_sent_at_once_are_promises_too() -> None:
 
 def test_a_silent_active_site_blocks_all_but_itself_unless_it_sends_nulls() -> None:
     setting = Setting(alike(2, 100), (poisson(1000), ()))
-    assert predict(setting, symmetric(2)).site_ms == (inf, near(1100))
-    assert predict(setting, symmetric(2)).mean_ms == inf
-    assert predict(setting, token_site(2, 1)).site_ms == near((200, 100))
+    assert predict(setting, symmetric_roles(2)).site_ms == (inf, near(1100))
+    assert predict(setting, symmetric_roles(2)).mean_ms == inf
+    assert predict(setting, token_site_roles(2, 1)).site_ms == near((200, 100))
 
 
 def test_nulls_come_after_silence_once_something_is_heard() -> None:
@@ -97,30 +97,30 @@ def test_nulls_come_after_silence_once_something_is_heard() -> None:
     """
     setting = Setting(alike(2, 100), (poisson(1100), ()), null_ms=25)
     cycle = 25 + 1100 * exp(-25 / 1100)
-    assert predict(setting, symmetric(2)).site_ms[0] == near(100 + 100 - 100**2 / (2 * cycle))
+    assert predict(setting, symmetric_roles(2)).site_ms[0] == near(100 + 100 - 100**2 / (2 * cycle))
     quick = Setting(alike(2, 100), (poisson(1e-3), ()), null_ms=25)
-    assert predict(quick, symmetric(2)).site_ms[0] == near(100 + 25 / 2)
+    assert predict(quick, symmetric_roles(2)).site_ms[0] == near(100 + 25 / 2)
 
 
 def test_nulls_of_a_near_site_come_when_its_silence_is_long_enough() -> None:
     """It hears of a message at once; where its last null is less than 25 ms old, it waits until it is."""
     setting = Setting(alike(2, 0), (poisson(1100), ()), null_ms=25)
     cycle = 25 + 1100 * exp(-25 / 1100)
-    assert predict(setting, symmetric(2)).site_ms[0] == near(25**2 / (2 * cycle))
+    assert predict(setting, symmetric_roles(2)).site_ms[0] == near(25**2 / (2 * cycle))
 
 
 def test_nobody_else_to_be_heard() -> None:
     """Site 0 never sends; if it did, site 1 would answer at once."""
     setting = Setting(alike(2, 100), ((), ()), null_ms=25)
-    assert predict(setting, symmetric(2)).site_ms == near((200, 200))
+    assert predict(setting, symmetric_roles(2)).site_ms == near((200, 200))
 
 
 def test_late_data_holds_up_what_is_ordered_after_it() -> None:
     """0 to 2 takes 600 ms, but 100 through 1, which tickets 0's messages 550 ms before their data is at 2."""
     delays = ((0.0, 50.0, 600.0), (50.0, 0.0, 50.0), (600.0, 50.0, 0.0))
-    often = predict(Setting(delays, (periodic(100), periodic(100), ())), token_site(3, 1))
+    often = predict(Setting(delays, (periodic(100), periodic(100), ())), token_site_roles(3, 1))
     assert often.site_ms[:2] == near((600, 550 - 50))
-    rarely = predict(Setting(delays, (periodic(10_000), periodic(100), ())), token_site(3, 1))
+    rarely = predict(Setting(delays, (periodic(10_000), periodic(100), ())), token_site_roles(3, 1))
     assert rarely.site_ms[:2] == near((600, 50 + 500**2 / (2 * 10_000)))
 
 
@@ -157,14 +157,14 @@ def test_the_first_of_several() -> None:
 )  # periodic: what the paper's figure shows; Poisson: half a mean rest more for each that is waited for
 @pytest.mark.parametrize("load", NINE)
 def test_the_hybrid_is_flat_over_the_nine_scenarios(load, kind, least, most) -> None:
-    setting = nine(load, kind)
+    setting = nine_setting(load, kind)
     assert least <= predict(setting, paper_rule(setting.delays_ms, setting.periods_ms)).mean_ms <= most
 
 
 def test_the_ends_of_the_scale_over_the_nine_scenarios() -> None:
-    token = [predict(nine(load), token_site(5, 0)).mean_ms for load in NINE]
+    token = [predict(nine_setting(load), token_site_roles(5, 0)).mean_ms for load in NINE]
     assert (round(token[0]), round(token[7])) == (551, 1072) and max(token) == token[7]
-    flat = [predict(nine(load), symmetric(5)).mean_ms for load in NINE]
+    flat = [predict(nine_setting(load), symmetric_roles(5)).mean_ms for load in NINE]
     assert round(min(flat)) == round(flat[8]) == 548 and max(flat) == pytest.approx(1335, rel=0.01)
 
 
@@ -174,7 +174,7 @@ def brute_force(setting: Setting, roles: Roles, rounds: int, seed: int) -> list[
     active, sites = roles.active, range(setting.count)
     delays, sequencer = np.array(setting.delays_ms), roles.sequencer
 
-    def before_and_after(streams: tuple[Stream, ...]) -> tuple[np.ndarray, np.ndarray]:
+    def before_and_after(streams: tuple[MessageStream, ...]) -> tuple[np.ndarray, np.ndarray]:
         """The time since the last and to the next message of several streams."""
         last, following = np.full(rounds, inf), np.full(rounds, inf)
         for stream in streams:
@@ -214,9 +214,9 @@ def brute_force(setting: Setting, roles: Roles, rounds: int, seed: int) -> list[
 @pytest.mark.parametrize("eager", [True, False])
 @pytest.mark.parametrize("seed", range(6))
 def test_brute_force_agrees(seed: int, eager: bool, kind) -> None:
-    setting = drawn(seed, kind, eager=eager)
+    setting = drawn_setting(seed, kind, eager=eager)
     # The paper's roles, all active, and roles that no rule would give.
-    for roles in (paper_rule(setting.delays_ms, setting.periods_ms), symmetric(5), Roles((0, 1, 0, 1, 0))):
+    for roles in (paper_rule(setting.delays_ms, setting.periods_ms), symmetric_roles(5), Roles((0, 1, 0, 1, 0))):
         expected = brute_force(setting, roles, 100_000, seed)
         assert predict(setting, roles).site_ms == pytest.approx(expected, rel=0.02)
 
@@ -226,7 +226,7 @@ def instances(draw: st.DrawFn) -> tuple[Setting, Roles]:
     count = draw(st.integers(1, 5))
     delay = st.floats(0, 500)
     delays = [[0.0 if a == b else draw(delay) for b in range(count)] for a in range(count)]
-    stream = st.builds(Stream, st.sampled_from(KINDS), st.floats(0.5, 5000))
+    stream = st.builds(MessageStream, st.sampled_from(KINDS), st.floats(0.5, 5000))
     streams = draw(st.lists(st.lists(stream, max_size=2).map(tuple), min_size=count, max_size=count))
     active = sorted(draw(st.sets(st.integers(0, count - 1), min_size=1)))
     sequencer = tuple(site if site in active else draw(st.sampled_from(active)) for site in range(count))
@@ -246,7 +246,7 @@ def test_no_message_is_faster_than_light_and_all_scales_with_time(instance: tupl
         assert latency >= floor - 1e-9
     slower = Setting(
         tuple(tuple(3 * delay for delay in row) for row in setting.delays_ms),
-        tuple(tuple(Stream(s.kind, 3 * s.period_ms) for s in own) for own in setting.streams),
+        tuple(tuple(MessageStream(s.kind, 3 * s.period_ms) for s in own) for own in setting.streams),
         setting.eager,
         3 * setting.null_ms,
     )
@@ -279,7 +279,7 @@ def test_more_packets_never_make_anybody_wait_longer(instance: tuple[Setting, Ro
     plain = Setting(setting.delays_ms, setting.streams, setting.eager)
     busy = roles.active[0]
     more = list(setting.streams)
-    more[busy] = (*more[busy], Stream("periodic", 50.0))
+    more[busy] = (*more[busy], MessageStream("periodic", 50.0))
     before, after = predict(plain, roles), predict(Setting(plain.delays_ms, tuple(more), plain.eager), roles)
     assert all(new <= old + 1e-6 for new, old in zip(after.site_ms, before.site_ms, strict=True))
 
@@ -287,8 +287,8 @@ def test_more_packets_never_make_anybody_wait_longer(instance: tuple[Setting, Ro
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Stream("poisson", 0.0),
-        lambda: Stream("poisson", inf),
+        lambda: MessageStream("poisson", 0.0),
+        lambda: MessageStream("poisson", inf),
         lambda: Setting((), ()),
         lambda: Setting(((0.0, 1.0),), ((),)),
         lambda: Setting(((1.0,),), ((),)),

@@ -37,7 +37,7 @@ TAIL = 32.0  # means of an exponential after which nothing is left of it
 CYCLES_MAX = 100  # in the longest silence of the streams, beyond which a rest is as good as uniform
 
 
-class Stream(msgspec.Struct, frozen=True, gc=False):
+class MessageStream(msgspec.Struct, frozen=True, gc=False):
     """One source of messages at a site."""
 
     kind: Literal["periodic", "poisson"]
@@ -53,7 +53,7 @@ class Rest:
 
     __slots__ = ("cycle_ms", "longest_ms", "null_ms", "periods_ms", "rate")
 
-    def __init__(self, streams: Sequence[Stream], null_ms: float = inf, cycle_ms: float = inf) -> None:
+    def __init__(self, streams: Sequence[MessageStream], null_ms: float = inf, cycle_ms: float = inf) -> None:
         self.periods_ms = sorted(stream.period_ms for stream in streams if stream.kind == "periodic")
         self.rate = sum(1 / stream.period_ms for stream in streams if stream.kind == "poisson")
         self.longest_ms = min([*self.periods_ms[:1], *([TAIL / self.rate] if self.rate else [])], default=inf)
@@ -113,7 +113,7 @@ def panels(low: float, high: float, edges: Iterable[float]) -> tuple[Vector, Vec
     return x.ravel(), (half[:, None] * WEIGHTS).ravel()
 
 
-def first_of(streams: Sequence[Stream], least_ms: float = 0.0) -> float:
+def first_of(streams: Sequence[MessageStream], least_ms: float = 0.0) -> float:
     """The mean time until the first message of streams, or `least_ms` where that is longer; inf of no streams."""
     rest = Rest(streams)
     if rest.longest_ms <= least_ms:

@@ -7,20 +7,20 @@ from math import inf
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.planning import KINDS, NINE, drawn, nine
 
 from isthmus.core.document import Invalid
-from isthmus.protocols.total.assignment import (
+from isthmus.planning.assignment import (
     best,
     best_token_site,
-    choose,
+    evaluate,
     paper_rule,
     plan,
-    symmetric,
-    token_site,
+    symmetric_roles,
+    token_site_roles,
 )
-from isthmus.protocols.total.prediction import Setting
-from isthmus.protocols.total.rests import Stream
+from isthmus.planning.prediction import Setting
+from isthmus.planning.rests import MessageStream
+from isthmus.studies.instances import KINDS, NINE, drawn_setting, nine_setting
 
 PAPER = {  # heavily loaded processes are active, and the sequencers of the others near them
     "HLLLL": (0, 0, 0, 0, 0),
@@ -37,7 +37,7 @@ PAPER = {  # heavily loaded processes are active, and the sequencers of the othe
 
 @pytest.mark.parametrize("load", NINE)
 def test_the_papers_rule_on_its_own_scenarios(load: str) -> None:
-    setting = nine(load)
+    setting = nine_setting(load)
     assert paper_rule(setting.delays_ms, setting.periods_ms).sequencer == PAPER[load]
 
 
@@ -59,7 +59,7 @@ def test_ties_go_to_the_rate_and_then_to_the_id() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("load", NINE)
 def test_the_plan_is_the_best_of_all_on_the_nine_scenarios(load: str, kind) -> None:
-    setting = nine(load, kind)
+    setting = nine_setting(load, kind)
     assert plan(setting).mean_ms == pytest.approx(best(setting).mean_ms, rel=1e-9)
 
 
@@ -68,44 +68,44 @@ def test_the_plan_is_the_best_of_all_on_the_nine_scenarios(load: str, kind) -> N
 @pytest.mark.parametrize("eager", [True, False])
 def test_the_plan_is_close_to_the_best_of_all(eager: bool, null_ms: float, kind) -> None:
     for seed in range(8):
-        setting = drawn(seed, kind, eager=eager, null_ms=null_ms)
+        setting = drawn_setting(seed, kind, eager=eager, null_ms=null_ms)
         assert plan(setting).mean_ms <= 1.01 * best(setting).mean_ms
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_of_eight_sites_the_plan_is_close_to_the_best_of_all(kind) -> None:
-    setting = drawn(1, kind, count=8, eager=False)
+    setting = drawn_setting(1, kind, count=8, eager=False)
     assert plan(setting).mean_ms <= 1.01 * best(setting).mean_ms
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from(KINDS), st.integers(1, 14), st.booleans())
 def test_the_plan_is_never_worse_than_what_it_is_set_beside(seed: int, kind, count: int, eager: bool) -> None:
-    setting = drawn(seed, kind, count=max(count, 3), eager=eager)
+    setting = drawn_setting(seed, kind, count=max(count, 3), eager=eager)
     found = plan(setting)
     rivals = [
         best_token_site(setting),
-        choose(setting, symmetric(setting.count)),
-        choose(setting, paper_rule(setting.delays_ms, setting.periods_ms)),
+        evaluate(setting, symmetric_roles(setting.count)),
+        evaluate(setting, paper_rule(setting.delays_ms, setting.periods_ms)),
     ]
     assert all(found.mean_ms <= rival.mean_ms * (1 + 1e-9) for rival in rivals)
     assert found == plan(setting)
-    assert found == choose(setting, found.roles)
+    assert found == evaluate(setting, found.roles)
 
 
 def test_the_token_goes_where_the_traffic_is() -> None:
-    assert best_token_site(nine("LLLHL")).roles == token_site(5, 3)
-    assert plan(nine("LLLHL")).roles == token_site(5, 3)
+    assert best_token_site(nine_setting("LLLHL")).roles == token_site_roles(5, 3)
+    assert plan(nine_setting("LLLHL")).roles == token_site_roles(5, 3)
 
 
 def test_fifty_sites_are_planned_for() -> None:
-    setting = drawn(3, "poisson", count=50)
+    setting = drawn_setting(3, "poisson", count=50)
     found = plan(setting)
     assert found.mean_ms < best_token_site(setting).mean_ms
 
 
 def test_one_site_orders_alone_and_silence_is_no_obstacle() -> None:
-    alone = plan(Setting(((0.0,),), ((Stream("poisson", 10.0),),)))
+    alone = plan(Setting(((0.0,),), ((MessageStream("poisson", 10.0),),)))
     assert alone.roles.sequencer == (0,) and alone.mean_ms == 0
     silent = plan(Setting(((0.0, 5.0), (5.0, 0.0)), ((), ())))
     assert len(silent.roles.active) == 1
@@ -113,4 +113,4 @@ def test_one_site_orders_alone_and_silence_is_no_obstacle() -> None:
 
 def test_all_assignments_of_many_sites_are_too_many() -> None:
     with pytest.raises(Invalid):
-        best(drawn(1, "poisson", count=11))
+        best(drawn_setting(1, "poisson", count=11))

@@ -1,4 +1,7 @@
-"""What simulations say of an option that was planned: the mean latency of each site's messages, as they happened."""
+"""Simulations of a planned option: the mean latency of each site's messages, to compare with the prediction.
+
+This needs sim/, and so cannot be part of planning/, which scenario/ and sim/ may import.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,12 @@ import msgspec
 
 from isthmus.core.document import Invalid
 from isthmus.core.layer import Kind
-from isthmus.protocols.total.prediction import Setting
+from isthmus.planning.prediction import Setting
 from isthmus.scenario.model import Scenario
 from isthmus.sim.run import Run
 from isthmus.studies.plan import Advice, Option
-from isthmus.trace.schema import DESTINATIONS, KIND, NUMBER, SENDER, TIME_NS, Row
+from isthmus.trace.latency import LatencyMeter, MessageKey
+from isthmus.trace.schema import DESTINATIONS, GROUP, KIND, NUMBER, ORIGIN, PROCESS, SENDER, TIME_NS, Row
 
 MESSAGES_MIN = 40  # of the slowest sender in a simulation, where that does not take too long
 DELIVERIES_MAX = 200_000  # of a simulation: some seconds
@@ -24,8 +28,8 @@ NS_PER_MS = 1e6
 Progress = Callable[[float], None]  # called with the share that is done
 
 
-class Measured(msgspec.Struct, frozen=True):
-    """What simulations gave."""
+class Simulated(msgspec.Struct, frozen=True):
+    """The result of simulating one option."""
 
     site_ms: tuple[float | None, ...]  # None: the site sent nothing
     mean_ms: float | None
@@ -33,39 +37,36 @@ class Measured(msgspec.Struct, frozen=True):
     undelivered: int
 
 
-class BySender:
+class BySender(LatencyMeter):
     """A sink that keeps the mean latency of each sender's messages, to the last delivery."""
 
     def __init__(self, sites: int, first_ms: float, last_ms: float) -> None:
-        self.sites = sites
+        super().__init__(sites)
         self.first_ns, self.last_ns = first_ms * NS_PER_MS, last_ms * NS_PER_MS
-        self.open: dict[tuple[int, int], list[int]] = {}  # when submitted, and how many deliveries are owed
         self.total_ms = [0.0] * sites
         self.counts = [0] * sites
 
     def append(self, row: Row) -> None:
-        key = (row[SENDER], row[NUMBER])
-        if row[KIND] == Kind.SUBMIT:
-            if self.first_ns <= row[TIME_NS] <= self.last_ns:
-                self.open[key] = [row[TIME_NS], len(row[DESTINATIONS] or ()) or self.sites]
-        elif row[KIND] == Kind.DELIVER and key in self.open:
-            message = self.open[key]
-            message[1] -= 1
-            if not message[1]:
-                del self.open[key]
-                self.counts[key[0]] += 1
-                self.total_ms[key[0]] += (row[TIME_NS] - message[0]) / NS_PER_MS
+        kind, key = row[KIND], (row[ORIGIN], row[SENDER], row[NUMBER])
+        if kind == Kind.DELIVER:
+            self.deliver(row[PROCESS], row[TIME_NS], key, row[GROUP])
+        elif kind == Kind.SUBMIT and self.first_ns <= row[TIME_NS] <= self.last_ns:
+            self.submit(row[TIME_NS], key, row[DESTINATIONS] or (), row[GROUP])
+
+    def measured(self, key: MessageKey, submitted_ns: int, latency_ns: int) -> None:  # noqa: ARG002
+        self.counts[key[1]] += 1
+        self.total_ms[key[1]] += latency_ns / NS_PER_MS
 
 
 def duration_ms(setting: Setting) -> float:
-    """How long to simulate, that even slow senders are heard and it does not take minutes."""
+    """How long to simulate: long enough for slow senders, short enough not to take minutes."""
     slowest = max(period for period in setting.periods_ms if period < inf)
     affordable = DELIVERIES_MAX / (sum(setting.rates) * setting.count)
     return max(SHORT_MS, min(MESSAGES_MIN * slowest, affordable, LONG_MS))
 
 
 def scenario_of(advice: Advice, option: Option, seed: int, duration: float) -> Scenario:
-    """A run of an option; over the direct transport where channels allow it, which gives the same latencies sooner."""
+    """A run of an option; over the direct transport where channels allow it, which is faster and changes no latency."""
     settings: dict[str, Any] = {"topology": advice.topology, "workloads": advice.workloads, "seed": seed}
     settings |= {"duration_ms": duration, "wire": "reference"}
     try:
@@ -74,13 +75,13 @@ def scenario_of(advice: Advice, option: Option, seed: int, duration: float) -> S
         return Scenario(stack=option.stack, **settings)
 
 
-def measure(
+def simulate_option(
     advice: Advice,
     option: Option,
     seeds: Sequence[int],
     duration: float | None = None,
     progress: Progress | None = None,
-) -> Measured:
+) -> Simulated:
     """Simulate an option with each seed; the mean over all messages but those near the ends."""
     lasts = duration or duration_ms(advice.setting)
     sites = advice.setting.count
@@ -100,4 +101,4 @@ def measure(
             counts[site] += sink.counts[site]
     means = tuple(total[site] / counts[site] if counts[site] else None for site in range(sites))
     messages = sum(counts)
-    return Measured(means, sum(total) / messages if messages else None, messages, owed)
+    return Simulated(means, sum(total) / messages if messages else None, messages, owed)

@@ -37,7 +37,7 @@ import msgspec
 import numpy as np
 
 from isthmus.core.document import Invalid
-from isthmus.protocols.total.rests import Rest, Stream, Vector, first_of, panels, products
+from isthmus.planning.rests import MessageStream, Rest, Vector, first_of, panels, products
 
 CUTS_MAX = 100  # moments of hearing that become edges of the integral; with more, pieces are short anyway
 
@@ -46,7 +46,7 @@ class Setting(msgspec.Struct, frozen=True, dict=True):
     """All that the latency of an assignment of roles depends on, but for the roles."""
 
     delays_ms: tuple[tuple[float, ...], ...]  # mean delay one way, row to column; own 0
-    streams: tuple[tuple[Stream, ...], ...]  # of each site; () for a silent one
+    streams: tuple[tuple[MessageStream, ...], ...]  # of each site; () for a silent one
     eager: bool = True  # a ticket for a passive message is sent at once; otherwise with its sequencer's next packet
     null_ms: float = 0.0  # an active site says so at the latest this long after others wait for it; 0: never
 
@@ -165,7 +165,7 @@ def points_of(
         edges += [reach[j] + kink for kink in rest.kinks_ms()]
         heard = max(delays[a][j] for a in active)
         end_ms = min(rest.longest_ms, max(rest.null_ms, min(rest.cycle_ms, heard)))
-        high = max(high, reach[j] + end_ms) if isfinite(end_ms) else high  # who never speaks is not waited for here
+        high = max(high, reach[j] + end_ms) if isfinite(end_ms) else high  # a silent site is handled by `forever`
     if irregular := [j for j, rest in zip(active, rests, strict=True) if setting.null_ms and not rest.is_regular]:
         cuts = sorted({reach[j] + delays[a][j] for a in active for j in irregular})
         edges += cuts[:: 1 + len(cuts) // CUTS_MAX]
@@ -205,6 +205,6 @@ def forever(setting: Setting, rests: Sequence[Rest], spared: int | None) -> bool
 
 
 def weighted(rates: Sequence[float], values: Sequence[float]) -> float:
-    """The mean over messages; where nobody sends any, over sites."""
+    """The mean over messages; if there are none, over sites."""
     pairs = [(rate, value) for rate, value in zip(rates, values, strict=True) if rate] or [(1.0, v) for v in values]
     return sum(rate * value for rate, value in pairs) / sum(rate for rate, _ in pairs)
