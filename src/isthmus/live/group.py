@@ -214,7 +214,12 @@ class Group:
         unread = self._unread
         while await self._has_unread():
             while unread:
-                yield self._take()
+                cast = unread.popleft()
+                self._taken.append(cast)
+                driver = self.member.driver
+                if driver is not None and not driver.turn_asked:
+                    driver.turn_soon()
+                yield cast
 
     async def __anext__(self) -> Cast:
         """The next message in order."""
@@ -293,7 +298,7 @@ class Group:
 def submit(application: Application, casts: list[Cast]) -> None:
     """Submit messages in order: those to all that follow each other as a list, the others singly."""
     below = application.below
-    if len(casts) > 1 and not any([cast.destinations for cast in casts]):
+    if len(casts) > 1 and not any(cast.destinations for cast in casts):
         below.submit_all(casts)
         return
     run: list[Cast] = []

@@ -8,6 +8,7 @@ identity is ever used twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -18,6 +19,8 @@ from isthmus.core.message import ALL, Author, Carried, Cast, Message, SiteId, Ta
 
 OnDeliver = Callable[[Cast, Finality], None]
 DELIVER, FINAL = Kind.DELIVER, Finality.FINAL
+PLAIN = {Cast}
+DESTINATIONS = attrgetter("destinations")
 KIND = {Finality.TENTATIVE: Kind.TENTATIVE, Finality.REVOKED: Kind.REVOKE}
 
 
@@ -122,7 +125,7 @@ class Application(Layer):
             self.on_deliver(cast, finality)
 
     def deliver_all(self, casts: Sequence[Cast]) -> None:
-        if self.on_deliver_all is None or any(cast.destinations or type(cast) is not Cast for cast in casts):
+        if self.on_deliver_all is None or set(map(type, casts)) != PLAIN or any(map(DESTINATIONS, casts)):
             super().deliver_all(casts)
             return
         self.delivered_count += len(casts)

@@ -132,6 +132,12 @@ class Estimator(Layer):
         self.note_sent(len(casts))
         self.below.submit_all(casts)
 
+    def deliver_all(self, casts: Sequence[Cast]) -> None:
+        self.above.deliver_all(casts)
+
+    def consumed_all(self, casts: Sequence[Cast]) -> None:
+        self.below.consumed_all(casts)
+
     def note_sent(self, count: int) -> None:
         """Take the time since the last message as a sample; messages of one turn share it."""
         now = self.host.now_ns

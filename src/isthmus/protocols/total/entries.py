@@ -25,12 +25,14 @@ def named_from(entries: Entries, sender: SiteId, index: int, site: SiteId, term:
     return count
 
 
-def casts_from(entries: Entries, sender: SiteId, index: int, count: int) -> list[Cast]:
-    """The messages of a sender from an index on, at most so many, up to one that is missing or is none."""
+def take_casts(entries: Entries, sender: SiteId, index: int, count: int) -> list[Cast]:
+    """Take out the messages of a sender from an index on, at most so many, up to one that is missing or is none."""
     casts: list[Cast] = []
-    while len(casts) < count:
-        entry = entries.get((sender, index + len(casts)))
+    for place in range(index, index + count):
+        entry = entries.pop((sender, place), None)
         if entry is None or not isinstance(entry[0], Cast):
+            if entry is not None:
+                entries[sender, place] = entry
             break
         casts.append(entry[0])
     return casts

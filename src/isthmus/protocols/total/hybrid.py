@@ -40,7 +40,7 @@ from isthmus.core.layer import Finality, Handler, Kind, Layer, View
 from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
 from isthmus.protocols.estimator import Estimator
 from isthmus.protocols.total.clocks import CLOCKS
-from isthmus.protocols.total.entries import Entries, casts_from, closing_order, named_from, rename
+from isthmus.protocols.total.entries import Entries, closing_order, named_from, rename, take_casts
 from isthmus.protocols.total.hybrid_wire import RANGE_MAX, Ahead, Go, HybridOptions, Packet, Reassign, Roles, Ticket
 from isthmus.protocols.total.roles import SENDING, SERVED, Outlook, Phase, roles_after, rule_of
 from isthmus.protocols.total.tickets import TicketOrder
@@ -199,10 +199,10 @@ class Hybrid(Layer):
             if own:
                 order.returned()
         if packet.index:
-            count = len(packet.bodies)
+            count, sequencer, term = len(packet.bodies), packet.sequencer, packet.role_number
             for index, body in enumerate(packet.bodies, packet.index):
-                whole = self.ahead.pop((source, index), None) if body is None else body
-                self.entries[source, index] = (whole, packet.sequencer, packet.role_number)
+                whole = body or self.ahead.pop((source, index), None)
+                self.entries[source, index] = (whole, sequencer, term)
             if packet.sequencer == source:
                 order.add(packet.promise - count + 1, source, source, packet.index, count)
                 if own:
@@ -237,14 +237,12 @@ class Hybrid(Layer):
         order, entries = self.order, self.entries
         while (held := order.head()) is not None and (held[2], held[3]) in entries:
             number, _, sender, index, count = held
-            casts = casts_from(entries, sender, index, count) if count > 1 else ()
-            if len(casts) < 2:
+            casts = take_casts(entries, sender, index, count) if count > 1 else ()
+            if not casts:
                 order.pop()
                 self.hand_over(number, sender, index)
                 continue
             order.pop(len(casts))
-            for offset in range(len(casts)):
-                del entries[sender, index + offset]
             order.delivered[sender] = index + len(casts) - 1
             self.stirred = True
             self.above.deliver_all(casts)

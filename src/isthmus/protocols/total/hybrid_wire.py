@@ -9,7 +9,7 @@ import msgspec
 
 from isthmus.core.document import LONGEST_MS, Invalid, show, within
 from isthmus.core.errors import RemoteError
-from isthmus.core.message import B, Cast, Message, SiteId, Targets
+from isthmus.core.message import B, Carried, Cast, Message, SiteId, Targets
 from isthmus.protocols.estimator import EstimatorOptions
 from isthmus.protocols.total.clocks import ClockName
 
@@ -53,6 +53,9 @@ class Go(Message, frozen=True, gc=False, array_like=True, tag=24):
     delays_ns: tuple[float, ...] = ()  # and how far each member of the view is from it
 
 
+ENTRY_TYPES = {Cast, Carried, Go, type(None)}
+
+
 class Packet(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=21):
     """Tickets and a promise, and perhaps entries: one packet of a member's FIFO stream to all.
 
@@ -70,7 +73,7 @@ class Packet(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=21
         return sum([body.payload_bytes() for body in self.bodies if body is not None])  # type: ignore[attr-defined]
 
     def subjects(self) -> tuple[Cast, ...]:
-        return tuple(body for body in self.bodies if isinstance(body, Cast))
+        return tuple([body for body in self.bodies if isinstance(body, Cast)])
 
     def check(self, source: SiteId, received: Mapping[SiteId, int]) -> None:
         """Refuse what no member says that goes by the rules; `received` is the last index of each member."""
@@ -87,7 +90,7 @@ class Packet(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=21
             raise RemoteError(f"entry {self.index} of site {source} has no ticket, nor a sequencer to issue one")
         if self.index <= received[source]:  # some may be missing, where their sender died
             raise RemoteError(f"entry {self.index} of site {source}; the last was {received[source]}")
-        if not all(body is None or isinstance(body, Cast | Go) for body in bodies):
+        if not ENTRY_TYPES.issuperset(map(type, bodies)):
             raise RemoteError(f"entry {self.index} of site {source} is neither a message nor a request")
 
 

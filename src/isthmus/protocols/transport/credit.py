@@ -31,6 +31,7 @@ from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
 PROBE = 0  # timer key
 BACKOFF_MAX = 2
 FINAL = Finality.FINAL
+SENDER = attrgetter("sender")
 
 
 class CreditOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -268,7 +269,6 @@ class Credit(Layer):
 
 def runs_of_senders(casts: Sequence[Cast]) -> list[tuple[SiteId, int]]:
     """Each sender of messages that follow each other, with how many there are."""
-    first = casts[0].sender
-    if casts[-1].sender == first and all(cast.sender == first for cast in casts):
-        return [(first, len(casts))]
-    return [(sender, len(list(run))) for sender, run in groupby(casts, attrgetter("sender"))]
+    if len(set(map(SENDER, casts))) == 1:
+        return [(casts[0].sender, len(casts))]
+    return [(sender, len(list(run))) for sender, run in groupby(map(SENDER, casts))]
