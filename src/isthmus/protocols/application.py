@@ -28,7 +28,17 @@ class Application(Layer):
     """The application's end of a stack, as callbacks."""
 
     __slots__ = (
-        *("auto_consume", "on_deliver", "on_deliver_all", "on_restore", "on_resume", "on_state", "on_view", "wants"),
+        *(
+            "auto_consume",
+            "delivered_count",
+            "on_deliver",
+            "on_deliver_all",
+            "on_restore",
+            "on_resume",
+            "on_state",
+            "on_view",
+            "wants",
+        ),
     )
 
     def __init__(
@@ -42,6 +52,7 @@ class Application(Layer):
         on_state: Callable[[], bytes] | None = None,
         on_restore: Callable[[bytes], None] | None = None,
     ) -> None:
+        self.delivered_count = 0  # final deliveries
         self.on_deliver = on_deliver
         self.on_deliver_all = on_deliver_all  # final deliveries in lists; otherwise each goes to on_deliver
         self.on_view = on_view
@@ -96,6 +107,7 @@ class Application(Layer):
         if finality is not FINAL:
             self.deliver_unsure(cast, finality)
             return
+        self.delivered_count += 1
         if host.traces:
             host.trace(DELIVER, cast)
         if self.on_deliver is not None:
@@ -116,6 +128,7 @@ class Application(Layer):
         if self.on_deliver_all is None or set(map(type, casts)) != PLAIN or any(map(DESTINATIONS, casts)):
             super().deliver_all(casts)
             return
+        self.delivered_count += len(casts)
         if self.host.traces:
             for cast in casts:
                 self.host.trace(Kind.DELIVER, cast)

@@ -98,7 +98,7 @@ class Run:
             else:
                 action()  # which finds nobody to submit it
 
-        return SiteTraffic(self.scenario, site, at, lambda: self.scheduler.now_ns)
+        return SiteTraffic(self.scenario, site, at, lambda: self.scheduler.now_ns, self.groups)
 
     def start(self) -> None:
         """Install the first view and let the sites send."""

@@ -20,8 +20,8 @@ from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.scenario.faults import Crash, Fault, RandomFaults, Recover
 from isthmus.scenario.model import Clocks, HybridSpec, Membership, Reader, Scenario, StackSpec
 from isthmus.scenario.workload import Burst, OnOff, Periodic, Poisson, Reply, Workload
-from isthmus.testing.strain import strained
 from isthmus.stacks import STACKS
+from isthmus.testing.strain import strained
 from isthmus.topology.delay import Constant, Delay, Empirical, Gamma, Normal, Uniform
 from isthmus.topology.model import Channel, Cluster, Site, Topology, WanLink
 
