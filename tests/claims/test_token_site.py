@@ -11,7 +11,7 @@ from isthmus.sim.run import Run
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
-from isthmus.trace.schema import Row
+from isthmus.trace.schema import KIND, NUMBER, SENDER, TIME_NS, Row
 
 NS_PER_MS = 1_000_000
 
@@ -31,11 +31,11 @@ def test_latency_is_exactly_two_delays_and_one_for_the_sequencer(transport, dela
     )
     rows: list[Row] = []
     Run(scenario, rows).execute()
-    submitted = {(row[5], row[6]): row[3] for row in rows if row[4] == Kind.SUBMIT}
+    submitted = {(row[SENDER], row[NUMBER]): row[TIME_NS] for row in rows if row[KIND] == Kind.SUBMIT}
     last = dict.fromkeys(submitted, 0)
     for row in rows:
-        if row[4] == Kind.DELIVER:
-            last[row[5], row[6]] = max(last[row[5], row[6]], row[3])
+        if row[KIND] == Kind.DELIVER:
+            last[row[SENDER], row[NUMBER]] = max(last[row[SENDER], row[NUMBER]], row[TIME_NS])
     latencies = {key: last[key] - submitted[key] for key in submitted}
     own = {latency for (sender, _), latency in latencies.items() if sender == sequencer}
     others = {latency for (sender, _), latency in latencies.items() if sender != sequencer}

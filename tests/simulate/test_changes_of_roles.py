@@ -18,9 +18,9 @@ from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.scenario.faults import Crash, Fault, Recover
 from isthmus.scenario.model import HybridSpec, Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Periodic
-from isthmus.sim.judge import judge
 from isthmus.sim.run import Run
 from isthmus.stacks import StackOptions
+from isthmus.testing.judge import judge
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh

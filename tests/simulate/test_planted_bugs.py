@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from tests.planted import PLANTED
 
-from isthmus.sim.fuzz import random_scenario
-from isthmus.sim.judge import judge
+from isthmus.testing.judge import judge
+from isthmus.testing.random_scenarios import random_scenario
 from isthmus.trace.oracle import Verdict
 
 SEEDS = range(100)

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from tests.planted_hybrid import PLANTED_HYBRID
 
-from isthmus.sim.fuzz import random_scenario
-from isthmus.sim.judge import judge
+from isthmus.testing.judge import judge
+from isthmus.testing.random_scenarios import random_scenario
 
 SEEDS = range(300)
 DRAIN_MS = 20_000.0  # a bug may keep a message away for ever; waiting longer would not tell more

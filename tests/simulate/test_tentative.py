@@ -14,11 +14,11 @@ from isthmus.protocols.total.optimistic import Optimistic
 from isthmus.scenario.faults import ClockJump, Crash, Fault, Recover
 from isthmus.scenario.model import Clocks, Scenario
 from isthmus.scenario.workload import Poisson
-from isthmus.sim.fuzz import random_scenario
-from isthmus.sim.judge import judge
 from isthmus.sim.run import Run
 from isthmus.stacks import STACKS
 from isthmus.studies.optimistic_setup import DISTANT, NEAR, SEQUENCER, narrow_scenario, paper_scenario
+from isthmus.testing.judge import judge
+from isthmus.testing.random_scenarios import random_scenario
 from isthmus.trace.optimism import optimism
 from isthmus.trace.oracle import Oracle
 from isthmus.trace.schema import KIND, PROCESS, TIME_NS, Row

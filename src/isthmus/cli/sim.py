@@ -131,7 +131,7 @@ def figures(run: Run, cpu_s: float) -> Table:
     if summary.rejected_count:
         table.add_row("rejected packets", f"{summary.rejected_count:,}")
     if summary.crash_count:
-        table.add_row("crashes", f"{summary.crash_count}; the last view is {run.membership.view.view_id}")
+        table.add_row("crashes", f"{summary.crash_count}; the last view is {run.services[0].view.view_id}")
     events = run.scheduler.event_count
     rate = f"{events / cpu_s:,.0f} a CPU second" if cpu_s > 0 else ""
     table.add_row("events", f"{events:,} over {run.scheduler.now_ns / 1e9:.1f} s of virtual time, {rate}")

@@ -20,7 +20,7 @@ from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.scenario.faults import Crash, Fault, RandomFaults, Recover
 from isthmus.scenario.model import Clocks, HybridSpec, Membership, Reader, Scenario, StackSpec
 from isthmus.scenario.workload import Burst, OnOff, Periodic, Poisson, Reply, Workload
-from isthmus.sim.fuzz_optimistic import strained
+from isthmus.testing.strain import strained
 from isthmus.stacks import STACKS
 from isthmus.topology.delay import Constant, Delay, Empirical, Gamma, Normal, Uniform
 from isthmus.topology.model import Channel, Cluster, Site, Topology, WanLink
