@@ -71,6 +71,8 @@ class Application(Layer):
             raise Busy("the stack takes no message now: its send queue is full")
         host = self.host
         carried: Carried[Any] = Carried(host.site, host.next_number(), payload, destinations, author)
+        if host.traces:
+            host.trace(Kind.SUBMIT, carried)
         self.below.submit(carried, destinations)
         return carried
 

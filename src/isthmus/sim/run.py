@@ -33,7 +33,7 @@ class Run:
 
     def __init__(self, scenario: Scenario, sink: Sink | None = None, build: Build | None = None, run: int = 0) -> None:
         self.scenario = scenario
-        self.build = build  # a test may plant a stack of its own
+        self.build = build  # a test may plant a stack of its own in the place of the scenario's
         self.groups = scenario.groups_of_run()
         self.scheduler = Scheduler()
         self.network = DelayNetwork(scenario.topology, self.scheduler, scenario.random("network"))
@@ -58,6 +58,7 @@ class Run:
             detection_ns=round(given.detection_ms * NS_PER_MS),
             majority=given.majority,
             stagger_ns=round(given.stagger_ms * NS_PER_MS),
+            hasty=given.hasty,
         )
         random = self.scenario.random("membership", group.id)
         return IdealMembership(group.id, self.scheduler, self.network, options, random, self.reaches, self.start_again)
@@ -71,7 +72,8 @@ class Run:
         for group in self.groups:
             if site in group.members:
                 port = made.port(group.id)
-                build = self.build or STACKS[group.stack.name].build
+                planted = self.build if group.stack.name == self.scenario.stack.name else None
+                build = planted or STACKS[group.stack.name].build
                 port.attach(build(port, self.traffic[site].boot(group.id), group.options))
         return made
 
