@@ -124,11 +124,12 @@ def random_faults(random: Random, direct: bool) -> RandomFaults:
 def random_membership(random: Random, direct: bool, drawn: RandomFaults, sites: int) -> Membership:
     """Views as they come, staggered in half of the cases; by majority where there are partitions to tell sides."""
     low, high = STAGGER_MS
+    hasty = not direct and random.random() < 0.4
     return Membership(
-        detection_ms=random.choice([0, 50, 500]),
+        detection_ms=random.choice([0, 1, 20] if hasty else [0, 50, 500]),
         majority=bool(drawn.partitions) and sites > 2 and random.random() < 0.5,
         stagger_ms=low * (high / low) ** random.random() if random.random() < 0.5 else 0.0,
-        hasty=not direct and random.random() < 0.4,
+        hasty=hasty,
     )
 
 

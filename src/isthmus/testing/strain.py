@@ -64,23 +64,24 @@ def random_options(random: Random) -> OptimisticOptions:
 
 
 def flooded(plain: Scenario, random: Random) -> Scenario:
-    """The same with a flood at one site: in one turn, or message by message at one instant."""
+    """The same with a flood at one site, or at two: in one turn, or message by message at one instant."""
     names = [site.name for site in plain.topology.sites]
-    source = random.choice(names)
+    source, other = random.sample(names, 2)
     count = random.randint(*FLOOD)
     flood = Burst(
         period_ms=plain.duration_ms,
         start_ms=random.uniform(0, 0.8) * plain.duration_ms,
         burst_count=count,
         count=count,
-        one_turn=random.random() < 0.4,
-        sites=(source,),
+        one_turn=random.random() < 0.35,
+        sites=(source, other)[: random.choice([1, 2])],
         to="all" if random.random() < 0.8 else random.randint(1, len(names)),
         payload_bytes=FLOOD_BYTES,
     )
     stack = msgspec.structs.replace(plain.stack, credit=CreditOptions(window=WIDE, queue_max=WIDE))
     if "hybrid" in STACKS[stack.name].options:  # the flood is ticketed by others, who gather tickets for a while
-        hybrid = msgspec.structs.replace(stack.hybrid, null_ms=200.0, eager=random.random() < 0.3)
+        clock = random.choice(["lamport", "lamport", stack.hybrid.clock])  # whose numbers are close to each other
+        hybrid = msgspec.structs.replace(stack.hybrid, null_ms=200.0, eager=random.random() < 0.3, clock=clock)
         if STACKS[stack.name].roles == "given":
             hybrid = msgspec.structs.replace(hybrid, active=tuple(name for name in names if name != source))
         stack = msgspec.structs.replace(stack, hybrid=hybrid)
