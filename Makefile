@@ -27,10 +27,11 @@ test-full: check  ## the same with every seed and scale (an hour or so)
 cluster-test: $(READY)  ## the pipeline on a Spark master with two workers and through Spark Connect, beside local
 	@$(BIN)/python tests/cluster/run.py
 
-check: $(READY)  ## ruff, mypy --strict on src, the architecture test
+check: $(READY)  ## ruff, mypy --strict on src, unused code, the architecture test
 	@$(BIN)/ruff check src tests bench examples
 	@$(BIN)/ruff format --check --quiet src tests bench examples
 	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/vulture
 	@$(BIN)/python -m pytest tests/test_architecture.py
 
 bench: $(READY)  ## figures, as ratios taken in one run

@@ -27,7 +27,7 @@ from isthmus.topology.shapes import mesh
 
 SITES, DELAY_MS, RATE_PER_S, DURATION_MS = 10, 50.0, 100.0, 10_000.0
 ROUNDS = 5
-TARGET = 2.5
+TARGET_DIRECT, TARGET_RELIABLE = 3.5, 2.3  # times SimPy with callbacks; 1.25 times and once what it was before batches
 Arrivals = list[list[int]]  # times in ns, by site
 
 
@@ -124,8 +124,8 @@ def main() -> bool:
     rows: dict[str, Callable[[], tuple[float, int]]] = {
         "Isthmus, reliable transport": lambda: our_run("reliable"),
         "Isthmus, direct transport": lambda: our_run("direct"),
-        "SimPy, a process a packet": lambda: in_simpy(times, by_process=True),
-        "SimPy, a callback a packet": lambda: in_simpy(times, by_process=False),
+        "SimPy, one process per packet": lambda: in_simpy(times, by_process=True),
+        "SimPy, one callback per packet": lambda: in_simpy(times, by_process=False),
     }
     taken: dict[str, list[float]] = {name: [] for name in rows}
     for _ in range(ROUNDS):
@@ -134,18 +134,19 @@ def main() -> bool:
             assert delivered == messages * SITES, f"{name} delivered {delivered} of {messages * SITES}"
             taken[name].append(cpu_s)
     table = Table(title=f"token-site, {SITES} sites, {messages:,} messages, {work:,} events of work")
-    for column in ("", "events a CPU second", "times SimPy (process)", "times SimPy (callback)"):
+    for column in ("", "events per CPU second", "times SimPy (process)", "times SimPy (callback)"):
         table.add_column(column, justify="left" if not column else "right")
-    by_process, by_callback = taken["SimPy, a process a packet"], taken["SimPy, a callback a packet"]
+    by_process, by_callback = taken["SimPy, one process per packet"], taken["SimPy, one callback per packet"]
     for name, times_s in taken.items():
         ratios = (f"{ratio(by_process, times_s):.2f}", f"{ratio(by_callback, times_s):.2f}")
         table.add_row(name, f"{work / min(times_s):,.0f}", *ratios)
     Console(width=110).print(table)
     alike = ratio(by_callback, taken["Isthmus, direct transport"])
-    whole = ratio(by_process, taken["Isthmus, reliable transport"])
-    print(f"like for like, direct beside callbacks: {alike:.2f}; the whole stack beside processes: {whole:.2f}")
-    print(f"target: at least {TARGET} for each")
-    return min(alike, whole) >= TARGET
+    whole = ratio(by_callback, taken["Isthmus, reliable transport"])
+    print(
+        f"beside callbacks: direct {alike:.2f}, target {TARGET_DIRECT}; the whole stack {whole:.2f}, target {TARGET_RELIABLE}"
+    )
+    return alike >= TARGET_DIRECT and whole >= TARGET_RELIABLE
 
 
 def ratio(theirs: list[float], ours: list[float]) -> float:

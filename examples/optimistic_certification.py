@@ -28,7 +28,7 @@ from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Poisson
 from isthmus.sim.run import Run
 from isthmus.stacks import STACKS, StackOptions
-from isthmus.studies.optimistic_setup import cloud
+from isthmus.studies.optimistic_setup import cloud_topology
 
 WORK_MS = 20.0
 RATE_PER_S = 20.0  # transactions of all replicas together
@@ -119,7 +119,7 @@ class Replica:
 
 def run_store(optimistic: bool, seed: int) -> list[Replica]:
     """Let all replicas but the sequencer's run transactions; the same ones whatever the delivery."""
-    topology = cloud("continents, sequencer apart")
+    topology = cloud_topology("continents, sequencer apart")
     scenario = Scenario(
         name="certification",
         topology=topology,

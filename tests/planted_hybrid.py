@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from isthmus.protocols.total.ticketed import TICKETS_MAX
+
 from isthmus.core.layer import Host, Stack, View
 from isthmus.core.message import SiteId
 from isthmus.protocols.application import Application
@@ -9,7 +11,6 @@ from isthmus.protocols.estimator import Estimator
 from isthmus.protocols.total.hybrid import Hybrid
 from isthmus.protocols.total.hybrid_wire import Go, Packet
 from isthmus.protocols.total.roles import SERVED, Phase
-from isthmus.protocols.total.ticketed import TICKETS_MAX
 from isthmus.protocols.total.tickets import NEVER, Place, TicketOrder
 from isthmus.protocols.transport.credit import Credit
 from isthmus.stacks import Build, StackOptions, transport

@@ -156,7 +156,7 @@ def test_with_poisson_sources_the_papers_rule_loses_to_a_sequencer() -> None:
 @pytest.mark.parametrize("place", [0, 4, pytest.param(7, marks=pytest.mark.full)])
 def test_no_fixed_assignment_of_the_study_is_much_better_than_the_planned_one(place: int) -> None:
     instance = list(regret.instances("quick"))[place]
-    runs = [(cell.parameters["choice"], measure(cell)) for cell in regret.cells(instance, 1, "quick")]
+    runs = [(cell.parameters["choice"], measure(cell)) for cell in regret.cells_of(instance, 1, "quick")]
     fixed = [found.mean_ms() for choice, found in runs if choice == regret.FIXED]
     (planned,) = (found for choice, found in runs if choice == regret.PLANNED)
     assert planned.mean_ms() <= 1.02 * min(fixed)

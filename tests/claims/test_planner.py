@@ -1,6 +1,6 @@
 """The planner: its prediction is what a simulation gives, and no fixed assignment of roles is much better than its own.
 
-Instances are drawn by `tests/planning.py`, which was fixed before anything was measured: five sites in two or three
+Instances are drawn by `studies/instances.py`, which was fixed before anything was measured: five sites in two or three
 clusters, 5 to 30 ms inside, 50 to 600 ms across, 0.5 to 200 messages a second each. All assignments of an instance
 are simulated with the same seed, so that they order the same messages.
 """
@@ -11,13 +11,22 @@ from functools import cache
 from itertools import combinations
 
 import pytest
-from tests.planning import KINDS, NINE, Kind, drawn, nine, topology_of, workloads_of
 
-from isthmus.protocols.total.assignment import Choice, best, by_delay, choose, paper_rule, plan, symmetric, token_site
-from isthmus.protocols.total.prediction import Setting
+from isthmus.planning.assignment import (
+    Choice,
+    best,
+    evaluate,
+    paper_rule,
+    plan,
+    symmetric_roles,
+    token_site_roles,
+    with_nearest,
+)
+from isthmus.planning.prediction import Setting
 from isthmus.scenario.model import HybridSpec
+from isthmus.studies.instances import KINDS, NINE, StreamKind, as_topology, as_workloads, drawn_setting, nine_setting
 from isthmus.studies.plan import Advice, Option, hybrid_stack
-from isthmus.studies.plan_measure import measure
+from isthmus.studies.plan_simulation import simulate_option
 
 NULL_MS = HybridSpec().null_ms
 WITHIN = {"periodic": 0.02, "poisson": 0.05}
@@ -28,51 +37,51 @@ RIVALS = 6  # the sets of active sites that are predicted to cost least are simu
 
 def simulated_ms(setting: Setting, choice: Choice, duration_ms: float, seeds: tuple[int, ...] = (1,)) -> float:
     """The mean latency of the hybrid stack with these roles, over constant delays."""
-    topology = topology_of(setting)
+    topology = as_topology(setting)
     spec = HybridSpec(null_ms=setting.null_ms, eager=setting.eager)
     option = Option("", choice, hybrid_stack(topology, choice.roles, spec))
-    advice = Advice(topology, workloads_of(setting), setting, (option,), ())
-    measured = measure(advice, option, seeds, duration_ms)
+    advice = Advice(topology, as_workloads(setting), setting, (option,), ())
+    measured = simulate_option(advice, option, seeds, duration_ms)
     assert measured.mean_ms is not None
     return measured.mean_ms
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("load", NINE)
-def test_the_hybrid_of_the_paper_takes_what_is_predicted(load: str, kind: Kind) -> None:
-    setting = nine(load, kind, eager=False)  # the paper's: tickets ride on the next message, and there are no nulls
-    choice = choose(setting, paper_rule(setting.delays_ms, setting.periods_ms))
+def test_the_hybrid_of_the_paper_takes_what_is_predicted(load: str, kind: StreamKind) -> None:
+    setting = nine_setting(load, kind, eager=False)  # as in the paper: tickets ride on the next message, no nulls
+    choice = evaluate(setting, paper_rule(setting.delays_ms, setting.periods_ms))
     assert simulated_ms(setting, choice, 15_000) == pytest.approx(choice.mean_ms, rel=WITHIN[kind])
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("load", NINE)
-def test_the_plan_takes_what_is_predicted(load: str, kind: Kind) -> None:
-    choice = plan(setting := nine(load, kind, null_ms=NULL_MS))
+def test_the_plan_takes_what_is_predicted(load: str, kind: StreamKind) -> None:
+    choice = plan(setting := nine_setting(load, kind, null_ms=NULL_MS))
     assert simulated_ms(setting, choice, 15_000) == pytest.approx(choice.mean_ms, rel=WITHIN[kind])
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("load", NINE)
-def test_the_ends_of_the_scale_take_what_is_predicted(load: str, kind: Kind) -> None:
+def test_the_ends_of_the_scale_take_what_is_predicted(load: str, kind: StreamKind) -> None:
     """With nulls: without, all wait for sites that send once a second, and runs of minutes see few of their gaps."""
-    setting = nine(load, kind, null_ms=NULL_MS)
-    for roles in (token_site(5, 0), symmetric(5)):
-        choice = choose(setting, roles)
+    setting = nine_setting(load, kind, null_ms=NULL_MS)
+    for roles in (token_site_roles(5, 0), symmetric_roles(5)):
+        choice = evaluate(setting, roles)
         assert simulated_ms(setting, choice, 30_000, (1, 2)) == pytest.approx(choice.mean_ms, rel=WITHIN[kind])
 
 
 @cache
-def every_set(seed: int, kind: Kind) -> tuple[Setting, list[Choice]]:
+def every_set(seed: int, kind: StreamKind) -> tuple[Setting, list[Choice]]:
     """An instance with each set of active sites, each passive site with the nearest of them."""
-    setting = drawn(seed, kind, null_ms=NULL_MS)
+    setting = drawn_setting(seed, kind, null_ms=NULL_MS)
     sites = range(setting.count)
     sets = [active for size in sites for active in combinations(sites, size + 1)]
-    return setting, [by_delay(setting, active) for active in sets]
+    return setting, [with_nearest(setting, active) for active in sets]
 
 
-def regret(seed: int, kind: Kind, rivals: int) -> float:
+def regret(seed: int, kind: StreamKind, rivals: int) -> float:
     """How much more the plan takes than the best of all that are simulated."""
     setting, choices = every_set(seed, kind)
     mine = plan(setting)
@@ -98,11 +107,11 @@ def test_no_set_of_active_sites_at_all_is_much_better_than_the_plan(seed: int) -
 
 
 @pytest.mark.parametrize("kind, least", [("periodic", 0.25), ("poisson", 0.5)])
-def test_the_rule_of_the_paper_may_cost_much_more(kind: Kind, least: float) -> None:
+def test_the_rule_of_the_paper_may_cost_much_more(kind: StreamKind, least: float) -> None:
     """It never asks what the others wait for. As in the paper there are no nulls."""
     worst = 0.0
     for seed in range(60):
-        setting = drawn(seed, kind, eager=False)
-        rule = choose(setting, paper_rule(setting.delays_ms, setting.periods_ms))
+        setting = drawn_setting(seed, kind, eager=False)
+        rule = evaluate(setting, paper_rule(setting.delays_ms, setting.periods_ms))
         worst = max(worst, rule.mean_ms / best(setting).mean_ms - 1)
     assert worst >= least

@@ -8,7 +8,7 @@ import pytest
 
 from isthmus.scenario.workload import Poisson
 from isthmus.studies.plan import advise
-from isthmus.studies.plan_measure import measure
+from isthmus.studies.plan_simulation import simulate_option
 from isthmus.topology.imported import load_measured
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -24,6 +24,6 @@ def test_a_measured_network_is_planned_for_and_takes_what_is_predicted(name: str
     busy = tuple(site.name for site in topology.sites[::4])
     advice = advise(topology, (Poisson(rate_per_s=2), Poisson(rate_per_s=50, sites=busy)))
     assert advice.recommended.mean_ms == min(option.mean_ms for option in advice.options)
-    measured = measure(advice, advice.recommended, (1,), 6_000)
+    measured = simulate_option(advice, advice.recommended, (1,), 6_000)
     assert measured.undelivered == 0
     assert measured.mean_ms == pytest.approx(advice.recommended.mean_ms, rel=0.05)

@@ -11,7 +11,7 @@ from isthmus.sim.run import Run
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
-from isthmus.trace.schema import KIND, NUMBER, SENDER, TIME_NS, Row
+from isthmus.trace.schema import GROUP, KIND, ORIGIN, TIME_NS, Row
 
 NS_PER_MS = 1_000_000
 
@@ -31,14 +31,14 @@ def test_latency_is_exactly_two_delays_and_one_for_the_sequencer(transport, dela
     )
     rows: list[Row] = []
     Run(scenario, rows).execute()
-    submitted = {(row[SENDER], row[NUMBER]): row[TIME_NS] for row in rows if row[KIND] == Kind.SUBMIT}
+    submitted = {row[ORIGIN:GROUP]: row[TIME_NS] for row in rows if row[KIND] == Kind.SUBMIT}
     last = dict.fromkeys(submitted, 0)
     for row in rows:
         if row[KIND] == Kind.DELIVER:
-            last[row[SENDER], row[NUMBER]] = max(last[row[SENDER], row[NUMBER]], row[TIME_NS])
+            last[row[ORIGIN:GROUP]] = max(last[row[ORIGIN:GROUP]], row[TIME_NS])
     latencies = {key: last[key] - submitted[key] for key in submitted}
-    own = {latency for (sender, _), latency in latencies.items() if sender == sequencer}
-    others = {latency for (sender, _), latency in latencies.items() if sender != sequencer}
+    own = {latency for (_, sender, _), latency in latencies.items() if sender == sequencer}
+    others = {latency for (_, sender, _), latency in latencies.items() if sender != sequencer}
     assert len(latencies) > 100
     assert own == {delay_ms * NS_PER_MS}
     assert others == {2 * delay_ms * NS_PER_MS}

@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable, Iterable
 from random import Random
 
-from isthmus.core.layer import Kind, Stack
-from isthmus.core.message import Message, SiteId
 from isthmus.core.recording import send_line, trace_line
-from isthmus.live import framing
 from isthmus.live.host import LiveHost
 from isthmus.sim.host import SimHost
+
+from isthmus.core.layer import Kind, Stack
+from isthmus.core.message import Message, SiteId
+from isthmus.live import framing
 from isthmus.sim.network import Network
 from isthmus.sim.scheduler import Scheduler
 from isthmus.topology.delay import Constant

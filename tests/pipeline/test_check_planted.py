@@ -38,7 +38,9 @@ def good() -> Story:
     for process in (1, 2, 3):
         tell(story, process, (3, 2))
         local = story.locals[process] = story.locals[process] + 1
-        story.rows.append((0, process, local, 10**6, Kind.CLOCK, -1, -1, 0, 2, None, 0, 0, 10**6 + 300 * process))
+        story.rows.append(
+            (0, process, local, 10**6, Kind.CLOCK, -1, -1, -1, 0, 2, None, 0, 0, 10**6 + 300 * process, 0)
+        )
     return story
 
 
@@ -79,7 +81,7 @@ def swap(process: int, one: tuple[int, int], other: tuple[int, int]) -> Change:
 def add(process: int, kind: Kind, message: tuple[int, int], payload_bytes: int = 10) -> Change:
     """One more row at the end of a process."""
     end = 1 << 20
-    return lambda rows: [*rows, (0, process, end, 10**7, kind, *message, 0, 2, None, payload_bytes, 0, 0)]
+    return lambda rows: [*rows, (0, process, end, 10**7, kind, 0, *message, 0, 2, None, payload_bytes, 0, 0, 0)]
 
 
 def alter(process: int, kind: Kind, place: int, value: object, *message: int, last: bool = False) -> Change:

@@ -13,17 +13,20 @@ from isthmus.scenario.faults import RandomFaults
 from isthmus.sim.run import Run
 from isthmus.testing.random_scenarios import random_scenario
 from isthmus.trace.oracle import Oracle
-from isthmus.trace.schema import KIND, LOCAL, PROCESS, RUN, Row
+from isthmus.trace.schema import GROUP, KIND, LOCAL, ORIGIN, PROCESS, RUN, SENDER, VIEW, Row
 
 PROPERTIES = ("integrity", "fifo", "total", "agreement", "validity", "views")
 
 
 def swapped(rows: list[Row]) -> list[Row]:
     """Two deliveries of different senders change places at process 0; process 1 has both."""
-    others = {row[5:7] for row in rows if row[PROCESS] == 1 and row[KIND] == Kind.DELIVER}
-    mine = [row for row in rows if row[PROCESS] == 0 and row[KIND] == Kind.DELIVER and row[5:7] in others]
-    one, two = next((a, b) for a, b in pairwise(mine) if a[5] != b[5] and a[8] == b[8])
-    places = {(one[RUN], 0, one[LOCAL]): (*one[:5], *two[5:]), (two[RUN], 0, two[LOCAL]): (*two[:5], *one[5:])}
+    others = {row[ORIGIN:GROUP] for row in rows if row[PROCESS] == 1 and row[KIND] == Kind.DELIVER}
+    mine = [row for row in rows if row[PROCESS] == 0 and row[KIND] == Kind.DELIVER and row[ORIGIN:GROUP] in others]
+    one, two = next((a, b) for a, b in pairwise(mine) if a[SENDER] != b[SENDER] and a[VIEW] == b[VIEW])
+    places = {
+        (one[RUN], 0, one[LOCAL]): (*one[:ORIGIN], *two[ORIGIN:]),
+        (two[RUN], 0, two[LOCAL]): (*two[:ORIGIN], *one[ORIGIN:]),
+    }
     return [places.get((row[RUN], row[PROCESS], row[LOCAL]), row) for row in rows]
 
 

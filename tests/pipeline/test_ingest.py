@@ -17,16 +17,29 @@ from isthmus.pipeline.columns import TRACE_TYPE
 from isthmus.pipeline.failures import one_sentence, sentence
 from isthmus.pipeline.ingest import read_trace
 from isthmus.pipeline.shiviz import hosts, patterns_of
-from isthmus.trace.schema import SCHEMA, Row
+from isthmus.trace.schema import (
+    ADDED,
+    DESTINATIONS,
+    GAUGE,
+    KIND,
+    LOCAL,
+    NUMBER,
+    ORIGIN,
+    PROCESS,
+    SCHEMA,
+    SENDER,
+    VERSION_KEY,
+    Row,
+)
 from isthmus.trace.writer import TraceWriter, to_batch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "trace"))
 from stories import quiet_run
 
 ROWS: list[Row] = [
-    (0, 1, 0, 1000, 1, 1, 1, 0, -1, (1, 2), 5, 0, 0),
-    (0, 1, 1, 2000, 5, 1, 1, 0, -1, None, 5, 0, 0),
-    (0, 2, 0, 9000, 5, 1, 1, 0, -1, None, 5, 0, 0),
+    (0, 1, 0, 1000, 1, 0, 1, 1, 0, -1, (1, 2), 5, 0, 0, 0),
+    (0, 1, 1, 2000, 5, 0, 1, 1, 0, -1, None, 5, 0, 0, 0),
+    (0, 2, 0, 9000, 5, 0, 1, 1, 0, -1, None, 5, 0, 0, 0),
 ]
 CSV = "process,kind,sender,number,destinations\n1,submit,1,1,1 2\n1,deliver,1,1,\n2,DELIVER,1,1,\n"
 
@@ -34,7 +47,7 @@ CSV = "process,kind,sender,number,destinations\n1,submit,1,1,1 2\n1,deliver,1,1,
 def rows_of(frame) -> list[tuple]:
     assert frame.columns == SCHEMA.names
     assert [field.dataType for field in frame.schema] == [field.dataType for field in TRACE_TYPE]
-    found = [(*row[:9], tuple(row[9]) if row[9] is not None else None, *row[10:]) for row in frame.collect()]
+    found = [(*row[:10], tuple(row[10]) if row[10] is not None else None, *row[11:]) for row in frame.collect()]
     return sorted(found, key=lambda row: row[:3])
 
 
@@ -73,6 +86,24 @@ def test_parquet_of_spark_partitioned_by_run(spark, tmp_path):
     assert [row[1:] for row in found[3:]] == [row[1:] for row in ROWS]
 
 
+def test_version_1_and_2_share_a_folder_and_another_version_is_refused(spark, tmp_path):
+    first = table().drop_columns(list(ADDED)).replace_schema_metadata({VERSION_KEY: b"1"})
+    pq.write_table(first, tmp_path / "old.parquet")
+    carried = table(run=[1] * 3, origin=[7] * 3, gauge=pa.array([3] * 3, pa.int16()))
+    pq.write_table(carried.replace_schema_metadata({VERSION_KEY: b"2"}), tmp_path / "new.parquet")
+    found = rows_of(read_trace(spark, tmp_path))
+    assert [(row[ORIGIN], row[GAUGE]) for row in found] == [(0, 0)] * 3 + [(7, 3)] * 3
+    pq.write_table(first.replace_schema_metadata({VERSION_KEY: b"3"}), tmp_path / "newer.parquet")
+    refused(spark, tmp_path, "newer.parquet", "schema version", "found 3", "version 1 or 2")
+
+
+def test_origin_may_be_left_out_or_empty(spark, tmp_path):
+    head = "process,kind,sender,number,group,origin,gauge\n"
+    (tmp_path / "t.csv").write_text(head + "1,submit,1,1,4,,\n1,crash,,,4,,\n1,deliver,2,1,4,5,\n1,gauge,,,4,,8\n")
+    found = rows_of(read_trace(spark, tmp_path / "t.csv"))
+    assert [(row[ORIGIN], row[GAUGE]) for row in found] == [(4, 0), (-1, 0), (5, 0), (-1, 8)]
+
+
 def test_studies_are_read_together_unless_their_runs_clash(spark, tmp_path):
     for study, run in (("a", 0), ("b", 1), ("c", 1)):
         (tmp_path / f"study={study}").mkdir()
@@ -89,7 +120,7 @@ def test_parquet_of_others(spark, tmp_path):
     wide = table(process=pa.array([1, 1, 2], pa.int64()), run=pa.array([1, 1, 1], pa.int8()), more=["x", "y", "z"])
     pq.write_table(wide.select(wide.column_names[::-1]), tmp_path / "b.parquet")
     found = rows_of(read_trace(spark, tmp_path))
-    assert found[:3] == [(*row[:3], 0, *row[4:10], 0, 0, 0) for row in ROWS]
+    assert found[:3] == [(*row[:3], 0, *row[4:11], 0, 0, 0, 0) for row in ROWS]
     assert found[3:] == [(1, *row[1:]) for row in ROWS]
 
 
@@ -141,7 +172,7 @@ def test_a_page_that_is_damaged_fails_the_job_with_a_sentence(spark, tmp_path):
 def test_csv(spark, tmp_path, text):
     (tmp_path / "t.csv").write_text(text)
     found = rows_of(read_trace(spark, tmp_path / "t.csv"))
-    assert found == [(*row[:3], 0, *row[4:10], 0, 0, 0) for row in ROWS]
+    assert found == [(*row[:3], 0, *row[4:11], 0, 0, 0, 0) for row in ROWS]
 
 
 def test_csv_in_parts_with_other_headers_and_packed(spark, tmp_path):
@@ -149,7 +180,7 @@ def test_csv_in_parts_with_other_headers_and_packed(spark, tmp_path):
     with gzip.open(tmp_path / "b.csv.gz", "wt") as file:
         file.write("process,kind,sender,number,run,local,extra\n2,5,1,1,7,3,x\n")
     found = rows_of(read_trace(spark, tmp_path))
-    assert [(row[1], row[2], row[4], row[5], row[6]) for row in found] == [
+    assert [(row[PROCESS], row[LOCAL], row[KIND], row[SENDER], row[NUMBER]) for row in found] == [
         (1, 10, 1, 1, 1),
         (1, 11, 7, -1, -1),
         (2, 3, 5, 1, 1),
@@ -167,7 +198,7 @@ def test_order_of_a_long_csv_becomes_the_local_order(spark, tmp_path):
         found = rows_of(read_trace(spark, tmp_path / "t.csv"))
     finally:
         spark.conf.unset("spark.sql.files.maxPartitionBytes")
-    assert [(row[1], row[2], row[6]) for row in found] == [
+    assert [(row[PROCESS], row[LOCAL], row[NUMBER]) for row in found] == [
         (process, place, number) for process in range(3) for place, number in enumerate(range(process, count, 3))
     ]
 
@@ -221,7 +252,8 @@ deliver m=alice:1
 def test_shiviz(spark, tmp_path):
     path = tmp_path / "t.log"
     path.write_text(SHIVIZ)
-    found = [(row[1], row[2], row[4], row[5], row[6], row[9]) for row in rows_of(read_trace(spark, path))]
+    picked = (PROCESS, LOCAL, KIND, SENDER, NUMBER, DESTINATIONS)
+    found = [tuple(row[place] for place in picked) for row in rows_of(read_trace(spark, path))]
     submit, deliver = int(Kind.SUBMIT), int(Kind.DELIVER)
     assert found == [(0, 2, deliver, 1, 1, None), (1, 1, submit, 1, 1, (0, 2)), (1, 2, deliver, 1, 1, None)]
     assert sorted((row.process, row.host) for row in hosts(spark, [path]).collect()) == [

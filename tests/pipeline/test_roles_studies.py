@@ -61,7 +61,7 @@ def test_isolation(spark, tmp_path) -> None:
 
 def test_regret(spark, tmp_path) -> None:
     instance = next(iter(regret.instances("quick")))
-    cells = list(regret.cells(instance, 1, "quick"))
+    cells = list(regret.cells_of(instance, 1, "quick"))
     tables = collected(spark, tmp_path, regret.STUDY, cells)
     plain = {cell.parameters["choice"] + cell.parameters["roles"]: measure(cell).mean_ms() for cell in cells}
     best = min(value for name, value in plain.items() if not name.startswith((regret.RULE_PLAIN, regret.DYNAMIC)))

@@ -20,7 +20,7 @@ STARTS = 5
 
 def rows(process: int, first: int, count: int) -> list[Row]:
     return [
-        (0, process, local, local, 5, 1, local, 0, 0, (1, 2) if local % 2 else None, 5, 0, 0)
+        (0, process, local, local, 5, 0, 1, local, 0, 0, (1, 2) if local % 2 else None, 5, 0, 0, 0)
         for local in range(first, first + count)
     ]
 
@@ -34,7 +34,7 @@ def write(folder: Path, prefix: str, process: int, segments: int, each: int = 5)
 
 
 def as_tuples(frame) -> list[tuple]:
-    found = [(*row[:9], tuple(row[9]) if row[9] is not None else None, *row[10:]) for row in frame.collect()]
+    found = [(*row[:10], tuple(row[10]) if row[10] is not None else None, *row[11:]) for row in frame.collect()]
     return sorted(found, key=lambda row: row[:3])
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.errors import InputError
+from isthmus.pipeline.failures import one_sentence
 from isthmus.pipeline.ingest import read_trace
 from isthmus.pipeline.streaming import Change, Lake, follow
 from isthmus.trace.oracle import Oracle
 from isthmus.trace.reader import read_rows
-from isthmus.trace.schema import SCHEMA
-from isthmus.trace.writer import TraceWriter
+from isthmus.trace.schema import ADDED, SCHEMA, VERSION_KEY
+from isthmus.trace.writer import TraceWriter, to_batch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "trace"))
 from stories import Story
@@ -30,7 +33,7 @@ def judge(trace, properties):
     found = []
     rows = sorted(tuple(row) for row in trace.select(*SCHEMA.names).drop("destinations").collect())
     for run in sorted({row[0] for row in rows}):
-        story = [(*row[:9], None, *row[9:]) for row in rows if row[0] == run]
+        story = [(*row[:10], None, *row[10:]) for row in rows if row[0] == run]
         for verdict in Oracle(story).verdicts(properties):
             told = (verdict.status, verdict.evidence_count, verdict.violation_count, verdict.witness)
             found.append((run, 0, verdict.property, *told))
@@ -59,7 +62,7 @@ class Watch:
         found = sorted(
             tuple(row) for row in self.lake.read_rows(self.spark).select(*SCHEMA.names).drop("destinations").collect()
         )
-        assert found == sorted((*row[:9], *row[10:]) for row in read_rows(self.live))
+        assert found == sorted((*row[:10], *row[11:]) for row in read_rows(self.live))
 
 
 def orderly(process: int, run: int = 0, count: int = 10):
@@ -76,18 +79,31 @@ def test_rows_and_verdicts_follow_what_sites_write(spark, tmp_path):
     watch.run()
     watch.check()
     watch.write("site-001", orderly(1) + orderly(1, run=1))  # a prefix that sorts before, and a second run
-    watch.run(segments=2)
+    watch.run(segments_max=2)
     watch.check()
     assert {(change.run, change.after) for change in watch.changes} == {(0, "valid"), (1, "valid")}
     told = len(watch.changes)
     watch.run()
     assert len(watch.changes) == told  # nothing new
-    late = [(0, 3, local, 0, 5, 1, number, 0, 0, None, 10, 0, 0) for local, number in ((0, 5), (1, 3))]  # swapped
+    late = [(0, 3, local, 0, 5, 0, 1, number, 0, 0, None, 10, 0, 0, 0) for local, number in ((0, 5), (1, 3))]  # swapped
     watch.write("site-009", late)
     watch.run()
     assert (watch.changes[-1].before, watch.changes[-1].after) == ("valid", "violated")
     assert watch.lake.read_verdicts(spark).where("run = 0").first().status == "violated"
     assert read_trace(spark, watch.lake.rows).count() == sum(1 for _ in read_rows(watch.live))
+
+
+def test_segments_of_version_1_are_taken_and_an_unknown_one_is_refused(spark, tmp_path):
+    watch = Watch(spark, tmp_path)
+    watch.live.mkdir()
+    old = pa.Table.from_batches([to_batch(orderly(1))]).drop_columns(list(ADDED))
+    pq.write_table(old.replace_schema_metadata({VERSION_KEY: b"1"}), watch.live / "site-001-00000.parquet")
+    watch.write("site-002", orderly(2))
+    watch.run()
+    watch.check()
+    pq.write_table(old.replace_schema_metadata({VERSION_KEY: b"9"}), watch.live / "site-003-00000.parquet")
+    with pytest.raises(InputError, match="schema version: found 9; expected version 1 or 2"), one_sentence("x"):
+        watch.run()
 
 
 def test_late_rows_withdraw_what_only_seemed_broken(spark, tmp_path):
@@ -135,7 +151,7 @@ def test_a_kill_anywhere_loses_and_repeats_nothing(spark, tmp_path, place):
 def test_a_stopped_stream_goes_on(spark, tmp_path):
     watch = Watch(spark, tmp_path)
     watch.write("site-001", orderly(1, count=40))
-    query = follow(spark, watch.live, watch.lake, judge, watch.changes.extend, FIFO, every_s=0.1, segments=1)
+    query = follow(spark, watch.live, watch.lake, judge, watch.changes.extend, FIFO, every_s=0.1, segments_max=1)
     while not (watch.lake.checkpoint / "commits" / "1").exists():
         assert query.isActive, query.exception()
         query.awaitTermination(1)

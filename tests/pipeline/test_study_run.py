@@ -16,7 +16,7 @@ from isthmus.report.results import find_studies
 from isthmus.sim.run import Run
 from isthmus.studies import token_site
 from isthmus.studies.model import Cell
-from isthmus.studies.run import Result, Swept, batches, judge, run_studies
+from isthmus.studies.run import Result, Swept, batch_studies, judge_runs, run_studies
 from isthmus.studies.verdicts import NOT_JUDGED
 
 
@@ -67,7 +67,7 @@ def test_a_study_leaves_a_folder_that_says_it_all(spark, tmp_path):
     assert about["command"] == "isthmus study run token-site --scale quick"
     claims = {claim["statement"]: claim for claim in json.loads((folder / "claims.json").read_text())}
     assert claims["The sequencer's own messages take 1 network delay."]["verdict"] == "holds"
-    assert claims["Messages of all others take 2 network delays."]["measured"] == pytest.approx(2)
+    assert claims["Messages of all other processes take 2 network delays."]["measured"] == pytest.approx(2)
     verdicts = pq.read_table(folder / "verdicts.parquet").to_pylist()
     assert [(row["property"], row["status"], row["runs"], row["evidence"]) for row in verdicts] == [
         (name, "valid", 4, 28) for name in SMALL.properties
@@ -84,7 +84,7 @@ def test_checks_that_were_not_run_or_lost_a_run_are_unknown_and_violations_count
     result = Result(SMALL, tmp_path, [], [], [], len(specs), 0.0)
 
     def judged(check):
-        (rows,) = judge([Swept(SMALL, specs, done)], check)
+        (rows,) = judge_runs([Swept(SMALL, specs, done)], check)
         code = msgspec.structs.replace(result, verdicts=rows).exit_code()
         return {(row["status"], row["runs"], row["witness"]) for row in rows}, code
 
@@ -113,7 +113,7 @@ def test_a_failed_run_makes_claims_unknown_and_is_told(spark, tmp_path):
 def test_a_folder_that_is_no_study_is_left_alone(spark, tmp_path):
     (tmp_path / "token-site").mkdir()
     (tmp_path / "token-site" / "letter.txt").write_text("mine")
-    with pytest.raises(InputError, match="no study"):
+    with pytest.raises(InputError, match="not a study"):
         list(run_studies(spark, [SMALL], "quick", tmp_path, check=None))
     assert (tmp_path / "token-site" / "letter.txt").read_text() == "mine"
 
@@ -162,5 +162,5 @@ def test_small_studies_go_together_and_large_ones_alone(monkeypatch):
     cost = sum(expected_cost(spec.scenario) for spec in SMALL.specs("quick"))
     monkeypatch.setattr("isthmus.studies.run.TOGETHER", 2 * cost)
     large = msgspec.structs.replace(SMALL, name="large", grid=lambda scale, seeds: 3 * small_grid(scale, seeds))
-    assert batches([SMALL] * 5, "quick") == [[SMALL] * 2, [SMALL] * 2, [SMALL]]
-    assert batches([SMALL, large, SMALL, SMALL], "quick") == [[SMALL], [large], [SMALL, SMALL]]
+    assert batch_studies([SMALL] * 5, "quick") == [[SMALL] * 2, [SMALL] * 2, [SMALL]]
+    assert batch_studies([SMALL, large, SMALL, SMALL], "quick") == [[SMALL], [large], [SMALL, SMALL]]

@@ -48,7 +48,7 @@ def as_tuples(frame):
 
 
 def plain(rows):
-    return sorted((*map(int, row[:9]), row[9] or None, *row[10:]) for row in rows)
+    return sorted((*map(int, row[:10]), row[10] or None, *row[11:]) for row in rows)
 
 
 def test_the_same_rows_whatever_the_number_of_tasks(spark, tmp_path):

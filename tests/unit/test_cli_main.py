@@ -30,7 +30,7 @@ def test_a_fault_of_ours_has_a_traceback_and_no_verdicts_exit_code(monkeypatch, 
 
     assert run(monkeypatch, explode) == 70
     told = capsys.readouterr().err
-    assert "RuntimeError: planted" in told and told.splitlines()[-1].startswith("isthmus: a fault of isthmus itself")
+    assert "RuntimeError: planted" in told and told.splitlines()[-1].startswith("isthmus: internal error; no verdict")
 
 
 def test_whoever_is_ended_cleans_up(monkeypatch):

@@ -82,7 +82,7 @@ def test_the_plan_is_a_stack_that_a_scenario_can_name(folder: Path) -> None:
 
 def test_files_that_exist_are_replaced_only_when_told(folder: Path) -> None:
     (folder / "plan.toml").write_text("mine")
-    assert "a file that exists" in refused("net.toml", "--traffic", "traffic.toml", "-o", ".", cwd=folder)
+    assert "an existing file" in refused("net.toml", "--traffic", "traffic.toml", "-o", ".", cwd=folder)
     assert (folder / "plan.toml").read_text() == "mine"
     assert plan("net.toml", "--traffic", "traffic.toml", "-o", ".", "--force", cwd=folder).returncode == 0
     assert "hybrid" in (folder / "plan.toml").read_text()
@@ -118,7 +118,7 @@ def test_what_is_left_out_is_noted(folder: Path) -> None:
             "[[workloads]]\nkind = 'poisson'\nrate_per_s = 1\nsites = ['F']\n",
             "traffic.toml: workloads[0].sites[0]: found 'F'; expected one of west, east, A",
         ),
-        ("[[workloads]]\nkind = 'reply'\n", "traffic.toml: workloads: found nobody who sends; expected at least one"),
+        ("[[workloads]]\nkind = 'reply'\n", "traffic.toml: workloads: found no site that sends; expected at least one"),
     ],
 )
 def test_bad_traffic_is_one_sentence(traffic: str, words: str, folder: Path) -> None:

@@ -71,7 +71,7 @@ def plant(monkeypatch, bug: str) -> None:
 def test_a_run_prints_its_figures_and_verdicts_and_writes_its_trace(folder: Path, isthmus) -> None:
     code, out, err = isthmus("sim", "small.toml")
     assert (code, err) == (0, "")
-    for words in ("small: fifo on 3 sites, seed 0", "submitted", "0 undelivered", "latency, a message", "lost"):
+    for words in ("small: fifo on 3 sites, seed 0", "submitted", "0 undelivered", "latency per message", "lost"):
         assert words in out
     assert "The trace is in out/small-0." in out and "1 run: 5 valid, 0 violated, 0 unknown." in out
     assert any(row[KIND] == 5 for row in read_rows(folder / "out" / "small-0"))

@@ -1,6 +1,6 @@
 """The `isthmus` command: a group whose subcommands are imported only when they are asked for.
 
-Exit codes: 0 done, 1 a check failed or an order was broken, 2 bad input, 3 nothing to judge by, 70 a fault of our own,
+Exit codes: 0 done, 1 a check failed or an order was broken, 2 bad input, 3 nothing to judge by, 70 an internal error,
 130 interrupted, 143 ended.
 """
 
@@ -23,7 +23,7 @@ COMMANDS = {  # name: (module that has it as `command`, one line of help)
     "plan": ("isthmus.cli.plan", "Choose a total order and a role for every site."),
     "sim": ("isthmus.cli.sim", "Run a scenario in the simulator."),
     "fuzz": ("isthmus.cli.fuzz", "Try a stack in random scenarios."),
-    "live": ("isthmus.cli.live", "Run a scenario in real time, one process a site."),
+    "live": ("isthmus.cli.live", "Run a scenario in real time, one process per site."),
     "trace": ("isthmus.cli.trace", "Look into a trace."),
     "check": ("isthmus.cli.check", "Judge a trace of any system and any size, on Spark."),
     "watch": ("isthmus.cli.watch", "Follow a trace as live sites write it."),
@@ -66,7 +66,7 @@ def root() -> None:
 def main() -> None:
     """Run the command line; what goes wrong is one sentence and an exit code.
 
-    A traceback is for those who mend isthmus: it comes only with a fault of ours, and never with a verdict's exit code.
+    A traceback comes only with an internal error, and never with the exit code of a verdict.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what is to be cleaned up is
     try:
@@ -90,7 +90,7 @@ def main() -> None:
         leave(f"{where}: found {error.strerror or error}; expected a file that can be read or written", 2)
     except Exception:
         traceback.print_exc()
-        leave("a fault of isthmus itself, which says nothing of what was to be done or judged", 70)
+        leave("internal error; no verdict (the traceback above says where)", 70)
 
 
 def leave(sentence: str, code: int) -> NoReturn:

@@ -122,18 +122,18 @@ def figures(run: Run, cpu_s: float) -> Table:
         submitted += f", {summary.refused_count:,} refused by a full buffer"
     table.add_row("messages", submitted)
     table.add_row("deliveries", f"{summary.delivered.count:,}, and {summary.undelivered_count():,} undelivered")
-    table.add_row("latency, a delivery", spread(summary.delivered))
-    table.add_row("latency, a message", spread(summary.per_message) + "  (its last delivery)")
+    table.add_row("latency per delivery", spread(summary.delivered))
+    table.add_row("latency per message", spread(summary.per_message) + "  (its last delivery)")
     table.add_row("packets", f"{run.network.packet_count:,} sent, {run.network.dropped_count:,} lost")
     if run.meter is not None:
         per_message = run.meter.control_bytes / max(1, summary.submitted_count)
-        table.add_row("control bytes", f"{run.meter.control_bytes:,}: {per_message:,.0f} a message, over all copies")
+        table.add_row("control bytes", f"{run.meter.control_bytes:,}: {per_message:,.0f} per message, over all copies")
     if summary.rejected_count:
         table.add_row("rejected packets", f"{summary.rejected_count:,}")
     if summary.crash_count:
         table.add_row("crashes", f"{summary.crash_count}; the last view is {run.services[0].view.view_id}")
     events = run.scheduler.event_count
-    rate = f"{events / cpu_s:,.0f} a CPU second" if cpu_s > 0 else ""
+    rate = f"{events / cpu_s:,.0f} per CPU second" if cpu_s > 0 else ""
     table.add_row("events", f"{events:,} over {run.scheduler.now_ns / 1e9:.1f} s of virtual time, {rate}")
     return table
 

@@ -63,7 +63,7 @@ def command(
                 console.print(line(change), highlight=False, soft_wrap=True)
 
         query = follow(
-            spark, folder, lake, check, report, chosen, once=once, every_s=every, segments=segments or 0
+            spark, folder, lake, check, report, chosen, once=once, every_s=every, segments_max=segments or 0
         )  # fmt: skip
         try:
             wait(query)

@@ -238,9 +238,10 @@ class Stack:
             if type(layer).carry is not Layer.carry:
                 send = layer.carry
         for layer in layers:
-            own(self.routes, layer.handlers(), layer)
             own(self.owners, layer.bodies(), layer)
             own(self.ordered, layer.ordered(), layer)
+        for layer in layers:
+            own(self.routes, layer.handlers(), layer)
         self.turn_layers = tuple(layer for layer in layers if type(layer).end_turn is not Layer.end_turn)
         bodies = dict.fromkeys([*self.owners, *self.ordered, Cast, Carried, Batch])
         self.codec = codec_of(tuple(self.routes), tuple(bodies))

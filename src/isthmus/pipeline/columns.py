@@ -19,6 +19,7 @@ from pyspark.sql.types import (
     IntegerType,
     IntegralType,
     LongType,
+    ShortType,
     StringType,
     StructField,
     StructType,
@@ -27,9 +28,14 @@ from pyspark.sql.types import (
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
 from isthmus.pipeline.failures import refuse
-from isthmus.trace.schema import NONE, SCHEMA
+from isthmus.trace.schema import ADDED, NONE, SCHEMA
 
-SPARK_TYPES: dict[str, DataType] = {"int8": ByteType(), "int32": IntegerType(), "int64": LongType()}
+SPARK_TYPES: dict[str, DataType] = {
+    "int8": ByteType(),
+    "int16": ShortType(),
+    "int32": IntegerType(),
+    "int64": LongType(),
+}
 TRACE_TYPE = StructType(
     [
         StructField(field.name, SPARK_TYPES.get(str(field.type), ArrayType(IntegerType())), field.nullable)
@@ -37,7 +43,12 @@ TRACE_TYPE = StructType(
     ]
 )
 REQUIRED = ("process", "local", "kind", "sender", "number")
-DEFAULTS = {"run": 0, "time_ns": 0, "group": 0, "view": NONE, "payload_bytes": 0, "control_bytes": 0, "value": 0}
+DEFAULTS = {
+    **dict.fromkeys(("run", "time_ns", "group", "payload_bytes", "control_bytes", "value", "gauge"), 0),
+    "view": NONE,
+    "destinations": None,
+    "origin": None,  # at first; then the row's group, where there is a message
+}
 WIDTHS = {"tinyint": 1, "smallint": 2, "int": 4, "bigint": 8}
 FILE = "_file"  # a column that may say which file a row came from
 LIST = r"^\s*[\[{(]?\s*(-?\d+([\s,;]+-?\d+)*)?\s*[\])}]?\s*$"
@@ -56,14 +67,22 @@ def conform(frame: DataFrame, source: str, trusted: bool = False) -> DataFrame:
     for field in TRACE_TYPE:
         name = field.name
         if name not in types:
-            default = F.lit(DEFAULTS.get(name)).cast(field.dataType)
-            chosen.append(default.alias(name))
+            chosen.append(F.lit(DEFAULTS[name]).cast(field.dataType).alias(name))
             continue
         fits = isinstance(types[name], StringType | (ArrayType if name == "destinations" else IntegralType))
         if not fits or (isinstance(types[name], ArrayType) and not integers(types[name])):
             raise wrong_type(source, name, types[name].simpleString())
         chosen.append(expression(field, types, place, trusted).alias(name))
-    return frame.select(*chosen)
+    found = frame.select(*chosen)
+    return found if trusted and "origin" in types else with_added(found)
+
+
+def with_added(frame: DataFrame) -> DataFrame:
+    """Fill in what version 1 lacks: the origin of a message is the row's group, and no row is a gauge."""
+    of_message = F.when(F.col("sender") != NONE, F.col("group")).otherwise(NONE)
+    origin = F.coalesce("origin", of_message.cast("int"))
+    gauge = F.coalesce("gauge", F.lit(0).cast("smallint"))
+    return frame.withColumns(dict(zip(ADDED, (origin, gauge), strict=True)))
 
 
 def expression(field: StructField, types: dict[str, DataType], place: Column, trusted: bool) -> Column:
@@ -87,7 +106,9 @@ def expression(field: StructField, types: dict[str, DataType], place: Column, tr
         needed = kind_of(types["kind"], place, trusted).isin(*map(int, WITH_MESSAGE))
         nothing = refuse(place, name, "nothing", "a message in a row of this kind").cast("int")
         absent = F.when(needed, F.coalesce(nothing, absent)).otherwise(absent)
-    return F.when(column.isNull(), absent).otherwise(F.coalesce(column.try_cast(field.dataType), bad.cast("int")))
+    return F.when(column.isNull(), absent).otherwise(
+        F.coalesce(column.try_cast(field.dataType), bad.cast(field.dataType))
+    )
 
 
 def kind_of(found: DataType, place: Column, trusted: bool) -> Column:

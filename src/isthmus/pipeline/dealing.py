@@ -44,12 +44,12 @@ def deal(costs: Sequence[int], tasks: int) -> list[int]:
 
 def expected_cost(scenario: Scenario) -> int:
     """A guess at the deliveries of a run; answers to deliveries are not counted."""
-    sites = len(scenario.topology.sites)
     end_ns = round(scenario.duration_ms * NS_PER_MS)
     deliveries = 0
     for workload in scenario.workloads:
-        places = len(workload.senders(scenario.topology))
-        targets = len(workload.destinations(scenario.topology, Random(0))) or sites
+        places = len(workload.senders(scenario.topology, scenario.members_of(workload.group)))
+        members = scenario.members_of(workload.group)
+        targets = len(workload.destinations(scenario.topology, members, Random(0))) or len(members)
         deliveries += expected_arrivals(workload, places, end_ns) * places * targets
     return RUN_DELIVERIES + deliveries
 

@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
 from isthmus.pipeline.columns import REQUIRED, missing_column, wrong_type
-from isthmus.trace.reader import unreadable
-from isthmus.trace.schema import SCHEMA, VERSION, version_of
+from isthmus.trace.reader import check_version, unreadable
+from isthmus.trace.schema import SCHEMA
 
 HIVE = re.compile(r"^(\w+)=(.+)$")
 
@@ -44,8 +44,7 @@ def footer_of(root: Path, file: Path) -> Footer:
         schema = metadata.schema.to_arrow_schema()
     except (OSError, pa.ArrowException) as error:
         raise unreadable(file, error) from error
-    if (version := version_of(schema)) != str(VERSION):
-        raise InputError(str(file), "schema version", version, f"version {VERSION}")
+    check_version(file, schema)
     folders = file.relative_to(root).parts[:-1] if file != root else ()
     hive = {found[1]: found[2] for found in map(HIVE.match, folders) if found}
     for field in SCHEMA:

@@ -30,7 +30,7 @@ BATCH_ROWS = 1 << 16
 COLLECT = (50_000, 20, 10)  # rows are objects that live for a while: looked through less often than is usual
 OUTCOMES = "_runs"  # the study under which outcomes travel
 STREAM = pa.schema([*SCHEMA, pa.field("study", pa.string()), pa.field("outcome", pa.string())])
-TYPES = {pa.int64(): "bigint", pa.int32(): "int", pa.int8(): "tinyint", pa.string(): "string"}
+TYPES = {pa.int64(): "bigint", pa.int32(): "int", pa.int16(): "smallint", pa.int8(): "tinyint", pa.string(): "string"}
 TYPES[SCHEMA.field("destinations").type] = "array<int>"
 TRACE_COLUMNS = ", ".join(f"`{field.name}` {TYPES[field.type]}" for field in SCHEMA)
 STREAM_COLUMNS = ", ".join(f"`{field.name}` {TYPES[field.type]}" for field in STREAM)
@@ -156,7 +156,7 @@ def simulate_one(run: int, study: str, scenario: bytes, make: Make, outlet: Outl
         except Exception:  # rows that do not fit the trace: the error says so
             sink.rows = []
     outcome.row_count = sink.count
-    nothing: Row = (run, -1, 0, 0, 0, -1, -1, 0, 0, None, 0, 0, 0)
+    nothing: Row = (run, -1, 0, 0, 0, -1, -1, -1, 0, 0, None, 0, 0, 0, 0)
     outlet.add(stream_batch(to_batch([nothing]), OUTCOMES, msgspec.json.encode(outcome).decode()))
     yield
 

@@ -31,7 +31,6 @@ from pyspark.sql.types import StructType
 from isthmus.core.errors import InputError
 from isthmus.pipeline.columns import TRACE_TYPE
 from isthmus.trace.reader import check, conform, segments, unreadable
-from isthmus.trace.schema import SCHEMA
 
 NAME = "isthmus"
 TASK_ROWS = 1_000_000
@@ -197,7 +196,7 @@ def batches(partition: InputPartition) -> Iterator[pa.RecordBatch]:
     try:
         with pq.ParquetFile(segment) as file:
             groups = list(range(partition.first, partition.last))
-            for batch in file.iter_batches(row_groups=groups, columns=SCHEMA.names):
+            for batch in file.iter_batches(row_groups=groups, columns=check(segment, file.schema_arrow)):
                 yield conform(segment, batch)
     except (OSError, pa.ArrowException) as error:
         raise unreadable(segment, error) from error

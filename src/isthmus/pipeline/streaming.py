@@ -20,13 +20,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from isthmus.core.errors import InputError
-from isthmus.pipeline.columns import TRACE_TYPE
+from isthmus.pipeline.columns import TRACE_TYPE, with_added
+from isthmus.trace.reader import check_version, segments, unreadable
 from isthmus.trace.schema import SCHEMA
 
 CHANGES_MAX = 1000  # lines reported a batch; the verdicts themselves have no bound
@@ -81,7 +84,7 @@ class Lake:
         """All rows so far, with the batch that brought them."""
         if not self.rows.is_dir():
             return spark.createDataFrame([], ROW_TYPE)
-        return spark.read.schema(ROW_TYPE).parquet(str(self.rows))
+        return with_added(spark.read.schema(ROW_TYPE).parquet(str(self.rows)))
 
     def read_verdicts(self, spark: SparkSession) -> DataFrame | None:
         """The latest verdicts; none before the first batch."""
@@ -89,7 +92,7 @@ class Lake:
 
     def take(self, batch: DataFrame, number: int) -> None:
         """Write the rows of a batch, replacing what an earlier attempt at it left."""
-        rows = batch.select(*SCHEMA.names, F.lit(number).alias("batch")).hint("rebalance", "run")
+        rows = with_added(batch).select(*SCHEMA.names, F.lit(number).alias("batch")).hint("rebalance", "run")
         rows.write.mode("overwrite").options(**DYNAMIC).partitionBy("run", "batch").parquet(str(self.rows))
 
     def judge(self, spark: SparkSession, number: int, judge: Judge, report: Report, properties: Sequence[str]) -> None:
@@ -122,7 +125,7 @@ def follow(
     *,
     once: bool = False,
     every_s: float = 1.0,
-    segments: int = 0,
+    segments_max: int = 0,
 ) -> StreamingQuery:
     """Start following a folder; `once` ends when all that is there now has been taken."""
     source = Path(folder).resolve()
@@ -130,9 +133,12 @@ def follow(
         raise InputError(str(folder), "", "nothing there", "a folder that sites write their segments to")
     source.mkdir(parents=True, exist_ok=True)
     lake.claim(source)
-    stream = segments_of(spark, source, segments)
+    stream = segments_of(spark, source, segments_max)
+
+    known: set[Path] = set()
 
     def take(batch: DataFrame, number: int) -> None:
+        check_versions(source, known)
         lake.take(batch, number)
         lake.judge(batch.sparkSession, number, judge, report, properties)
 
@@ -152,6 +158,17 @@ def segments_of(spark: SparkSession, folder: Path, most: int) -> DataFrame:
     if most:
         options["maxFilesPerTrigger"] = str(most)
     return spark.readStream.schema(TRACE_TYPE).options(**options).parquet(str(folder))
+
+
+def check_versions(folder: Path, known: set[Path]) -> None:
+    """Refuse a segment of an unknown version before its rows are taken; `known` are those looked at before."""
+    for segment in segments(folder):
+        if segment not in known:
+            try:
+                check_version(segment, pq.read_schema(segment))
+            except (OSError, pa.ArrowException) as error:
+                raise unreadable(segment, error) from error
+            known.add(segment)
 
 
 def changes(before: DataFrame | None, after: DataFrame) -> list[Change]:

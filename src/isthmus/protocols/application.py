@@ -8,14 +8,19 @@ identity is ever used twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
+
+import msgspec
 
 from isthmus.core.errors import Busy, LocalError, RemoteError
 from isthmus.core.layer import Finality, Kind, Layer, View
 from isthmus.core.message import ALL, Author, Carried, Cast, Message, SiteId, Targets
 
 OnDeliver = Callable[[Cast, Finality], None]
-FINAL = Finality.FINAL
+DELIVER, FINAL = Kind.DELIVER, Finality.FINAL
+PLAIN = {Cast}
+DESTINATIONS = attrgetter("destinations")
 KIND = {Finality.TENTATIVE: Kind.TENTATIVE, Finality.REVOKED: Kind.REVOKE}
 
 
@@ -23,7 +28,17 @@ class Application(Layer):
     """The application's end of a stack, as callbacks."""
 
     __slots__ = (
-        *("auto_consume", "on_deliver", "on_deliver_all", "on_restore", "on_resume", "on_state", "on_view", "wants"),
+        *(
+            "auto_consume",
+            "delivered_count",
+            "on_deliver",
+            "on_deliver_all",
+            "on_restore",
+            "on_resume",
+            "on_state",
+            "on_view",
+            "wants",
+        ),
     )
 
     def __init__(
@@ -37,6 +52,7 @@ class Application(Layer):
         on_state: Callable[[], bytes] | None = None,
         on_restore: Callable[[bytes], None] | None = None,
     ) -> None:
+        self.delivered_count = 0  # final deliveries
         self.on_deliver = on_deliver
         self.on_deliver_all = on_deliver_all  # final deliveries in lists; otherwise each goes to on_deliver
         self.on_view = on_view
@@ -66,17 +82,23 @@ class Application(Layer):
         return cast
 
     def carry_on(self, payload: bytes, author: Author, destinations: Targets = ALL) -> Cast:
-        """Multicast a message of another author, which keeps its identity; raises Busy where a buffer is full."""
+        """Multicast a message of another author, which keeps its identity; raises Busy where a buffer is full.
+
+        Only where a layer vouches for it: others would refuse the frame, and with it all later ones of this site.
+        """
         if not self.below.writable():
             raise Busy("the stack takes no message now: its send queue is full")
         host = self.host
-        carried: Carried[Any] = Carried(host.site, host.next_number(), payload, destinations, author)
+        carried: Carried[Any] = Carried(host.site, 0, payload, destinations, author)
+        if not self.stack.vouched(host.site, carried):
+            raise LocalError(f"no layer of {self.stack} lets site {host.site} carry a message of {author}")
+        carried = msgspec.structs.replace(carried, number=host.next_number())
         if host.traces:
             host.trace(Kind.SUBMIT, carried)
         self.below.submit(carried, destinations)
         return carried
 
-    def deliver(self, cast: Cast, finality: Finality = Finality.FINAL) -> None:
+    def deliver(self, cast: Cast, finality: Finality = FINAL) -> None:
         host = self.host
         if type(cast) is not Cast and isinstance(cast, Carried) and cast.body is not None:
             self.take_ordered(cast, finality)
@@ -84,21 +106,31 @@ class Application(Layer):
         if cast.destinations and host.site not in cast.destinations:
             host.trace(Kind.REJECT, value=cast.sender)
             return
-        final = finality is FINAL
+        if finality is not FINAL:
+            self.deliver_unsure(cast, finality)
+            return
+        self.delivered_count += 1
         if host.traces:
-            host.trace(Kind.DELIVER if final else KIND[finality], cast)
+            host.trace(DELIVER, cast)
         if self.on_deliver is not None:
-            if finality in self.wants:
-                self.on_deliver(cast, finality)
-        elif final and self.on_deliver_all is not None:
+            if FINAL in self.wants:
+                self.on_deliver(cast, FINAL)
+        elif self.on_deliver_all is not None:
             self.on_deliver_all((cast,))
-        if final and self.auto_consume:
+        if self.auto_consume:
             self.below.consumed(cast)
 
+    def deliver_unsure(self, cast: Cast, finality: Finality) -> None:
+        """Tell of a delivery that is not final, or no longer."""
+        self.host.trace(KIND[finality], cast)
+        if self.on_deliver is not None and finality in self.wants:
+            self.on_deliver(cast, finality)
+
     def deliver_all(self, casts: Sequence[Cast]) -> None:
-        if self.on_deliver_all is None or any(cast.destinations or type(cast) is not Cast for cast in casts):
+        if self.on_deliver_all is None or set(map(type, casts)) != PLAIN or any(map(DESTINATIONS, casts)):
             super().deliver_all(casts)
             return
+        self.delivered_count += len(casts)
         if self.host.traces:
             for cast in casts:
                 self.host.trace(Kind.DELIVER, cast)

@@ -21,6 +21,7 @@ from textwrap import wrap
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
+from markupsafe import Markup, escape
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -66,7 +67,7 @@ class Look(NamedTuple):
         return {"color": self.color, "marker": self.marker, **shape}
 
 
-def draw(plot: Plot) -> Figure:
+def draw_plot(plot: Plot) -> Figure:
     """The figure of a plot, without its title, which belongs to the text around it."""
     with styled():
         return compose(plot)
@@ -98,7 +99,7 @@ def compose(plot: Plot) -> Figure:
         else:
             axes.plot(line.xs, line.ys, **options)
     dress(axes, plot)
-    arrange(figure, canvas, axes, [(line, look) for line, look in lines if line.xs])
+    arrange_names(figure, canvas, axes, [(line, look) for line, look in lines if line.xs])
     return figure
 
 
@@ -156,7 +157,7 @@ def dress(axes: Axes, plot: Plot) -> None:
         axes.set_xlim(0, max(x for x, _, _ in points) * 1.03 or 1.0)
 
 
-def arrange(figure: Figure, canvas: FigureCanvasAgg, axes: Axes, lines: list[tuple[Line, Look]]) -> None:
+def arrange_names(figure: Figure, canvas: FigureCanvasAgg, axes: Axes, lines: list[tuple[Line, Look]]) -> None:
     """Give the axes the room that ticks and names leave, then put each name at the end of its line."""
     names = [figure.text(0, 0, name_text(line.label), size=9.8, color=INK, va="center", linespacing=1.1)
              for line, _ in lines]  # fmt: skip
@@ -173,7 +174,7 @@ def arrange(figure: Figure, canvas: FigureCanvasAgg, axes: Axes, lines: list[tup
     axes.set_position((left, bottom, right - left, top - bottom))
     ends = [axes.transData.transform((line.xs[-1], line.ys[-1]))[1] / high for line, _ in lines]
     ends = [end - 0.02 * look.paper for end, (_, look) in zip(ends, lines, strict=True)]  # ours above a paper's
-    places = spread(ends, [box.height / high + 0.014 for box in boxes], 0.01, 0.99)
+    places = spread_names(ends, [box.height / high + 0.014 for box in boxes], 0.01, 0.99)
     for place, name, (_, look) in zip(places, names, lines, strict=True):
         start = right + 0.018
         name.set_position((start + KEY + 0.01, place))
@@ -187,7 +188,7 @@ def crowded(categories: list[str]) -> bool:
     return sum(min(len(name), TICK_WIDTH) + 2 for name in categories) > 50
 
 
-def spread(wanted: list[float], heights: list[float], low: float, high: float) -> list[float]:
+def spread_names(wanted: list[float], heights: list[float], low: float, high: float) -> list[float]:
     """Places near the wanted ones for boxes that must not overlap, between two bounds while there is room.
 
     Pushing only up and pushing only down both keep the boxes apart; so does the mean of the two, and it is fair.
@@ -236,11 +237,8 @@ def render(figure: Figure, kind: str, text: str = "path") -> bytes:
     return stream.getvalue()
 
 
-def inline_svg(figure: Figure, prefix: str, label: str) -> str:
-    """A figure as an element of a page: ids made its own by a prefix, colours and fonts the page's.
-
-    `label` is put in as it is, between double quotes, and so must be escaped.
-    """
+def inline_svg(figure: Figure, prefix: str, label: str) -> Markup:
+    """A figure as an element of a page: ids made unique by a prefix, colours and fonts those of the page."""
     svg = render(figure, "svg", "none").decode()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
@@ -253,4 +251,5 @@ def inline_svg(figure: Figure, prefix: str, label: str) -> str:
     svg = re.sub(r"(font: [^;\"]*?px) [^;\"]*", r"\1 var(--sans)", svg)
     size = re.search(r'viewBox="([^"]+)"', svg)
     assert size is not None
-    return re.sub(r"<svg[^>]*>", lambda _: f'<svg viewBox="{size[1]}" role="img" aria-label="{label}">', svg, count=1)
+    opening = f'<svg viewBox="{size[1]}" role="img" aria-label="{escape(label)}">'
+    return Markup(re.sub(r"<svg[^>]*>", lambda _: opening, svg, count=1))

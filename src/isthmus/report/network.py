@@ -19,9 +19,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 from matplotlib.text import Text
 
-from isthmus.protocols.total.prediction import Roles
+from isthmus.planning.prediction import Roles
 from isthmus.report.layout import Box, Points, best_box, overlap, place
-from isthmus.report.roles import draw_roles, legend, ring, role_text
+from isthmus.report.roles import draw_roles, legend, ring_reach, role_text
 from isthmus.topology.model import Topology, WanLink
 
 WIDE, HIGH = 11.0, 7.5  # inches
@@ -60,7 +60,7 @@ def draw_network(topology: Topology, roles: Roles | None = None) -> Figure:
         if roles is not None:
             draw_roles(axes, topology, roles, points, radius)
             legend(figure, roles)
-            reach = ring(topology) * radius
+            reach = ring_reach(topology) * radius
         taken: list[Box] = [(x - reach, y - reach, x + reach, y + reach) for x, y in points]
         label_clusters(axes, canvas, topology, points, reach, taken, roles)
         if few:
@@ -72,7 +72,7 @@ def heading(figure: Figure, topology: Topology) -> None:
     counts = [(len(topology.clusters), "cluster"), (len(topology.sites), "site"), (len(topology.links), "WAN link")]
     text = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in counts)
     if topology.overrides:
-        text += f", {len(topology.overrides)} pairs of sites with delays of their own (not drawn)"
+        text += f", {len(topology.overrides)} pairs of sites with their own delays (not drawn)"
     figure.text(0.03, 0.945, topology.name, size=17, weight="bold", color=INK)
     figure.text(0.03, 0.912, f"{text}; one-way mean delays", size=10.5, color=SOFT)
 
@@ -138,14 +138,14 @@ def label_clusters(
             text = f"{text}\n{shorten(role_text(topology, roles, number), 30)}".rstrip()
         elif count <= 9:
             text += f"\nagent {shorten(topology.sites[cluster.agent].name, 22)}"
-        write(axes, canvas, text, (float(x), float(y)), radius * 1.25, size, taken, lines)
+        draw_label(axes, canvas, text, (float(x), float(y)), radius * 1.25, size, taken, lines)
 
 
 def label_links(axes: Axes, canvas: FigureCanvasAgg, topology: Topology, points: Points, taken: list[Box]) -> None:
     """The mean delay in the middle of each link, or a little off where that is taken."""
     for link in topology.links:
         best: tuple[float, Box] | None = None
-        shown = axes.text(0, 0, delay_text(link), size=9, color=INK, ha="center", va="center", zorder=2)
+        shown = axes.text(0, 0, link_label(link), size=9, color=INK, ha="center", va="center", zorder=2)
         shown.set_bbox({"boxstyle": "square,pad=0.25", "facecolor": PAPER, "edgecolor": "none"})
         width, height = extent(axes, canvas, shown)
         for share in (0.5, 0.42, 0.58, 0.34, 0.66, 0.26, 0.74):
@@ -160,7 +160,7 @@ def label_links(axes: Axes, canvas: FigureCanvasAgg, topology: Topology, points:
         taken.append(box)
 
 
-def write(
+def draw_label(
     axes: Axes, canvas: FigureCanvasAgg, text: str, centre: tuple[float, float], reach: float, size: float,
     taken: list[Box], lines: list[Box],
 ) -> None:  # fmt: skip
@@ -179,7 +179,7 @@ def extent(axes: Axes, canvas: FigureCanvasAgg, text: Text) -> tuple[float, floa
     return float(box.width), float(box.height)
 
 
-def delay_text(link: WanLink) -> str:
+def link_label(link: WanLink) -> str:
     """The mean delay of a link, both where the ways differ."""
     forth, back = (short_ms(channel.delay.mean_ms) for channel in (link.forward, link.back))
     return f"{forth} ms" if forth == back else f"{forth} / {back} ms"

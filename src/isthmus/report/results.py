@@ -4,8 +4,8 @@ A study is a folder: study.json (what was asked, how it ran), claims.json, verdi
 with tables/*.parquet that its figures are drawn from. Spark wrote the tables, but all of them are small: pyarrow reads
 them, so that a report needs neither Spark nor Java. A table may be one file or the folder of parts that Spark leaves.
 
-Whatever is wrong with a study is one `InputError` that names the file, and the key or the column in it. Keys and
-columns that are not known are passed over.
+Whatever is wrong with a study is one `InputError` that names the file, and the key or the column in it. Unknown keys
+and columns are ignored.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class About(msgspec.Struct, frozen=True):
     together: int = 1  # studies that shared a sweep and a check; `took_s` goes from their start to this one's end
 
 
-class Claim(msgspec.Struct, frozen=True):
+class ClaimResult(msgspec.Struct, frozen=True):
     """What a paper says, and what was measured."""
 
     statement: str
@@ -62,7 +62,7 @@ class Claim(msgspec.Struct, frozen=True):
     detail: str | None = None
 
 
-class Found(msgspec.Struct, frozen=True):
+class VerdictRow(msgspec.Struct, frozen=True):
     """One row of verdicts.parquet: the runs in which a property had one status."""
 
     property: str
@@ -78,7 +78,7 @@ class Check(msgspec.Struct, frozen=True):
     """All rows of one property, the worst first."""
 
     name: str
-    found: list[Found]
+    found: list[VerdictRow]
 
     @property
     def status(self) -> Status:
@@ -86,12 +86,12 @@ class Check(msgspec.Struct, frozen=True):
         return self.found[0].status
 
     def runs(self, status: Status) -> int:
-        """In how many runs it came out so."""
+        """The number of runs with this status."""
         return sum(row.runs for row in self.found if row.status == status)
 
 
 class PaperLine(msgspec.Struct, frozen=True):
-    """Values that a paper gives, to stand beside ours."""
+    """Values that a paper gives, to compare with ours."""
 
     label: str
     x: list[float | str]
@@ -115,17 +115,17 @@ class FigureSpec(msgspec.Struct, frozen=True):
     paper: list[PaperLine] = []
 
 
-class Study(msgspec.Struct, frozen=True):
+class FinishedStudy(msgspec.Struct, frozen=True):
     """One finished study."""
 
     folder: Path
     about: About
-    claims: list[Claim]
+    claims: list[ClaimResult]
     checks: list[Check]
     figures: list[tuple[FigureSpec, pa.Table]]
 
 
-def find_studies(folders: list[Path]) -> list[Study]:
+def find_studies(folders: list[Path]) -> list[FinishedStudy]:
     """The studies in folders, in the order given and then by name; a folder may itself be a study."""
     found: dict[Path, Path] = {}
     for folder in folders:
@@ -147,13 +147,13 @@ def is_study(folder: Path) -> bool:
     return (folder / "study.json").exists() or any((folder / part).exists() for part in PARTS)
 
 
-def read_study(folder: Path) -> Study:
-    about = convert(read_json(folder / "study.json"), About, str(folder / "study.json"))
-    claims = convert(read_json(folder / "claims.json"), list[Claim], str(folder / "claims.json"))
+def read_study(folder: Path) -> FinishedStudy:
+    about = convert(load_json(folder / "study.json"), About, str(folder / "study.json"))
+    claims = convert(load_json(folder / "claims.json"), list[ClaimResult], str(folder / "claims.json"))
     path = folder / "figures.json"
-    specs = convert(read_json(path), list[FigureSpec], str(path)) if path.exists() else []
+    specs = convert(load_json(path), list[FigureSpec], str(path)) if path.exists() else []
     figures = [(spec, read_figure_table(path, number, spec)) for number, spec in enumerate(specs)]
-    return Study(folder, about, claims, read_checks(folder / "verdicts.parquet"), figures)
+    return FinishedStudy(folder, about, claims, read_checks(folder / "verdicts.parquet"), figures)
 
 
 def read_figure_table(source: Path, number: int, spec: FigureSpec) -> pa.Table:
@@ -161,24 +161,24 @@ def read_figure_table(source: Path, number: int, spec: FigureSpec) -> pa.Table:
     for at, line in enumerate(spec.paper):
         if len(line.x) != len(line.y):
             found = f"{len(line.x)} x and {len(line.y)} y"
-            raise InputError(str(source), f"[{number}].paper[{at}]", found, "as many of one as of the other")
+            raise InputError(str(source), f"[{number}].paper[{at}]", found, "the same number of both")
     name = spec.table.removesuffix(".parquet")
     if not PLAIN.fullmatch(name):
         raise InputError(str(source), f"[{number}].table", repr(spec.table), "the name of a file in tables/")
     columns = [spec.x, spec.y, *(column for column in (spec.series, spec.error) if column)]
-    return read_table(source.parent / "tables" / f"{name}.parquet", columns)
+    return read_columns(source.parent / "tables" / f"{name}.parquet", columns)
 
 
 def read_checks(path: Path) -> list[Check]:
     """The verdicts by property, in the order in which properties first come."""
-    rows = read_table(path, ["property", "status", "runs", "evidence", "violations", "witness", "replay"]).to_pylist()
-    checks: dict[str, list[Found]] = {}
-    for row in convert(rows, list[Found], str(path)):
+    rows = read_columns(path, ["property", "status", "runs", "evidence", "violations", "witness", "replay"]).to_pylist()
+    checks: dict[str, list[VerdictRow]] = {}
+    for row in convert(rows, list[VerdictRow], str(path)):
         checks.setdefault(row.property, []).append(row)
     return [Check(name, sorted(found, key=lambda row: STATUSES.index(row.status))) for name, found in checks.items()]
 
 
-def read_table(path: Path, columns: list[str]) -> pa.Table:
+def read_columns(path: Path, columns: list[str]) -> pa.Table:
     """Some columns of a small table."""
     try:
         table = pq.read_table(path, partitioning=None)
@@ -186,7 +186,7 @@ def read_table(path: Path, columns: list[str]) -> pa.Table:
         raise InputError(str(path), "", "no such file", "a Parquet table of the study") from None
     except (OSError, ValueError, pa.ArrowException) as error:
         why = str(error).splitlines()[0][:100]
-        raise InputError(str(path), "", f"what cannot be read ({why})", "a Parquet table of the study") from None
+        raise InputError(str(path), "", f"an unreadable file ({why})", "a Parquet table of the study") from None
     for column in columns:
         if column not in table.column_names:
             raise InputError(str(path), column, "no such column", f"one of {', '.join(table.column_names) or 'none'}")
@@ -195,7 +195,7 @@ def read_table(path: Path, columns: list[str]) -> pa.Table:
     return table.select(list(dict.fromkeys(columns)))
 
 
-def read_json(path: Path) -> Any:
+def load_json(path: Path) -> Any:
     """Parse a JSON file into plain values; NaN, which Python writes, is taken."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
@@ -207,4 +207,4 @@ def read_json(path: Path) -> Any:
         where = f"line {error.lineno}, column {error.colno}"
         raise InputError(str(path), "", f"a syntax error at {where} ({error.msg})", "valid JSON") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise InputError(str(path), "", f"what cannot be read ({error})", "a JSON file") from None
+        raise InputError(str(path), "", f"an unreadable file ({error})", "a JSON file") from None

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from itertools import pairwise
 from math import isfinite
 
-from isthmus.report.results import Check, Claim, Study, Value
+from isthmus.report.results import Check, ClaimResult, FinishedStudy, Value
 
 NO_BREAK = "\N{NO-BREAK SPACE}"  # between a number and its unit
 NOTHING = "\N{EN DASH}"  # in a cell where nothing stands
 
 
 def number(value: float) -> str:
-    """A number with the digits that a reader needs: four, or all of a whole one."""
+    """A number with the digits that a reader needs: four, or all digits of an integer."""
     if isinstance(value, int) or (isfinite(value) and value == int(value) and abs(value) < 1e15):
         return minus(f"{int(value):,}")
     if not isfinite(value):
@@ -25,7 +25,7 @@ def number(value: float) -> str:
 
 
 def measured(mean: float, error: float) -> str:
-    """A mean with its half-width, of which two digits are enough."""
+    """A mean with its half-width, the latter to two digits."""
     return f"{number(mean)} \N{PLUS-MINUS SIGN} {number(float(f'{error:.2g}'))}" if error else number(mean)
 
 
@@ -46,14 +46,14 @@ def value(given: Value, unit: str | None = None) -> str:
     return f"{said}{NO_BREAK}{unit}" if unit and said != NOTHING else said
 
 
-def expected(claim: Claim) -> str:
-    """What a claim expects, with which relation."""
+def expected(claim: ClaimResult) -> str:
+    """The value that a claim expects, after its relation."""
     said = value(claim.expected, claim.unit)
     return said if claim.relation == "near" or said == NOTHING else f"{claim.relation} {said}"
 
 
-def tolerance(claim: Claim) -> str:
-    """How far off still counts: a text as it stands, a number as a share of what was expected."""
+def tolerance(claim: ClaimResult) -> str:
+    """The tolerance of a claim: text as given, a number as a share of the expected value."""
     given = claim.tolerance
     if given is None or given in ("", "none", 0):
         return ""
@@ -65,14 +65,14 @@ def count(many: int, one: str, more: str = "") -> str:
     return f"{many:,} {one if many == 1 else more or one + 's'}"
 
 
-def listed(parts: Iterable[str]) -> str:
+def join_and(parts: Iterable[str]) -> str:
     """a, b and c"""
     *first, last = parts
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def seeds(given: list[int] | int) -> str:
-    """Seeds with runs of neighbours shortened: 1 to 5, 9; a number of them starts at 1."""
+    """Seeds with consecutive ones shortened: 1 to 5, 9; a bare number counts from 1."""
     order = list(range(1, given + 1)) if isinstance(given, int) else sorted(set(given))
     if not order:
         return "none"
@@ -89,13 +89,21 @@ def duration(took_s: float) -> str:
     return f"{took_s / 60:.0f} min" if took_s < 7200 else f"{took_s / 3600:.1f} h"
 
 
-def tally(claims: list[Claim]) -> dict[str, int]:
-    """How many claims hold, do not, are unknown."""
+def count_verdicts(claims: list[ClaimResult]) -> dict[str, int]:
+    """The number of claims that hold, do not hold, or are unknown."""
     return {said: sum(claim.verdict == said for claim in claims) for said in ("holds", "does not hold", "unknown")}
 
 
-def answer(study: Study) -> str:
-    """What came out, in one sentence."""
+def overall(studies: list[FinishedStudy]) -> str:
+    """The results of several studies in one sentence."""
+    claims = [claim for study in studies for claim in study.claims]
+    runs, failed = (sum(getattr(study.about, name) for study in studies) for name in ("runs", "failed_runs"))
+    ends = f"{number(failed)} of them failed" if failed else "none failed"
+    return f"Over all studies, {claims_said(claims)}; {count(runs, 'run')}, {ends}."
+
+
+def answer(study: FinishedStudy) -> str:
+    """The result of a study in one sentence."""
     parts = [claims_said(study.claims), checks_said(study.checks)]
     if study.about.failed_runs:
         parts.append(f"{number(study.about.failed_runs)} of {count(study.about.runs, 'run')} failed")
@@ -103,11 +111,11 @@ def answer(study: Study) -> str:
     return sentence[0].upper() + sentence[1:] + "."
 
 
-def claims_said(claims: list[Claim]) -> str:
-    holds, fails, unknown = tally(claims).values()
+def claims_said(claims: list[ClaimResult]) -> str:
+    holds, fails, unknown = count_verdicts(claims).values()
     total = len(claims)
     if not total:
-        return "nothing was claimed"
+        return "the study makes no claims"
     if holds == total:
         return ("", "the claim holds", "both claims hold")[total] if total < 3 else f"all {total} claims hold"
     parts = [f"{holds} of {count(total, 'claim')} {'holds' if holds == 1 else 'hold'}"] if holds else []
@@ -117,30 +125,30 @@ def claims_said(claims: list[Claim]) -> str:
         first = ""
     if unknown:
         parts.append(f"{unknown}{first} {'is' if unknown == 1 else 'are'} unknown")
-    return listed(parts)
+    return join_and(parts)
 
 
 def checks_said(checks: list[Check]) -> str:
     total = len(checks)
-    violated = [quoted(check.name) for check in checks if check.status == "violated"]
-    unknown = [quoted(check.name) for check in checks if check.status == "unknown" and not check.runs("valid")]
-    partly = [quoted(check.name) for check in checks if check.status == "unknown" and check.runs("valid")]
+    violated = [in_quotes(check.name) for check in checks if check.status == "violated"]
+    unknown = [in_quotes(check.name) for check in checks if check.status == "unknown" and not check.runs("valid")]
+    partly = [in_quotes(check.name) for check in checks if check.status == "unknown" and check.runs("valid")]
     if not total:
-        return "nothing was checked"
+        return "no property was checked"
     if not violated and not unknown and not partly:
         return "the check is valid in every run" if total == 1 else f"all {total} checks are valid in every run"
     if len(unknown) == total:
-        return "the check could not be judged" if total == 1 else f"none of {total} checks could be judged"
-    parts = [f"{listed(violated)} {'was' if len(violated) == 1 else 'were'} violated"] if violated else []
-    parts += [f"{listed(unknown)} could not be judged"] if unknown else []
-    parts += [f"{listed(partly)} could be judged in some runs only"] if partly else []
-    return f"of {count(total, 'check')}, {listed(parts)}"
+        return "the check is unknown" if total == 1 else f"all {total} checks are unknown"
+    parts = [f"{join_and(violated)} {'was' if len(violated) == 1 else 'were'} violated"] if violated else []
+    parts += [f"{join_and(unknown)} {'is' if len(unknown) == 1 else 'are'} unknown"] if unknown else []
+    parts += [f"{join_and(partly)} {'is' if len(partly) == 1 else 'are'} unknown in some runs"] if partly else []
+    return f"of {count(total, 'check')}, {join_and(parts)}"
 
 
 def outcome(check: Check) -> str:
-    """A check over all runs: valid, violated, unknown, or valid in part where some runs gave no evidence."""
-    return "valid in part" if check.status == "unknown" and check.runs("valid") else check.status
+    """A check over all runs: valid, violated, unknown, or partly valid where some runs gave no evidence."""
+    return "partly valid" if check.status == "unknown" and check.runs("valid") else check.status
 
 
-def quoted(name: str) -> str:
+def in_quotes(name: str) -> str:
     return f"\N{LEFT DOUBLE QUOTATION MARK}{name}\N{RIGHT DOUBLE QUOTATION MARK}"

@@ -14,7 +14,7 @@ at most as long as the scenario's delay, each for a message delivered.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from random import Random
 
@@ -71,7 +71,14 @@ class Mailbox:
 class SiteTraffic:
     """The applications of one site, one after the other; `at` and `now_ns` count from the start of the run."""
 
-    def __init__(self, scenario: Scenario, site: SiteId, at: At, now_ns: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        site: SiteId,
+        at: At,
+        now_ns: Callable[[], int],
+        groups: Sequence[GroupOfRun] | None = None,
+    ) -> None:
         self.topology = scenario.topology
         self.site = site
         self.at = at
@@ -80,7 +87,7 @@ class SiteTraffic:
         self.varied = scenario.payloads == "varied"
         self.mailboxes: dict[GroupId, Mailbox] = {}  # none while the site is down
         self.sent_to = [0] * len(self.topology.sites)  # messages addressed to each site
-        self.submitted_count = self.delivered_count = self.refused_count = 0
+        self.submitted_count = self.refused_count = 0
         self.pending_count = 0  # messages that are scheduled and not submitted yet
         self.consume_ns = 0  # what the application takes for a message; 0: it reads at once
         for reader in scenario.readers:
@@ -88,9 +95,9 @@ class SiteTraffic:
                 self.consume_ns = round(reader.consume_ms * NS_PER_MS)
         self.sources: list[Source] = []
         self.replies: list[Source] = []
-        groups = scenario.groups_of_run()
+        given = scenario.groups_of_run() if groups is None else groups
         for index, workload in enumerate(scenario.workloads):
-            group = next(group for group in groups if workload.group in ("", group.name))
+            group = next(group for group in given if workload.group in ("", group.name))
             senders = workload.senders(self.topology, group.members)
             if site in senders:
                 random = scenario.random("workload", index, site)
@@ -102,13 +109,19 @@ class SiteTraffic:
         """The application of a new incarnation of the site in a group."""
         replies = [source for source in self.replies if source.group == group]
 
-        def deliver(cast: Cast, finality: Finality) -> None:
-            if finality is Finality.FINAL:
-                self.deliver(mailbox, replies, cast)
+        def deliver(cast: Cast, _finality: Finality) -> None:
+            self.deliver(mailbox, replies, cast)
 
-        mailbox = Mailbox(Application(on_deliver=deliver, auto_consume=not self.consume_ns))
+        plain = not (replies or self.varied or self.consume_ns)
+        on_deliver = None if plain else deliver
+        mailbox = Mailbox(Application(on_deliver=on_deliver, auto_consume=not self.consume_ns, wants=(Finality.FINAL,)))
         self.mailboxes[group] = mailbox
         return mailbox.application
+
+    @property
+    def delivered_count(self) -> int:
+        """The messages delivered to the applications of this incarnation."""
+        return sum(mailbox.application.delivered_count for mailbox in self.mailboxes.values())
 
     def crash(self) -> None:
         """The applications are gone, with all that they had not read."""
@@ -174,7 +187,6 @@ class SiteTraffic:
         return mark_of(self.site, port.number + 1) if self.varied else 0
 
     def deliver(self, mailbox: Mailbox, replies: list[Source], cast: Cast) -> None:
-        self.delivered_count += 1
         if self.varied:
             check_payload(cast)
         if self.consume_ns:

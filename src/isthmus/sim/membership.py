@@ -20,8 +20,9 @@ from random import Random
 import msgspec
 
 from isthmus.core.layer import View
-from isthmus.core.message import GroupId, Message, SiteId
+from isthmus.core.message import GroupId, SiteId
 from isthmus.protocols.transport.base import Transport
+from isthmus.protocols.transport.flush import flush
 from isthmus.sim.network import Network
 from isthmus.sim.scheduler import Scheduler
 from isthmus.sim.site import SimPort, SimSite
@@ -217,39 +218,3 @@ def sides(ports: list[SimPort], reaches: Reaches) -> list[list[SimPort]]:
         found.append([port for port in left if port in side])
         left = [port for port in left if port not in side]
     return found
-
-
-def flush(members: tuple[SiteId, ...], transports: list[Transport]) -> None:
-    """Make what the transports of the survivors have handed up equal."""
-    for origin in members:
-        while spread(origin, transports):
-            pass
-
-
-def spread(origin: SiteId, transports: list[Transport]) -> bool:
-    """Give every transport what any of them handed up of an origin; whether that made a difference.
-
-    A frame given to one may complete what it held behind a gap, and so be new to the others: hence again and again,
-    until nothing moves. Then the lowest frame that somebody cannot take goes over the gap before it, and so on. In this
-    order no frame below it can turn up any more: whoever could hand one up would have to get past a gap first, and for
-    that needs a frame above it.
-    """
-    frames: dict[int, Message] = {}
-    for transport in transports:
-        frames |= transport.unstable(origin)
-    count = handed_up(origin, transports)
-    stuck = [
-        (frame, transport)
-        for _, frame in sorted(frames.items(), key=lambda item: item[0])
-        for transport in transports
-        if not transport.absorb(origin, frame)
-    ]
-    if handed_up(origin, transports) > count:
-        return True
-    for frame, transport in stuck[:1]:
-        transport.absorb(origin, frame, over_gap=True)
-    return bool(stuck)
-
-
-def handed_up(origin: SiteId, transports: list[Transport]) -> int:
-    return sum(len(transport.unstable(origin)) for transport in transports)

@@ -100,7 +100,7 @@ class Run:
             else:
                 action()  # which finds nobody to submit it
 
-        return SiteTraffic(self.scenario, site, at, lambda: self.scheduler.now_ns)
+        return SiteTraffic(self.scenario, site, at, lambda: self.scheduler.now_ns, self.groups)
 
     def start(self) -> None:
         """Install the first view and let the sites send."""
@@ -199,7 +199,8 @@ class Run:
     def jump(self, site: SiteId, by_ns: int) -> None:
         clock = self.clocks[site] or SiteClock(0, 0.0)
         clock.jump_ns += by_ns
-        self.clocks[site] = self.sites[site].clock = clock
+        self.clocks[site] = clock
+        self.sites[site].set_clock(clock)
 
     def partition(self, groups: list[Targets]) -> None:
         named = {site for group in groups for site in group}

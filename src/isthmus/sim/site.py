@@ -15,6 +15,7 @@ from isthmus.sim.network import Network, Stamp
 from isthmus.sim.scheduler import Scheduler
 from isthmus.trace.log import SiteLog
 
+DELIVER = Kind.DELIVER
 FRAME_BYTES = 32_000  # a virtual packet may be large; what a turn gathers beyond is cut
 
 
@@ -69,6 +70,11 @@ class SimSite:
         port = self.ports[group] = SimPort(self, group)
         return port
 
+    def set_clock(self, clock: SiteClock) -> None:
+        self.clock = clock
+        for port in self.ports.values():
+            port.site_clock = clock
+
     def now_ns(self) -> int:
         now = self.scheduler.now_ns
         return now if self.clock is None else self.clock.read(now)
@@ -77,12 +83,26 @@ class SimSite:
         """Stop for good; what comes for this incarnation from now on is lost."""
         self.alive = False
         self.timers.clear()
+        for port in self.ports.values():
+            port.freeze()
 
 
 class SimPort(Port):
     """One incarnation of one site in one group."""
 
-    __slots__ = ("heard", "meter", "network", "owner", "routes", "scheduler", "stamp", "turn_ends")
+    __slots__ = (
+        "counts",
+        "heard",
+        "log",
+        "meter",
+        "network",
+        "owner",
+        "routes",
+        "scheduler",
+        "site_clock",
+        "stamp",
+        "turn_ends",
+    )
 
     def __init__(self, owner: SimSite, group: GroupId) -> None:
         super().__init__(owner.site, group, owner.incarnation, owner.random, FRAME_BYTES)
@@ -91,6 +111,9 @@ class SimPort(Port):
         self.network = owner.network
         self.meter = owner.meter
         self.heard = owner.heard
+        self.log = owner.log
+        self.counts = owner.log.summary if owner.log.sink is None else None  # where nobody wants rows
+        self.site_clock = owner.clock
         self.stamp: Stamp = (owner.site, 0)
         self.turn_ends = False  # the end of a turn that outlasts its event is scheduled
         self.enter()
@@ -99,7 +122,7 @@ class SimPort(Port):
         """Take part in the network with a stack."""
         self.stack = stack
         self.routes = stack.routes
-        self.network.attach(self.site, self.group, self.receive)
+        self.network.attach(self.site, self.group, self.receive_traced if self.owner.wire_log else self.receive)
 
     def enter(self) -> None:
         """Set the clock for an event."""
@@ -111,11 +134,9 @@ class SimPort(Port):
         """One event from outside."""
         if self.owner.alive:
             self.enter()
-            try:
-                event()
-            finally:
-                if self.turn_due:
-                    self.finish()
+            event()
+            if self.turn_due:
+                self.finish()
 
     def end_event(self) -> None:
         """End the turn with the event, or some time after it."""
@@ -130,28 +151,32 @@ class SimPort(Port):
         self.run(lambda: None)
 
     def receive(self, stamp: Stamp, message: Message) -> None:
-        owner = self.owner
-        if not owner.alive:
+        """Take a message that the network brings; the usual way, for one of the open view."""
+        source, view_id = stamp
+        if view_id != self.open_id:
+            self.receive_other(stamp, message)
             return
         now = self.scheduler.now_ns
-        self.now_ns = now if owner.clock is None else owner.clock.read(now)
-        source, view_id = stamp
+        self.now_ns = now if self.site_clock is None else self.site_clock.read(now)
         self.heard[source] = now
-        if owner.wire_log and source != self.site:
-            self.trace_wire(Kind.RECEIVE, message, source)
-        if view_id != self.open_id:
-            self.take(source, view_id, message)
-        else:
-            handler = self.routes.get(type(message))
-            if handler is None:
-                self.stack.receive(source, message)  # which refuses it
-            else:
-                try:
-                    handler(source, message)
-                except RemoteError:
-                    self.trace(Kind.REJECT, value=source)
+        try:
+            self.routes[type(message)](source, message)
+        except RemoteError:
+            self.trace(Kind.REJECT, value=source)
         if self.turn_due:
             self.end_event()
+
+    def receive_other(self, stamp: Stamp, message: Message) -> None:
+        """Take a message of another view, of none, or after a crash."""
+        if self.owner.alive:
+            self.heard[stamp[0]] = self.scheduler.now_ns
+            self.run(lambda: self.take(*stamp, message))
+
+    def receive_traced(self, stamp: Stamp, message: Message) -> None:
+        """The same with a row for each packet."""
+        if self.owner.alive and stamp[0] != self.site:
+            self.trace_wire(Kind.RECEIVE, message, stamp[0])
+        self.receive(stamp, message)
 
     def fire(self, layer: Layer, key: int) -> None:
         timers = self.owner.timers
@@ -209,7 +234,15 @@ class SimPort(Port):
         self.owner.timers.pop((layer, key), None)
 
     def trace(self, kind: Kind, subject: Cast | None = None, value: int = 0) -> None:
-        self.owner.log.write(self.scheduler.now_ns, kind, subject, value, self.group, self.stack.view)
+        if kind is DELIVER:
+            assert subject is not None
+            if type(subject) is Cast and self.counts is not None:
+                key = (self.group, subject.sender, subject.number)
+                self.counts.deliver(self.site, self.scheduler.now_ns, key, self.group)
+            else:
+                self.log.deliver(self.scheduler.now_ns, subject, self.group)
+        else:
+            self.log.write(self.scheduler.now_ns, kind, subject, value, self.group, self.stack.view)
 
     def gauge(self, gauge: int, value: int, subject: Cast | None = None) -> None:
         self.owner.log.write(self.scheduler.now_ns, Kind.GAUGE, subject, value, self.group, self.stack.view, 0, gauge)

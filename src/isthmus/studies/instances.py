@@ -12,14 +12,14 @@ from random import Random
 from typing import Literal
 
 from isthmus.core.message import SiteId
-from isthmus.protocols.total.prediction import Setting
-from isthmus.protocols.total.rests import Stream
+from isthmus.planning.prediction import Setting
+from isthmus.planning.rests import MessageStream
 from isthmus.scenario.workload import Periodic, Poisson, Workload
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel, Cluster, Override, Site, Topology
 
-Kind = Literal["periodic", "poisson"]
-KINDS: tuple[Kind, ...] = ("periodic", "poisson")
+StreamKind = Literal["periodic", "poisson"]
+KINDS: tuple[StreamKind, ...] = ("periodic", "poisson")
 NINE = ("HLLLL", "HHLLL", "HHHLL", "HHHHL", "HHLHL", "HLLHL", "LLLHL", "LLLHH", "HHHHH")
 PERIODS_MS = {"H": 10.0, "L": 1000.0}
 LAN_MS, WAN_MS = 20.0, 540.0  # of the nine
@@ -62,16 +62,16 @@ CLOUDS: dict[str, Cloud] = {
 }
 
 
-def nine(load: str, kind: Kind = "periodic", eager: bool = True, null_ms: float = 0.0) -> Setting:
+def nine_setting(load: str, kind: StreamKind = "periodic", eager: bool = True, null_ms: float = 0.0) -> Setting:
     """A B C and D E, 20 ms inside and 540 ms across; each site's load is high or low."""
     sites = range(len(load))
     delays = tuple(
         tuple(0.0 if a == b else LAN_MS if (a < NEAR) == (b < NEAR) else WAN_MS for b in sites) for a in sites
     )
-    return Setting(delays, tuple((Stream(kind, PERIODS_MS[letter]),) for letter in load), eager, null_ms)
+    return Setting(delays, tuple((MessageStream(kind, PERIODS_MS[letter]),) for letter in load), eager, null_ms)
 
 
-def drawn(seed: int, kind: Kind, count: int = 5, eager: bool = True, null_ms: float = 0.0) -> Setting:
+def drawn_setting(seed: int, kind: StreamKind, count: int = 5, eager: bool = True, null_ms: float = 0.0) -> Setting:
     """Sites in two or three clusters, 5 to 30 ms inside, 50 to 600 ms across, 0.5 to 200 messages a second each."""
     random = Random(f"planning/{seed}")
     clusters = random.choice((2, 3))
@@ -88,10 +88,10 @@ def drawn(seed: int, kind: Kind, count: int = 5, eager: bool = True, null_ms: fl
 
     delays = tuple(tuple(delay(a, b) for b in sites) for a in sites)
     rates = [exp(random.uniform(log(0.5), log(200))) for _ in sites]
-    return Setting(delays, tuple((Stream(kind, 1000 / rate),) for rate in rates), eager, null_ms)
+    return Setting(delays, tuple((MessageStream(kind, 1000 / rate),) for rate in rates), eager, null_ms)
 
 
-def cloud(name: str, kind: Kind, eager: bool = True, null_ms: float = 0.0) -> Setting:
+def cloud_setting(name: str, kind: StreamKind, eager: bool = True, null_ms: float = 0.0) -> Setting:
     """A site in each region of a cloud, 5 to 150 ms apart."""
     rows, rates = CLOUDS[name]
     sites = range(len(rates))
@@ -101,10 +101,10 @@ def cloud(name: str, kind: Kind, eager: bool = True, null_ms: float = 0.0) -> Se
         return 0.0 if a == b else rows[low][high - low - 1]
 
     delays = tuple(tuple(delay(a, b) for b in sites) for a in sites)
-    return Setting(delays, tuple((Stream(kind, 1000 / rate),) for rate in rates), eager, null_ms)
+    return Setting(delays, tuple((MessageStream(kind, 1000 / rate),) for rate in rates), eager, null_ms)
 
 
-def topology_of(setting: Setting) -> Topology:
+def as_topology(setting: Setting) -> Topology:
     """A network with just these delays; its sites are s0, s1, ..."""
     ids = tuple(SiteId(site) for site in range(setting.count))
     pairs = tuple(
@@ -115,7 +115,7 @@ def topology_of(setting: Setting) -> Topology:
     return Topology("drawn", tuple(Site(f"s{site}", 0) for site in ids), (cluster,), (), pairs)
 
 
-def workloads_of(setting: Setting) -> tuple[Workload, ...]:
+def as_workloads(setting: Setting) -> tuple[Workload, ...]:
     """The streams of a setting as workloads."""
     kinds = {"periodic": Periodic, "poisson": Poisson}
     return tuple(

@@ -3,7 +3,7 @@
 A message of the token-site protocol takes 2 D, of the symmetric one D + t, where t is the longest time between messages
 of a process: it is delivered once every other process has sent after it. With 30 processes that send every t = 100 ms
 the last of the 29 others does so after 29/30 t on average, and the lines cross where D = t. Without nulls what was sent
-last cannot be delivered, as nobody speaks after it; with nulls the wait is theirs and not the application's.
+last cannot be delivered, as no packet follows it; with nulls the wait is theirs and not the application's.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.pipeline.measures import over_seeds
 from isthmus.scenario.model import HybridSpec, Scenario, StackSpec
-from isthmus.studies.model import Cell, Claim, Curve, Figure, Scale, Study, Tables, chosen, column
+from isthmus.studies.model import Cell, Claim, Curve, Figure, Scale, Study, Tables, matching, numbers_of
 from isthmus.studies.roles_setup import (
     DRAIN_MS,
     NO_NULLS,
@@ -30,7 +30,7 @@ from isthmus.studies.roles_setup import (
     cost,
     message_latencies,
     summary,
-    symmetric,
+    symmetric_stack,
 )
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
@@ -47,7 +47,11 @@ DURATION_MS: dict[Scale, float] = {"quick": 3_500.0, "full": 10_000.0}
 FROM_MS = 1_200.0
 LAST_MS = {PERIODIC: 500.0, POISSON: 1_000.0}  # at the end of a run, that do not count
 TOKEN, PLAIN, NULLS = "token-site", "symmetric, no nulls", "symmetric, nulls"
-PROTOCOLS: dict[str, StackSpec] = {TOKEN: TOKEN_SITE, PLAIN: symmetric(NO_NULLS), NULLS: symmetric(HybridSpec())}
+PROTOCOLS: dict[str, StackSpec] = {
+    TOKEN: TOKEN_SITE,
+    PLAIN: symmetric_stack(NO_NULLS),
+    NULLS: symmetric_stack(HybridSpec()),
+}
 SECTION = f"{PAPER}, Figure 1 and section 4.2"
 WITHIN = 0.03
 
@@ -96,15 +100,15 @@ def tables(trace: DataFrame, runs: DataFrame) -> dict[str, DataFrame]:
     }
 
 
-def mean_of(tables: Tables, name: str, protocol: str, source: str = PERIODIC) -> float:
-    values = column(tables["latency"], name, protocol=protocol, source=source)
+def mean_figure(tables: Tables, name: str, protocol: str, source: str = PERIODIC) -> float:
+    values = numbers_of(tables["latency"], name, protocol=protocol, source=source)
     return sum(values) / len(values)
 
 
 def crossover(tables: Tables) -> float | None:
     """The delay at which both lines meet, between the two nearest delays that were run."""
     lines = [
-        {row["delay_ms"]: row["latency_ms"] for row in chosen(tables["latency"], protocol=name, source=PERIODIC)}
+        {row["delay_ms"]: row["latency_ms"] for row in matching(tables["latency"], protocol=name, source=PERIODIC)}
         for name in (TOKEN, PLAIN)
     ]
     points = sorted((delay, lines[0][delay] - lines[1][delay]) for delay in lines[0])
@@ -114,16 +118,16 @@ def crossover(tables: Tables) -> float | None:
     return None
 
 
-def left(tables: Tables, protocol: str) -> float:
+def undelivered_max(tables: Tables, protocol: str) -> float:
     """Messages undelivered at the end, of the run in which they are most."""
-    return max(column(tables["latency"], "undelivered_messages", protocol=protocol))
+    return max(numbers_of(tables["latency"], "undelivered_messages", protocol=protocol))
 
 
 def near(statement: str, protocol: str, name: str, expected: float, unit: str, note: str) -> Claim:
     return Claim(
         statement=statement,
         source=SECTION,
-        measure=lambda tables: mean_of(tables, name, protocol),
+        measure=lambda tables: mean_figure(tables, name, protocol),
         expected=expected,
         tolerance=WITHIN,
         unit=unit,
@@ -151,37 +155,37 @@ CLAIMS = (
         note="the delay at which the two lines cross",
     ),
     Claim(
-        statement="Without nulls all messages are delivered in the end.",
+        statement="Without nulls, all messages are eventually delivered.",
         source="what the papers take for granted",
-        measure=lambda tables: left(tables, PLAIN),
+        measure=lambda tables: undelivered_max(tables, PLAIN),
         expected=0.0,
         unit="messages",
-        note="undelivered at the end of a run, of the run with most: nobody speaks after the last ones",
+        note="undelivered messages at the end of a run, maximum over runs: no packet follows the last ones",
     ),
     Claim(
-        statement="With nulls they are, and the sequencer's protocol delivers all as well.",
+        statement="With nulls, all messages are delivered; so are those of the token-site protocol.",
         source=OURS,
-        measure=lambda tables: max(left(tables, NULLS), left(tables, TOKEN)),
+        measure=lambda tables: max(undelivered_max(tables, NULLS), undelivered_max(tables, TOKEN)),
         expected=0.0,
         unit="messages",
     ),
     Claim(
-        statement="With nulls nobody waits longer than for a null: latency is at most D + 25 ms, whatever the source.",
+        statement="With nulls, no message waits longer than for a null: at most D + 25 ms, whatever the source.",
         source=OURS,
-        measure=lambda tables: max(column(tables["latency"], "wait_ms", protocol=NULLS)),
+        measure=lambda tables: max(numbers_of(tables["latency"], "wait_ms", protocol=NULLS)),
         expected=NULL_MS,
         relation="at most",
         unit="ms beyond D",
-        note="mean over messages; the delay and source in which it is longest",
+        note="mean over messages; the delay and source with the longest wait",
     ),
     Claim(
-        statement="For that, the symmetric protocol sends at most four nulls a message.",
+        statement="The symmetric protocol sends at most four nulls per message for this.",
         source=OURS,
-        measure=lambda tables: mean_of(tables, "multicasts_per_message", NULLS),
+        measure=lambda tables: mean_figure(tables, "multicasts_per_message", NULLS),
         expected=1 + PERIOD_MS / NULL_MS,
         relation="at most",
         unit="multicasts a message",
-        note="as many as there are 25 ms between two messages; the message itself and probes included",
+        note="one for every 25 ms between two messages; includes the message itself and probes",
     ),
 )
 
@@ -190,7 +194,7 @@ def over_delay(source: str, table: str, lines: tuple[Curve, ...]) -> Figure:
     return Figure(
         id=f"latency-{table}",
         title=f"Both protocols in isolation, {source} sources",
-        caption="30 processes, 10 messages a second each; submit to last delivery; bars: 95 % intervals over seeds.",
+        caption="30 processes, 10 messages per second each; submit to last delivery; bars: 95 % intervals over seeds.",
         table=table,
         x="delay_ms",
         y="latency_ms",
@@ -209,7 +213,7 @@ LINES = (
 STUDY = Study(
     name="isolation",
     title="Sequencer and symmetric order in isolation",
-    question="From which delay on is it better that everybody numbers its own messages?",
+    question="Above which network delay should every process number its own messages?",
     source=SECTION,
     seeds={"quick": 1, "full": 3},
     grid=grid,

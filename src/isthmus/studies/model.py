@@ -3,10 +3,13 @@
 The problem: a result of a paper is a curve, a sentence and a set-up, spread over pages; to repeat it, all three must be
 in one place, and the answer must not depend on who looks. The idea: a study is a frozen value of plain functions. The
 grid is a function of scale and number of seeds; tables are functions of trace and runs; a claim is a function of the
-collected tables that gives one figure, which is set beside the one expected.
+collected tables that gives one figure, which is compared with the one expected.
 
 Invariants: the number of a run is its place in the grid, so that (study, scale, seeds, run) names it for ever. A claim
-about runs of which one failed, or for which there is no figure, is unknown: never does it hold by lack of data.
+about runs of which one failed, or for which there is no figure, is unknown; lack of data never makes it hold.
+
+Every study is a module with the same names: `grid` makes the cells (by `cell`), `tables` measures them, CLAIMS judges
+the tables, and STUDY puts it together.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ class Cell(msgspec.Struct, frozen=True):
     scenario: Scenario
 
 
-class Judged(msgspec.Struct, frozen=True):
+class JudgedClaim(msgspec.Struct, frozen=True):
     """A claim with what was measured; one entry of claims.json."""
 
     statement: str
@@ -58,7 +61,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
     statement: str
     source: str
-    measure: Callable[[Tables], float | None]  # None: nothing to go by
+    measure: Callable[[Tables], float | None]  # None: no data
     expected: float
     tolerance: float = 0.0  # as a share of what is expected; where that is 0, as it is
     relation: Relation = "near"
@@ -74,8 +77,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
             return off <= self.margin()
         return off >= -self.margin() if self.relation == "at least" else abs(off) <= self.margin()
 
-    def judge(self, tables: Tables, failed_runs: int = 0) -> Judged:
-        """Set the figure beside the one expected."""
+    def judge(self, tables: Tables, failed_runs: int = 0) -> JudgedClaim:
+        """Compare the figure with the one expected."""
         why = ""
         measured = None
         try:
@@ -92,7 +95,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
         if measured is not None and not failed_runs:
             verdict = "holds" if self.is_met_by(measured) else "does not hold"
         detail = "; ".join(part for part in (why, self.note) if part)
-        return Judged(
+        return JudgedClaim(
             self.statement,
             self.source,
             self.expected,
@@ -112,7 +115,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Curve(msgspec.Struct, frozen=True):
-    """Values that a paper gives, to stand beside ours."""
+    """Values that a paper gives, to compare with ours."""
 
     label: str
     x: tuple[float, ...]
@@ -151,7 +154,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     figures: tuple[Figure, ...] = ()
 
     def specs(self, scale: Scale, seeds: int | None = None) -> list[RunSpec]:
-        """The grid with its numbers, each run with the command that brings it back."""
+        """The grid with its numbers, each run with the command that replays it."""
         count = self.seeds[scale] if seeds is None else seeds
         return [
             RunSpec(
@@ -159,7 +162,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
                 study=self.name,
                 scenario=cell.scenario,
                 parameters=cell.parameters,
-                replay=command("replay", self.name, scale, seeds, number),
+                replay=study_command("replay", self.name, scale, seeds, number),
             )
             for number, cell in enumerate(self.grid(scale, range(1, count + 1)))
         ]
@@ -172,8 +175,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         return specs[run]
 
 
-def command(verb: str, name: str, scale: Scale, seeds: int | None = None, run: int | None = None) -> str:
-    """How to have a study, or one run of it, again."""
+def study_command(verb: str, name: str, scale: Scale, seeds: int | None = None, run: int | None = None) -> str:
+    """The command that repeats a study, or one run of it."""
     words = ["isthmus", "study", verb, name]
     if run is not None:
         words += ["--run", str(run)]
@@ -186,7 +189,7 @@ def command(verb: str, name: str, scale: Scale, seeds: int | None = None, run: i
 # Figures out of tables
 
 
-def chosen(rows: Rows, **wanted: object) -> Rows:
+def matching(rows: Rows, **wanted: object) -> Rows:
     """The rows with these values; none is an error."""
     found = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
     if not found:
@@ -194,23 +197,23 @@ def chosen(rows: Rows, **wanted: object) -> Rows:
     return found
 
 
-def column(rows: Rows, name: str, **wanted: object) -> list[float]:
-    return [float(row[name]) for row in chosen(rows, **wanted) if row[name] is not None]
+def numbers_of(rows: Rows, name: str, **wanted: object) -> list[float]:
+    return [float(row[name]) for row in matching(rows, **wanted) if row[name] is not None]
 
 
 def one(rows: Rows, **wanted: object) -> dict[str, Any]:
     """The one row with these values."""
-    (row,) = chosen(rows, **wanted)
+    (row,) = matching(rows, **wanted)
     return row
 
 
 def figure_of(rows: Rows, name: str, **wanted: object) -> float:
     """The one value of a column."""
-    (value,) = column(rows, name, **wanted)
+    (value,) = numbers_of(rows, name, **wanted)
     return value
 
 
-def named(studies: Mapping[str, Study], name: str) -> Study:
+def find_study(studies: Mapping[str, Study], name: str) -> Study:
     if name not in studies:
         raise InputError("study", "", repr(name), one_of(name, studies))
     return studies[name]

@@ -2,9 +2,9 @@
 
 A B C | D E, 20 ms inside and 540 ms across; high is 100 messages a second, low is 1. A is the sequencer of token-site;
 the hybrid's active processes are those of high load. Token-site is good while the load is near A, the symmetric
-protocol where nobody is slow, the hybrid always. The papers' protocols have no nulls; beside them stand ours.
+protocol where no site is slow, the hybrid always. The papers' protocols have no nulls; ours are shown with them.
 
-The symmetric protocol without nulls waits for whoever is slow. How long depends on how the slow ones' messages lie to
+The symmetric protocol without nulls waits for every slow site. How long depends on how the slow ones' messages lie to
 each other, which a run hardly changes: so the fewer of high load, and the cheaper a run, the more of them there are. At
 quick scale this is left out for Poisson sources, which move.
 """
@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from isthmus.pipeline.measures import over_seeds
 from isthmus.scenario.model import HybridSpec, Scenario, StackSpec
 from isthmus.studies.instances import NINE
-from isthmus.studies.model import Cell, Claim, Figure, Relation, Scale, Study, Tables, column, figure_of
+from isthmus.studies.model import Cell, Claim, Figure, Relation, Scale, Study, Tables, figure_of, numbers_of
 from isthmus.studies.roles_setup import (
     DRAIN_MS,
     NO_NULLS,
@@ -35,7 +35,7 @@ from isthmus.studies.roles_setup import (
     five,
     message_latencies,
     summary,
-    symmetric,
+    symmetric_stack,
     workloads,
 )
 
@@ -58,9 +58,9 @@ def stack(protocol: str, load: str) -> StackSpec:
     without = msgspec.structs.replace(NO_NULLS, active=heavy)
     return {
         TOKEN: StackSpec(name="token-site", transport="direct", sequencer=SITES[0]),
-        PLAIN: symmetric(NO_NULLS),
+        PLAIN: symmetric_stack(NO_NULLS),
         HYBRID: StackSpec(name="hybrid", transport="direct", hybrid=without),
-        NULLS: symmetric(HybridSpec()),
+        NULLS: symmetric_stack(HybridSpec()),
         HYBRID_NULLS: StackSpec(name="hybrid", transport="direct", hybrid=HybridSpec(active=heavy)),
     }[protocol]
 
@@ -121,12 +121,13 @@ def worst_beside_best(tables: Tables, protocol: str, source: str, *rivals: str) 
     return max(mine[place] / min(line[place] for line in others) for place in range(len(NINE)))
 
 
-def left(tables: Tables, *protocols: str) -> float:
+def undelivered_most(tables: Tables, *protocols: str) -> float:
     """Messages undelivered at the end of a run, of the cell with most."""
-    return max(value for name in protocols for value in column(tables["cells"], "undelivered_messages", protocol=name))
+    rows = tables["cells"]
+    return max(value for name in protocols for value in numbers_of(rows, "undelivered_messages", protocol=name))
 
 
-def claim(
+def claim_near(
     statement: str,
     measure: Callable[[Tables], float],
     expected: float,
@@ -149,45 +150,45 @@ def claim(
 
 
 def matches_best(source: str) -> Claim:
-    return claim(
-        f"With {source} sources the hybrid is as fast as the better of the two in every scenario.",
+    return claim_near(
+        f"With {source} sources, the hybrid is as fast as the better of the two in every scenario.",
         lambda tables: worst_beside_best(tables, HYBRID, source, TOKEN, PLAIN),
         1.0,
         "times the better one",
         "at most",
-        note="all three without nulls; the scenario where the hybrid is worst",
+        note="all three without nulls; the worst scenario of the hybrid",
     )
 
 
 CLAIMS = (
-    claim(
+    claim_near(
         "The hybrid takes at least 545 ms.", lambda tables: min(latencies(tables, HYBRID)), 545.0, note="all periodic"
     ),
-    claim("It takes 557 ms at most, in all nine.", lambda tables: max(latencies(tables, HYBRID)), 557.0),
-    claim("Token-site takes 551 ms in the first.", lambda tables: latencies(tables, TOKEN)[0], 551.0),
-    claim("Token-site takes 1073 ms in the eighth.", lambda tables: latencies(tables, TOKEN)[7], 1073.0),
-    claim("The symmetric protocol takes 548 ms in the ninth.", lambda tables: latencies(tables, PLAIN)[8], 548.0),
-    claim("It takes up to 1335 ms in the others.", lambda tables: max(latencies(tables, PLAIN)), 1335.0),
+    claim_near("It takes at most 557 ms in all nine scenarios.", lambda tables: max(latencies(tables, HYBRID)), 557.0),
+    claim_near("Token-site takes 551 ms in the first scenario.", lambda tables: latencies(tables, TOKEN)[0], 551.0),
+    claim_near("Token-site takes 1073 ms in the eighth scenario.", lambda tables: latencies(tables, TOKEN)[7], 1073.0),
+    claim_near("The symmetric protocol takes 548 ms in the ninth.", lambda tables: latencies(tables, PLAIN)[8], 548.0),
+    claim_near("It takes up to 1335 ms in the others.", lambda tables: max(latencies(tables, PLAIN)), 1335.0),
     matches_best(PERIODIC),
     matches_best(POISSON),
-    claim(
-        "Without nulls all messages are delivered in the end.",
-        lambda tables: left(tables, PLAIN, HYBRID),
+    claim_near(
+        "Without nulls, all messages are eventually delivered.",
+        lambda tables: undelivered_most(tables, PLAIN, HYBRID),
         0.0,
         "messages",
         tolerance=0.0,
-        source="what the papers take for granted",
-        note="undelivered at the end of a run, of the cell with most",
+        source="assumed by the papers",
+        note="undelivered messages at the end of a run, maximum over cells",
     ),
-    claim(
-        "With nulls they are, and by a sequencer as well.",
-        lambda tables: left(tables, NULLS, HYBRID_NULLS, TOKEN),
+    claim_near(
+        "With nulls, all messages are delivered; so are those of the token-site protocol.",
+        lambda tables: undelivered_most(tables, NULLS, HYBRID_NULLS, TOKEN),
         0.0,
         "messages",
         tolerance=0.0,
         source=OURS,
     ),
-    claim(
+    claim_near(
         "Nulls make the hybrid no slower in any of the 18 cells.",
         lambda tables: max(worst_beside_best(tables, HYBRID_NULLS, source, HYBRID) for source in SOURCES),
         1.0,
@@ -195,10 +196,10 @@ CLAIMS = (
         "at most",
         tolerance=0.005,
         source=OURS,
-        note="with over without, the cell where it is most; runs of one seed differ by half a percent",
+        note="ratio of latencies with and without nulls, maximum over cells; one seed varies by half a percent",
     ),
-    claim(
-        "The symmetric protocol with nulls is nearly as fast, but sends more than twice the packets where one is busy.",
+    claim_near(
+        "The symmetric protocol with nulls is nearly as fast, but sends over twice the packets where one site is busy.",
         lambda tables: (
             figure_of(tables["cells"], "multicasts_per_message", protocol=NULLS, source=PERIODIC, scenario="1 HLLLL")
             / figure_of(
@@ -248,8 +249,8 @@ STUDY = Study(
             PERIODIC,
             "periodic",
             "multicasts_per_message",
-            "multicasts a message",
-            "Packets to all, over messages of the application: 1 is the message itself.",
+            "multicasts per message",
+            "Packets to all sites per message of the application: 1 is the message itself.",
         ),
     ),
 )

@@ -79,7 +79,7 @@ def paper_scenario(
     )
 
 
-def cloud(name: str) -> Topology:
+def cloud_topology(name: str) -> Topology:
     """A network of CLOUDS."""
     sizes, distances = CLOUDS[name]
 
@@ -107,7 +107,7 @@ def near_count(name: str) -> int:
 
 
 def cloud_scenario(name: str, policy: PolicyName, seed: int, duration_ms: float, rate_per_s: float = 100.0) -> Scenario:
-    topology = cloud(name)
+    topology = cloud_topology(name)
     each: Workload = Poisson(rate_per_s=rate_per_s / len(topology.sites))
     return Scenario(
         name="optimistic",

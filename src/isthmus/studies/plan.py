@@ -1,11 +1,13 @@
-"""Advice on total order for a network and its traffic: a stack, a role for every site, and what to expect of them.
+"""Advice on total order for a network and its traffic: a stack, a role for every site, and the expected latency.
 
-The problem: protocols/total/ can choose roles by a matrix of delays and a list of streams; people have files. The idea:
-a topology gives the delays and workloads the streams (plan_inputs.py), and the planner's choice is set beside the token
-site, the symmetric protocol and the paper's rule, each as a stack that a scenario can have. plan_measure.py simulates
-any of them, so that what was predicted can be held against what happens.
+The problem: planning/ chooses roles from a matrix of delays and a list of streams, but users have files. The idea: a
+topology gives the delays (planning/delays.py), workloads give the streams (plan_traffic.py), and each recommended
+choice becomes a stack that a scenario can use. plan_simulation.py simulates any of them, so that predictions can be
+compared with measurements.
 
-What the prediction does not know is said in `notes`, never passed over.
+These three files stay above scenario/ and sim/, whose workloads, stacks and runs they need; planning/ is below both.
+
+Whatever the prediction leaves out is listed in `notes`.
 """
 
 from __future__ import annotations
@@ -17,18 +19,20 @@ from typing import Any
 import msgspec
 
 from isthmus.core.document import Invalid
-from isthmus.protocols.total.assignment import Choice, best_token_site, cheapest, choose, paper_rule, plan, symmetric
-from isthmus.protocols.total.prediction import Roles, Setting
+from isthmus.planning.assignment import Choice
+from isthmus.planning.delays import delay_notes, delays_of
+from isthmus.planning.prediction import Roles, Setting
+from isthmus.planning.recommendation import recommend
 from isthmus.scenario.model import HybridSpec, StackSpec
 from isthmus.scenario.workload import Workload
-from isthmus.studies.plan_inputs import delays_of, streams_of
+from isthmus.studies.plan_traffic import streams_of
 from isthmus.topology.model import Topology
 
 PLANNED, TOKEN_SITE, SYMMETRIC, PAPER = "planned", "token-site", "symmetric", "paper's rule"
 
 
 class Option(msgspec.Struct, frozen=True):
-    """One way to order everything here."""
+    """One way to order all messages."""
 
     name: str
     choice: Choice
@@ -54,30 +58,29 @@ class Advice(msgspec.Struct, frozen=True):
 
 
 def advise(topology: Topology, workloads: Sequence[Workload], spec: HybridSpec | None = None) -> Advice:
-    """Plan for a network and its traffic, with the ticket protocol's options but for its roles."""
+    """Plan for a network and its traffic; `spec` holds the ticket protocol's options, its roles aside."""
     spec = spec or HybridSpec()
     notes: list[str] = []
     streams = streams_of(topology, workloads, notes)
     if not any(streams):
-        raise Invalid("workloads", "nobody who sends", "at least one site that sends")
-    setting = Setting(delays_of(topology, notes), streams, spec.eager, spec.null_ms)
-    prompt = msgspec.structs.replace(setting, eager=True)  # the token-site stack sends every ticket at once
-    token = best_token_site(prompt)
-    rule = choose(setting, paper_rule(setting.delays_ms, setting.periods_ms))
+        raise Invalid("workloads", "no site that sends", "at least one site that sends")
+    notes += delay_notes(topology)
+    setting = Setting(delays_of(topology), streams, spec.eager, spec.null_ms)
+    found = recommend(setting)
+    token, rule = found.token_site, found.paper
     options = [
         Option(TOKEN_SITE, token, StackSpec(name="token-site", sequencer=topology.sites[token.roles.active[0]].name)),
-        Option(SYMMETRIC, choose(setting, symmetric(setting.count)), StackSpec(name="symmetric", hybrid=spec)),
+        Option(SYMMETRIC, found.symmetric, StackSpec(name="symmetric", hybrid=spec)),
         Option(PAPER, rule, hybrid_stack(topology, rule.roles, spec)),
     ]
-    found = cheapest((token, plan(setting)))
-    same = {TOKEN_SITE: token, SYMMETRIC: options[1].choice}
-    stack = next((option.stack for option in options if found == same.get(option.name)), None)
-    first = Option(PLANNED, found, stack or hybrid_stack(topology, found.roles, spec))
-    return Advice(topology, tuple(workloads), setting, (first, *options), (*notes, *crowded(topology, setting, first)))
+    simple = next((option.stack for option in options[:2] if option.choice == found.planned), None)
+    first = Option(PLANNED, found.planned, simple or hybrid_stack(topology, found.planned.roles, spec))
+    notes += flow_notes(topology, setting, first)
+    return Advice(topology, tuple(workloads), setting, (first, *options), tuple(notes))
 
 
 def hybrid_stack(topology: Topology, roles: Roles, spec: HybridSpec) -> StackSpec:
-    """The hybrid stack with just these roles."""
+    """The hybrid stack with these roles."""
     names = [site.name for site in topology.sites]
     sequencer_of = {names[p]: names[a] for p, a in enumerate(roles.sequencer) if p != a}
     active = tuple(names[site] for site in roles.active)
@@ -85,7 +88,7 @@ def hybrid_stack(topology: Topology, roles: Roles, spec: HybridSpec) -> StackSpe
 
 
 def stack_tables(stack: StackSpec) -> dict[str, Any]:
-    """A stack as tables of a file that a scenario can name: what matters to it, and what differs from the default."""
+    """A stack as the tables of a file that a scenario can name: its roles, and options other than the defaults."""
     tables: dict[str, Any] = {"name": stack.name}
     if stack.sequencer is not None:
         tables["sequencer"] = stack.sequencer
@@ -98,16 +101,16 @@ def stack_tables(stack: StackSpec) -> dict[str, Any]:
     return tables
 
 
-def crowded(topology: Topology, setting: Setting, option: Option) -> list[str]:
-    """A note where more messages are under way than flow control lets pass."""
+def flow_notes(topology: Topology, setting: Setting, option: Option) -> list[str]:
+    """A note where flow control would hold back more messages in flight than its window allows."""
     window = option.stack.credit.window
-    under_way = [
+    in_flight = [
         rate * (latency + reach)
         for rate, latency, reach in zip(setting.rates, option.choice.prediction.site_ms, setting.reach_ms, strict=True)
     ]
-    worst = max(range(setting.count), key=under_way.__getitem__)
-    if under_way[worst] <= window / 2 or not isfinite(under_way[worst]):
+    worst = max(range(setting.count), key=in_flight.__getitem__)
+    if in_flight[worst] <= window / 2 or not isfinite(in_flight[worst]):
         return []
     name = topology.sites[worst].name
-    text = f"{name} has {under_way[worst]:.0f} messages under way, and flow control stops it at {window}"
+    text = f"{name} has {in_flight[worst]:.0f} messages in flight, and flow control stops it at {window}"
     return [f"{text}: give the stack a larger credit.window"]

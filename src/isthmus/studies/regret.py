@@ -20,11 +20,21 @@ import msgspec
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from isthmus.protocols.total.assignment import Choice, by_delay, paper_rule, plan
-from isthmus.protocols.total.prediction import Roles, Setting
+from isthmus.planning.assignment import Choice, paper_rule, plan, with_nearest
+from isthmus.planning.prediction import Roles, Setting
 from isthmus.scenario.model import HybridSpec, Scenario, StackSpec
-from isthmus.studies.instances import CLOUDS, KINDS, NINE, Kind, cloud, drawn, nine, topology_of, workloads_of
-from isthmus.studies.model import Cell, Claim, Figure, Scale, Study, Tables, column
+from isthmus.studies.instances import (
+    CLOUDS,
+    KINDS,
+    NINE,
+    StreamKind,
+    as_topology,
+    as_workloads,
+    cloud_setting,
+    drawn_setting,
+    nine_setting,
+)
+from isthmus.studies.model import Cell, Claim, Figure, Scale, Study, Tables, numbers_of
 from isthmus.studies.plan import hybrid_stack
 from isthmus.studies.roles_setup import (
     DRAIN_MS,
@@ -62,16 +72,16 @@ class Instance(msgspec.Struct, frozen=True):
 
     name: str
     family: str
-    kind: Kind
+    kind: StreamKind
     setting: Setting
 
 
 def instances(scale: Scale) -> Iterator[Instance]:
     """At quick scale each has one kind of source, in turn."""
     made: list[tuple[str, str, Callable[..., Setting]]] = [
-        *(("nine", load, partial(nine, load)) for load in NINE_OF[scale]),
-        *(("cloud", name, partial(cloud, name)) for name in CLOUDS_OF[scale]),
-        *(("drawn", f"drawn {number}", partial(drawn, number)) for number in range(DRAWN[scale])),
+        *(("nine", load, partial(nine_setting, load)) for load in NINE_OF[scale]),
+        *(("cloud", name, partial(cloud_setting, name)) for name in CLOUDS_OF[scale]),
+        *(("drawn", f"drawn {number}", partial(drawn_setting, number)) for number in range(DRAWN[scale])),
     ]
     for place, (family, name, make) in enumerate(made):
         for kind in KINDS if scale == "full" and family != "drawn" else (KINDS[place % 2],):
@@ -82,27 +92,27 @@ def fixed_choices(setting: Setting, most: int) -> list[Choice]:
     """Every set of active sites with the nearest sequencers, at most so many: those that should cost least."""
     sites = range(setting.count)
     sets = [active for size in sites for active in combinations(sites, size + 1)]
-    choices = [by_delay(setting, active) for active in sets]
+    choices = [with_nearest(setting, active) for active in sets]
     return sorted(choices, key=lambda choice: choice.mean_ms)[:most]
 
 
 def grid(scale: Scale, seeds: Sequence[int]) -> list[Cell]:
-    return [made for instance in instances(scale) for seed in seeds for made in cells(instance, seed, scale)]
+    return [made for instance in instances(scale) for seed in seeds for made in cells_of(instance, seed, scale)]
 
 
-def cells(instance: Instance, seed: int, scale: Scale) -> Iterator[Cell]:
+def cells_of(instance: Instance, seed: int, scale: Scale) -> Iterator[Cell]:
     setting = instance.setting
-    topology = topology_of(setting)
+    topology = as_topology(setting)
     rule = paper_rule(setting.delays_ms, setting.periods_ms)
     stacks = [(FIXED, choice.roles, OURS_SPEC) for choice in fixed_choices(setting, SETS_MAX[scale])]
     stacks += [(PLANNED, plan(setting).roles, OURS_SPEC), (RULE, rule, OURS_SPEC), (RULE_PLAIN, rule, NO_NULLS)]
     for choice, roles, spec in stacks:
         stack = msgspec.structs.replace(hybrid_stack(topology, roles, spec), transport="direct")
-        yield cell(instance, choice, named(roles), stack, seed, scale)
+        yield cell(instance, choice, roles_label(roles), stack, seed, scale)
     yield cell(instance, DYNAMIC, "", dynamic(OURS_SPEC), seed, scale)
 
 
-def named(roles: Roles) -> str:
+def roles_label(roles: Roles) -> str:
     """An assignment in a few letters: the sequencer of each site."""
     return " ".join(map(str, roles.sequencer))
 
@@ -112,9 +122,9 @@ def cell(instance: Instance, choice: str, roles: str, stack: StackSpec, seed: in
     until_ms = FROM_MS + min(LONGEST_MS, max(SHORTEST_MS, wanted_ms))
     scenario = Scenario(
         name="regret",
-        topology=topology_of(instance.setting),
+        topology=as_topology(instance.setting),
         stack=stack,
-        workloads=workloads_of(instance.setting),
+        workloads=as_workloads(instance.setting),
         seed=seed,
         duration_ms=until_ms + LAST_MS,
         drain_ms=DRAIN_MS,
@@ -130,7 +140,7 @@ def cell(instance: Instance, choice: str, roles: str, stack: StackSpec, seed: in
 
 
 def tables(trace: DataFrame, runs: DataFrame) -> dict[str, DataFrame]:
-    """Every run beside the best fixed one of its instance; the regret of each choice, and how it is distributed."""
+    """Every run compared with the best fixed one of its instance; the regret of each choice and its distribution."""
     names = ["instance", "family", "kind", "choice", "roles"]
     each = summary(message_latencies(trace, runs)).join(runs.select("run", "seed", *names), "run")
     same = Window.partitionBy("instance", "seed")
@@ -153,24 +163,24 @@ def tables(trace: DataFrame, runs: DataFrame) -> dict[str, DataFrame]:
 
 
 def worst(tables: Tables, choice: str, **wanted: object) -> float:
-    return max(column(tables["regret"], "regret_percent", choice=choice, **wanted))
+    return max(numbers_of(tables["regret"], "regret_percent", choice=choice, **wanted))
 
 
 def beside_rule(tables: Tables) -> float:
     """The mean over instances of the dynamic hybrid's latency over that of the paper's rule without nulls."""
-    pair = [column(tables["regret"], "latency_ms", choice=choice) for choice in (DYNAMIC, RULE_PLAIN)]
+    pair = [numbers_of(tables["regret"], "latency_ms", choice=choice) for choice in (DYNAMIC, RULE_PLAIN)]
     return fmean(mine / theirs for mine, theirs in zip(*pair, strict=True))
 
 
-def dynamic_claim(kind: Kind) -> Claim:
+def dynamic_claim(kind: StreamKind) -> Claim:
     return Claim(
-        statement=f"With {kind} sources our dynamic hybrid never costs more than the paper's rule may.",
-        source=f"{OURS}; the figure is what the paper's rule costs without nulls on instances drawn like these",
+        statement=f"With {kind} sources, the largest regret of our dynamic hybrid is at most that of the paper's rule.",
+        source=f"{OURS}; the figure is the regret of the paper's rule without nulls on instances drawn like these",
         measure=lambda tables: worst(tables, DYNAMIC, kind=kind),
         expected=REGRET_MAX[kind],
         relation="at most",
         unit="%",
-        note="more than the best fixed roles, the instance where that is most",
+        note="latency above that of the best fixed roles, maximum over instances",
     )
 
 
@@ -182,7 +192,7 @@ CLAIMS = (
         expected=2.0,
         relation="at most",
         unit="%",
-        note="simulated, the instance where it is most",
+        note="simulated, maximum over instances",
     ),
     Claim(
         statement="The paper's rule finds the best roles in the nine scenarios.",
@@ -191,20 +201,20 @@ CLAIMS = (
         expected=2.0,
         relation="at most",
         unit="%",
-        note="with nulls, as all others; the scenario where it is worst",
+        note="with nulls, as all others; the worst scenario",
     ),
     *map(dynamic_claim, KINDS),
     Claim(
-        statement="Our dynamic hybrid, which is told nothing, is as fast as the paper's rule, which is told all.",
+        statement="Our dynamic hybrid learns delays and rates, and is as fast as the paper's rule that is given them.",
         source=OURS,
         measure=beside_rule,
         expected=1.0,
         relation="at most",
         unit="times",
-        note="mean over instances of its latency over that of the paper's rule without nulls, as the paper has it",
+        note="ratio of its latency to that of the paper's rule without nulls, as in the paper; mean over instances",
     ),
     Claim(
-        statement="All that has nulls delivers everything.",
+        statement="Every choice with nulls delivers all messages.",
         source=OURS,
         measure=lambda tables: max(
             float(row["undelivered_messages"]) for row in tables["runs"] if row["choice"] != RULE_PLAIN
@@ -216,7 +226,7 @@ CLAIMS = (
 STUDY = Study(
     name="regret",
     title="The price of choosing roles without hindsight",
-    question="How far is each way of choosing roles from the best that could have been chosen?",
+    question="How much slower is each way of choosing roles than the best roles in hindsight?",
     source=f"beyond {PAPER}",
     seeds={"quick": 1, "full": 1},
     grid=grid,

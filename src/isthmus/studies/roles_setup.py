@@ -59,7 +59,7 @@ def workloads(load: str, source: str, start_ms: float = 0.0, stop_ms: float | No
     )
 
 
-def symmetric(spec: HybridSpec) -> StackSpec:
+def symmetric_stack(spec: HybridSpec) -> StackSpec:
     return StackSpec(name="symmetric", transport="direct", hybrid=spec)
 
 

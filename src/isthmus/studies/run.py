@@ -1,4 +1,4 @@
-"""Carry out studies: sweep, check, measure, judge the claims, and leave a folder a study that says it all.
+"""Run studies: sweep, check, measure, judge the claims, and write one folder per study with all results.
 
 OUT/NAME holds study.json (what was asked and how it ran), trace/ and runs.parquet (the sweep), tables/*.parquet (the
 measures), verdicts.parquet (the checks, added up), claims.json and figures.json. It is built under a hidden name and
@@ -29,8 +29,8 @@ from isthmus.core.errors import InputError
 from isthmus.pipeline.dealing import expected_cost
 from isthmus.pipeline.simulate import Make, Outcome, make_run
 from isthmus.pipeline.sweep import Progress, RunSpec, Sweep, sweep_together
-from isthmus.studies.model import Judged, Rows, Scale, Study, command
-from isthmus.studies.verdicts import Check, found_by, pipeline_check, summed, to_table, unknown_all
+from isthmus.studies.model import JudgedClaim, Rows, Scale, Study, study_command
+from isthmus.studies.verdicts import Check, count_by_status, found_by, pipeline_check, to_table, unknown_all
 
 ABOUT, CLAIMS, FIGURES = "study.json", "claims.json", "figures.json"
 TOGETHER = 20_000_000  # deliveries of the studies that are carried out together, about
@@ -50,7 +50,7 @@ class Result(msgspec.Struct, frozen=True):
 
     study: Study
     folder: Path
-    claims: list[Judged]
+    claims: list[JudgedClaim]
     verdicts: list[dict[str, Any]]  # rows of verdicts.parquet
     failed: list[tuple[RunSpec, Outcome]]
     run_count: int
@@ -92,12 +92,12 @@ def run_studies(
         swept = sweep_together(spark, grids, progress=progress, make=make)
         asked = [Swept(*parts) for parts in zip(studies, specs, swept, strict=True)]
         tell("checking")
-        judged = judge(asked, check)
+        judged = judge_runs(asked, check)
         made_with = versions(spark)
         for one, verdicts in zip(asked, judged, strict=True):
             study, building = one.study, under[one.study.name]
             tell(f"measuring {study.name}")
-            tables = measure(study, one.done, building / "tables")
+            tables = collect_tables(study, one.done, building / "tables")
             failed = [(one.specs[outcome.run], outcome) for outcome in one.done.failed()]
             claims = [claim.judge(tables, len(failed)) for claim in study.claims]
             pq.write_table(to_table(verdicts), building / "verdicts.parquet")
@@ -114,7 +114,7 @@ def run_studies(
                 "runs": len(one.specs),
                 "failed_runs": len(failed),
                 "versions": made_with,
-                "command": command("run", study.name, scale, seeds),
+                "command": study_command("run", study.name, scale, seeds),
                 "took_s": round(took_s, 1),
                 "together": len(studies),
                 "spark_master": spark.conf.get("spark.master", "connect"),
@@ -129,7 +129,7 @@ def run_studies(
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def batches(studies: Sequence[Study], scale: Scale, seeds: int | None = None) -> list[list[Study]]:
+def batch_studies(studies: Sequence[Study], scale: Scale, seeds: int | None = None) -> list[list[Study]]:
     """What is carried out together: small studies, which cost more in jobs than in rows; a large one stands alone."""
     found: list[list[Study]] = []
     room = 0
@@ -146,10 +146,10 @@ def batches(studies: Sequence[Study], scale: Scale, seeds: int | None = None) ->
 def refuse_stranger(folder: Path) -> None:
     """Only a study's own folder is replaced."""
     if folder.exists() and not (folder / ABOUT).is_file() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(str(folder), "", "something that is no study", "a new folder, or one that a study wrote")
+        raise InputError(str(folder), "", "a path that is not a study", "a new folder, or one that a study wrote")
 
 
-def judge(asked: Sequence[Swept], check: Check | None) -> list[list[dict[str, Any]]]:
+def judge_runs(asked: Sequence[Swept], check: Check | None) -> list[list[dict[str, Any]]]:
     """The verdicts of each study, added up; what cannot be checked is unknown.
 
     All runs are judged in one go. There a run's number is its place among the runs of all studies.
@@ -172,11 +172,11 @@ def judge(asked: Sequence[Swept], check: Check | None) -> list[list[dict[str, An
         own = {(run - span.start, name): found[run, name] for run in span for name in names if (run, name) in found}
         if check is None or len(one.done.failed()) == len(one.specs):
             own = unknown_all(range(len(span)), names, why)
-        judged.append(summed(one.specs, one.done.outcomes, names, own))
+        judged.append(count_by_status(one.specs, one.done.outcomes, names, own))
     return judged
 
 
-def measure(study: Study, done: Sweep, folder: Path) -> dict[str, Rows]:
+def collect_tables(study: Study, done: Sweep, folder: Path) -> dict[str, Rows]:
     """The tables: each collected, and written as one small file."""
     folder.mkdir()
     good = done.runs.where("status = 'ok'")

@@ -1,6 +1,6 @@
 """Token-site in isolation: what a fixed sequencer costs, over the delay of the network.
 
-One process, the sequencer, numbers everybody's messages. A message of another process travels to it, and its number
+One process, the sequencer, numbers all messages. A message of another process travels to it, and its number
 travels to all: 2 D, where D is the delay of the network. The sequencer's own messages carry their number: D. With 30
 processes that send alike, the mean is (29 * 2 D + D) / 30 = 1.967 D, whatever the rate and the kind of source. The
 transport is direct, over channels of constant delay that lose nothing, so that the ordering protocol alone is measured.
@@ -18,7 +18,7 @@ from isthmus.pipeline.measures import message_latency, over_seeds
 from isthmus.pipeline.measures_load import control_bytes
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Periodic, Poisson, Workload
-from isthmus.studies.model import Cell, Claim, Curve, Figure, Scale, Study, Tables, column
+from isthmus.studies.model import Cell, Claim, Curve, Figure, Scale, Study, Tables, numbers_of
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
@@ -86,9 +86,9 @@ def tables(trace: DataFrame, runs: DataFrame) -> dict[str, DataFrame]:
     }
 
 
-def mean_of(source: str) -> Claim:
+def mean_claim(source: str) -> Claim:
     def measure(tables: Tables) -> float:
-        return fmean(column(tables["latency"], "over_delay", source=source))
+        return fmean(numbers_of(tables["latency"], "over_delay", source=source))
 
     return Claim(
         statement=f"With {source} sources the mean latency of a message is close to twice the network delay: 1.97 D.",
@@ -97,7 +97,7 @@ def mean_of(source: str) -> Claim:
         expected=EXPECTED,
         tolerance=0.01,
         unit="D",
-        note="29 of 30 processes wait 2 D, the sequencer D; mean over all delays",
+        note="29 of 30 processes wait for 2 D, the sequencer for D; mean over all delays",
     )
 
 
@@ -105,10 +105,11 @@ def farthest(role: str, expected: float) -> Claim:
     """Of all senders and delays the one that is farthest off."""
 
     def measure(tables: Tables) -> float:
-        ends = [value for end in ("min", "max") for value in column(tables["senders"], f"over_delay_{end}", role=role)]
+        rows = tables["senders"]
+        ends = [value for end in ("min", "max") for value in numbers_of(rows, f"over_delay_{end}", role=role)]
         return max(ends, key=lambda value: abs(value - expected))
 
-    who = "The sequencer's own messages take" if role == "sequencer" else "Messages of all others take"
+    who = "The sequencer's own messages take" if role == "sequencer" else "Messages of all other processes take"
     return Claim(
         statement=f"{who} {expected:g} network delay{'s' if expected > 1 else ''}.",
         source=PAPER,
@@ -116,20 +117,20 @@ def farthest(role: str, expected: float) -> Claim:
         expected=expected,
         tolerance=0.001,
         unit="D",
-        note="the sender, delay and source that is farthest off",
+        note="the sender, delay and source with the largest deviation",
     )
 
 
 def deviation(tables: Tables) -> float:
     """The largest distance from the straight line through the origin, as a share of the value on the line."""
     rows = tables["latency"]
-    delays, latencies = column(rows, "delay_ms"), column(rows, "latency_mean_ms")
+    delays, latencies = numbers_of(rows, "delay_ms"), numbers_of(rows, "latency_mean_ms")
     slope = sum(x * y for x, y in zip(delays, latencies, strict=True)) / sum(x * x for x in delays)
     return max(abs(y - slope * x) / (slope * x) for x, y in zip(delays, latencies, strict=True)) * 100
 
 
-def undelivered(tables: Tables) -> float | None:
-    return float(sum(column(tables["runs"], "undelivered"))) if tables["runs"] else None
+def undelivered_messages(tables: Tables) -> float | None:
+    return float(sum(numbers_of(tables["runs"], "undelivered"))) if tables["runs"] else None
 
 
 LINEAR = Claim(
@@ -143,22 +144,22 @@ LINEAR = Claim(
     note="largest deviation from the straight line through the origin",
 )
 NOTHING_LEFT = Claim(
-    statement="Every message is delivered everywhere.",
+    statement="Every message is delivered at every process.",
     source="our own condition for the others to mean anything",
-    measure=undelivered,
+    measure=undelivered_messages,
     expected=0.0,
     unit="deliveries",
 )
 STUDY = Study(
     name="token-site",
     title="Token-site in isolation",
-    question="What does a fixed sequencer cost as the network gets slower?",
+    question="How does the latency of a fixed sequencer grow with the network delay?",
     source=f"{PAPER}: both protocols in isolation, 30 processes at 10 messages a second each",
     seeds={"quick": 2, "full": 5},
     grid=grid,
     properties=("integrity", "agreement", "validity", "views", "fifo", "total"),
     tables=tables,
-    claims=(*map(mean_of, SOURCES), LINEAR, farthest("sequencer", 1.0), farthest("others", 2.0), NOTHING_LEFT),
+    claims=(*map(mean_claim, SOURCES), LINEAR, farthest("sequencer", 1.0), farthest("others", 2.0), NOTHING_LEFT),
     figures=(
         Figure(
             id="latency",

@@ -1,4 +1,4 @@
-"""Verdicts of a study: the checks' row a run, group and property, added up to a row a property and status.
+"""Verdicts of a study: the checks give one row per run, group and property; here is one row per property and status.
 
 The problem: a study has hundreds of runs and wants a page; yet no run may fall through. The idea: every run and every
 property asked for has one status: the worst that a check gave it, or unknown where none did, because the run failed,
@@ -23,7 +23,7 @@ from isthmus.pipeline.sweep import RunSpec
 
 Status = Literal["violated", "unknown", "valid"]
 WORST_FIRST: tuple[Status, ...] = ("violated", "unknown", "valid")
-NOT_JUDGED = "no check said anything of this run"
+NOT_JUDGED = "no check has a verdict on this run"
 Check = Callable[[DataFrame, Mapping[str, Sequence[range]]], DataFrame]  # each property with the runs it is asked of
 COLUMNS = pa.schema(
     [
@@ -38,7 +38,7 @@ COLUMNS = pa.schema(
 )
 
 
-class Found(msgspec.Struct, frozen=True):
+class RunVerdict(msgspec.Struct, frozen=True):
     """What the checks say of one property in one run."""
 
     status: Status
@@ -54,8 +54,8 @@ def pipeline_check(trace: DataFrame, properties: Mapping[str, Sequence[range]]) 
     return check(trace, properties)
 
 
-def found_by(checked: DataFrame) -> dict[tuple[int, str], Found]:
-    """The worst status of each run and property over its groups; a row a run and property is what comes here."""
+def found_by(checked: DataFrame) -> dict[tuple[int, str], RunVerdict]:
+    """The worst status of each run and property over its groups; one row per run and property is collected."""
     rank = F.when(F.col("status") == "violated", 0).when(F.col("status") == "valid", 2).otherwise(1)
     rows = checked.groupBy("run", "property").agg(
         F.min(rank).alias("rank"),
@@ -64,32 +64,32 @@ def found_by(checked: DataFrame) -> dict[tuple[int, str], Found]:
         F.min_by("witness", rank).alias("witness"),
     )
     return {
-        (row["run"], row["property"]): Found(
+        (row["run"], row["property"]): RunVerdict(
             WORST_FIRST[row["rank"]], row["evidence"], row["violations"], row["witness"] or ""
         )
         for row in rows.collect()
     }
 
 
-def unknown_all(runs: Iterable[int], properties: Iterable[str], why: str) -> dict[tuple[int, str], Found]:
+def unknown_all(runs: Iterable[int], properties: Iterable[str], why: str) -> dict[tuple[int, str], RunVerdict]:
     """What is said where the checks were not run."""
-    return {(run, name): Found("unknown", witness=why) for run in runs for name in properties}
+    return {(run, name): RunVerdict("unknown", witness=why) for run in runs for name in properties}
 
 
-def summed(
+def count_by_status(
     specs: Sequence[RunSpec],
     outcomes: Sequence[Outcome],
     properties: Sequence[str],
-    found: Mapping[tuple[int, str], Found],
+    found: Mapping[tuple[int, str], RunVerdict],
 ) -> list[dict[str, Any]]:
     """A row for each property and status that occurs, the worst first."""
     rows: list[dict[str, Any]] = []
     for name in properties:
-        by_status: dict[Status, list[tuple[RunSpec, Found]]] = {status: [] for status in WORST_FIRST}
+        by_status: dict[Status, list[tuple[RunSpec, RunVerdict]]] = {status: [] for status in WORST_FIRST}
         for spec, outcome in zip(specs, outcomes, strict=True):
-            verdict = found.get((spec.run, name), Found("unknown", witness=NOT_JUDGED))
+            verdict = found.get((spec.run, name), RunVerdict("unknown", witness=NOT_JUDGED))
             if outcome.status != "ok":
-                verdict = Found("unknown", witness=f"the run failed: {outcome.error}")
+                verdict = RunVerdict("unknown", witness=f"the run failed: {outcome.error}")
             by_status[verdict.status].append((spec, verdict))
         for status, members in by_status.items():
             if members:

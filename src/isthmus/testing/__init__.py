@@ -1,1 +1,1 @@
-"""Random scenarios, a judge of runs, and other means for tests of protocols."""
+"""Means to test protocols: hosts and scripts as text, random scenarios, a judge of runs, a courier."""

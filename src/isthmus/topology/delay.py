@@ -1,4 +1,4 @@
-"""How long a packet is under way: a distribution of one-way delays, as a value.
+"""One-way delays of packets, as distributions.
 
 A delay is written in milliseconds, as people and measurements do, and sampled in whole nanoseconds, as the simulator
 counts. `sampler` binds a distribution to one source of randomness and returns a closure, so that a draw costs little
@@ -26,19 +26,19 @@ def to_ns(ms: float) -> int:
     return round(ms * NS_PER_MS)
 
 
-def check(key: str, value: float, at_least: float = 0.0, why: str = "") -> None:
+def check_ms(key: str, value: float, at_least: float = 0.0, why: str = "") -> None:
     """Raise where a number of milliseconds is not finite or too small."""
     if not isfinite(value) or value < at_least:
         raise Invalid(key, repr(value), why or f"a finite number of at least {at_least:g}")
 
 
 class Constant(msgspec.Struct, frozen=True, gc=False, tag="constant", tag_field="kind", forbid_unknown_fields=True):
-    """Always the same."""
+    """The same delay for every packet."""
 
     ms: float
 
     def __post_init__(self) -> None:
-        check("ms", self.ms)
+        check_ms("ms", self.ms)
 
     @property
     def mean_ms(self) -> float:
@@ -53,14 +53,14 @@ class Constant(msgspec.Struct, frozen=True, gc=False, tag="constant", tag_field=
 
 
 class Uniform(msgspec.Struct, frozen=True, gc=False, tag="uniform", tag_field="kind", forbid_unknown_fields=True):
-    """Anything from low to high, alike."""
+    """Uniform from low to high."""
 
     low_ms: float
     high_ms: float
 
     def __post_init__(self) -> None:
-        check("low_ms", self.low_ms)
-        check("high_ms", self.high_ms, self.low_ms, f"a finite number of at least low_ms ({self.low_ms:g})")
+        check_ms("low_ms", self.low_ms)
+        check_ms("high_ms", self.high_ms, self.low_ms, f"a finite number of at least low_ms ({self.low_ms:g})")
 
     @property
     def mean_ms(self) -> float:
@@ -81,8 +81,8 @@ class Normal(msgspec.Struct, frozen=True, gc=False, tag="normal", tag_field="kin
     sd_ms: float
 
     def __post_init__(self) -> None:
-        check("mean_ms", self.mean_ms)
-        check("sd_ms", self.sd_ms)
+        check_ms("mean_ms", self.mean_ms)
+        check_ms("sd_ms", self.sd_ms)
 
     def constant_ns(self) -> int | None:
         return to_ns(self.mean_ms) if self.sd_ms == 0 else None
@@ -106,7 +106,7 @@ class Gamma(msgspec.Struct, frozen=True, gc=False, tag="gamma", tag_field="kind"
     shift_ms: float = 0.0  # the least delay
 
     def __post_init__(self) -> None:
-        check("shift_ms", self.shift_ms)
+        check_ms("shift_ms", self.shift_ms)
         if not isfinite(self.mean_ms) or self.mean_ms <= self.shift_ms:
             raise Invalid("mean_ms", repr(self.mean_ms), f"a finite number above shift_ms ({self.shift_ms:g})")
         if not isfinite(self.variance_ms2) or self.variance_ms2 <= 0:
@@ -123,7 +123,7 @@ class Gamma(msgspec.Struct, frozen=True, gc=False, tag="gamma", tag_field="kind"
 
 
 class Empirical(msgspec.Struct, frozen=True, tag="empirical", tag_field="kind", forbid_unknown_fields=True):
-    """One of the delays that were measured, each as likely as it was frequent."""
+    """One of the measured delays, each with the frequency that it was measured with."""
 
     samples_ms: tuple[float, ...]
 
@@ -131,7 +131,7 @@ class Empirical(msgspec.Struct, frozen=True, tag="empirical", tag_field="kind", 
         if not self.samples_ms:
             raise Invalid("samples_ms", "an empty list", "at least one delay")
         for index, sample in enumerate(self.samples_ms):
-            check(f"samples_ms[{index}]", sample)
+            check_ms(f"samples_ms[{index}]", sample)
 
     @property
     def mean_ms(self) -> float:

@@ -1,11 +1,11 @@
 """A topology from TOML and back.
 
 The file says what differs from the common case: channels may leave out what `[defaults]` or, for the way back, the
-way forth already says. Loading fills everything in; writing gives the filled-in form, so that loading what was
-written gives an equal topology. docs/design/topology.md has the form with every key.
+way forth already says. Loading fills everything in; writing gives the filled-in form, so that loading it
+again gives an equal topology. docs/design/topology.md has the form with every key.
 
 Two clusters that no links join get a WAN link of their own where `defaults.wan` is given; without any links that is a
-full mesh. Every mistake is one `InputError` with the file, the key, what was found and what would be right.
+full mesh. Every mistake raises one `InputError` with the file, the key, what was found and what was expected.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from isthmus.core.document import Invalid, convert, join, one_of, read_toml, sho
 from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId
 from isthmus.topology.delay import Constant, Delay
-from isthmus.topology.model import Channel, Cluster, Override, Site, Topology, WanLink, components
+from isthmus.topology.graph import components
+from isthmus.topology.model import Channel, Cluster, Override, Site, Topology, WanLink
 
 SITES_MAX = 100_000
 
@@ -128,10 +129,9 @@ class Builder:
             self.add_link(link, key)
             if first != number:
                 raise self.wrong(key, f"a second link between {link.from_} and {link.to}", f"only links[{first}]")
-        if self.wan is not None:
+        if self.wan is not None and len(self.clusters) > 1:
             parts = components(len(self.clusters), [(link.a, link.b) for link in self.links])
-            part = {number: index for index, members in enumerate(parts) for number in members}
-            apart = [(a, b) for a, b in combinations(range(len(self.clusters)), 2) if part[a] != part[b]]
+            apart = sorted((min(a, b), max(a, b)) for x, y in combinations(parts, 2) for a in x for b in y)
             self.links += [WanLink(a, b, self.wan, self.wan) for a, b in apart]
         name = self.raw.name or Path(self.source).stem
         try:
@@ -194,12 +194,12 @@ class Builder:
         return None if raw is None else raw.over(None, self.source, self.at(f"defaults.{which}"), "a delay")
 
     def claim(self, name: str, key: str) -> None:
-        """A name is used once, by a site or by a cluster."""
+        """Refuse a name that another site or cluster has."""
         if not name.strip():
             raise self.wrong(key, show(name), "a name")
         if name in self.cluster_of or name in self.site_of:
             taken = "cluster" if name in self.cluster_of else "site"
-            raise self.wrong(key, f"{name!r}, already the name of a {taken}", "a name of its own")
+            raise self.wrong(key, f"{name!r}, already the name of a {taken}", "a unique name")
 
     def at(self, key: str) -> str:
         return join(self.prefix, key)

@@ -1,4 +1,4 @@
-"""A backbone map (GraphML with coordinates) as a topology.
+"""A backbone map (GraphML with coordinates, read by networkx) as a topology.
 
 Each node of the map becomes a cluster, each edge a WAN link whose delay is the great-circle distance at the speed of
 light in fibre, 200 km a millisecond one way, and at least 0.1 ms. Maps are drawn by hand and have gaps: a node
@@ -8,15 +8,19 @@ pieces the largest is kept; equal labels get a number. Each such repair is a not
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
 from math import asin, cos, isfinite, radians, sin, sqrt
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
+
+from networkx import NetworkXError
+from networkx.readwrite.graphml import GraphMLReader
 
 from isthmus.core.errors import InputError
 from isthmus.topology.delay import Constant
-from isthmus.topology.model import Channel, Topology, WanLink, components
+from isthmus.topology.graph import components
+from isthmus.topology.model import Channel, Topology, WanLink
 from isthmus.topology.shapes import of_equal_clusters, unique_names
 
 KM_PER_MS = 200.0
@@ -41,24 +45,24 @@ class Imported(NamedTuple):
 
 
 def load_map(path: Path, sites: int = 3, lan: Channel | None = None) -> Imported:
-    """The topology of a GraphML map, each node a cluster of `sites` sites."""
+    """The topology of a GraphML map: a cluster of `sites` sites for each node."""
     nodes, edges = read_graphml(path)
     notes: list[str] = []
     places = locate(nodes, edges, notes)
     kept = [node for node in nodes if node.key in places]
     number = {node.key: index for index, node in enumerate(kept)}
-    pairs = sorted({ordered(number[a], number[b]) for a, b in edges if a in number and b in number and a != b})
+    pairs = sorted({low_high(number[a], number[b]) for a, b in edges if a in number and b in number and a != b})
     if not kept:
         raise InputError(str(path), "", "no node with Latitude and Longitude", "a map with coordinates")
     parts = components(len(kept), pairs)
     largest = max(parts, key=len)
     if len(parts) > 1:
         lost = [kept[index].label for part in parts if part is not largest for index in part]
-        notes.append(f"the map is in {len(parts)} pieces: kept the largest, without {', '.join(lost)}")
+        notes.append(f"the map is in {len(parts)} pieces: kept the largest and dropped {', '.join(lost)}")
     names = unique_names([kept[index].label for index in largest], sites)
     for name, index in zip(names, largest, strict=True):
         if name != kept[index].label:
-            notes.append(f"a second node is labelled {kept[index].label}: named {name}")
+            notes.append(f"a second node has the label {kept[index].label}: renamed to {name}")
     at = {index: place for place, index in enumerate(largest)}
     spots = [places[kept[index].key] for index in largest]
     links = []
@@ -70,35 +74,57 @@ def load_map(path: Path, sites: int = 3, lan: Channel | None = None) -> Imported
     return Imported(of_equal_clusters(path.stem, names, sites, lans, tuple(links), spots), tuple(notes))
 
 
+class MapReader(GraphMLReader):  # type: ignore[misc]
+    """networkx's reader, made strict about ids; names of attributes in lower case, their values as text."""
+
+    def __init__(self, path: Path, namespace: str) -> None:
+        super().__init__()
+        self.path = str(path)
+        self.NS_GRAPHML = namespace  # maps are found with the current one, with an older one and without any
+
+    def find_graphml_keys(self, graph_element: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        for key in graph_element.findall(f"{{{self.NS_GRAPHML}}}key"):
+            key.set("attr.type", "string")
+            key.set("attr.name", key.get("attr.name", "").lower())
+        found: tuple[dict[str, Any], dict[str, Any]] = super().find_graphml_keys(graph_element)
+        return found
+
+    def add_node(self, G: Any, node_xml: Any, graphml_keys: Any, defaults: Any) -> None:  # noqa: N803
+        if (key := node_xml.get("id", "")) in G:
+            raise InputError(self.path, f"node {key}", "a second node of this id", "unique ids")
+        super().add_node(G, node_xml, graphml_keys, defaults)
+
+    def add_edge(self, G: Any, edge_element: Any, graphml_keys: Any) -> None:  # noqa: N803
+        ends = edge_element.get("source", ""), edge_element.get("target", "")
+        for end in ends:
+            if end not in G:
+                raise InputError(self.path, f"edge {ends[0]} to {ends[1]}", f"the end {end!r}", "the id of a node")
+        super().add_edge(G, edge_element, graphml_keys)
+
+
 def read_graphml(path: Path) -> tuple[list[Node], list[tuple[str, str]]]:
     """The nodes and edges of a GraphML file."""
     try:
-        root = ElementTree.parse(path).getroot()
+        text = path.read_bytes()
+        namespace, _, element = ElementTree.fromstring(text).tag.rpartition("}")
+        if element != "graphml":
+            raise InputError(str(path), "", f"the element <{element}>", "a <graphml> element")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of ports, which a map does not need
+            graphs = list(MapReader(path, namespace[1:])(string=text))
     except FileNotFoundError:
         raise InputError(str(path), "", "no such file", "the path of a GraphML file") from None
+    except OSError as error:
+        raise InputError(str(path), "", error.strerror or "an error", "the path of a GraphML file") from None
     except ElementTree.ParseError as error:
         raise InputError(str(path), "", f"a syntax error ({error})", "GraphML") from None
-    if bare(root.tag) != "graphml":
-        raise InputError(str(path), "", f"the element <{bare(root.tag)}>", "a <graphml> element")
-    meaning = {
-        key.get("id"): key.get("attr.name", "").lower() for key in under(root, "key") if key.get("for") != "edge"
-    }
-    nodes, known = [], set()
-    for element in under(root, "node"):
-        key = element.get("id", "")
-        if key in known:
-            raise InputError(str(path), f"node {key}", "a second node of this id", "ids of their own")
-        known.add(key)
-        data = {meaning.get(item.get("key"), ""): (item.text or "").strip() for item in under(element, "data")}
-        nodes.append(Node(key, data.get("label") or key, read_place(data, path, key)))
-    edges = []
-    for element in under(root, "edge"):
-        ends = (element.get("source", ""), element.get("target", ""))
-        for end in ends:
-            if end not in known:
-                raise InputError(str(path), f"edge {ends[0]} to {ends[1]}", f"the end {end!r}", "the id of a node")
-        edges.append(ends)
-    return nodes, edges
+    except NetworkXError as error:
+        raise InputError(str(path), "", f"an unsupported map ({str(error).rstrip('.')})", "plain GraphML") from None
+    nodes = []
+    for key, data in (entry for graph in graphs for entry in graph.nodes(data=True)):
+        attributes = {name: str(value or "").strip() for name, value in data.items()}
+        nodes.append(Node(key, attributes.get("label") or key, read_place(attributes, path, key)))
+    return nodes, [(a, b) for graph in graphs for a, b in graph.edges()]
 
 
 def read_place(data: dict[str, str], path: Path, key: str) -> Place | None:
@@ -114,7 +140,10 @@ def read_place(data: dict[str, str], path: Path, key: str) -> Place | None:
         return None
     if abs(latitude) > 90 or abs(longitude) > 180:
         raise InputError(
-            str(path), f"node {key}", f"the coordinates {', '.join(texts)}", "degrees within 90 and 180 of zero"
+            str(path),
+            f"node {key}",
+            f"the coordinates {', '.join(texts)}",
+            "a latitude within 90 and a longitude within 180 degrees",
         )
     return latitude, longitude
 
@@ -135,7 +164,7 @@ def locate(nodes: list[Node], edges: list[tuple[str, str]], notes: list[str]) ->
             break
         places |= found
         missing = [node for node in missing if node.key not in found]
-    notes += [f"{node.label} has no coordinates and no placed neighbour: dropped" for node in missing]
+    notes += [f"{node.label} has no coordinates and no neighbour with coordinates: dropped" for node in missing]
     return places
 
 
@@ -146,14 +175,5 @@ def fibre_ms(here: Place, there: Place) -> float:
     return max(LEAST_MS, round(2 * EARTH_KM * asin(sqrt(min(1.0, chord))) / KM_PER_MS, 3))
 
 
-def ordered(a: int, b: int) -> tuple[int, int]:
+def low_high(a: int, b: int) -> tuple[int, int]:
     return (a, b) if a < b else (b, a)
-
-
-def bare(tag: str) -> str:
-    """An element's name without its namespace."""
-    return tag.rpartition("}")[2]
-
-
-def under(element: ElementTree.Element, name: str) -> Iterator[ElementTree.Element]:
-    return (child for child in element.iter() if bare(child.tag) == name)

@@ -1,6 +1,6 @@
 """Measured round trips from CSV.
 
-Two forms are read. A matrix has host names in its first row and first column. A table has one row a measurement, with
+Two forms are read. A matrix has host names in its first row and first column. A table has one row per measurement, with
 a column for each end (src/dst, a/b, from/to ...), one for the round trip (rtt_ms, avg_ms ...) and perhaps the least
 round trip and its deviation; other columns, such as a time slice, are left aside, and repeated rows are samples.
 
@@ -59,20 +59,21 @@ class Measured(NamedTuple):
 
 def read_measured(path: Path) -> Measured:
     """The measurements of a CSV file, matrix or table."""
-    rows = read_rows(path)
+    rows = read_csv_rows(path)
     header = [cell.strip() for cell in rows[0][1]]
     lower = [cell.lower() for cell in header]
-    source, target = column(lower, SOURCE), column(lower, TARGET)
+    source, target = find_column(lower, SOURCE), find_column(lower, TARGET)
     if source is None or target is None:
         measured = read_matrix(path, header, rows)
     else:
-        rtt = column(lower, ROUND_TRIP)
+        rtt = find_column(lower, ROUND_TRIP)
         if rtt is None:
             raise InputError(
                 str(path), f"line {rows[0][0]}", f"the columns {', '.join(header)}",
                 f"a column of round trips, named one of {', '.join(ROUND_TRIP)}",
             )  # fmt: skip
-        measured = read_table(path, rows, (source, target, rtt), column(lower, LEAST), column(lower, DEVIATION))
+        extra = (find_column(lower, LEAST), find_column(lower, DEVIATION))
+        measured = read_pairs(path, rows, (source, target, rtt), *extra)
     names = measured.names
     for b in range(len(names)):
         for a in range(b):
@@ -82,7 +83,7 @@ def read_measured(path: Path) -> Measured:
     return measured
 
 
-def read_rows(path: Path) -> list[tuple[int, list[str]]]:
+def read_csv_rows(path: Path) -> list[tuple[int, list[str]]]:
     """The rows that are not empty, each with its line number; the first is the header."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -111,7 +112,7 @@ def read_matrix(path: Path, header: list[str], rows: list[tuple[int, list[str]]]
             "a matrix with the same names in its first row and column, or a table with src, dst and rtt_ms",
         )  # fmt: skip
     if len(number) < len(names) or "" in number:
-        raise InputError(str(path), f"line {rows[0][0]}", "a name that is empty or stands twice", "names of their own")
+        raise InputError(str(path), f"line {rows[0][0]}", "an empty or repeated name", "unique names")
     samples: dict[Pair, list[Sample]] = {}
     seen: set[str] = set()
     for line, row in rows[1:]:
@@ -129,7 +130,7 @@ def read_matrix(path: Path, header: list[str], rows: list[tuple[int, list[str]]]
     return Measured(tuple(names), samples)
 
 
-def read_table(
+def read_pairs(
     path: Path,
     rows: list[tuple[int, list[str]]],
     columns: tuple[int, int, int],
@@ -177,6 +178,6 @@ def read_ms(text: str, path: Path, line: int) -> float | None:
     return value
 
 
-def column(header: list[str], names: tuple[str, ...]) -> int | None:
+def find_column(header: list[str], names: tuple[str, ...]) -> int | None:
     """The first column of one of these names, in the order of the names."""
     return next((header.index(name) for name in names if name in header), None)

@@ -6,17 +6,20 @@ WAN link between two clusters; otherwise the WAN links of the path of least mean
 cluster numbers, so that a tie has one answer).
 
 Invariants: names are unique over sites and clusters; every cluster has a site, an agent of its own, and a path to
-every other cluster. Routes are found when first asked for and kept beside the fields, so that a topology stays a
-value: equal by its fields, hashable, and pickled without its cache.
+every other cluster.
+
+A topology of hundreds of sites costs what its links cost: there is no table of all pairs. Routes are computed from one
+cluster to all others when the first of them is asked for (graph.py), and kept beside the fields, so that a topology
+stays a value: equal by its fields, hashable, and pickled without its cache.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from heapq import heappop, heappush
 from itertools import pairwise
 from math import isfinite
+from typing import Any
 
 import msgspec
 
@@ -24,6 +27,7 @@ from isthmus.core.document import Invalid, one_of
 from isthmus.core.errors import LocalError
 from isthmus.core.message import SiteId
 from isthmus.topology.delay import Delay
+from isthmus.topology.graph import components, least_delay_tree, sparse
 
 
 class Channel(msgspec.Struct, frozen=True):
@@ -80,7 +84,7 @@ class WanLink(msgspec.Struct, frozen=True):
 
 
 class Override(msgspec.Struct, frozen=True):
-    """Two sites with channels of their own, whatever their clusters say."""
+    """Two sites with their own channels, which take precedence over those of their clusters."""
 
     a: SiteId
     b: SiteId
@@ -106,10 +110,12 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
         for cluster in self.clusters:
             if cluster.agent not in cluster.sites:
                 raise LocalError(f"the agent of {cluster.name} is none of its sites")
-        parts = components(len(self.clusters), [(link.a, link.b) for link in self.links])
-        if len(parts) > 1:
-            here, there = (self.clusters[part[0]].name for part in parts[:2])
-            raise Invalid("links", f"no way from {here} to {there}", "links (or defaults.wan) that join all clusters")
+        if len(self.clusters) > 1:
+            parts = components(len(self.clusters), [(link.a, link.b) for link in self.links])
+            if len(parts) > 1:
+                here, there = (self.clusters[part[0]].name for part in parts[:2])
+                expected = "links (or defaults.wan) that join all clusters"
+                raise Invalid("links", f"no path from {here} to {there}", expected)
 
     def site_id(self, name: str) -> SiteId:
         if name not in self._names or self.sites[self._names[name][0]].name != name:
@@ -146,9 +152,12 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
         """The clusters on the way from one to another, both ends included."""
         if here == there or (here, there) in self._direct:
             return (here,) if here == there else (here, there)
-        if here not in self._routes:
-            self._routes[here] = self._least_delay(here)
-        return self._routes[here][there]
+        if here not in self._trees:
+            self._trees[here] = least_delay_tree(self._graph, here)
+        before, route = self._trees[here], [there]
+        while route[-1] != here:
+            route.append(before[route[-1]])
+        return tuple(reversed(route))
 
     def all_channels(self) -> Iterator[Channel]:
         """Every channel that a packet may pass."""
@@ -180,45 +189,12 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
         return forward | {(link.b, link.a): link.back for link in self.links}
 
     @cached_property
-    def _neighbours(self) -> list[list[tuple[int, float]]]:
-        table: list[list[tuple[int, float]]] = [[] for _ in self.clusters]
-        for (here, there), channel in sorted(self._direct.items(), key=lambda item: item[0]):
-            table[here].append((there, channel.delay.mean_ms))
-        return table
+    def _graph(self) -> Any:
+        """The WAN links with their mean delays, one entry per direction."""
+        delays = {pair: channel.delay.mean_ms for pair, channel in self._direct.items()}
+        return sparse(len(self.clusters), delays)
 
     @cached_property
-    def _routes(self) -> dict[int, list[tuple[int, ...]]]:
+    def _trees(self) -> dict[int, list[int]]:
+        """The cluster before each one on its route, for each cluster that routes were asked from."""
         return {}
-
-    def _least_delay(self, start: int) -> list[tuple[int, ...]]:
-        """The best route from one cluster to each (Dijkstra)."""
-        best: dict[int, tuple[int, ...]] = {}
-        heap: list[tuple[float, int, tuple[int, ...]]] = [(0.0, 1, (start,))]
-        while heap:
-            delay, length, route = heappop(heap)
-            if route[-1] in best:
-                continue
-            best[route[-1]] = route
-            for there, mean_ms in self._neighbours[route[-1]]:
-                if there not in best:
-                    heappush(heap, (delay + mean_ms, length + 1, (*route, there)))
-        return [best[number] for number in range(len(self.clusters))]
-
-
-def components(count: int, pairs: list[tuple[int, int]]) -> list[list[int]]:
-    """The connected parts of an undirected graph, each in order, the one that holds 0 first."""
-    parent = list(range(count))
-
-    def root(number: int) -> int:
-        while parent[number] != number:
-            parent[number] = parent[parent[number]]
-            number = parent[number]
-        return number
-
-    for a, b in pairs:
-        low, high = sorted((root(a), root(b)))
-        parent[high] = low
-    parts: dict[int, list[int]] = {}
-    for number in range(count):
-        parts.setdefault(root(number), []).append(number)
-    return list(parts.values())

@@ -40,6 +40,16 @@ class SiteLog:
         self.rejected_count = 0  # packets of peers that were dropped as wrong
         self.views: dict[int, int] = {}  # group to the number of its view; none before its first VIEW row
 
+    def deliver(self, time_ns: int, subject: Cast, group: int) -> None:
+        """Add a DELIVER row; most rows are, so this does what `write` does and no more."""
+        key = (group, subject.sender, subject.number) if type(subject) is Cast else identity(subject, group)
+        if self.summary is not None:
+            self.summary.deliver(self.process, time_ns, key, group)
+        if self.sink is not None:
+            self.local = local = self.local + 1
+            view, size = self.views.get(group, NONE), len(subject.payload)
+            self.sink.append((self.run, self.process, local, time_ns, DELIVER, *key, group, view, None, size, 0, 0, 0))
+
     def write(
         self,
         time_ns: int,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from isthmus.live.host import LiveHost
 
 from isthmus.core.errors import LocalError
 from isthmus.core.layer import Kind, Layer, Stack, View
 from isthmus.core.message import Cast, SiteId
 from isthmus.live import framing
-from isthmus.live.host import LiveHost
 from isthmus.protocols.application import Application
 from isthmus.protocols.transport.frames import Ack, Data
 from isthmus.stacks import STACKS, StackOptions

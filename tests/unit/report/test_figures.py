@@ -9,7 +9,7 @@ import pytest
 from tests.unit.report.sample import DELAYS_MS, nine, token_site
 
 from isthmus.report import words
-from isthmus.report.figures import SOFT, draw, inline_svg, looks_of, name_text, one_line, spread
+from isthmus.report.figures import SOFT, draw_plot, inline_svg, looks_of, name_text, one_line, spread_names
 from isthmus.report.lines import Line, Plot, plots_of
 from isthmus.report.results import FigureSpec, find_studies
 
@@ -50,21 +50,21 @@ def test_a_line_under_another_is_wide_enough_to_be_seen() -> None:
     [([545.0, 557.0], 0.0), ([0.0, 0.0], 0.0), ([-3.0, 4.0], None)],
 )
 def test_axes_start_at_zero_where_nothing_is_below(ys: list[float], low: float | None) -> None:
-    [axes] = draw(Plot(spec(), [Line("a", [10.0, 20.0], ys, [0.0, 0.0])], [], [])).axes
+    [axes] = draw_plot(Plot(spec(), [Line("a", [10.0, 20.0], ys, [0.0, 0.0])], [], [])).axes
     bottom = axes.get_ylim()[0]
     assert bottom == low if low is not None else bottom < min(ys)
     assert axes.get_xlabel() == "x, ms" and axes.get_title(loc="left") == "y, ms"
 
 
 def test_nothing_to_draw_is_an_empty_figure() -> None:
-    assert "<svg" in inline_svg(draw(Plot(spec(), [], [], [])), "p", "empty")
+    assert "<svg" in inline_svg(draw_plot(Plot(spec(), [], [], [])), "p", "empty")
 
 
 def test_names_are_moved_apart_but_no_further_than_needed() -> None:
-    assert spread([0.2, 0.8], [0.1, 0.1], 0, 1) == pytest.approx([0.2, 0.8])
-    assert spread([0.5, 0.5], [0.1, 0.1], 0, 1) == pytest.approx([0.55, 0.45])
-    assert spread([0.0, 0.01, 1.0], [0.2, 0.2, 0.2], 0.1, 0.9) == pytest.approx([0.2, 0.4, 0.8])
-    places = spread([0.5] * 6, [0.12] * 6, 0, 1)
+    assert spread_names([0.2, 0.8], [0.1, 0.1], 0, 1) == pytest.approx([0.2, 0.8])
+    assert spread_names([0.5, 0.5], [0.1, 0.1], 0, 1) == pytest.approx([0.55, 0.45])
+    assert spread_names([0.0, 0.01, 1.0], [0.2, 0.2, 0.2], 0.1, 0.9) == pytest.approx([0.2, 0.4, 0.8])
+    places = spread_names([0.5] * 6, [0.12] * 6, 0, 1)
     assert min(a - b for a, b in pairwise(places)) >= 0.12 - 1e-9
 
 

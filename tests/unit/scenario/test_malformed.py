@@ -83,7 +83,7 @@ CASES: dict[str, tuple[str, str]] = {  # what is wrong: the scenario, then how t
     "no clusters": ("topology = {}\n", ": topology.clusters: found nothing; expected at least one cluster"),
     "negative delay": (swap("delay = 10", "delay = -10"), ": topology.defaults.wan.delay"),
     "unknown key in a cluster": (swap("sites = 2", "site = 2"), ": topology.clusters[0].site: found an unknown key"),
-    "clusters apart": (swap("wan = { delay = 10 }", ""), ": topology.links: found no way from a to b"),
+    "clusters apart": (swap("wan = { delay = 10 }", ""), ": topology.links: found no path from a to b"),
     # Stack
     "no stack": (swap('stack = { name = "token-site" }', ""), ": stack: found nothing; expected a [stack] table"),
     "stack is text": (

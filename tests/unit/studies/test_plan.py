@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import pytest
-from tests.planning import NINE, nine, topology_of, workloads_of
 
 from isthmus.core.document import Invalid, convert
 from isthmus.core.layer import Kind
 from isthmus.scenario.model import HybridSpec, Scenario, StackSpec
 from isthmus.scenario.workload import Poisson
+from isthmus.studies.instances import NINE, as_topology, as_workloads, nine_setting
 from isthmus.studies.plan import PAPER, SYMMETRIC, TOKEN_SITE, advise, stack_tables
-from isthmus.studies.plan_measure import BySender, duration_ms, measure
+from isthmus.studies.plan_simulation import BySender, duration_ms, simulate_option
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
 
 
 def advice_for(load: str, spec: HybridSpec | None = None):
-    setting = nine(load)
-    return advise(topology_of(setting), workloads_of(setting), spec)
+    setting = nine_setting(load)
+    return advise(as_topology(setting), as_workloads(setting), spec)
 
 
 @pytest.mark.parametrize("load", NINE)
@@ -67,9 +67,9 @@ def test_traffic_that_flow_control_would_stop_is_noted() -> None:
     assert len(notes) == 1 and "credit.window" in notes[0]
 
 
-def test_nobody_who_sends_is_refused() -> None:
+def test_traffic_without_senders_is_refused() -> None:
     net = mesh(2, 1, Channel(Constant(1)), Channel(Constant(50)))
-    with pytest.raises(Invalid, match="nobody"):
+    with pytest.raises(Invalid, match="no site that sends"):
         advise(net, ())
 
 
@@ -79,7 +79,7 @@ def test_a_simulation_of_each_option_is_what_was_predicted() -> None:
     advice = advise(net, traffic)
     shares: list[float] = []
     for option in advice.options:
-        measured = measure(advice, option, (1, 2), 12_000, shares.append)
+        measured = simulate_option(advice, option, (1, 2), 12_000, shares.append)
         assert measured.undelivered == 0 and measured.messages > 2_000
         assert measured.mean_ms == pytest.approx(option.mean_ms, rel=0.03)
     assert shares[-1] == 1 and all(0 < share <= 1 for share in shares)
@@ -88,7 +88,7 @@ def test_a_simulation_of_each_option_is_what_was_predicted() -> None:
 def test_a_lossy_network_is_simulated_too() -> None:
     net = mesh(2, 1, Channel(Constant(1)), Channel(Constant(50), loss=0.1))
     advice = advise(net, (Poisson(rate_per_s=20),))
-    measured = measure(advice, advice.recommended, (1,), 5_000)
+    measured = simulate_option(advice, advice.recommended, (1,), 5_000)
     assert measured.undelivered == 0 and (measured.mean_ms or 0) > advice.recommended.mean_ms
 
 
@@ -101,7 +101,7 @@ def test_a_message_counts_when_the_last_has_it() -> None:
     sink = BySender(2, 1.0, 9.0)
 
     def row(process: int, time_ms: float, kind: Kind, number: int) -> None:
-        sink.append((0, process, 0, round(time_ms * 1e6), kind, 0, number, 0, 1, (), 0, 0, 0))
+        sink.append((0, process, 0, round(time_ms * 1e6), kind, 0, 0, number, 0, 1, (), 0, 0, 0, 0))
 
     for number, time_ms in ((1, 0.5), (2, 2.0), (3, 3.0), (4, 9.5)):
         row(0, time_ms, Kind.SUBMIT, number)
@@ -109,4 +109,4 @@ def test_a_message_counts_when_the_last_has_it() -> None:
         row(0, 10.0, Kind.DELIVER, number)
         row(1, 12.0, Kind.DELIVER, number)
     row(0, 11.0, Kind.DELIVER, 3)
-    assert sink.counts == [1, 0] and sink.total_ms == [10.0, 0.0] and list(sink.open) == [(0, 3)]
+    assert sink.counts == [1, 0] and sink.total_ms == [10.0, 0.0] and list(sink.open) == [(0, 0, 3)]

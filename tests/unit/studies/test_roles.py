@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from isthmus.studies import dynamic_roles, isolation, nine_scenarios, regret
-from isthmus.studies.instances import CLOUDS, KINDS, NINE, cloud, nine
-from isthmus.studies.model import chosen, column, figure_of
+from isthmus.studies.instances import CLOUDS, KINDS, NINE, cloud_setting, nine_setting
+from isthmus.studies.model import figure_of, matching, numbers_of
 from isthmus.studies.roles_setup import PERIODIC, POISSON, SITES, five, workloads
 
 MODULES = (isolation, nine_scenarios, dynamic_roles, regret)
@@ -20,7 +20,7 @@ def test_claims_of_empty_tables_are_unknown(module) -> None:
 
 
 def test_the_network_of_the_nine_is_what_is_planned_for() -> None:
-    topology, setting = five(), nine("HLLLL")
+    topology, setting = five(), nine_setting("HLLLL")
     for a in range(5):
         for b in range(5):
             if a != b:
@@ -51,11 +51,11 @@ def test_the_phases_of_a_dynamic_run_follow_each_other() -> None:
 
 def test_cells_are_found_by_their_values_or_not_at_all() -> None:
     rows = [{"a": 1, "v": 2.0}, {"a": 1, "v": None}, {"a": 2, "v": 3.0}]
-    assert len(chosen(rows, a=1)) == 2
-    assert column(rows, "v", a=1) == [2.0]
+    assert len(matching(rows, a=1)) == 2
+    assert numbers_of(rows, "v", a=1) == [2.0]
     assert figure_of(rows, "v", a=2) == 3.0
     with pytest.raises(LookupError):
-        chosen(rows, a=3)
+        matching(rows, a=3)
 
 
 def isolated(lines: dict[str, list[float]]) -> dict[str, list[dict[str, object]]]:
@@ -86,7 +86,7 @@ def by_phase(**lines: list[float]) -> dict[str, list[dict[str, object]]]:
 
 def test_phases_that_are_lost_are_counted() -> None:
     tables = by_phase(token=[550.0] * 9, paper=[540.0] * 4 + [560.0] * 5)
-    assert dynamic_roles.lost(tables, dynamic_roles.THEIRS, POISSON) == 5
+    assert dynamic_roles.phases_lost(tables, dynamic_roles.THEIRS, POISSON) == 5
 
 
 def test_the_worst_cell_is_set_beside_its_best_rival() -> None:
@@ -100,7 +100,7 @@ def test_the_worst_cell_is_set_beside_its_best_rival() -> None:
 
 @pytest.mark.parametrize("name", CLOUDS)
 def test_clouds_are_symmetric_and_of_cloud_size(name: str) -> None:
-    setting = cloud(name, "poisson")
+    setting = cloud_setting(name, "poisson")
     sites = range(setting.count)
     assert setting.count == len(CLOUDS[name][1]) and 6 <= setting.count <= 8
     for a in sites:
@@ -111,7 +111,7 @@ def test_clouds_are_symmetric_and_of_cloud_size(name: str) -> None:
 
 
 def test_every_set_of_active_sites_is_simulated_at_full_scale() -> None:
-    setting = nine("HLLHL", null_ms=regret.NULL_MS)
+    setting = nine_setting("HLLHL", null_ms=regret.NULL_MS)
     choices = regret.fixed_choices(setting, regret.SETS_MAX["full"])
     assert len({choice.roles.active for choice in choices}) == 31
     assert [choice.mean_ms for choice in choices] == sorted(choice.mean_ms for choice in choices)

@@ -15,8 +15,8 @@ from isthmus.pipeline.simulate import Outcome
 from isthmus.scenario.model import Scenario
 from isthmus.studies import token_site
 from isthmus.studies.catalogue import STUDIES
-from isthmus.studies.model import SCALES, Claim, named
-from isthmus.studies.verdicts import NOT_JUDGED, Found, summed, to_table, unknown_all
+from isthmus.studies.model import SCALES, Claim, find_study
+from isthmus.studies.verdicts import NOT_JUDGED, RunVerdict, count_by_status, to_table, unknown_all
 
 
 def claim(**more):
@@ -87,7 +87,7 @@ def test_the_replay_command_of_a_run_runs_that_run():
 
 def test_what_is_not_there_is_said_in_one_sentence():
     with pytest.raises(InputError, match="token-site"):
-        named(STUDIES, "token-sit")
+        find_study(STUDIES, "token-sit")
     with pytest.raises(InputError, match="0 to 15"):
         token_site.STUDY.spec(16, "quick")
     with pytest.raises(InputError, match="--all"):
@@ -105,14 +105,14 @@ def test_the_list_names_every_study():
 def rows_of(found, outcomes=None, runs=3):
     specs = token_site.STUDY.specs("quick")[:runs]
     given = outcomes or [Outcome(run=number) for number in range(runs)]
-    return summed(specs, given, ["total"], found)
+    return count_by_status(specs, given, ["total"], found)
 
 
 def test_verdicts_are_added_up_and_no_run_is_lost():
     found = {
-        (0, "total"): Found("valid", 10),
-        (1, "total"): Found("violated", 5, 2, "m before n"),
-        (2, "total"): Found("valid", 20),
+        (0, "total"): RunVerdict("valid", 10),
+        (1, "total"): RunVerdict("violated", 5, 2, "m before n"),
+        (2, "total"): RunVerdict("valid", 20),
     }
     bad, good = rows_of(found)
     assert (bad["status"], bad["runs"], bad["violations"], bad["witness"]) == ("violated", 1, 2, "m before n")
@@ -126,7 +126,7 @@ def test_what_no_check_spoke_of_is_unknown():
     assert (row["status"], row["runs"], row["witness"]) == ("unknown", 3, NOT_JUDGED)
     (row,) = rows_of(unknown_all(range(3), ["total"], "the checks were not run"))
     assert (row["status"], row["witness"]) == ("unknown", "the checks were not run")
-    found = dict.fromkeys([(number, "total") for number in range(3)], Found("valid", 1))
+    found = dict.fromkeys([(number, "total") for number in range(3)], RunVerdict("valid", 1))
     outcomes = [Outcome(run=0), Outcome(run=1, status="failed", error="ValueError: no"), Outcome(run=2)]
     unknown, valid = rows_of(found, outcomes)
     assert (unknown["status"], unknown["runs"], "ValueError: no" in unknown["witness"]) == ("unknown", 1, True)

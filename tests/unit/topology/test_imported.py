@@ -83,7 +83,7 @@ def test_the_models_gamma_and_empirical(tmp_path: Path) -> None:
         (",p,q\np,0,1\nq,1\n", "line 3: found 2 cells; expected 3"),
         (",p,q\np,0,1\np,0,1\n", "line 3: found the row 'p' again"),
         (",p,q\np,0,1\n", "found no row for q"),
-        (",p,p\np,0,1\n", "line 1: found a name that is empty or stands twice"),
+        (",p,p\np,0,1\n", "line 1: found an empty or repeated name"),
     ],
 )
 def test_a_bad_file_is_told_with_its_line(text: str, sentence: str, tmp_path: Path) -> None:
@@ -155,12 +155,31 @@ def test_a_map_is_repaired_and_says_so(tmp_path: Path) -> None:
         ("<graphml/>", "no node with Latitude and Longitude"),
         (MAP.replace('target="2"', 'target="9"'), "edge 0 to 9: found the end '9'"),
         (MAP.replace('"y">50<', '"y">95<'), "node 3: found the coordinates 95, 50"),
+        (MAP.replace('"y">50<', '"y">fifty<'), "node 3: found the coordinates fifty, 50; expected degrees"),
+        (MAP.replace('<node id="4">', '<node id="3">'), "node 3: found a second node of this id; expected unique ids"),
+        (MAP.replace('key="y">50', 'key="z">50'), "found an unsupported map (Bad GraphML data: no key z)"),
+        (MAP.replace("<edge", "<hyperedge/><edge", 1), "doesn't support hyperedges"),
     ],
 )
-def test_a_bad_map_is_told(text: str, sentence: str, tmp_path: Path) -> None:
+def test_a_bad_map_is_refused_with_the_reason(text: str, sentence: str, tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         load_map(written(tmp_path / "m.graphml", text))
     assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "head",
+    ["<graphml>", '<graphml xmlns="http://graphml.graphdrawing.org/xmlns/graphml">', '<graphml xmlns:y="urn:y">'],
+)
+def test_a_map_is_read_whatever_its_namespace(head: str, tmp_path: Path) -> None:
+    usual = load_map(written(tmp_path / "m.graphml", MAP))
+    other = MAP.replace('<graphml xmlns="http://graphml.graphdrawing.org/xmlns">', head)
+    assert load_map(written(tmp_path / "m.graphml", other)) == usual
+
+
+def test_a_folder_is_no_map(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the path of a GraphML file"):
+        load_map(tmp_path)
 
 
 @public

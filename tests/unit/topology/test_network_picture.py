@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from isthmus.protocols.total.prediction import Roles
+from isthmus.planning.prediction import Roles
 from isthmus.report.layout import best_box, inside, overlap, place
 from isthmus.report.network import save_network
 from isthmus.report.roles import elsewhere, role_text

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from isthmus.core.errors import InputError
 from isthmus.topology.delay import Constant
-from isthmus.topology.model import Channel, components
+from isthmus.topology.graph import components
+from isthmus.topology.model import Channel
 from isthmus.topology.shapes import SHAPES, random_graph, shape, unique_names
 
 LAN, WAN = Channel(Constant(1)), Channel(Constant(50))

@@ -140,7 +140,7 @@ WRONG = [
     (LINK + "lossy = 0.1", "links[0].lossy: found an unknown key; expected one of"),
     (
         CLUSTERS.replace("wan = {delay = 9}\n", ""),
-        "links: found no way from a to b; expected links (or defaults.wan) that join all clusters",
+        "links: found no path from a to b; expected links (or defaults.wan) that join all clusters",
     ),
     ("[defaults]\nlan = {loss = 0.1}\n" + ONE, "defaults.lan.delay: found nothing; expected a delay"),
     ("clusters = 3", "clusters: found 3; expected a list"),

@@ -7,7 +7,8 @@ import pytest
 from isthmus.core.errors import InputError, LocalError
 from isthmus.core.message import SiteId
 from isthmus.topology.delay import Constant
-from isthmus.topology.model import Channel, Cluster, Override, Site, Topology, WanLink, components
+from isthmus.topology.graph import components
+from isthmus.topology.model import Channel, Cluster, Override, Site, Topology, WanLink
 
 LAN = Channel(Constant(1))
 
@@ -50,6 +51,22 @@ def test_a_tie_goes_to_fewer_links_then_to_lower_numbers() -> None:
     assert network((0, 1, 5), (0, 2, 5), (1, 3, 5), (2, 3, 5)).route(0, 3) == (0, 1, 3)
 
 
+def test_a_tie_is_decided_by_links_before_numbers_also_over_links_without_delay() -> None:
+    assert network((0, 1, 0), (1, 2, 0), (2, 3, 5), (0, 2, 0)).route(0, 3) == (0, 2, 3)
+    assert network((0, 3, 9), (0, 1, 0), (1, 2, 0), (0, 2, 0)).route(3, 2) == (3, 0, 2)
+
+
+def test_routes_are_computed_only_from_where_they_are_asked() -> None:
+    count = 600
+    links = tuple(WanLink(k, k + 1, wan(1), wan(1)) for k in range(count - 1))
+    clusters = tuple(Cluster(f"c{k}", (SiteId(k),), SiteId(k), LAN) for k in range(count))
+    net = Topology("line", tuple(Site(f"s{k}", k) for k in range(count)), clusters, links)
+    assert net._trees == {}
+    assert net.mean_ms(SiteId(10), SiteId(20)) == 10
+    assert len(net.channels(SiteId(10), SiteId(599))) == 589
+    assert list(net._trees) == [10]
+
+
 def test_an_override_wins_in_its_own_direction() -> None:
     net = network((0, 1, 10), (1, 2, 10), (2, 3, 10), overrides=(Override(SiteId(0), SiteId(2), wan(99), wan(88)),))
     assert net.mean_ms(SiteId(0), SiteId(2)) == 99
@@ -77,7 +94,7 @@ def test_a_topology_is_a_value_whatever_it_has_cached() -> None:
 
 
 def test_unreachable_clusters_and_bad_channels_are_refused() -> None:
-    with pytest.raises(InputError, match="no way from a to c"):
+    with pytest.raises(InputError, match="no path from a to c"):
         network((0, 1, 1), (2, 3, 1))
     with pytest.raises(LocalError):
         Topology("x", (Site("s", 0),), (Cluster("s", (SiteId(0),), SiteId(0), LAN),))

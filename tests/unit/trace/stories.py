@@ -23,10 +23,16 @@ class Story:
         payload_bytes: int = 0,
         value: int = 0,
         group: int = 0,
+        origin: int | None = None,
+        gauge: int = 0,
     ) -> Story:
+        """Add a row; a message is of the group where the row happens, unless another origin is named."""
+        born = NONE if message[0] == NONE else group if origin is None else origin
         local = self.locals[process] = self.locals.get(process, -1) + 1
         time_ns = 1000 * len(self.rows)
-        self.rows.append((0, process, local, time_ns, kind, *message, group, 0, to, payload_bytes, 0, value))
+        self.rows.append(
+            (0, process, local, time_ns, kind, born, *message, group, 0, to, payload_bytes, 0, value, gauge)
+        )
         return self
 
     def submit(self, sender: int, *numbers: int, to: tuple[int, ...] | None = None, group: int = 0) -> Story:
@@ -34,9 +40,16 @@ class Story:
             self.add(sender, Kind.SUBMIT, (sender, number), to, 10, group=group)
         return self
 
-    def deliver(self, process: int, *messages: tuple[int, int], payload_bytes: int = 10, group: int = 0) -> Story:
+    def deliver(
+        self,
+        process: int,
+        *messages: tuple[int, int],
+        payload_bytes: int = 10,
+        group: int = 0,
+        origin: int | None = None,
+    ) -> Story:
         for message in messages:
-            self.add(process, Kind.DELIVER, message, None, payload_bytes, group=group)
+            self.add(process, Kind.DELIVER, message, None, payload_bytes, group=group, origin=origin)
         return self
 
     def tentative(self, process: int, *messages: tuple[int, int]) -> Story:
@@ -44,9 +57,9 @@ class Story:
             self.add(process, Kind.TENTATIVE, message)
         return self
 
-    def view(self, number: int, *members: int, at: tuple[int, ...] | None = None) -> Story:
+    def view(self, number: int, *members: int, at: tuple[int, ...] | None = None, group: int = 0) -> Story:
         for process in members if at is None else at:
-            self.add(process, Kind.VIEW, to=members, value=number)
+            self.add(process, Kind.VIEW, to=members, value=number, group=group)
         return self
 
     def crash(self, process: int) -> Story:

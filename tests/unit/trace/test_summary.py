@@ -10,11 +10,12 @@ from isthmus.trace.summary import Summary
 class Told:
     """A summary that is told rows."""
 
-    def __init__(self, processes: int = 3) -> None:
-        self.summary = Summary(processes)
+    def __init__(self, groups: int | dict[int, tuple[int, ...]] = 3) -> None:
+        self.summary = Summary(groups)
 
-    def row(self, time: int, process: int, kind: Kind, message=(NONE, NONE), to=None) -> Told:
-        row: Row = (0, process, 0, time, kind, *message, 0, 1, to, 0, 0, 0)
+    def row(self, time: int, process: int, kind: Kind, message=(NONE, NONE), to=None, group=0, origin=None) -> Told:
+        born = group if origin is None else origin
+        row: Row = (0, process, 0, time, kind, born, *message, group, 1, to, 0, 0, 0, 0)
         self.summary.append(row)
         return self
 
@@ -93,3 +94,21 @@ def test_memory_holds_only_what_is_owed() -> None:
         told.submit(number, 0, number).deliver(number, 0, 0, number).deliver(number + 1, 1, 0, number)
         assert len(told.summary.open) == 0
     assert told.summary.submitted_count == 1000
+
+
+def test_a_message_is_owed_in_the_group_it_was_submitted_to() -> None:
+    told = Told({0: (0, 1), 1: (1, 2)}).row(0, 0, Kind.SUBMIT, (0, 1)).row(0, 1, Kind.SUBMIT, (1, 1), group=1)
+    assert told.summary.undelivered_count() == 4
+    told.row(3, 0, Kind.DELIVER, (0, 1)).row(4, 1, Kind.DELIVER, (0, 1))
+    told.row(5, 1, Kind.SUBMIT, (0, 1), group=1, origin=0)  # carried over, and submitted there by the router
+    told.row(9, 2, Kind.DELIVER, (0, 1), group=1, origin=0)
+    assert (told.summary.submitted_count, told.summary.delivered.count, told.summary.per_message.maximum) == (2, 2, 4)
+    told.row(20, 1, Kind.CRASH)
+    assert told.summary.undelivered_count() == 0, "its sender crashed"
+    told.row(30, 1, Kind.VIEW, group=1).row(31, 2, Kind.SUBMIT, (2, 1), group=1).row(32, 0, Kind.SUBMIT, (0, 2))
+    assert told.summary.undelivered_count() == 2 + 1, "process 1 is back in group 1 only"
+
+
+def test_a_delivery_counts_once_and_only_where_it_is_owed() -> None:
+    summary = Told().submit(0, 0, 1, to=(1, 2)).deliver(3, 1, 0, 1).deliver(4, 1, 0, 1).deliver(5, 0, 0, 1).summary
+    assert (summary.delivered.count, summary.delivered.maximum) == (1, 3)

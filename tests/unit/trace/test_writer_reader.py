@@ -15,14 +15,15 @@ from stories import quiet_run
 from isthmus.core.errors import InputError, LocalError
 from isthmus.trace import writer as writer_module
 from isthmus.trace.reader import read_batches, read_meta, read_rows
-from isthmus.trace.schema import SCHEMA, VERSION_KEY, message_name, schema_with
+from isthmus.trace.schema import ADDED, DESTINATIONS, GAUGE, ORIGIN, SCHEMA, VERSION_KEY, message_name, schema_with
 from isthmus.trace.writer import TraceWriter
 
 WRITE_AND_HASH = """
 import hashlib, sys
 from pathlib import Path
 from isthmus.trace.writer import TraceWriter
-rows = [(0, i % 5, i // 5, i * i, 5, i % 3, i, 0, 1, (1, 2) if i % 7 == 0 else None, 8, 20, 0) for i in range(5000)]
+to = [(1, 2) if i % 7 == 0 else None for i in range(5000)]
+rows = [(0, i % 5, i // 5, i * i, 5, 0, i % 3, i, 0, 1, to[i], 8, 20, 0, 0) for i in range(5000)]
 with TraceWriter(sys.argv[1], {"seed": "7", "stack": "x"}, batch_rows=1000, segment_rows=2000) as sink:
     for row in rows:
         sink.append(row)
@@ -31,7 +32,7 @@ print([hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(Path(sys
 
 
 def row(index: int, *, to: tuple[int, ...] | None = None, value: int = 0):
-    return (0, 1, index, index * 10, 5, 2, index, 0, 1, to, 8, 20, value)
+    return (0, 1, index, index * 10, 5, 0, 2, index, 0, 1, to, 8, 20, value, 0)
 
 
 def names(folder):
@@ -59,7 +60,7 @@ def test_empty_destinations_are_written_as_all(tmp_path):
     with TraceWriter(tmp_path) as sink:
         for index, to in enumerate(((), None, (3, 1))):
             sink.append(row(index, to=to))
-    assert [found[9] for found in read_rows(tmp_path)] == [None, None, (3, 1)]
+    assert [found[DESTINATIONS] for found in read_rows(tmp_path)] == [None, None, (3, 1)]
 
 
 def test_segments_are_hidden_until_complete_and_memory_is_bounded(tmp_path):
@@ -176,7 +177,7 @@ def test_reader_casts_widths_and_takes_any_order_of_columns(tmp_path):
     columns = {"destinations": pa.array([[7, 8]], pa.large_list(pa.int64())), "process": pa.array([3], pa.uint8())}
     save(tmp_path / "x.parquet", columns | {"kind": pa.array([5], pa.int64()), "extra": pa.array(["text"])})
     found = next(read_rows(tmp_path))
-    assert found == (1, 3, 1, 1, 5, 1, 1, 1, 1, (7, 8), 1, 1, 1)
+    assert found == (1, 3, 1, 1, 5, 1, 1, 1, 1, 1, (7, 8), 1, 1, 1, 1)
     assert read_meta(tmp_path) == {}
 
 
@@ -210,8 +211,18 @@ def test_reader_refuses_what_is_no_trace(tmp_path):
 def test_reader_refuses_another_version(tmp_path):
     schema = schema_with({}).with_metadata({VERSION_KEY: b"9"})
     pq.write_table(schema.empty_table(), tmp_path / "x.parquet")
-    with pytest.raises(InputError, match="schema version: found 9; expected version 1"):
+    with pytest.raises(InputError, match="schema version: found 9; expected version 1 or 2"):
         list(read_rows(tmp_path))
+
+
+def test_reader_takes_version_1_and_fills_in_what_it_lacks(tmp_path):
+    old = {"sender": pa.array([-1, 2], pa.int32()), "group": pa.array([5, 6], pa.int64())}
+    columns = {field.name: pa.array([None if field.nullable else 1] * 2, field.type) for field in SCHEMA} | old
+    table = pa.table({name: column for name, column in columns.items() if name not in ADDED})
+    pq.write_table(table.replace_schema_metadata({VERSION_KEY: b"1"}), tmp_path / "a.parquet")
+    with TraceWriter(tmp_path, prefix="b") as sink:
+        sink.append((*row(0)[:ORIGIN], 9, *row(0)[ORIGIN + 1 : GAUGE], 4))
+    assert [(found[ORIGIN], found[GAUGE]) for found in read_rows(tmp_path)] == [(-1, 0), (6, 0), (9, 4)]
 
 
 def test_a_truncated_segment_is_one_sentence(tmp_path):

@@ -90,13 +90,25 @@ def ranges_of(casts: Sequence[Cast]) -> tuple[tuple[Range, ...], tuple[Targets, 
 class TokenSite(Layer):
     """Delivers in the order of the sequencer's tickets."""
 
-    __slots__ = ("batch_ns", "data", "issued", "order", "pending", "preferred", "sequencer", "ticketed", "view")
+    __slots__ = (
+        "batch_ns",
+        "data",
+        "issued",
+        "leads",
+        "order",
+        "pending",
+        "preferred",
+        "sequencer",
+        "ticketed",
+        "view",
+    )
     timer_names = ("issue",)
 
     def __init__(self, sequencer: SiteId | None = None, batch_ms: float | None = None) -> None:
         self.preferred = sequencer
         self.batch_ns = None if batch_ms is None else round(batch_ms * 1e6)  # None: tickets leave with the turn
         self.view = View(0, ())
+        self.leads = False  # whether this site is the sequencer
         self.reset()
 
     def reset(self) -> None:
@@ -121,7 +133,7 @@ class TokenSite(Layer):
     # Receiving
 
     def deliver(self, cast: Cast, finality: Finality = Finality.FINAL) -> None:  # noqa: ARG002  from below: always final
-        if self.sequencer == self.host.site:
+        if self.leads:
             self.gather((cast,))
         if not cast.destinations or self.host.site in cast.destinations:
             self.data[cast.sender].append(cast)
@@ -131,7 +143,7 @@ class TokenSite(Layer):
     def deliver_all(self, casts: Sequence[Cast]) -> None:
         """Take messages of one sender."""
         site = self.host.site
-        if self.sequencer == site:
+        if self.leads:
             self.gather(casts)
         mine = [cast for cast in casts if not cast.destinations or site in cast.destinations]
         self.data[casts[0].sender].extend(mine)
@@ -175,8 +187,13 @@ class TokenSite(Layer):
             raise RemoteError(f"tickets of site {source}; the sequencer is site {self.sequencer}")
         if tickets.first != self.ticketed + 1:
             raise RemoteError(f"tickets from {tickets.first} on; those up to {self.ticketed} are here")
-        self.ticketed += tickets.count()
-        self.order.extend(tickets.mine(self.host.site))
+        ranges = tickets.ranges
+        if len(ranges) == 1 and ranges[0][2] == 1 and not tickets.destinations:  # one ticket, as in most turns
+            self.ticketed += 1
+            self.order.append(ranges[0])
+        else:
+            self.ticketed += tickets.count()
+            self.order.extend(tickets.mine(self.host.site))
         self.deliver_ready()
 
     def deliver_ready(self) -> None:
@@ -209,7 +226,8 @@ class TokenSite(Layer):
         self.view = view
         self.reset()
         self.sequencer = sequencer_of(view, self.preferred)
-        if self.sequencer == self.host.site:
+        self.leads = self.sequencer == self.host.site
+        if self.leads:
             self.become_sequencer()
         else:
             self.become_follower()

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from isthmus.core.errors import LocalError, RemoteError
 from isthmus.core.layer import Kind, Layer, View
-from isthmus.core.message import Batch, Carried, Cast, Message, SiteId
+from isthmus.core.message import Batch, Carried, Cast, Message, SiteId, Targets
 
 M = TypeVar("M", bound=Message)
 BODY_BYTES = 24  # what a body takes in a frame besides its payload, about
@@ -48,6 +48,10 @@ class Transport(Layer):
         """Whether all that was submitted is known to be where it should."""
         return True
 
+    def lagging(self) -> Targets:
+        """The members that are not known to have all that they were sent."""
+        return ()
+
     def writable(self) -> bool:
         return not self.blocked
 
@@ -79,6 +83,8 @@ class Transport(Layer):
                     self.check_body(origin, one)
             return
         for cast in body.subjects():
+            if type(cast) is Cast and cast.sender == origin:
+                continue
             if not isinstance(cast, Cast) or cast.sender != origin:
                 raise RemoteError(f"site {origin} sent a message in another's name: {cast}")
             if isinstance(cast, Carried) and not self.stack.vouched(origin, cast):

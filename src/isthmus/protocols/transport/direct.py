@@ -3,28 +3,17 @@
 Studies use it to measure an ordering protocol alone. It asks of the network what the papers assume: reliable FIFO
 channels, and a multicast that reaches all of its targets or, where its sender was down, none. Under layers that bring
 messages into order themselves, channels may reorder. Each message is a packet of its own, as in the papers: this
-transport gathers nothing.
+transport gathers nothing, and puts nothing around what it carries.
 """
 
 from __future__ import annotations
 
-from typing import Generic
+from typing import Any
 
+from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Handler, View
-from isthmus.core.message import ALL, B, Cast, Message, SiteId, Targets
+from isthmus.core.message import ALL, Batch, Carried, Cast, Message, SiteId, Targets
 from isthmus.protocols.transport.base import Transport
-
-
-class Plain(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=15):
-    """A message as it is."""
-
-    body: B
-
-    def payload_bytes(self) -> int:
-        return self.body.payload_bytes()  # type: ignore[attr-defined,no-any-return]
-
-    def subjects(self) -> tuple[Cast, ...]:
-        return self.body.subjects()  # type: ignore[attr-defined,no-any-return]
 
 
 class Direct(Transport):
@@ -33,26 +22,36 @@ class Direct(Transport):
     __slots__ = ("members",)
 
     def handlers(self) -> dict[type[Message], Handler]:
-        return {Plain: self.on_plain}
+        """What the layers above own comes straight from the network; what has an author is checked first."""
+        owned: dict[type[Message], Handler] = {}
+        for kind, handler in self.stack.owners.items():
+            owned[kind] = handler if kind.subjects is Message.subjects else self.on_authored
+        return {Cast: self.on_cast, Carried: self.on_carried} | owned
 
     def install(self, view: View) -> None:
         super().install(view)
         self.members = view.members
 
     def submit(self, message: Message, targets: Targets = ALL) -> None:
+        assert type(message) is not Batch
         if self.blocked:
             return
         if targets:
             targets = tuple(site for site in targets if site in self.members)
             if targets:
-                self.send(targets, Plain(message))
+                self.send(targets, message)
         else:
-            self.send(self.members, Plain(message))
+            self.send(self.members, message)
 
-    def on_plain(self, source: SiteId, plain: Plain[Message]) -> None:
-        body = plain.body
-        if type(body) is Cast and body.sender == source:
-            self.above.deliver(body)
-            return
+    def on_cast(self, source: SiteId, cast: Cast) -> None:
+        if cast.sender != source:
+            raise RemoteError(f"site {source} sent a message in another's name: {cast}")
+        self.above.deliver(cast)
+
+    def on_carried(self, source: SiteId, carried: Carried[Any]) -> None:
+        self.check_body(source, carried)
+        self.above.deliver(carried)
+
+    def on_authored(self, source: SiteId, body: Message) -> None:
         self.check_body(source, body)
-        self.hand_up(source, body)
+        self.stack.owners[type(body)](source, body)
