@@ -54,21 +54,22 @@ def judge(
     build: Build | None = None,
     progress: Progress | None = None,
     limits: Limits | None = None,
-    honest: bool = True,
 ) -> Judged:
-    """Run a scenario in memory and let the oracle judge it; `build` plants another stack in its place.
-
-    Where sites are not all `honest`, packets may be refused.
-    """
+    """Run a scenario in memory and let the oracle judge it; `build` plants another stack in its place."""
     rows: list[Row] = []
-    run = WatchedRun(scenario, rows, build)
+    return judge_run(WatchedRun(scenario, rows, build), rows, progress, limits)
+
+
+def judge_run(
+    run: WatchedRun, rows: list[Row], progress: Progress | None = None, limits: Limits | None = None
+) -> Judged:
+    """Carry out a run that writes into rows, and judge it."""
+    scenario = run.scenario
     try:
         found = run.watch(limits or Limits(), progress)
     except Exception:
         return Judged(scenario, run.summary, [], [], [], traceback.format_exc())
-    found += strangers(rows)
-    if honest:
-        found += refusals(rows)
+    found += [*strangers(rows), *refusals(rows)]
     verdicts = [
         Oracle(rows_of_group(rows, group.id)).verdicts(STACKS[group.stack.name].properties) for group in run.groups
     ]

@@ -14,7 +14,7 @@ from isthmus.topology.model import Channel, Cluster, Site, Topology, WanLink
 LAN_MS, WAN_MS = 1.0, 50.0
 LARGE_LAN = (6, 9)  # sites
 SMALL_BYTES = 4  # so many of these fit into one frame
-TOTAL_MESSAGES = (40, 400)  # of all senders of a steady workload together, about
+TOTAL_MESSAGES = (40, 300)  # of all senders of a steady workload together, about
 
 
 def random_topology(random: Random, rough: bool, small: bool) -> Topology:

@@ -198,7 +198,7 @@ def random_hybrid(stack: str, names: list[str], random: Random) -> HybridSpec:
         eager=random.random() < 0.7,
         threshold=random.choice([0.0, 0.2]),
         estimator=EstimatorOptions(
-            probe_ms=random.choice([50.0, 500.0]),
+            probe_ms=random.choice([200.0, 500.0]),  # probes of nine sites more often would fill a narrow link
             detector=random.choice(["mean-shift", "sliding"]),
             samples=random.choice([3, 16]),
             silence=random.random() < 0.5,
@@ -222,6 +222,39 @@ def with_second_group(plain: Scenario, random: Random) -> Scenario:
         plain,
         groups=(GroupSpec(name="first"), GroupSpec(name="second", sites=tuple(members), stack=others)),
         workloads=(*plain.workloads, *moved),
+    )
+
+
+def bridged_scenario(first: str, second: str, seed: int) -> Scenario:
+    """Two groups with stacks, traffic and views of their own, which share one site, some, or all.
+
+    The first site of the second group is in both.
+    """
+    plain = random_scenario(first, seed)
+    random = Random(f"bridged/{first}/{second}/{seed}")
+    names = [site.name for site in plain.topology.sites]
+    random.shuffle(names)
+    bridge = random.randrange(1, len(names)) if len(names) > 2 else len(names)
+    members = {
+        "first": names[:bridge] if random.random() < 0.7 and bridge > 1 else names,
+        "second": names[bridge - 1 :] if bridge < len(names) else names,
+    }
+    direct = plain.stack.transport == "direct" and is_borne(plain, second)
+    stack = random_stack(second, names, random, direct)
+    traffic = [
+        msgspec.structs.replace(workload, group=group)
+        for group, sites in members.items()
+        for workload in random_workloads(random, sites, plain.duration_ms)
+    ]
+    return msgspec.structs.replace(
+        plain,
+        name=f"bridged-{first}-{second}-{seed}",
+        membership=msgspec.structs.replace(plain.membership, majority=False),
+        groups=(
+            GroupSpec(name="first", sites=tuple(members["first"])),
+            GroupSpec(name="second", sites=tuple(members["second"]), stack=stack),
+        ),
+        workloads=tuple(traffic),
     )
 
 
