@@ -10,7 +10,7 @@ from isthmus.core.layer import Kind, Stack
 from isthmus.core.message import Message, SiteId
 from isthmus.core.recording import send_line, trace_line
 from isthmus.live import framing
-from isthmus.live.host import LiveHost
+from isthmus.live.site import LiveSite
 from isthmus.sim.host import SimHost
 from isthmus.sim.network import Network
 from isthmus.sim.scheduler import Scheduler
@@ -43,20 +43,26 @@ class Lines:
 
 
 class LiveBench:
-    """The live host with its clock in our hands; what comes and goes does so as datagrams."""
+    """The live site with its clocks in our hands; what comes and goes does so as datagrams."""
 
     def __init__(self, site: SiteId) -> None:
-        self.now_ns = 0
+        self.now_ns = self.ahead_ns = 0
         self.sink = Lines()
-        self.host = LiveHost(
-            site, Random(0), self.capture, lambda: self.now_ns, lambda: self.now_ns, SiteLog(site, self.sink), token=9
-        )
+        log = SiteLog(site, self.sink)
+        self.site = LiveSite(site, Random(0), self.capture, lambda: self.now_ns, self.calendar, log, life=1, token=9)
+        self.host = self.site.port()
+
+    def calendar(self) -> int:
+        return self.now_ns + self.ahead_ns
+
+    def set_calendar(self, ahead_ns: int, error_ns: int | None) -> None:
+        self.ahead_ns = ahead_ns  # live, no bound of its error is known
 
     def attach(self, stack: Stack) -> None:
         self.host.attach(stack)
 
     def run(self, event: Callable[[], None]) -> None:
-        self.host.run(event)
+        self.site.run(self.host, event)
 
     def drain(self) -> list[str]:
         return self.sink.drain()
@@ -65,19 +71,21 @@ class LiveBench:
         self.sink.lines.append(line)
 
     def capture(self, target: SiteId, datagram: bytes) -> None:
-        for packet in framing.split(datagram, 9).packets:
-            self.sink.lines.append(send_line((target,), self.host.stack.codec.decode(packet)))
+        for _, _, packet in framing.split(datagram):
+            self.sink.lines.append(send_line((target,), self.host.decode(packet)))
 
-    def receive(self, source: SiteId, message: Message) -> None:
-        beginning = framing.head(source, 0, 9)
-        for datagram in framing.join(beginning, [self.host.stack.codec.encode(message)]):
-            self.host.receive(source, datagram)
+    def receive(self, source: SiteId, view_id: int, message: Message) -> None:
+        entry = framing.entry(self.host.group, view_id, self.host.encode(message))
+        for datagram in framing.join(framing.head(source, 1, 9), [entry], framing.DATAGRAM_MAX):
+            self.site.receive(source, datagram)
+        self.site.finish()
 
     def advance(self, delay_ns: int) -> None:
         end_ns = self.now_ns + delay_ns
-        while (due_ns := self.host.next_deadline_ns()) is not None and due_ns <= end_ns:
+        while (due_ns := self.site.next_deadline_ns()) is not None and due_ns <= end_ns:
             self.now_ns = due_ns
-            self.host.fire_due()
+            self.site.fire_due()
+            self.site.finish()
         self.now_ns = end_ns
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from benches import LiveBench, SimBench, shared
+from isthmus.core.script import MakeBench, Script, read_script
 
 from golden import SCRIPTS, StackRig
 from isthmus.core.message import SiteId
-from isthmus.core.script import MakeBench, Script, read_script
 
 
 @pytest.mark.parametrize("bench", [SimBench, LiveBench], ids=["sim", "live"])

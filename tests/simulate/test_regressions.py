@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from isthmus.testing.random_scenarios import hard_scenario, random_scenario
 from isthmus.testing.judge import judge
+from isthmus.testing.random_scenarios import hard_scenario, random_scenario
 
 SEEDS = [
     # A flush gave a survivor what it lacked, which completed frames that it held behind the gap; it handed those up,

@@ -93,6 +93,8 @@ class Application(Layer):
         if not self.stack.vouched(host.site, carried):
             raise LocalError(f"no layer of {self.stack} lets site {host.site} carry a message of {author}")
         carried = msgspec.structs.replace(carried, number=host.next_number())
+        if host.traces:
+            host.trace(Kind.SUBMIT, carried)
         self.below.submit(carried, destinations)
         return carried
 

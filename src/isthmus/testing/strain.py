@@ -1,7 +1,8 @@
-"""What random scenarios add for the optimistic order: what it alone could stumble over.
+"""What some random scenarios add: what the optimistic order alone could stumble over, and floods.
 
-Clocks that drift a lot and jump, a sequencer that crashes and perhaps comes back, messages of several sizes, every
-delay rule with good constants and bad ones; now and then the paper's transport, direct over channels that reorder.
+For the optimistic order: clocks that drift a lot and jump, a sequencer that crashes and perhaps comes back, messages
+of several sizes, every delay rule with good constants and bad ones. A flood: a site that submits more messages at once
+than one packet of tickets orders, to a stack whose windows let them through.
 """
 
 from __future__ import annotations
@@ -11,25 +12,27 @@ from random import Random
 import msgspec
 
 from isthmus.protocols.total.compensation import POLICIES, OptimisticOptions
+from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.scenario.faults import ClockJump, Crash, Fault, Recover
 from isthmus.scenario.model import Clocks, Scenario
-from isthmus.scenario.workload import Poisson, Workload
-from isthmus.topology.model import Channel, Topology
+from isthmus.scenario.workload import Burst, Poisson, Workload
+from isthmus.stacks import STACKS
+
+FLOOD = (1_100, 1_400)  # messages: more than fit into a packet of tickets, or into a range
+FLOOD_BYTES = 4  # so that as many fit into one frame
+WIDE = 4096  # messages that flow control lets through
 
 
 def strained(plain: Scenario, random: Random) -> Scenario:
     """A random scenario, made harder for an optimistic stack."""
-    topology, stack = plain.topology, msgspec.structs.replace(plain.stack, optimistic=random_options(random))
-    if random.random() < 0.2 and is_sure(plain):
-        topology = reordering(topology)
-        stack = msgspec.structs.replace(stack, transport="direct")
-    names = [site.name for site in topology.sites]
+    stack = msgspec.structs.replace(plain.stack, optimistic=random_options(random))
+    names = [site.name for site in plain.topology.sites]
     first = stack.sequencer or names[0]
-    faults: list[Fault] = []
-    drawn = plain.random_faults
-    if random.random() < 0.6 and len(names) > 2:
+    faults: list[Fault] = list(plain.faults)
+    if random.random() < 0.6 and len(names) > 2 and not plain.membership.majority:
         if len(names) < 5:  # two must be left, or there is no order to judge
-            drawn = msgspec.structs.replace(drawn, crashes=0)
+            faults = []
+        faults = [fault for fault in faults if not isinstance(fault, Crash | Recover) or fault.site != first]
         at_ms = random.uniform(0, 0.8) * plain.duration_ms
         faults.append(Crash(at_ms=at_ms, site=first))
         if random.random() < 0.5:
@@ -42,11 +45,9 @@ def strained(plain: Scenario, random: Random) -> Scenario:
     sized: list[Workload] = [Poisson(rate_per_s=random.uniform(1, 3), payload_bytes=random.choice([0, 500, 1500]))]
     return msgspec.structs.replace(
         plain,
-        topology=topology,
         stack=stack,
         workloads=(*plain.workloads, *sized[: random.choice([0, 1])]),
         faults=tuple(sorted(faults, key=lambda fault: fault.at_ms)),
-        random_faults=drawn,
         clocks=Clocks(offset_ms=random.choice([0, 100, 10_000]), drift_ppm=random.choice([0, 200, 20_000])),
     )
 
@@ -62,26 +63,27 @@ def random_options(random: Random) -> OptimisticOptions:
     )
 
 
-def is_sure(scenario: Scenario) -> bool:
-    """Whether a direct transport could bear it: nothing is lost or repeated."""
-    drawn, topology = scenario.random_faults, scenario.topology
-    channels = [
-        *(cluster.lan for cluster in topology.clusters),
-        *(channel for link in topology.links for channel in (link.forward, link.back)),
-    ]
-    clean = not any(channel.loss or channel.duplicate for channel in channels)
-    return clean and not drawn.partitions and not drawn.losses
-
-
-def reordering(topology: Topology) -> Topology:
-    """The same network with channels that let packets overtake each other."""
-
-    def loose(channel: Channel) -> Channel:
-        return msgspec.structs.replace(channel, fifo=False)
-
-    replace = msgspec.structs.replace
-    return replace(
-        topology,
-        clusters=tuple(replace(cluster, lan=loose(cluster.lan)) for cluster in topology.clusters),
-        links=tuple(replace(link, forward=loose(link.forward), back=loose(link.back)) for link in topology.links),
+def flooded(plain: Scenario, random: Random) -> Scenario:
+    """The same with a flood at one site, or at two: in one turn, or message by message at one instant."""
+    names = [site.name for site in plain.topology.sites]
+    source, other = random.sample(names, 2)
+    count = random.randint(*FLOOD)
+    flood = Burst(
+        period_ms=plain.duration_ms,
+        start_ms=random.uniform(0, 0.8) * plain.duration_ms,
+        burst_count=count,
+        count=count,
+        one_turn=random.random() < 0.35,
+        sites=(source, other)[: random.choice([1, 2])],
+        to="all" if random.random() < 0.8 else random.randint(1, len(names)),
+        payload_bytes=FLOOD_BYTES,
     )
+    stack = msgspec.structs.replace(plain.stack, credit=CreditOptions(window=WIDE, queue_max=WIDE))
+    if "hybrid" in STACKS[stack.name].options:  # the flood is ticketed by others, who gather tickets for a while
+        clock = random.choice(["lamport", "lamport", stack.hybrid.clock])  # whose numbers are close to each other
+        hybrid = msgspec.structs.replace(stack.hybrid, null_ms=200.0, eager=random.random() < 0.3, clock=clock)
+        if STACKS[stack.name].roles == "given":
+            hybrid = msgspec.structs.replace(hybrid, active=tuple(name for name in names if name != source))
+        stack = msgspec.structs.replace(stack, hybrid=hybrid)
+    turn_ms = random.choice([0.0, 10.0, 50.0, 50.0])
+    return msgspec.structs.replace(plain, stack=stack, workloads=(*plain.workloads, flood), turn_ms=turn_ms)

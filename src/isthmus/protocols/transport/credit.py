@@ -237,6 +237,8 @@ class Credit(Layer):
                 self.grant(sender)
 
     def grant(self, sender: SiteId) -> None:
+        if self.view is not self.stack.view:
+            return  # the view closes: in the next one, as which this would leave, all counts start anew
         consumed = self.consumed_of[sender]
         self.reported_to[sender] = consumed
         if sender == self.host.site:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from isthmus.core.errors import RemoteError
+from isthmus.core.layer import Kind
 from isthmus.core.message import Message, SiteId
 from isthmus.protocols.transport.base import Transport
 
@@ -34,13 +36,25 @@ def spread(origin: SiteId, transports: Sequence[Transport]) -> bool:
         (frame, transport)
         for _, frame in sorted(frames.items(), key=lambda item: item[0])
         for transport in transports
-        if not transport.absorb(origin, frame)
+        if not taken(transport, origin, frame)
     ]
     if handed_up(origin, transports) > count:
         return True
     for frame, transport in stuck[:1]:
-        transport.absorb(origin, frame, over_gap=True)
+        taken(transport, origin, frame, over_gap=True)
     return bool(stuck)
+
+
+def taken(transport: Transport, origin: SiteId, frame: Message, over_gap: bool = False) -> bool:
+    """Give a transport a frame; whether nothing is left to do with it: it is handed up, not for us, or refused.
+
+    What one survivor refuses all do, as they go by the same rules, so that they stay equal without it.
+    """
+    try:
+        return transport.absorb(origin, frame, over_gap)
+    except RemoteError:
+        transport.host.trace(Kind.REJECT, value=origin)
+        return True
 
 
 def handed_up(origin: SiteId, transports: Sequence[Transport]) -> int:

@@ -40,6 +40,7 @@ from typing import Any
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Handler, Kind
 from isthmus.core.message import Batch, Cast, Message, SiteId
+from isthmus.protocols.transport.base import PLAIN
 from isthmus.protocols.transport.frames import (
     FRAME_BYTES,
     Ack,
@@ -157,6 +158,11 @@ class Reliable(Sender):
 
     def fresh(self, stream: Stream, bodies: Sequence[Message]) -> Sequence[Message]:
         """The bodies but for messages whose number is not new: a peer that uses one twice stops nothing above."""
+        if bodies and PLAIN.issuperset(map(type, bodies)):
+            numbers = [cast.number for cast in bodies]  # type: ignore[attr-defined]
+            if numbers[0] > stream.number and numbers == list(range(numbers[0], numbers[0] + len(numbers))):
+                stream.number = numbers[-1]
+                return bodies
         taken = []
         for body in bodies:
             if isinstance(body, Cast):
