@@ -123,6 +123,8 @@ class Group:
 
     def attach(self) -> None:
         """Take part in the turns of the site."""
+        if self.on_tentative is None:
+            self.application.wants = (Finality.FINAL,)
         self.member.joined().gatherers.append(self._gather)
 
     async def leave(self) -> None:
