@@ -1,4 +1,4 @@
-"""The simulator's host and the live one as benches for golden scripts, and what of a script all hosts share."""
+"""The simulator's site and the live one as benches for golden scripts, and what of a script all hosts share."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from collections.abc import Callable, Iterable
 from random import Random
 
 from isthmus.core.layer import Kind, Stack
-from isthmus.core.message import Message, SiteId
-from isthmus.core.recording import send_line, trace_line
+from isthmus.core.message import ONLY_GROUP, Message, SiteId
 from isthmus.live import framing
 from isthmus.live.site import LiveSite
-from isthmus.sim.host import SimHost
-from isthmus.sim.network import Network
+from isthmus.sim.clock import SiteClock
+from isthmus.sim.network import DelayNetwork, Receive
 from isthmus.sim.scheduler import Scheduler
+from isthmus.sim.site import SimSite
+from isthmus.testing.recording import send_line, trace_line
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
 from isthmus.trace.log import SiteLog
-from isthmus.trace.schema import DESTINATIONS, KIND, NUMBER, SENDER, VALUE, Row
+from isthmus.trace.schema import DESTINATIONS, GAUGE, GROUP, KIND, NUMBER, ORIGIN, SENDER, VALUE, Row
 
 SITES = 10  # more than any script has
 BUDGET = 10_000  # events of one command
@@ -35,7 +36,8 @@ class Lines:
     def append(self, row: Row) -> None:
         kind = Kind(row[KIND])
         destinations = (row[DESTINATIONS] or ()) if kind == Kind.SUBMIT else ()
-        self.lines.append(trace_line(kind, row[SENDER], row[NUMBER], destinations, row[VALUE]))
+        message = (row[ORIGIN], row[SENDER], row[NUMBER])
+        self.lines.append(trace_line(kind, message, row[GROUP], destinations, row[VALUE], row[GAUGE]))
 
     def drain(self) -> list[str]:
         lines, self.lines = self.lines, []
@@ -90,18 +92,25 @@ class LiveBench:
 
 
 class SimBench:
-    """The simulator's host on its own scheduler and network, whose other sites only listen."""
+    """The simulator's site on its own scheduler and network, whose other sites only listen."""
 
     def __init__(self, site: SiteId) -> None:
         self.sink = Lines()
         self.scheduler = Scheduler()
-        network = Network(mesh(1, SITES, Channel(Constant(0.0)), Channel(Constant(0.0))), self.scheduler, Random(0))
+        near = Channel(Constant(0.0))
+        network = DelayNetwork(mesh(1, SITES, near, near), self.scheduler, Random(0))
         for other in range(SITES):
-            network.receivers[other] = self.listener(SiteId(other))
-        self.host = SimHost(site, 0, Random(0), self.scheduler, network, SiteLog(site, self.sink))
+            network.attach(SiteId(other), ONLY_GROUP, self.listener(SiteId(other)))
+        self.site = SimSite(site, 0, Random(0), self.scheduler, network, SiteLog(site, self.sink))
+        self.host = self.site.port()
 
-    def listener(self, site: SiteId) -> Callable[[SiteId, Message], None]:
-        return lambda _source, message: self.note(send_line((site,), message))
+    def listener(self, site: SiteId) -> Receive:
+        return lambda _stamp, message: self.note(send_line((site,), message))
+
+    def set_calendar(self, ahead_ns: int, error_ns: int | None) -> None:
+        clock = SiteClock(0, 0.0, bound_ns=error_ns or 0)
+        clock.jump_ns = ahead_ns
+        self.site.set_clock(clock)
 
     def attach(self, stack: Stack) -> None:
         self.host.attach(stack)
@@ -113,14 +122,13 @@ class SimBench:
         return self.sink.drain()
 
     def run(self, event: Callable[[], None]) -> None:
-        self.host.enter()
         try:
-            event()
+            self.host.run(event)
         finally:
             self.advance(0)
 
-    def receive(self, source: SiteId, message: Message) -> None:
-        self.host.receive(source, message)
+    def receive(self, source: SiteId, view_id: int, message: Message) -> None:
+        self.host.receive((source, view_id), message)
         self.advance(0)
 
     def advance(self, delay_ns: int) -> None:
