@@ -1,4 +1,4 @@
-"""The simulator's site and the live one as benches for golden scripts, and what of a script all hosts share."""
+"""The simulator's host and the live one as benches for golden scripts, and what of a script all hosts share."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Iterable
 from random import Random
 
-from isthmus.core.layer import Kind, Stack
+from isthmus.core.layer import Kind, Reading, Stack
 from isthmus.core.message import ONLY_GROUP, Message, SiteId
 from isthmus.live import framing
 from isthmus.live.site import LiveSite
 from isthmus.sim.clock import SiteClock
-from isthmus.sim.network import DelayNetwork, Receive
+from isthmus.sim.network import DelayNetwork, Stamp
 from isthmus.sim.scheduler import Scheduler
 from isthmus.sim.site import SimSite
 from isthmus.testing.recording import send_line, trace_line
@@ -92,25 +92,21 @@ class LiveBench:
 
 
 class SimBench:
-    """The simulator's site on its own scheduler and network, whose other sites only listen."""
+    """The simulator's port on its own scheduler and network, whose other sites only listen."""
 
     def __init__(self, site: SiteId) -> None:
         self.sink = Lines()
         self.scheduler = Scheduler()
-        near = Channel(Constant(0.0))
-        network = DelayNetwork(mesh(1, SITES, near, near), self.scheduler, Random(0))
+        channel = Channel(Constant(0.0))
+        network = DelayNetwork(mesh(1, SITES, channel, channel), self.scheduler, Random(0))
         for other in range(SITES):
             network.attach(SiteId(other), ONLY_GROUP, self.listener(SiteId(other)))
-        self.site = SimSite(site, 0, Random(0), self.scheduler, network, SiteLog(site, self.sink))
+        self.clock = CalendarClock(0, 0.0)
+        self.site = SimSite(site, 0, Random(0), self.scheduler, network, SiteLog(site, self.sink), self.clock)
         self.host = self.site.port()
 
-    def listener(self, site: SiteId) -> Receive:
+    def listener(self, site: SiteId) -> Callable[[Stamp, Message], None]:
         return lambda _stamp, message: self.note(send_line((site,), message))
-
-    def set_calendar(self, ahead_ns: int, error_ns: int | None) -> None:
-        clock = SiteClock(0, 0.0, bound_ns=error_ns or 0)
-        clock.jump_ns = ahead_ns
-        self.site.set_clock(clock)
 
     def attach(self, stack: Stack) -> None:
         self.host.attach(stack)
@@ -121,10 +117,15 @@ class SimBench:
     def drain(self) -> list[str]:
         return self.sink.drain()
 
+    def set_calendar(self, ahead_ns: int, error_ns: int | None) -> None:
+        self.clock.jump_ns, self.clock.error_ns = ahead_ns, error_ns
+
     def run(self, event: Callable[[], None]) -> None:
         try:
             self.host.run(event)
         finally:
+            if self.host.turn_due:
+                self.host.finish()
             self.advance(0)
 
     def receive(self, source: SiteId, view_id: int, message: Message) -> None:
@@ -133,6 +134,19 @@ class SimBench:
 
     def advance(self, delay_ns: int) -> None:
         assert self.scheduler.run(self.scheduler.now_ns + delay_ns, BUDGET)
+
+
+class CalendarClock(SiteClock):
+    """A clock whose calendar publishes the bound it is told."""
+
+    __slots__ = ("error_ns",)
+
+    def __init__(self, offset_ns: int, drift: float) -> None:
+        super().__init__(offset_ns, drift)
+        self.error_ns: int | None = 0
+
+    def calendar(self, true_ns: int) -> Reading:
+        return Reading(super().calendar(true_ns).time_ns, self.error_ns)
 
 
 def shared(lines: Iterable[str], site: SiteId) -> Shared:
