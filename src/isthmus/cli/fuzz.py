@@ -12,14 +12,12 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from isthmus.cli.console import wide_console
-from isthmus.cli.sim import attempt as attempt_run
 from isthmus.cli.sim import figures
 from isthmus.cli.trace import print_verdicts
-from isthmus.sim.run import Run
 from isthmus.stacks import STACKS
-from isthmus.testing.judge import judge
-from isthmus.testing.random_scenarios import hard_scenario, random_scenario
-from isthmus.trace.oracle import Oracle
+from isthmus.testing.judge import judge, judge_run
+from isthmus.testing.random_scenarios import hard_scenario, random_scenario, replay_command
+from isthmus.testing.watch import WatchedRun
 from isthmus.trace.schema import Row
 
 Case = tuple[str, int, bool]  # stack, seed, hard
@@ -37,8 +35,8 @@ SHOWN_MAX = 10  # failures printed; all are counted
 def command(stack: str, seed: int | None, runs: int, first: int, hard: bool, jobs: int) -> None:
     """Try a stack in random scenarios: loss, duplication, reordering, crashes, partitions, clock jumps, slow readers.
 
-    Each scenario is a function of its seed. A run fails if it breaks what the stack promises, if it raises an error, or
-    if nothing could be judged; the command that replays it is printed.
+    Each scenario is a function of its seed. A run fails if it breaks what the stack promises, if it raises an error, if
+    it does not come to rest, or if nothing could be judged; the command that replays it is printed.
 
     Exit code 0: all runs were good; 1: some failed.
 
@@ -62,9 +60,7 @@ def command(stack: str, seed: int | None, runs: int, first: int, hard: bool, job
                 failed += 1
                 if failed <= SHOWN_MAX:
                     console.print(f"seed {found}: {escape(failures[0])}", soft_wrap=True)
-                    console.print(
-                        f"  replay it with: isthmus fuzz {stack} --seed {found}{' --hard' * hard}", soft_wrap=True
-                    )
+                    console.print(f"  replay it with: {replay_command(stack, found, hard)}", soft_wrap=True)
     console.print(f"{runs:,} runs of {stack}: {failed:,} failed.")
     sys.exit(1 if failed else 0)
 
@@ -90,17 +86,24 @@ def replay(stack: str, seed: int, hard: bool) -> None:
     scenario = hard_scenario(stack, seed) if hard else random_scenario(stack, seed)
     console = wide_console()
     console.print(f"sites {', '.join(site.name for site in scenario.topology.sites)}; {scenario.stack}", soft_wrap=True)
+    console.print(f"{scenario.membership}, turns of {scenario.turn_ms:g} ms", soft_wrap=True)
+    for group in scenario.groups:
+        console.print(f"group {group}", soft_wrap=True)
     for workload in scenario.workloads:
         console.print(f"workload {workload}", soft_wrap=True)
     for fault in scenario.faults_of_run():
         console.print(f"fault {fault}", soft_wrap=True)
     rows: list[Row] = []
-    run = Run(scenario, rows)
-    error = attempt_run(run, lambda _: None)
+    run = WatchedRun(scenario, rows)
+    judged = judge_run(run, rows)
     console.print(figures(run, 0.0))
-    if error:
-        console.print(escape(error), highlight=False, soft_wrap=True)
+    if judged.error:
+        console.print(escape(judged.error), highlight=False, soft_wrap=True)
         sys.exit(1)
-    verdicts = Oracle(rows).verdicts(STACKS[stack].properties)
-    print_verdicts([(seed, verdict) for verdict in verdicts], 1)
-    sys.exit(1 if any(verdict.status != "valid" for verdict in verdicts) else 0)
+    print_verdicts([(seed, verdict) for verdict in judged.verdicts], 1)
+    for name in dict.fromkeys(name for name, _ in judged.others):
+        console.print(f"group {name}:")
+        print_verdicts([(seed, verdict) for other, verdict in judged.others if other == name], 1)
+    for sentence in judged.found:
+        console.print(escape(sentence), soft_wrap=True)
+    sys.exit(1 if (judged.violations() if hard else judged.failures()) else 0)
