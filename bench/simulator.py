@@ -27,7 +27,7 @@ from isthmus.topology.shapes import mesh
 
 SITES, DELAY_MS, RATE_PER_S, DURATION_MS = 10, 50.0, 100.0, 10_000.0
 ROUNDS = 5
-TARGET = 2.5
+TARGET_DIRECT, TARGET_RELIABLE = 3.5, 2.3  # times SimPy with callbacks; 1.25 times and once what it was before batches
 Arrivals = list[list[int]]  # times in ns, by site
 
 
@@ -142,10 +142,11 @@ def main() -> bool:
         table.add_row(name, f"{work / min(times_s):,.0f}", *ratios)
     Console(width=110).print(table)
     alike = ratio(by_callback, taken["Isthmus, direct transport"])
-    whole = ratio(by_process, taken["Isthmus, reliable transport"])
-    print(f"like for like, direct beside callbacks: {alike:.2f}; the whole stack beside processes: {whole:.2f}")
-    print(f"target: at least {TARGET} for each")
-    return min(alike, whole) >= TARGET
+    whole = ratio(by_callback, taken["Isthmus, reliable transport"])
+    print(
+        f"beside callbacks: direct {alike:.2f}, target {TARGET_DIRECT}; the whole stack {whole:.2f}, target {TARGET_RELIABLE}"
+    )
+    return alike >= TARGET_DIRECT and whole >= TARGET_RELIABLE
 
 
 def ratio(theirs: list[float], ours: list[float]) -> float:

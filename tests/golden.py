@@ -1,20 +1,41 @@
-"""The rig that golden scripts drive: any named stack, with an application that reads at once or on command."""
+"""The rig that golden scripts drive: any named stack, with an application that reads at once or on command.
+
+Besides the named stacks there is `couriers`: token-site where some sites may carry messages of other authors.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from isthmus.core.layer import Finality, Host
-from isthmus.core.message import Cast, Message, SiteId, Targets
+from isthmus.core.layer import Finality, Host, Layer, Stack
+from isthmus.core.message import Author, Carried, Cast, Message, SiteId, Targets
 from isthmus.protocols.application import Application
+from isthmus.protocols.total.token_site import TokenSite
 from isthmus.protocols.transport.base import Transport
+from isthmus.protocols.transport.credit import Credit
+from isthmus.protocols.transport.reliable import Reliable
 from isthmus.stacks import STACKS, StackOptions
+from isthmus.testing.blocks import parse_sites
 
 SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.txt"))
+STORIES = sorted((Path(__file__).parent / "scripts_many").glob("*.txt"))
+
+
+class Couriers(Layer):
+    """Accepts messages of other groups' authors from the sites that are couriers."""
+
+    __slots__ = ("couriers",)
+
+    def __init__(self, couriers: Targets) -> None:
+        self.couriers = couriers
+
+    def vouches(self, courier: SiteId, carried: Carried[Any]) -> bool:
+        return courier in self.couriers and carried.author is not None and carried.author[0] != self.host.group
 
 
 class StackRig:
@@ -27,19 +48,44 @@ class StackRig:
             many = [item for item in value.split(",") if item] if "," in value else value  # 0, is a list of one
             (tables.setdefault(table, {}) if table else tables)[leaf] = many  # type: ignore[index]
         slow = tables.pop("reads", "at-once") == "on-command"
+        snapshots = tables.pop("snapshots", "no") == "yes"
+        self.note = note
         self.unread: deque[Cast] = deque()
+        self.history: list[bytes] = []  # the payloads delivered finally: the state of the application
         self.application = Application(
-            on_deliver=self.deliver if slow else None, on_resume=lambda: note("resume"), auto_consume=not slow
+            on_deliver=self.deliver,
+            on_resume=lambda: note("resume"),
+            auto_consume=not slow,
+            on_state=(lambda: b",".join(self.history)) if snapshots else None,
+            on_restore=self.restore if snapshots else None,
         )
-        self.stack = STACKS[name].build(host, self.application, msgspec.convert(tables, StackOptions, strict=False))
+        if name == "couriers":
+            couriers = parse_sites(str(tables.pop("couriers")))
+            self.stack = Stack(host, self.application, Couriers(couriers), Credit(), TokenSite(), Reliable())
+        else:
+            given = msgspec.convert(tables, StackOptions, strict=False)
+            self.stack = STACKS[name].build(host, self.application, given)
         self.transport: Transport = self.stack.find(Transport)
 
     def deliver(self, cast: Cast, finality: Finality) -> None:
         if finality is Finality.FINAL:
-            self.unread.append(cast)
+            self.history.append(cast.payload)
+            if not self.application.auto_consume:
+                self.unread.append(cast)
+
+    def restore(self, state: bytes) -> None:
+        self.history = state.split(b",")
+        self.note(f"restored {state!r}")
 
     def submit(self, payload: bytes, destinations: Targets) -> None:
         self.application.cast(payload, destinations)
+
+    def carry(self, payload: bytes, author: Author) -> None:
+        self.application.carry_on(payload, author)
+
+    def forge(self, payload: bytes, author: Author) -> None:
+        carried: Carried[Any] = Carried(self.stack.host.site, self.stack.host.next_number(), payload, (), author)
+        self.application.below.submit(carried)
 
     def consume(self, count: int) -> None:
         for _ in range(count):

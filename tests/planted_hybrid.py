@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from isthmus.protocols.total.ticketed import TICKETS_MAX
+
 from isthmus.core.layer import Host, Stack, View
 from isthmus.core.message import SiteId
 from isthmus.protocols.application import Application
 from isthmus.protocols.estimator import Estimator
 from isthmus.protocols.total.hybrid import Hybrid
-from isthmus.protocols.total.hybrid_wire import Go
-from isthmus.protocols.total.roles import SERVED, State
+from isthmus.protocols.total.hybrid_wire import Go, Packet
+from isthmus.protocols.total.roles import SERVED, Phase
 from isthmus.protocols.total.tickets import NEVER, Place, TicketOrder
 from isthmus.protocols.transport.credit import Credit
-from isthmus.protocols.transport.reliable import Reliable
-from isthmus.stacks import Build, StackOptions
+from isthmus.stacks import Build, StackOptions, transport
 
 
 class Twice(TicketOrder):
@@ -20,10 +21,11 @@ class Twice(TicketOrder):
 
     __slots__ = ()
 
-    def add(self, number: int, issuer: SiteId, sender: SiteId, index: int) -> None:
-        self.waiting.discard((sender, index))
-        if index > self.delivered[sender]:
-            super().add(number, issuer, sender, index)
+    def add(self, number: int, issuer: SiteId, sender: SiteId, index: int, count: int = 1) -> None:
+        for offset in range(count):
+            self.waiting.discard((sender, index + offset))
+            if index + offset > self.delivered[sender]:
+                super().add(number + offset, issuer, sender, index + offset)
 
 
 class IssuersAlike(TicketOrder):
@@ -31,8 +33,8 @@ class IssuersAlike(TicketOrder):
 
     __slots__ = ()
 
-    def work_out_horizon(self) -> Place:
-        number, _ = super().work_out_horizon()
+    def least_to_come(self) -> Place:
+        number, _ = super().least_to_come()
         return number, NEVER[1]
 
 
@@ -65,9 +67,9 @@ class TicketsAgain(Ordered):
     order_type = Twice
 
     def issue_for(self, sender: SiteId) -> None:
-        known, unsent = self.order.known, {(ticket[1], ticket[2]) for ticket in self.unsent}
-        again = self.order.delivered[sender] + 1
-        if known[sender] >= again and (sender, again) in self.entries and (sender, again) not in unsent:
+        known, again = self.order.known, self.order.delivered[sender] + 1
+        unsent = any(whose == sender and first <= again < first + count for _, whose, first, count in self.unsent)
+        if known[sender] >= again and (sender, again) in self.entries and not unsent:
             known[sender] = again - 1
         super().issue_for(sender)
 
@@ -92,7 +94,7 @@ class EverybodyReassigns(Hybrid):
     __slots__ = ()
 
     def on_go(self, number: int, sender: SiteId, go: Go) -> None:
-        served = self.state in SERVED and self.sequencer != sender != self.host.site
+        served = self.phase in SERVED and self.sequencer != sender != self.host.site
         super().on_go(number, sender, go)
         if served and not go.active and sender not in self.order.active:
             self.reassign()
@@ -104,7 +106,7 @@ class WaitsForItself(Hybrid):
     __slots__ = ()
 
     def change_sequencer(self) -> None:
-        self.state = State.CHANGING
+        self.phase = Phase.CHANGING
 
 
 class OnlyTheElected(Hybrid):
@@ -138,11 +140,46 @@ class LastOneLeaves(Hybrid):
         if not go.active and self.order.active == {sender}:
             self.order.dismiss(sender)
             self.terms[sender] += 1
-            if sender == self.host.site and self.state is not State.LISTENING:
+            if sender == self.host.site and self.phase is not Phase.LISTENING:
                 self.sequencer = sender
-                self.carry_on(State.PASSIVE)
+                self.carry_on(Phase.PASSIVE)
             return
         super().on_go(number, sender, go)
+
+
+class OverflowDropped(Hybrid):
+    """Sends as many tickets as a packet holds, and forgets the rest."""
+
+    __slots__ = ()
+
+    def send_null(self) -> None:
+        del self.unsent[TICKETS_MAX:]
+        super().send_null()
+
+
+class PromiseBeyondUnsent(Hybrid):
+    """Promises more than the tickets that it has sent."""
+
+    __slots__ = ()
+
+    def send_null(self) -> None:
+        tickets, self.unsent = tuple(self.unsent[:TICKETS_MAX]), self.unsent[TICKETS_MAX:]
+        self.order.clock = max(self.order.clock, self.clock_reading())
+        self.heard, self.sent_ns = False, self.host.now_ns
+        self.below.submit(Packet(self.order.clock, tickets))
+
+
+class LastOfRangeSkipped(Hybrid):
+    """Issues a range one shorter than it should be."""
+
+    __slots__ = ()
+
+    def issue_for(self, sender: SiteId) -> None:
+        before = len(self.unsent)
+        super().issue_for(sender)
+        for place in range(before, len(self.unsent)):
+            number, whose, index, count = self.unsent[place]
+            self.unsent[place] = (number, whose, index, max(1, count - 1))
 
 
 def over(order: type[Hybrid], fifo: bool = True) -> Build:
@@ -151,7 +188,7 @@ def over(order: type[Hybrid], fifo: bool = True) -> Build:
     def build(host: Host, application: Application, options: StackOptions) -> Stack:
         estimator = Estimator(options.hybrid.estimator)
         layer = order(options.hybrid, estimator)
-        return Stack(host, application, estimator, Credit(options.credit), layer, Reliable(options.reliable, fifo))
+        return Stack(host, application, estimator, Credit(options.credit), layer, transport(options, fifo))
 
     return build
 
@@ -166,4 +203,7 @@ PLANTED_HYBRID: dict[str, tuple[str, Build]] = {  # name: (the stack it replaces
     "stable whatever the issuer": ("dynamic-hybrid", over(IssuerIgnored)),
     "no maximum on receipt": ("dynamic-hybrid", over(NoMaximum)),
     "channels that are not FIFO": ("dynamic-hybrid", over(Hybrid, fifo=False)),
+    "tickets beyond one packet dropped": ("hybrid", over(OverflowDropped)),
+    "a promise beyond unsent tickets": ("hybrid", over(PromiseBeyondUnsent)),
+    "the last ticket of a range skipped": ("hybrid", over(LastOfRangeSkipped)),
 }

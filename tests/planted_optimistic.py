@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from isthmus.core.layer import Finality, Host, Stack
 from isthmus.core.message import SiteId
 from isthmus.protocols.application import Application
@@ -26,8 +28,8 @@ class TentativeAfterFinal(Optimistic):
 
     __slots__ = ()
 
-    def finish(self, waiting: Waiting) -> None:
-        self.above.deliver(waiting.cast)
+    def forget_due(self, waiting: Waiting) -> None:
+        pass
 
 
 class TentativeTwice(Optimistic):
@@ -35,10 +37,10 @@ class TentativeTwice(Optimistic):
 
     __slots__ = ()
 
-    def finish(self, waiting: Waiting) -> None:
+    def forget_due(self, waiting: Waiting) -> None:
         if not self.leads():
             self.above.deliver(waiting.cast, Finality.TENTATIVE)
-        super().finish(waiting)
+        super().forget_due(waiting)
 
 
 class ShiftedByALateMessage(Optimistic):
@@ -61,9 +63,8 @@ class NumbersAsTheyCome(Optimistic):
     __slots__ = ()
 
     def on_numbers(self, source: SiteId, numbers: Numbers) -> None:
-        if numbers.view_id == self.view.view_id and numbers.first > self.delivered + 1:
-            first = self.delivered + 1 + len(self.numbers)
-            numbers = Numbers(numbers.view_id, first, numbers.ids, numbers.waits_ns, numbers.destinations)
+        if numbers.first > self.delivered + 1:
+            numbers = msgspec.structs.replace(numbers, first=self.delivered + 1 + len(self.numbers))
         super().on_numbers(source, numbers)
 
 
@@ -74,7 +75,6 @@ class SendersOrderIgnored(Optimistic):
 
     def number(self, waiting: Waiting) -> None:
         self.add(waiting)
-        self.send_numbers()
 
 
 class LeftoversAsTheyCame(Optimistic):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from benches import LiveBench, SimBench, shared
-
 from golden import SCRIPTS, StackRig
 from isthmus.core.message import SiteId
-from isthmus.core.script import MakeBench, Script, read_script
+from isthmus.testing.blocks import read_script
+from isthmus.testing.scripts import MakeBench, Script
 
 
 @pytest.mark.parametrize("bench", [SimBench, LiveBench], ids=["sim", "live"])

@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 
 from isthmus.core.layer import Kind
 from isthmus.pipeline.verdicts import PROPERTIES, check
-from isthmus.sim.fuzz import random_scenario
 from isthmus.sim.run import Run
 from isthmus.stacks import STACKS
+from isthmus.testing.random_scenarios import random_scenario
 from isthmus.trace.oracle import PROPERTIES as KNOWN
 from isthmus.trace.oracle import Oracle
 from isthmus.trace.schema import KIND, LOCAL, PAYLOAD, PROCESS, Row

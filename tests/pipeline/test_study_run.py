@@ -67,7 +67,7 @@ def test_a_study_leaves_a_folder_that_says_it_all(spark, tmp_path):
     assert about["command"] == "isthmus study run token-site --scale quick"
     claims = {claim["statement"]: claim for claim in json.loads((folder / "claims.json").read_text())}
     assert claims["The sequencer's own messages take 1 network delay."]["verdict"] == "holds"
-    assert claims["Messages of all others take 2 network delays."]["measured"] == pytest.approx(2)
+    assert claims["Messages of all other processes take 2 network delays."]["measured"] == pytest.approx(2)
     verdicts = pq.read_table(folder / "verdicts.parquet").to_pylist()
     assert [(row["property"], row["status"], row["runs"], row["evidence"]) for row in verdicts] == [
         (name, "valid", 4, 28) for name in SMALL.properties
@@ -113,7 +113,7 @@ def test_a_failed_run_makes_claims_unknown_and_is_told(spark, tmp_path):
 def test_a_folder_that_is_no_study_is_left_alone(spark, tmp_path):
     (tmp_path / "token-site").mkdir()
     (tmp_path / "token-site" / "letter.txt").write_text("mine")
-    with pytest.raises(InputError, match="no study"):
+    with pytest.raises(InputError, match="not a study"):
         list(run_studies(spark, [SMALL], "quick", tmp_path, check=None))
     assert (tmp_path / "token-site" / "letter.txt").read_text() == "mine"
 

@@ -7,13 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from isthmus.core.layer import Finality, View
+from isthmus.core.layer import Finality, Host, Kind, Stack
 from isthmus.core.message import Cast, SiteId
-from isthmus.core.recording import RecordingHost
-from isthmus.core.script import parse_message
 from isthmus.protocols.application import Application
+from isthmus.scenario.model import Scenario, StackSpec
+from isthmus.scenario.workload import Periodic
+from isthmus.sim.run import Run
 from isthmus.stacks import STACKS, StackOptions
+from isthmus.topology.delay import Constant
+from isthmus.topology.model import Channel
+from isthmus.topology.shapes import mesh
+from isthmus.trace.schema import KIND, PROCESS, SENDER, Row
 
+SECOND = SiteId(1)
 BOTH = [(1, Finality.TENTATIVE), (1, Finality.FINAL)]
 
 
@@ -27,15 +33,23 @@ def test_an_application_asks_for_either_or_both(wants, expected) -> None:
     def note(cast: Cast, finality: Finality) -> None:
         told.append((cast.number, finality))
 
-    host = RecordingHost(SiteId(1))
-    stack = STACKS["optimistic"].build(host, Application(note, wants=wants), StackOptions())
-    host.attach(stack)
-    host.run(lambda: stack.install(View(1, (SiteId(0), SiteId(1)))))
-    host.receive(SiteId(0), parse_message('Data(1, 1, Posted(Cast(0, 1, b"x"), 1))', stack))
-    host.receive(SiteId(0), parse_message("Data(1, 2, Numbers(1, 1, ((0, 1),)))", stack))
+    def build(host: Host, application: Application, options: StackOptions) -> Stack:
+        return STACKS["optimistic"].build(
+            host, Application(note, wants=wants) if host.site == SECOND else application, options
+        )
+
+    channel = Channel(Constant(10))
+    scenario = Scenario(
+        topology=mesh(2, 1, channel, channel),
+        stack=StackSpec(name="optimistic", batch_ms=50.0),
+        workloads=(Periodic(rate_per_s=1, sites=("c0-0",), count=1),),
+        duration_ms=2_000,
+    )
+    rows: list[Row] = []
+    Run(scenario, rows, build).execute()
     assert told == expected
-    lines = [line for line in host.drain() if line.endswith(" 0:1")]
-    assert lines == ["tentative 0:1", "deliver 0:1"], "the trace has both"
+    traced = [row[KIND] for row in rows if row[PROCESS] == SECOND and row[SENDER] == 0]
+    assert traced == [Kind.TENTATIVE, Kind.DELIVER], "the trace has both"
 
 
 def test_the_store_certifies_alike_everywhere_and_the_window_hides_work(monkeypatch, capsys) -> None:

@@ -11,16 +11,16 @@ from isthmus.core.message import SiteId
 from isthmus.protocols.application import Application
 from isthmus.protocols.estimator import Estimator
 from isthmus.protocols.total.hybrid import Hybrid
-from isthmus.protocols.total.roles import State
+from isthmus.protocols.total.roles import Phase
 from isthmus.protocols.transport.credit import Credit
 from isthmus.protocols.transport.direct import Direct
 from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.scenario.faults import Crash, Fault, Recover
 from isthmus.scenario.model import HybridSpec, Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Periodic
-from isthmus.sim.judge import judge
 from isthmus.sim.run import Run
 from isthmus.stacks import StackOptions
+from isthmus.testing.judge import judge
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
@@ -95,13 +95,13 @@ class Scripted(Hybrid):
         when_ms, what = self.wishes.get(self.host.site, (float("inf"), ""))
         if self.host.now_ns < when_ms * 1e6 or not self.below.writable():
             return
-        if what == "passive" and self.state is State.ACTIVE and len(self.order.active) > 1:
-            self.state = State.TO_PASSIVE
+        if what == "passive" and self.phase is Phase.ACTIVE and len(self.order.active) > 1:
+            self.phase = Phase.TO_PASSIVE
             self.send_go(False)
-        elif what == "active" and self.state is State.PASSIVE:
-            self.state = State.TO_ACTIVE
+        elif what == "active" and self.phase is Phase.PASSIVE:
+            self.phase = Phase.TO_ACTIVE
             self.send_go(True)
-        elif what == "another" and self.state is State.PASSIVE and len(self.order.active) > 1:
+        elif what == "another" and self.phase is Phase.PASSIVE and len(self.order.active) > 1:
             self.change_sequencer()
 
     def choose_sequencer(self) -> SiteId:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from isthmus.sim.fuzz import hard_scenario, random_scenario
-from isthmus.sim.judge import judge
 from isthmus.stacks import STACKS
+from isthmus.testing.judge import judge
+from isthmus.testing.random_scenarios import hard_scenario, random_scenario
 
 CHUNK = 25
 QUICK = range(0, 100, CHUNK)

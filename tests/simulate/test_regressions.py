@@ -1,11 +1,11 @@
-"""Seeds that once broke something, each with the reason; they belong to the generator in isthmus.sim.fuzz."""
+"""Seeds that once broke something, each with the reason; they belong to the generator in isthmus.testing.random_scenarios."""
 
 from __future__ import annotations
 
 import pytest
 
-from isthmus.sim.fuzz import hard_scenario, random_scenario
-from isthmus.sim.judge import judge
+from isthmus.testing.judge import judge
+from isthmus.testing.random_scenarios import hard_scenario, random_scenario
 
 SEEDS = [
     # A flush gave a survivor what it lacked, which completed frames that it held behind the gap; it handed those up,

@@ -9,16 +9,17 @@ import msgspec
 import pytest
 
 from isthmus.core.layer import Kind
+from isthmus.core.message import ONLY_GROUP
 from isthmus.protocols.total.compensation import POLICIES, PolicyName
 from isthmus.protocols.total.optimistic import Optimistic
 from isthmus.scenario.faults import ClockJump, Crash, Fault, Recover
 from isthmus.scenario.model import Clocks, Scenario
 from isthmus.scenario.workload import Poisson
-from isthmus.sim.fuzz import random_scenario
-from isthmus.sim.judge import judge
 from isthmus.sim.run import Run
 from isthmus.stacks import STACKS
 from isthmus.studies.optimistic_setup import DISTANT, NEAR, SEQUENCER, narrow_scenario, paper_scenario
+from isthmus.testing.judge import judge
+from isthmus.testing.random_scenarios import random_scenario
 from isthmus.trace.optimism import optimism
 from isthmus.trace.oracle import Oracle
 from isthmus.trace.schema import KIND, PROCESS, TIME_NS, Row
@@ -98,7 +99,7 @@ def test_who_falls_silent_asks_for_nothing_in_the_end(policy: PolicyName) -> Non
     distant = Poisson(rate_per_s=10, sites=("c1",), stop_ms=5_000)
     started = Run(msgspec.structs.replace(made, workloads=(near, distant)))
     started.execute()
-    requests = started.hosts[SEQUENCER].stack.find(Optimistic).requests
+    requests = started.sites[SEQUENCER].ports[ONLY_GROUP].stack.find(Optimistic).requests
     assert set(requests.asked) <= {0, 1, 2, 3, 4}, "what the distant ones asked for is gone"
 
 
@@ -106,7 +107,7 @@ def test_a_crashed_sites_wish_goes_with_it() -> None:
     faults = [Crash(at_ms=5_000, site=f"c1-{place}") for place in range(4)]
     started = Run(scenario("compensation", *faults, duration_ms=8_000))
     started.execute()
-    assert set(started.hosts[SEQUENCER].stack.find(Optimistic).requests.asked) <= {0, 1, 2, 3, 4, 9}
+    assert set(started.sites[SEQUENCER].ports[ONLY_GROUP].stack.find(Optimistic).requests.asked) <= {0, 1, 2, 3, 4, 9}
 
 
 @pytest.mark.full

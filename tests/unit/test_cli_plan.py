@@ -82,7 +82,7 @@ def test_the_plan_is_a_stack_that_a_scenario_can_name(folder: Path) -> None:
 
 def test_files_that_exist_are_replaced_only_when_told(folder: Path) -> None:
     (folder / "plan.toml").write_text("mine")
-    assert "a file that exists" in refused("net.toml", "--traffic", "traffic.toml", "-o", ".", cwd=folder)
+    assert "an existing file" in refused("net.toml", "--traffic", "traffic.toml", "-o", ".", cwd=folder)
     assert (folder / "plan.toml").read_text() == "mine"
     assert plan("net.toml", "--traffic", "traffic.toml", "-o", ".", "--force", cwd=folder).returncode == 0
     assert "hybrid" in (folder / "plan.toml").read_text()

@@ -24,7 +24,7 @@ def test_a_shape_goes_to_standard_output_or_to_a_file_once(tmp_path: Path) -> No
     assert again.returncode == 2
     assert (
         again.stderr
-        == "isthmus: -o: net.toml: found a file that exists; expected a new one, or --force to replace it\n"
+        == "isthmus: -o: net.toml: found an existing file; expected a new file, or --force to overwrite it\n"
     )
     assert (tmp_path / "net.toml").read_text() == before
     assert isthmus("shape", "star", "-o", "net.toml", "--force", cwd=tmp_path).returncode == 0

@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 from golden import SCRIPTS, StackRig
-from isthmus.core.recording import RecordingHost
-from isthmus.core.script import Script, differences, read_script, write_script
+from isthmus.testing.blocks import differences, read_script, write_script
+from isthmus.testing.recording import RecordingSite
+from isthmus.testing.scripts import Script
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_script(path: Path, rewrite: bool) -> None:
     blocks = read_script(path)
-    outcomes = Script(StackRig, RecordingHost).run(blocks)
+    outcomes = Script(StackRig, RecordingSite).run(blocks)
     if rewrite:
         write_script(path, blocks, outcomes)
         return

@@ -15,10 +15,10 @@ from isthmus.cli.console import wide_console
 from isthmus.cli.sim import attempt as attempt_run
 from isthmus.cli.sim import figures
 from isthmus.cli.trace import print_verdicts
-from isthmus.sim.fuzz import hard_scenario, random_scenario
-from isthmus.sim.judge import judge
 from isthmus.sim.run import Run
 from isthmus.stacks import STACKS
+from isthmus.testing.judge import judge
+from isthmus.testing.random_scenarios import hard_scenario, random_scenario
 from isthmus.trace.oracle import Oracle
 from isthmus.trace.schema import Row
 

@@ -1,4 +1,4 @@
-"""`isthmus live`: run a scenario for real, one process a site on the loopback, and judge what happened."""
+"""`isthmus live`: run a scenario for real, one process per site on the loopback, and judge what happened."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from isthmus.live.run import SiteSummary, check_live, measure, run_live
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
 from isthmus.stacks import STACKS
-from isthmus.trace.oracle import Oracle
+from isthmus.trace.oracle import Oracle, Verdict
 from isthmus.trace.reader import read_rows
+from isthmus.trace.schema import GROUP
 from isthmus.trace.summary import Summary
 
 NS_PER_MS = 1e6
@@ -33,7 +34,7 @@ NS_PER_MS = 1e6
 @click.option("--seed", type=int, help="Instead of the scenario's.")
 @click.option("--no-emulate", is_flag=True, help="The bare loopback, without the topology's delays and losses.")
 def command(scenario: Path, out: Path | None, overwrite: bool, seed: int | None, no_emulate: bool) -> None:
-    """Run a scenario in real time: one process a site, over UDP on 127.0.0.1.
+    """Run a scenario in real time: one process per site, over UDP on 127.0.0.1.
 
     Delays, loss and bandwidth are those of the scenario's topology, emulated at the sender. Every site writes its part
     of the trace; then the order that the stack promises is judged.
@@ -51,14 +52,26 @@ def command(scenario: Path, out: Path | None, overwrite: bool, seed: int | None,
     claim(folder, overwrite)
     console = wide_console()
     summaries = asyncio.run(execute(loaded, scenario, folder, not no_emulate, console))
-    figures = measure(folder, len(loaded.topology.sites))
+    figures = measure(folder, {group.id: group.members for group in loaded.groups_of_run()})
     console.print(sites_table(loaded, summaries))
     console.print(figures_line(figures, summaries))
-    verdicts = Oracle(read_rows(folder)).verdicts(STACKS[loaded.stack.name].properties)
+    verdicts = judge(loaded, folder)
     print_verdicts([(0, verdict) for verdict in verdicts], 1)
     console.print(f"The trace is in {escape(str(folder))}.")
     statuses = {verdict.status for verdict in verdicts}
     sys.exit(1 if "violated" in statuses else 3 if "unknown" in statuses else 0)
+
+
+def judge(scenario: Scenario, folder: Path) -> list[Verdict]:
+    """The verdicts on what each group's stack promises."""
+    rows = list(read_rows(folder))
+    return [
+        verdict
+        for group in scenario.groups_of_run()
+        for verdict in Oracle(row for row in rows if row[GROUP] == group.id).verdicts(
+            STACKS[group.stack.name].properties
+        )
+    ]
 
 
 def claim(folder: Path, overwrite: bool) -> None:

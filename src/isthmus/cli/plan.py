@@ -1,4 +1,4 @@
-"""`isthmus plan`: which total order suits a network and its traffic, who should issue tickets, and what to expect."""
+"""`isthmus plan`: recommend a total order and a role for every site, and predict its latency."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from isthmus.topology.model import Topology
 
 SITES_MAX = 200
 FILES = ("plan.toml", "roles.svg", "roles.png")
-NULLS = f"How soon a silent active site says so; 0: never. [{HybridSpec().null_ms:g}]"
+NULLS = f"Silence after which an active site sends a null message; 0: never. [{HybridSpec().null_ms:g}]"
 
 
 @click.command()
 @click.argument("network", type=click.Path(path_type=Path), metavar="NET.toml|SCENARIO.toml")
-@click.option("--traffic", type=click.Path(path_type=Path), help="A file with [[workloads]]. [the scenario's own]")
-@click.option("--verify", is_flag=True, help="Simulate every option and set what was measured beside.")
-@click.option("--seeds", type=click.IntRange(1, 100), default=3, show_default=True, help="Simulations of each option.")
-@click.option("--duration-ms", type=click.FloatRange(min=1000, max=1e7), help="Of a simulation. [by the rates]")
+@click.option("--traffic", type=click.Path(path_type=Path), help="File with [[workloads]]. [those of the scenario]")
+@click.option("--verify", is_flag=True, help="Simulate every option and show the measured latency.")
+@click.option("--seeds", type=click.IntRange(1, 100), default=3, show_default=True, help="Simulations per option.")
+@click.option("--duration-ms", type=click.FloatRange(min=1000, max=1e7), help="Simulated time. [from the rates]")
 @click.option("--null-ms", type=click.FloatRange(min=0), help=NULLS)
-@click.option("--wait", is_flag=True, help="Tickets for others wait for their sequencer's next message.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help=f"A folder for {', '.join(FILES)}.")
-@click.option("--force", is_flag=True, help="Replace files that exist.")
+@click.option("--wait", is_flag=True, help="Send tickets for passive sites with the sequencer's next message.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help=f"Folder for {', '.join(FILES)}.")
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
 def command(
     network: Path,
     traffic: Path | None,
@@ -51,13 +51,13 @@ def command(
     output: Path | None,
     force: bool,
 ) -> None:
-    """Which total order suits a network and its traffic, and which role every site should have.
+    """Recommend a total order for a network and its traffic, and a role for every site.
 
-    Predicts the latency of each site's messages, from submit to the last delivery, under every choice of roles that a
-    search tries, and sets the best beside the best token site, the symmetric protocol and the rule of the paper.
-    plan.toml is a stack that a scenario can name: stack = "plan.toml". roles.svg shows who is active.
+    Predicts the latency of each site's messages, from submit to last delivery, and searches for the roles with the
+    lowest mean. Compares them with the best token site, the symmetric protocol and the paper's rule. plan.toml is a
+    stack that a scenario can name: stack = "plan.toml". roles.svg and roles.png show the active sites.
 
-    What the prediction leaves out (varying delays, losses, messages that are not for all) is noted on standard error.
+    Notes on standard error say what the prediction leaves out: varying delays, losses, messages to some sites only.
 
     \b
     Examples:
@@ -89,7 +89,7 @@ def command(
 
 
 def options(null_ms: float | None, wait: bool) -> HybridSpec:
-    """The ticket protocol as it is asked for."""
+    """The options of the ticket protocol."""
     plain = HybridSpec()
     try:
         return HybridSpec(null_ms=plain.null_ms if null_ms is None else null_ms, eager=not wait)
@@ -98,16 +98,16 @@ def options(null_ms: float | None, wait: bool) -> HybridSpec:
 
 
 def traffic_of(network: Path, traffic: Path | None) -> tuple[Workload, ...]:
-    """The workloads of a file, or of the scenario that gives the network."""
+    """The workloads of the traffic file, or of the scenario that contains the network."""
     path = traffic or network
     tables = read_toml(path)
     if traffic is None and "workloads" not in tables:
-        raise InputError(str(network), "workloads", "nothing", "a scenario, or --traffic FILE beside a network")
+        raise InputError(str(network), "workloads", "nothing", "a scenario, or a network and --traffic FILE")
     return workloads_of(tables.get("workloads"), str(path), path.parent)
 
 
 def verified(advice: Advice, seeds: int, duration: float | None, console: Console) -> dict[str, Simulated]:
-    """Simulate every option with a bar; the same stack is simulated once."""
+    """Simulate every option, with a progress bar; equal stacks are simulated once."""
     lasts = duration or duration_ms(advice.setting)
     found: dict[str, Simulated] = {}
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
@@ -125,7 +125,7 @@ def verified(advice: Advice, seeds: int, duration: float | None, console: Consol
 
 
 def options_table(advice: Advice, measured: Mapping[str, Simulated]) -> Table:
-    """What each option is and what it costs."""
+    """One row per option: its stack, its active sites and its latency."""
     table = Table(title=f"{advice.topology.name}: mean latency of a message, ms", title_justify="left")
     for heading in ("option", "stack", "active sites"):
         table.add_column(heading)
@@ -142,9 +142,9 @@ def options_table(advice: Advice, measured: Mapping[str, Simulated]) -> Table:
 
 
 def roles_table(advice: Advice, measured: Mapping[str, Simulated]) -> Table:
-    """The role of each site, and what its messages take under each option."""
+    """One row per site: its role, and the latency of its messages under each option."""
     topology, first = advice.topology, advice.recommended
-    table = Table(title="by site, ms" + (" (predicted / measured)" if measured else ""), title_justify="left")
+    table = Table(title="latency by site, ms" + (" (predicted / measured)" if measured else ""), title_justify="left")
     for heading in ("site", "cluster"):
         table.add_column(heading)
     table.add_column("messages/s", justify="right")
@@ -182,12 +182,12 @@ def off_text(predicted: float, measured: float | None) -> str:
 
 
 def recommendation(advice: Advice) -> str:
-    """The recommendation for people."""
+    """The recommendation in one sentence."""
     first, rest = advice.recommended, advice.options[1:]
     words = {"token-site": "one sequencer", "symmetric": "every site active", "hybrid": "a role for every site"}
     gains = [f"{ms_text(option.mean_ms)} ({option.name})" for option in rest]
     text = f"Recommended: the stack {first.stack.name}, {words[first.stack.name]}: {ms_text(first.mean_ms)} ms"
-    return f"{text}; the others: {', '.join(gains)}."
+    return f"{text}; alternatives: {', '.join(gains)}."
 
 
 def again(network: Path, traffic: Path | None, null_ms: float | None, wait: bool) -> str:
@@ -200,11 +200,11 @@ def again(network: Path, traffic: Path | None, null_ms: float | None, wait: bool
 
 
 def write_plan(advice: Advice, folder: Path, replay: str) -> None:
-    """The stack as a file that a scenario can name, and the picture of its roles."""
+    """Write the stack as a file that a scenario can name, and a picture of the roles."""
     from isthmus.report.network import save_network
 
     first = advice.recommended
-    head = f'# Planned: {ms_text(first.mean_ms)} ms a message. A scenario has it by: stack = "{FILES[0]}"\n# {replay}\n'
+    head = f'# Planned: {ms_text(first.mean_ms)} ms per message. In a scenario: stack = "{FILES[0]}"\n# {replay}\n'
     stack, *pictures = (folder / name for name in FILES)
     try:
         folder.mkdir(parents=True, exist_ok=True)

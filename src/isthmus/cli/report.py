@@ -1,4 +1,4 @@
-"""`isthmus report`: finished studies as one page to read, and their figures as files."""
+"""`isthmus report`: one HTML page of finished studies, and their figures as files."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import click
 from isthmus.core.errors import InputError
 
 DEFAULT = Path("out/studies")
-HEAD_BYTES = 400  # of a page: enough to know a report by
+HEAD_BYTES = 400  # of a page: enough to recognise a report
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("folders", nargs=-1, type=click.Path(path_type=Path), metavar="[DIR]...")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The page. [report.html in the first DIR]")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Output file. [report.html in the first DIR]")
 @click.option("--open", "show", is_flag=True, help="Open the page in a browser.")
 def command(folders: tuple[Path, ...], output: Path | None, show: bool) -> None:
-    """Make one HTML page of finished studies.
+    """Create one HTML page from finished studies.
 
-    DIR is a folder of studies, as `isthmus study run` writes them, or a single study; without any, out/studies. The
-    page needs no other file and no network. Its figures are also written beside it, as figures/*.svg and *.png. A
-    report that is there is replaced; the same studies give the same bytes.
+    DIR is a folder of studies as written by `isthmus study run`, or a single study; the default is out/studies. The
+    page needs no other file and no network. Its figures are also written as figures/*.svg and figures/*.png beside it.
+    An existing report is overwritten; the same studies give the same bytes.
 
     \b
     Examples:
@@ -48,19 +48,19 @@ def command(folders: tuple[Path, ...], output: Path | None, show: bool) -> None:
         told += f", {len(drawn)} {'figure' if len(drawn) == 1 else 'figures'}, also in {path.parent / 'figures'}"
     click.echo(told)
     if show and not webbrowser.open(path.resolve().as_uri()):
-        click.echo("isthmus: no browser was found to open it", err=True)
+        click.echo("isthmus: found no browser to open the report", err=True)
 
 
 def refuse_other(path: Path) -> None:
-    """Replace a report, but nothing else that someone may want to keep."""
+    """Overwrite a report, but no other file."""
     from isthmus.report.page import MARK
 
     if path.is_dir():
-        raise InputError("-o", str(path), "a folder", "the name of a page to write, such as report.html")
+        raise InputError("-o", str(path), "a folder", "the name of a file, such as report.html")
     if path.exists():
         with path.open("rb") as file:
             if MARK.encode() not in file.read(HEAD_BYTES):
-                raise InputError("-o", str(path), "a file that is no report", "another name, or an earlier report")
+                raise InputError("-o", str(path), "a file that is not a report", "a new file, or an earlier report")
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -68,4 +68,4 @@ def write_bytes(path: Path, content: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     except OSError as error:
-        raise InputError("-o", str(path), error.strerror or "an error", "a place that can be written") from None
+        raise InputError("-o", str(path), error.strerror or "an error", "a file that can be written") from None

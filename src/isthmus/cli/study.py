@@ -1,4 +1,4 @@
-"""`isthmus study`: what the papers measured, measured again: list, run, show, replay one run."""
+"""`isthmus study`: repeat what the papers measured: list, run and show studies, replay one run."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from isthmus.trace.schema import Row
 OUT = Path("out/studies")
 CLAIM_COLORS = {"holds": "green", "does not hold": "red", "unknown": "yellow"}
 FAILED_MAX = 5  # failed runs printed; all are counted
-LOCAL_SHUFFLE = {"spark.sql.shuffle.partitions": "16"}  # on one machine, 200 parts are mostly overhead
+LOCAL_SHUFFLE = {"spark.sql.shuffle.partitions": "16"}  # on one machine, 200 partitions are mostly overhead
 
 scale_option = click.option("--scale", type=click.Choice(SCALES), default="quick", show_default=True)
-seeds_option = click.option("--seeds", type=click.IntRange(min=1), help="How many seeds, instead of the study's own.")
+seeds_option = click.option("--seeds", type=click.IntRange(min=1), help="Number of seeds. [that of the study]")
 
 
 @click.group()
 def command() -> None:
-    """Carry out studies: grids of simulated runs on Spark, checked, measured, and set beside what the papers say.
+    """Run studies: grids of simulated runs on Spark, checked, measured and compared with the papers' claims.
 
     \b
     Examples:
@@ -50,7 +50,7 @@ def command() -> None:
 
 @command.command("list")
 def list_studies() -> None:
-    """Name the studies, with their questions and sizes."""
+    """List the studies with their questions and sizes."""
     table = Table()
     for name in ("study", "question", "source"):
         table.add_column(name)
@@ -64,13 +64,13 @@ def list_studies() -> None:
 
 @command.command("run")
 @click.argument("names", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="Every study.")
+@click.option("--all", "everything", is_flag=True, help="Run every study.")
 @scale_option
 @seeds_option
-@click.option("-o", "--out", type=click.Path(path_type=Path), default=OUT, show_default=True, help="Where to write.")
-@click.option("--master", help="Spark's master. [local[*]]")
-@click.option("--remote", help="A Spark Connect server, sc://host:port, that shares our files.")
-@click.option("--check/--no-check", default=True, help="Check what the stacks promise (on by default).")
+@click.option("-o", "--out", type=click.Path(path_type=Path), default=OUT, show_default=True, help="Output folder.")
+@click.option("--master", help="Spark master. [local[*]]")
+@click.option("--remote", help="Spark Connect server, sc://host:port, with the same file system.")
+@click.option("--check/--no-check", default=True, help="Check the properties that the stacks promise (on by default).")
 def run_command(
     names: tuple[str, ...],
     everything: bool,
@@ -81,12 +81,12 @@ def run_command(
     remote: str | None,
     check: bool,
 ) -> None:
-    """Carry out studies in one Spark session, small ones together, large ones one after the other.
+    """Run studies in one Spark session: small ones together, large ones one after the other.
 
-    Writes OUT/NAME with trace, runs, tables, verdicts, claims and figures; a study's earlier folder is replaced.
+    Writes trace, runs, tables, verdicts, claims and figures to OUT/NAME, and replaces earlier results of that study.
 
-    Exit code 0: all checks valid; a claim of a paper that does not hold is a finding and changes nothing. 1: an order
-    was broken, or a run failed. 3: something is unknown.
+    Exit code 0: all checks are valid. 1: a property was violated, or a run failed. 3: a check or a claim is unknown. A
+    claim that does not hold is a result, not an error, and does not change the exit code.
 
     \b
     Examples:
@@ -94,7 +94,7 @@ def run_command(
       isthmus study run --all --scale full --master spark://host:7077 -o /shared/studies
     """
     if everything == bool(names):
-        raise InputError("study run", "", "names and --all" if names else "nothing", "names of studies, or --all")
+        raise InputError("study run", "", "names and --all" if names else "nothing", "either names of studies or --all")
     chosen = list(STUDIES.values()) if everything else [find_study(STUDIES, name) for name in dict.fromkeys(names)]
     console = wide_console()
     from isthmus.pipeline.failures import one_sentence
@@ -128,13 +128,13 @@ def print_result(console: Console, result: Any, scale: Scale) -> None:
         console.print(f"[red]run {spec.run} failed[/]: {escape(outcome.error)}", soft_wrap=True)
         console.print(f"  replay it with: {spec.replay}", soft_wrap=True)
     if len(result.failed) > FAILED_MAX:
-        console.print(f"{len(result.failed):,} runs failed; runs.parquet has them all.")
+        console.print(f"{len(result.failed):,} runs failed; runs.parquet lists all of them.")
     console.print(f"{result.folder}: done.", soft_wrap=True, highlight=False)
 
 
 @contextmanager
 def bar(console: Console, name: str) -> Iterator[tuple[Callable[[int | None, int], None], Callable[[str], None]]]:
-    """Runs done of runs asked, then what else goes on; a spinner where Spark does not count."""
+    """Runs done out of all runs, then the current step; a spinner where Spark does not report progress."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as shown:
         task = shown.add_task(escape(name), total=None)
@@ -151,7 +151,7 @@ def bar(console: Console, name: str) -> Iterator[tuple[Callable[[int | None, int
 @command.command("show")
 @click.argument("folder", type=click.Path(path_type=Path), default=OUT)
 def show_studies(folder: Path) -> None:
-    """Print claims and verdicts of finished studies; without Spark.
+    """Print the claims and verdicts of finished studies. Does not start Spark.
 
     \b
     Examples:
@@ -173,12 +173,12 @@ def show_studies(folder: Path) -> None:
 
 @command.command("replay")
 @click.argument("name")
-@click.option("--run", "number", type=click.IntRange(min=0), required=True, help="The run's number in the grid.")
+@click.option("--run", "number", type=click.IntRange(min=0), required=True, help="Number of the run in the grid.")
 @scale_option
 @seeds_option
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for the trace; otherwise it is not kept.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for the trace. [the trace is not kept]")
 def replay_run(name: str, number: int, scale: Scale, seeds: int | None, out: Path | None) -> None:
-    """Run one run of a study again, in this process, and judge it.
+    """Repeat one run of a study in this process, and check it.
 
     \b
     Examples:

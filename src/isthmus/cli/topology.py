@@ -1,4 +1,4 @@
-"""`isthmus topology`: networks from measurements, maps and shapes, shown as tables and pictures."""
+"""`isthmus topology`: create networks from measurements, maps and shapes, and show them as tables and pictures."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ MATRIX_MAX = 12  # clusters; beyond, the list of links is easier to read
 LIST_MAX = 60  # links shown of a longer list
 MODELS = ("constant", "gamma", "empirical")
 ROWS = ("auto", "hosts", "regions")
-FORCE = click.option("--force", is_flag=True, help="Replace files that exist.")
+FORCE = click.option("--force", is_flag=True, help="Overwrite existing files.")
 LAN = click.option(
-    "--lan-ms", type=click.FloatRange(min=0), default=0.5, show_default=True, help="Delay inside a cluster, one way."
+    "--lan-ms", type=click.FloatRange(min=0), default=0.5, show_default=True, help="One-way delay inside a cluster."
 )
 SITES = click.option("--sites", type=click.IntRange(1, 1000), default=3, show_default=True, help="Sites per cluster.")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """Networks: sites in clusters, LANs inside, WAN links between.
+    """Create and show networks: clusters of sites on LANs, joined by WAN links.
 
     \b
     Examples:
@@ -41,13 +41,17 @@ def command() -> None:
 
 @command.command("import")
 @click.argument("source", type=click.Path(path_type=Path), metavar="RTT.csv|MAP.graphml")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to write; standard output without it.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Output file. [standard output]")
 @SITES
 @click.option(
-    "--model", type=click.Choice(MODELS), default="constant", show_default=True, help="Delay of measurements."
+    "--model", type=click.Choice(MODELS), default="constant", show_default=True, help="Delay model for measurements."
 )
-@click.option("--rows", type=click.Choice(ROWS), default="auto", show_default=True, help="What a name stands for.")
-@click.option("--threshold-ms", type=click.FloatRange(min=0, min_open=True), help="Largest round trip in a cluster.")
+@click.option(
+    "--rows", type=click.Choice(ROWS), default="auto", show_default=True, help="What each name in the file is."
+)
+@click.option(
+    "--threshold-ms", type=click.FloatRange(min=0, min_open=True), help="Largest round trip within a cluster."
+)
 @click.option("--per-pair", is_flag=True, help="Keep the delay of every pair of hosts.")
 @LAN
 @FORCE
@@ -62,12 +66,12 @@ def import_command(
     lan_ms: float,
     force: bool,
 ) -> None:
-    """A topology from measured round trips (CSV) or from a map with coordinates (GraphML).
+    """Create a topology from measured round trips (CSV) or from a map with coordinates (GraphML).
 
-    A CSV is a matrix (names in the first row and column) or a table with columns such as src, dst, rtt_ms. Hosts are
-    grouped into clusters by their round trips; where the diagonal is measured, each name is a region with --sites
-    sites. The delay one way is half a round trip. On a map it is the distance at 200 km a millisecond. --lan-ms
-    serves where nothing is measured inside a cluster.
+    A CSV file is a matrix (names in the first row and column) or a table with columns such as src, dst, rtt_ms. Hosts
+    are grouped into clusters by their round trips; where the diagonal is measured, each name is a region with --sites
+    sites. The one-way delay is half the round trip. On a map, it is the distance divided by 200 km per millisecond.
+    --lan-ms applies where no delay was measured inside a cluster.
 
     \b
     Examples:
@@ -87,7 +91,9 @@ def import_command(
             source, model=model, rows=rows, sites=sites, threshold_ms=threshold_ms, per_pair=per_pair, lan=lan
         )
     else:
-        raise InputError(str(source), "", f"a file that ends in {source.suffix!r}", "one that ends in .csv or .graphml")
+        raise InputError(
+            str(source), "", f"a file name that ends in {source.suffix!r}", "one that ends in .csv or .graphml"
+        )
     for note in notes:
         click.echo(f"note: {note}", err=True)
     write_topology(topology, output, force, source)
@@ -95,17 +101,19 @@ def import_command(
 
 @command.command("shape")
 @click.argument("name", type=click.Choice(SHAPES))
-@click.option("--clusters", type=click.IntRange(1, 1000), default=4, show_default=True, help="How many LANs.")
+@click.option("--clusters", type=click.IntRange(1, 1000), default=4, show_default=True, help="Number of clusters.")
 @SITES
 @LAN
-@click.option("--wan-ms", type=click.FloatRange(min=0), default=50.0, show_default=True, help="Delay of a WAN link.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Fixes the random shape.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to write; standard output without it.")
+@click.option(
+    "--wan-ms", type=click.FloatRange(min=0), default=50.0, show_default=True, help="One-way delay of a WAN link."
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the random shape.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Output file. [standard output]")
 @FORCE
 def shape_command(
     name: str, clusters: int, sites: int, lan_ms: float, wan_ms: float, seed: int, output: Path | None, force: bool
 ) -> None:
-    """A regular network: star, ring, mesh, or a connected random graph.
+    """Create a regular network: star, ring, mesh, or a connected random graph.
 
     \b
     Examples:
@@ -118,14 +126,16 @@ def shape_command(
 
 @command.command("show")
 @click.argument("path", type=click.Path(path_type=Path), metavar="NET.toml|SCENARIO.toml")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="A folder for both pictures, NAME.svg and .png.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Folder for both pictures, NAME.svg and NAME.png."
+)
 @click.option("--svg", type=click.Path(path_type=Path), help="Write the picture as SVG to this file.")
 @click.option("--png", type=click.Path(path_type=Path), help="Write the picture as PNG to this file.")
 @FORCE
 def show_command(path: Path, output: Path | None, svg: Path | None, png: Path | None, force: bool) -> None:
-    """The clusters and delays of a network as tables, and its picture where asked for.
+    """Show the clusters and delays of a network as tables, and draw it on request.
 
-    A scenario will do as well: what is shown is the network that it holds or names.
+    Given a scenario, show the network that it contains or names.
 
     \b
     Examples:
@@ -146,7 +156,7 @@ def show_command(path: Path, output: Path | None, svg: Path | None, png: Path | 
     if topology.links:
         console.print(wan_table(topology))
     if topology.overrides:
-        console.print(f"{len(topology.overrides)} pairs of sites have delays of their own")
+        console.print(f"{len(topology.overrides)} pairs of sites have their own delays")
     for file, suffix in pictures:
         from isthmus.report.network import save_network
 
@@ -154,12 +164,12 @@ def show_command(path: Path, output: Path | None, svg: Path | None, png: Path | 
             file.parent.mkdir(parents=True, exist_ok=True)
             save_network(topology, file, suffix)
         except OSError as error:
-            raise InputError("-o", str(file), error.strerror or "an error", "a place for a new file") from None
+            raise InputError("-o", str(file), error.strerror or "an error", "a file that can be written") from None
         click.echo(f"wrote {file}")
 
 
 def network_of(path: Path) -> Topology:
-    """The topology of a file that is one, or of a scenario."""
+    """The topology in a file, or the one that a scenario contains or names."""
     tables = read_toml(path)
     if "topology" not in tables:
         return topology_from_tables(tables, str(path))
@@ -169,7 +179,7 @@ def network_of(path: Path) -> Topology:
 
 
 def cluster_table(topology: Topology) -> Table:
-    """One row a cluster."""
+    """One row per cluster."""
     table = Table(title=topology.name, title_justify="left", title_style="bold")
     for heading, side in (("cluster", "left"), ("sites", "right"), ("agent", "left"), ("LAN delay, ms", "left")):
         table.add_column(heading, justify="right" if side == "right" else "left")
@@ -180,9 +190,9 @@ def cluster_table(topology: Topology) -> Table:
 
 
 def wan_table(topology: Topology) -> Table:
-    """Mean delays between clusters: a matrix of few, otherwise the links."""
+    """Mean delays between clusters: a matrix if there are few, otherwise the list of links."""
     if len(topology.clusters) <= MATRIX_MAX:
-        table = Table(title="mean WAN delay one way, ms (row to column)", title_justify="left")
+        table = Table(title="mean one-way WAN delay, ms (row to column)", title_justify="left")
         table.add_column("")
         count = range(len(topology.clusters))
         for cluster in topology.clusters:
@@ -191,7 +201,7 @@ def wan_table(topology: Topology) -> Table:
             cells = ["" if a == b else f"{topology.cluster_mean_ms(a, b):.4g}" for b in count]
             table.add_row(topology.clusters[a].name, *cells)
         return table
-    table = Table(title="WAN links, delay one way, ms", title_justify="left")
+    table = Table(title="WAN links, one-way delay, ms", title_justify="left")
     for heading in ("from", "to", "delay"):
         table.add_column(heading)
     for link in topology.links[:LIST_MAX]:
@@ -207,7 +217,7 @@ def link_text(link: WanLink) -> str:
 
 
 def channel_text(channel: Channel) -> str:
-    """A channel in a few words."""
+    """A short description of a channel."""
     text = delay_text(channel.delay)
     text += f", loss {channel.loss:g}" if channel.loss else ""
     text += f", duplicates {channel.duplicate:g}" if channel.duplicate else ""
@@ -250,4 +260,4 @@ def refuse_overwrite(output: Path, force: bool, source: Path | None) -> None:
     if output.is_dir():
         raise InputError("-o", str(output), "a folder", "a file")
     if output.exists() and not force:
-        raise InputError("-o", str(output), "a file that exists", "a new one, or --force to replace it")
+        raise InputError("-o", str(output), "an existing file", "a new file, or --force to overwrite it")

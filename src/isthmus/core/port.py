@@ -5,8 +5,8 @@ Idea: one base class does that; a host adds a clock, timers and a network.
 
 Invariants:
 - what is sent carries the number of the installed view; what is `viewless` carries none;
-- a message reaches the stack only in its own view, between `resume` and the next freeze; one of a later view, or of
-  this one before it is resumed, waits in `early`; one of an earlier view is dropped;
+- a message reaches the stack only in its own view, between `resume` and the next freeze, unless its type is `viewless`;
+  one of a later view, or of this one before it is resumed, waits in `early`; one of an earlier view is dropped;
 - an event is followed by the ends of turns that it made due, then by the view that it installed, then by `resume`, then
   by the messages that waited for that view, each an event of its own.
 
@@ -87,7 +87,7 @@ class Port:
 
     def take(self, source: SiteId, view_id: int, message: Message) -> None:
         """Give a message to the stack, if its view is open; one of a later view waits."""
-        if view_id == self.open_id or not view_id:
+        if view_id == self.open_id or (not view_id and message.viewless):
             self.stack.receive(source, message)
         elif view_id > self.view_id or (view_id == self.view_id and self.open_id == SHUT):
             if len(self.early) < EARLY_MAX:

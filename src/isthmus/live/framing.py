@@ -1,14 +1,17 @@
-"""What a datagram looks like: who sent it, in which run, and the messages in it.
+"""What a datagram looks like: who sent it, in which life and run, and the messages in it. Version 2.
 
-    magic (2)  version (1)  site (4)  incarnation (4)  token (8)     big-endian
-    then for each message: length (2), the message as the stack's codec has it
+    head      magic (2)  version (1)  kind (1)  site (4)  life (8)  token (8)     big-endian
+    kind 0    messages, each with: length (2)  group (2)  view (4), then the message as the stack's codec has it
+    kind 1    a Hello, kind 2 a Refusal: notes.py
 
-The token names the run. A datagram of another run, of another program, or of a site that was started again before the
-port was free is *foreign*; one of this run that does not come apart is *garbled*. Both are dropped as a whole, so that
-either all messages of a datagram are taken or none.
+The life is the wall-clock time in ns at which the sender's process began. The token names the run: it is the same at
+all sites that mean the same groups. A datagram of another run, program or version is *foreign*; one of this run that
+does not come apart is *garbled*. Both are dropped as a whole: all messages of a datagram are taken, or none.
 
-Bounds: messages share a datagram up to `DATAGRAM_BYTES`, which passes an Ethernet in one piece; a larger message
-travels alone, up to `DATAGRAM_MAX`; what is larger still is a mistake of ours.
+Magic and version stand where version 1 had them, so that a peer of any version can be named.
+
+Bounds: messages share a datagram up to `datagram_bytes`, which the path takes in one piece; a larger message travels
+alone, up to `DATAGRAM_MAX`; what is larger still is a mistake of ours.
 """
 
 from __future__ import annotations
@@ -19,32 +22,65 @@ from typing import NamedTuple
 
 from isthmus.core.errors import LocalError, RemoteError
 from isthmus.core.message import SiteId
+from isthmus.core.sizes import MESSAGE_HEAD_BYTES, PACKET_HEAD_BYTES
 
 MAGIC = b"iS"
-VERSION = 1
-HEAD = struct.Struct("!2sBIIQ")
-LENGTH = struct.Struct("!H")
-DATAGRAM_BYTES = 1400
+VERSION = 2
+HEAD = struct.Struct("!2sBBIQQ")
+MESSAGE_HEAD = struct.Struct("!HHI")
+MESSAGES, HELLO, REFUSAL = 0, 1, 2  # kinds
 DATAGRAM_MAX = 60_000
-MESSAGE_MAX = DATAGRAM_MAX - HEAD.size - LENGTH.size
+LOOPBACK_DATAGRAM_BYTES = DATAGRAM_MAX
+PATH_DATAGRAM_BYTES = 1400  # passes an Ethernet, and most tunnels, in one piece
+MESSAGE_MAX = DATAGRAM_MAX - PACKET_HEAD_BYTES - MESSAGE_HEAD_BYTES
 PAYLOAD_MAX = 56_000  # of the application, so that with all that protocols add a message fits a datagram
+FRAME_BYTES_MAX = 32_000  # two frames share the largest datagram
+FRAME_SLACK_BYTES = 40  # what a frame has besides its bodies
+
+assert HEAD.size == PACKET_HEAD_BYTES and MESSAGE_HEAD.size == MESSAGE_HEAD_BYTES
 
 
 class Foreign(RemoteError):
-    """A datagram that is not of this run."""
+    """A datagram that is not of this program."""
 
 
-class Frame(NamedTuple):
-    """A datagram, taken apart."""
+class OtherVersion(RemoteError):
+    """A datagram of this program in another version of the wire format."""
 
-    source: SiteId
-    incarnation: int
-    packets: list[bytes]  # encoded messages
+    def __init__(self, version: int) -> None:
+        super().__init__(f"a datagram of version {version}")
+        self.version = version
 
 
-def head(site: SiteId, incarnation: int, token: int) -> bytes:
-    """What every datagram of one incarnation of a site begins with."""
-    return HEAD.pack(MAGIC, VERSION, site, incarnation, token)
+class Head(NamedTuple):
+    """The head of a datagram, taken apart."""
+
+    kind: int
+    site: SiteId
+    life: int
+    token: int
+
+
+def head(site: SiteId, life: int, token: int, kind: int = MESSAGES) -> bytes:
+    """What every datagram of one life of a site begins with."""
+    return HEAD.pack(MAGIC, VERSION, kind, site, life, token)
+
+
+def read_head(datagram: bytes) -> Head:
+    """The head of a datagram of this program and version."""
+    if len(datagram) < 3 or datagram[:2] != MAGIC:
+        raise Foreign(f"a datagram of {len(datagram)} bytes of another program")
+    if datagram[2] != VERSION:
+        raise OtherVersion(datagram[2])
+    if len(datagram) < PACKET_HEAD_BYTES:
+        raise Foreign(f"a datagram of {len(datagram)} bytes")
+    _, _, kind, site, life, token = HEAD.unpack_from(datagram)
+    return Head(kind, SiteId(site), life, token)
+
+
+def frame_bytes_for(datagram_bytes: int) -> int:
+    """How large a frame should be at most, so that it fits a datagram together with all heads."""
+    return min(FRAME_BYTES_MAX, datagram_bytes - PACKET_HEAD_BYTES - MESSAGE_HEAD_BYTES - FRAME_SLACK_BYTES)
 
 
 def check_size(packet: bytes) -> None:
@@ -52,38 +88,37 @@ def check_size(packet: bytes) -> None:
         raise LocalError(f"a message of {len(packet)} bytes does not fit a datagram; at most {MESSAGE_MAX} do")
 
 
-def join(beginning: bytes, packets: Iterable[bytes]) -> Iterator[bytes]:
-    """Datagrams that carry the packets in order, as few as fit."""
+def entry(group: int, view_id: int, packet: bytes) -> bytes:
+    """An encoded message with its head."""
+    return MESSAGE_HEAD.pack(len(packet), group, view_id) + packet
+
+
+def join(beginning: bytes, entries: Iterable[bytes], datagram_bytes: int) -> Iterator[bytes]:
+    """Datagrams that carry the entries in order, as few as fit."""
     parts, size = [beginning], len(beginning)
-    for packet in packets:
-        check_size(packet)
-        if len(parts) > 1 and size + LENGTH.size + len(packet) > DATAGRAM_BYTES:
+    for one in entries:
+        if len(parts) > 1 and size + len(one) > datagram_bytes:
             yield b"".join(parts)
             parts, size = [beginning], len(beginning)
-        parts += (LENGTH.pack(len(packet)), packet)
-        size += LENGTH.size + len(packet)
+        parts.append(one)
+        size += len(one)
     if len(parts) > 1:
         yield b"".join(parts)
 
 
-def split(datagram: bytes, token: int) -> Frame:
-    """Take a datagram of this run apart."""
-    if len(datagram) < HEAD.size:
-        raise Foreign(f"a datagram of {len(datagram)} bytes")
-    magic, version, site, incarnation, run = HEAD.unpack_from(datagram)
-    if magic != MAGIC or version != VERSION or run != token:
-        raise Foreign("a datagram of another run or program")
-    packets = []
-    place, end = HEAD.size, len(datagram)
+def split(datagram: bytes) -> list[tuple[int, int, bytes]]:
+    """The messages of a datagram after its head: group, view, encoded message."""
+    found = []
+    place, end = PACKET_HEAD_BYTES, len(datagram)
     while place < end:
-        if place + LENGTH.size > end:
-            raise RemoteError("a datagram that ends within a length")
-        (length,) = LENGTH.unpack_from(datagram, place)
-        place += LENGTH.size
+        if place + MESSAGE_HEAD_BYTES > end:
+            raise RemoteError("a datagram that ends within the head of a message")
+        length, group, view_id = MESSAGE_HEAD.unpack_from(datagram, place)
+        place += MESSAGE_HEAD_BYTES
         if place + length > end:
             raise RemoteError("a datagram that ends within a message")
-        packets.append(datagram[place : place + length])
+        found.append((group, view_id, datagram[place : place + length]))
         place += length
-    if not packets:
+    if not found:
         raise RemoteError("a datagram without a message")
-    return Frame(SiteId(site), incarnation, packets)
+    return found

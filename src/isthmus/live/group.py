@@ -5,13 +5,19 @@
         async for message in group:
             print(message.sender, message.payload)
 
-`ports` says where each site listens on the loopback, the same at all sites. Membership is static: all sites of the
-topology, in view 1, whether they are there yet or not; what a site misses before it joins is repaired once it does. A
-site that was stopped cannot join again under the same ports: its peers would take its frames for repeated ones.
+`ports` says where each site listens, the same at all sites: a port of the loopback, or an address and a port.
+Membership is static: all sites of the topology, in view 1, whether they are there yet or not; what a site misses before
+it joins is repaired once it does. A site that was stopped cannot join again while the others go on: they refuse it, and
+its `send`, iteration and `settle` raise `Refused`.
+
+Messages that are sent in one round of the event loop leave together, at its end; a sender that does nothing else is
+made to wait for that after `TURN_MAX` of them. `batches` gives what has come in lists, for programs that want it fast.
 
 Back-pressure, both ways: `send` waits while the stack is busy; a message counts as consumed when the iteration takes
 it, so that a slow reader slows its senders. Unread messages are bounded by flow control: window times members, twice
 that just after a view change.
+
+A wait of more than a second is logged (`isthmus.live`), with what is waited for.
 """
 
 from __future__ import annotations
@@ -19,165 +25,261 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from hashlib import blake2b
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from random import Random
 from types import TracebackType
 from typing import Self
 
-from isthmus.core.document import Invalid, one_of
-from isthmus.core.errors import InputError, LocalError
-from isthmus.core.layer import Finality, Stack, View
-from isthmus.core.message import Cast, SiteId
-from isthmus.live.emulation import Emulation
+from isthmus.core.errors import LocalError
+from isthmus.core.layer import Finality, View
+from isthmus.core.message import ALL, Cast, SiteId
+from isthmus.live.errors import Refused, SendTimeout
 from isthmus.live.framing import PAYLOAD_MAX
-from isthmus.live.host import LiveHost
-from isthmus.live.network import LOOPBACK, Driver, Endpoint
+from isthmus.live.member import GroupPlan, JoinedGroup, Member, Where
+from isthmus.live.peers import logger
+from isthmus.live.waiting import waited_for
 from isthmus.protocols.application import Application
-from isthmus.scenario.model import HybridSpec
 from isthmus.scenario.workload import named_sites
-from isthmus.stacks import STACKS, StackOptions
-from isthmus.topology.load import load_topology
+from isthmus.stacks import StackOptions
 from isthmus.topology.model import Topology
-from isthmus.trace.log import SiteLog
 from isthmus.trace.schema import Sink
 
+TURN_MAX = 64  # messages of one turn
 SETTLE_S = 2.0  # how long leaving waits, at most, for others to have what was sent
 CHECK_S = 0.02
+WORD_S = 1.0  # after so long a wait is logged,
+REPEAT_S = 30.0  # and again
 
 
 class Group:
-    """One site's membership in the group of all sites of a topology."""
+    """One site's membership in a group."""
 
-    def __init__(
-        self,
-        topology: Topology,
-        site: SiteId,
-        stack: str,
-        ports: Mapping[str, int],
-        options: StackOptions,
-        emulate: bool,
-    ) -> None:
-        self.topology = topology
-        self.site = site
-        self.ports = ports
-        self.stack_name = stack
-        self.options = options
-        self.emulate = emulate
-        self.sink: Sink | None = None  # set before joining: where the trace goes
+    def __init__(self, member: Member, joined: JoinedGroup) -> None:
+        self.member = member
+        self.topology = member.topology
+        self.site = member.site
+        self.plan = joined.plan
+        self.options = joined.options
+        self.view = View(1, joined.members)
         self.on_tentative: Callable[[Cast, Finality], None] | None = None  # told at once of what is not final
-        self.application = Application(self._deliver, on_resume=self._resume, auto_consume=False)
-        self.view = View(0, ())
+        self._writable = asyncio.Event()
+        self.application = Application(
+            on_deliver=self._deliver,
+            on_deliver_all=self._deliver_all,
+            on_resume=self._writable.set,
+            auto_consume=False,
+        )
+        joined.application = self.application
+        joined.on_end = self._end
+        self._joined = joined
+        self._turn_max = min(TURN_MAX, self.options.credit.queue_max)
+        self._casts: list[Cast] = []  # sent in this turn
+        self._taken: list[Cast] = []  # read in this turn
         self._unread: deque[Cast] = deque()
         self._changed = asyncio.Event()  # something was delivered, or the group was left
-        self._writable = asyncio.Event()
-        self._stack: Stack
-        self._driver: Driver | None = None
+        self._logged_s = 0.0  # when a wait was last logged
 
     @classmethod
     def join(
         cls,
         topology: Topology | Path | str,
         site: str,
-        ports: Mapping[str, int],
+        ports: Mapping[str, Where],
         stack: str = "token-site",
         options: StackOptions | None = None,
         emulate: bool = False,
+        datagram_bytes: int | None = None,
     ) -> Group:
-        """A group to be entered with `async with`; `emulate` adds the topology's delays and losses."""
-        network = topology if isinstance(topology, Topology) else load_topology(Path(topology))
-        if stack not in STACKS:
-            raise InputError("stack", "", repr(stack), one_of(stack, STACKS))
-        try:
-            number = network.site_id(site)
-        except Invalid as error:
-            raise error.at("site", "") from None
-        for known in network.sites:
-            if known.name not in ports:
-                raise InputError("ports", known.name, "nothing", "the port of every site of the topology")
-            if not 0 < ports[known.name] < 65536:
-                raise InputError("ports", known.name, repr(ports[known.name]), "a port from 1 to 65535")
-        if len({ports[known.name] for known in network.sites}) < len(network.sites):
-            raise InputError("ports", "", "one port for two sites", "a port of its own for each site")
-        if options is None:  # what the stack's name means in this network, for roles
-            options = StackOptions(hybrid=HybridSpec().of(stack, network))
-        return cls(network, number, stack, ports, options, emulate)
+        """A group to be entered with `async with`.
+
+        `emulate` adds the topology's delays and losses. `datagram_bytes` is what the path takes in one piece: by
+        default 60,000 where all sites are on the loopback, 1,400 elsewhere and where a network is emulated.
+        """
+        member = Member(topology, site, ports, [GroupPlan("", stack, (), options)], emulate, datagram_bytes)
+        return cls(member, member.groups[0])
+
+    @property
+    def sink(self) -> Sink | None:
+        """Where the trace goes; to be set before joining."""
+        return self.member.sink
+
+    @sink.setter
+    def sink(self, sink: Sink | None) -> None:
+        self.member.sink = sink
 
     async def __aenter__(self) -> Self:
-        names = [site.name for site in self.topology.sites]
-        endpoint = await Endpoint.bind(self.ports[names[self.site]])
-        seed = f"{time.time_ns()}/{self.site}"  # nothing here need be repeatable
-        log, token = SiteLog(self.site, self.sink), self._token(names)
-        host = LiveHost(self.site, Random(seed), endpoint.send, time.monotonic_ns, time.time_ns, log, token=token)
-        self._stack = STACKS[self.stack_name].build(host, self.application, self.options)
-        host.attach(self._stack)
-        self._driver = Driver(host, endpoint)
-        others = {SiteId(n): (LOOPBACK, self.ports[name]) for n, name in enumerate(names) if n != self.site}
-        endpoint.open(others, Emulation(self.topology, self.site, Random(seed)) if self.emulate else None)
-        self.view = View(1, tuple(SiteId(n) for n in range(len(names))))
-        self._driver.run(lambda: self._stack.install(self.view))
+        await self.member.open()
+        self.attach()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        if error is None:
-            await self.settle()
-        assert self._driver is not None
-        self._driver.close()
-        self._driver = None
-        self._changed.set()
-        self._writable.set()
+        try:
+            if error is None:
+                await self.leave()
+        finally:
+            self.member.close()
 
-    async def send(self, payload: bytes, to: Sequence[str] = ()) -> Cast:
-        """Multicast to all, or to the named sites and clusters; waits while the stack is busy."""
-        if not isinstance(payload, bytes):
-            raise TypeError(f"a payload is bytes, not {type(payload).__name__}: encode it first")
-        if len(payload) > PAYLOAD_MAX:
-            raise LocalError(f"a payload of {len(payload)} bytes; a message carries at most {PAYLOAD_MAX}")
-        destinations = named_sites(self.topology, tuple(to), "to")
-        driver = self._joined()
-        while not self.application.below.writable():
-            self._writable.clear()
-            await self._writable.wait()
-            driver = self._joined()
-        sent: list[Cast] = []
-        driver.run(lambda: sent.append(self.application.cast(payload, destinations)))
-        await asyncio.sleep(0)  # a sender in a loop lets the others have their turns
-        return sent[0]
+    def attach(self) -> None:
+        """Take part in the turns of the site."""
+        self.member.joined().gatherers.append(self._gather)
 
-    async def settle(self, timeout_s: float = SETTLE_S) -> bool:
-        """Wait until the others have all that was sent here, as they could not ask for it once we are gone."""
-        end_s = time.monotonic() + timeout_s
-        while not self.application.settled():
-            if time.monotonic() >= end_s:
+    async def leave(self) -> None:
+        """Give the others time to get what was sent, and say so where they did not."""
+        if not await self.settle():
+            logger.warning("left before all had what was sent; waited for %s", self.waits_for())
+
+    # Sending
+
+    async def send(self, payload: bytes, to: Sequence[str] = (), timeout: float | None = None) -> Cast:
+        """Multicast to all, or to the named sites and clusters; waits while the stack is busy.
+
+        After `timeout` seconds of waiting it raises SendTimeout, which says what is waited for; nothing was sent then.
+        """
+        if type(payload) is not bytes or len(payload) > PAYLOAD_MAX:
+            check_payload(payload)
+        destinations = named_sites(self.topology, tuple(to), "to") if to else ALL
+        driver, taken = self.member.driver, len(self._casts)
+        # What was asked for the first message of a turn holds for the others: nothing is submitted before its end.
+        if (
+            driver is None
+            or driver.closed
+            or (taken >= self._turn_max if taken else not self.application.below.writable())
+        ):
+            await self._until_writable(timeout)
+            driver = self.member.joined()
+        cast = self.application.prepare(payload, destinations)
+        self._casts.append(cast)
+        if not driver.turn_asked:
+            driver.turn_soon()
+        return cast
+
+    def _has_room(self) -> bool:
+        """Whether this turn takes one more message; nothing is submitted before its end, so the stack is asked once."""
+        return len(self._casts) < self._turn_max if self._casts else self.application.below.writable()
+
+    async def _until_writable(self, timeout: float | None) -> None:
+        """Wait until the stack takes a message and this turn has room for it."""
+        started_s = time.monotonic()
+        while True:
+            self.member.joined()
+            if self._has_room():
+                return
+            if self._casts:
+                await asyncio.sleep(0)  # the turn ends
+            else:
+                self._writable.clear()
+                await self._pause(self._writable, started_s, timeout)
+
+    async def _pause(self, event: asyncio.Event, started_s: float, timeout: float | None) -> None:
+        """Wait for an event; log a long wait, and raise where it is too long."""
+        end_s = None if timeout is None else started_s + timeout
+        word_s = max(started_s, self._logged_s) + WORD_S
+        until_s = word_s if end_s is None else min(word_s, end_s)
+        try:
+            async with asyncio.timeout(max(0.0, until_s - time.monotonic())):
+                await event.wait()
+        except TimeoutError:
+            now_s = time.monotonic()
+            if end_s is not None and now_s >= end_s:
+                raise SendTimeout(f"not sent within {timeout:g} s; waiting for {self.waits_for()}") from None
+            self._log_wait("send", now_s - started_s)
+
+    async def settle(self, timeout: float = SETTLE_S) -> bool:
+        """Wait until the others have all that was sent here, as they could not ask for it once this site is gone."""
+        started_s = time.monotonic()
+        while True:
+            self.member.joined()
+            if not self._casts and self.application.settled():
+                return True
+            waited_s = time.monotonic() - started_s
+            if waited_s >= timeout and not self._casts:
                 return False
-            await asyncio.sleep(CHECK_S)
-        return True
+            if waited_s > WORD_S:
+                self._log_wait("settle", waited_s)
+            await asyncio.sleep(CHECK_S if not self._casts else 0)
 
-    def __aiter__(self) -> Self:
-        return self
+    def waits_for(self) -> str:
+        """What the stack waits for, in words."""
+        port = self._joined.port
+        if port is None:
+            return "nothing: the group is not joined"
+        return waited_for(port.stack, port.owner.peers, port.owner.clock())
+
+    def _log_wait(self, doing: str, waited_s: float) -> None:
+        now_s = time.monotonic()
+        if now_s - self._logged_s >= (WORD_S if waited_s < 2 * WORD_S else REPEAT_S):
+            self._logged_s = now_s
+            logger.warning("%s has waited %.1f s for %s", doing, waited_s, self.waits_for())
+
+    # Reading
+
+    async def __aiter__(self) -> AsyncIterator[Cast]:
+        """The messages in order; ends when the group is left."""
+        unread = self._unread
+        while await self._has_unread():
+            while unread:
+                cast = unread.popleft()
+                self._taken.append(cast)
+                driver = self.member.driver
+                if driver is not None and not driver.turn_asked:
+                    driver.turn_soon()
+                yield cast
 
     async def __anext__(self) -> Cast:
-        """The next message in order; ends when the group is left."""
+        """The next message in order."""
+        if not self._unread and not await self._has_unread():
+            raise StopAsyncIteration
+        return self._take()
+
+    async def batches(self) -> AsyncIterator[list[Cast]]:
+        """The messages in order, as lists of all that have come; each counts as consumed when it is given."""
+        while await self._has_unread():
+            casts = list(self._unread)
+            self._unread.clear()
+            self._taken += casts
+            if self.member.driver is not None:
+                self.member.driver.turn_soon()
+            yield casts
+
+    async def _has_unread(self) -> bool:
+        """Wait for a message; False: the group was left, and nothing is unread."""
         while not self._unread:
-            if self._driver is None:
-                raise StopAsyncIteration
+            if self.member.refused_why:
+                raise Refused(self.member.refused_why)
+            if self.member.driver is None:
+                return False
             self._changed.clear()
             await self._changed.wait()
+        return True
+
+    def _take(self) -> Cast:
         cast = self._unread.popleft()
-        if self._driver is not None:
-            self._driver.run(lambda: self.application.below.consumed(cast))
+        self._taken.append(cast)
+        driver = self.member.driver
+        if driver is not None and not driver.turn_asked:
+            driver.turn_soon()
         return cast
 
     def name(self, site: SiteId) -> str:
         return self.topology.sites[site].name
 
-    def _joined(self) -> Driver:
-        if self._driver is None:
-            raise LocalError("the group is not joined: enter it with `async with`")
-        return self._driver
+    # Turns
+
+    def _gather(self) -> None:
+        """Hand over what this turn has read and sent."""
+        port = self._joined.port
+        assert port is not None
+        below = self.application.below
+        if self._taken:
+            taken, self._taken = self._taken, []
+            port.enter()
+            below.consumed_all(taken)
+        if self._casts:
+            casts, self._casts = self._casts, []
+            port.enter()
+            submit(self.application, casts)
 
     def _deliver(self, cast: Cast, finality: Finality) -> None:
         if finality is Finality.FINAL:
@@ -186,10 +288,41 @@ class Group:
         elif self.on_tentative is not None:
             self.on_tentative(cast, finality)
 
-    def _resume(self) -> None:
-        self._writable.set()
+    def _deliver_all(self, casts: Sequence[Cast]) -> None:
+        self._unread.extend(casts)
+        self._changed.set()
 
-    def _token(self, names: list[str]) -> int:
-        """The same number at all sites that mean the same group."""
-        text = repr((self.topology.name, self.stack_name, [(name, self.ports[name]) for name in names]))
-        return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
+    def _end(self) -> None:
+        """Wake all that wait: the group was left, or the others refuse this site; then nothing unread counts."""
+        if self.member.refused_why:
+            self._unread.clear()
+        self._writable.set()
+        self._changed.set()
+
+
+def submit(application: Application, casts: list[Cast]) -> None:
+    """Submit messages in order: those to all that follow each other as a list, the others singly."""
+    below = application.below
+    if len(casts) > 1 and not any(cast.destinations for cast in casts):
+        below.submit_all(casts)
+        return
+    run: list[Cast] = []
+    for cast in casts:
+        if not cast.destinations:
+            run.append(cast)
+            continue
+        if run:
+            below.submit_all(run)
+            run = []
+        below.submit(cast, cast.destinations)
+    if len(run) == 1:
+        below.submit(run[0])
+    elif run:
+        below.submit_all(run)
+
+
+def check_payload(payload: bytes) -> None:
+    if not isinstance(payload, bytes):
+        raise TypeError(f"a payload is bytes, not {type(payload).__name__}: encode it first")
+    if len(payload) > PAYLOAD_MAX:
+        raise LocalError(f"a payload of {len(payload)} bytes; a message carries at most {PAYLOAD_MAX}")

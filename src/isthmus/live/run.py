@@ -1,4 +1,4 @@
-"""A live run: one process a site, started together, stopped when nothing is owed any more, and judged.
+"""A live run: one process per site, started together, stopped when nothing is owed any more, and judged.
 
 The coordinator tells the sites each other's ports and a common start, watches how many messages each has sent and
 delivered, and stops them once all that was sent has arrived, or when the drain time is over. A count is enough: after
@@ -15,7 +15,7 @@ import json
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from secrets import randbits
 from typing import Any
@@ -25,7 +25,7 @@ import msgspec
 from isthmus.core.errors import InputError, LocalError
 from isthmus.core.layer import Kind
 from isthmus.live.framing import PAYLOAD_MAX
-from isthmus.live.network import NS_PER_S
+from isthmus.live.wake import NS_PER_S
 from isthmus.scenario.faults import RandomFaults
 from isthmus.scenario.model import Clocks, Scenario
 from isthmus.scenario.workload import Recorded
@@ -68,8 +68,10 @@ def check_live(scenario: Scenario, source: str) -> None:
         raise InputError(source, "random_faults", "faults", "none in a live run; simulate it instead")
     if scenario.clocks != Clocks():
         raise InputError(source, "clocks", "clocks that are off", "none in a live run, whose sites share one clock")
-    if scenario.stack.transport == "direct":
-        raise InputError(source, "stack.transport", "'direct'", "reliable, live: UDP may lose packets")
+    for group in scenario.groups_of_run():
+        if group.stack.transport == "direct":
+            where = f"groups.{group.name}.stack.transport" if group.name else "stack.transport"
+            raise InputError(source, where, "'direct'", "reliable, live: UDP may lose packets")
     count = len(scenario.topology.sites)
     if count > SITES_MAX:
         raise InputError(source, "topology", f"{count} sites", f"at most {SITES_MAX}, each of which is a process here")
@@ -95,7 +97,7 @@ class SiteChild:
     async def spawn(cls, name: str, arguments: Iterable[str]) -> SiteChild:
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "isthmus.live.site", *arguments),
+            *(sys.executable, "-m", "isthmus.live.daemon", *arguments),
             stdin=pipe,
             stdout=pipe,
             stderr=pipe,
@@ -207,9 +209,12 @@ def tally(statuses: list[dict[str, Any]]) -> tuple[list[int], list[int]]:
     return delivered, [sum(column) for column in zip(*sent, strict=True)]
 
 
-def measure(folder: Path, count: int) -> Summary:
-    """The figures of a run from its trace, in which sites come one after the other: first all that was submitted."""
-    summary = Summary(count)
+def measure(folder: Path, groups: Mapping[int, Iterable[int]] | int) -> Summary:
+    """The figures of a run from its trace, in which sites come one after the other: first all that was submitted.
+
+    `groups` are the members of each group, or how many sites one group has.
+    """
+    summary = Summary(groups)
     for submits in (True, False):
         for row in read_rows(folder):
             if (row[KIND] == Kind.SUBMIT) is submits:

@@ -1,195 +1,286 @@
-"""The process of one site: `python -m isthmus.live.site SCENARIO --site N --out DIR`.
+"""A live site and its ports: the effects of stacks in real time, without sockets or event loops.
 
-It speaks with whoever started it in lines of JSON, and with the other sites by UDP.
+Problem: the same stacks must run on a real network, and what runs them must be tested without one. Idea: the clocks and
+the outlet come from outside. A driver calls `receive`, `fire_due` and the ports' events, then `finish`, which ends the
+turn; it asks `next_deadline_ns` when to call again, and is handed datagrams.
 
-    it says    {"port": 40001}                                    its socket is bound
-    it hears   {"ports": [40001, 40002], "token": 7, "start_ns": t}    all are; the run starts at t on the wall clock
-    it says    {"sent": [3, 3], "delivered": 5, "done": false}    now and then: to each site, here, nothing more to send
-    it hears   the end of its input                               everything has arrived, or it is late
-    it says    {"summary": {...}}                                 the trace is written; it ends
+A *turn* is all that happens between two calls of `finish`: the datagrams that one look at the socket finds, the timers
+that are due, what the application submits in one round of its event loop. What is sent within a turn leaves at its end:
+the messages to one target share datagrams, in the order sent.
 
-The end of its input is also how the death of the one who started it shows, and a signal to end means the same: no
-process outlives its run, and the trace is readable up to there.
+Invariants:
+- `now_ns` of a port is set before each event; it and timers are monotonic, the trace has the wall clock;
+- a message to oneself comes back as an event of its own within the turn, never over the network, never lost;
+- events of one site never overlap;
+- a timer fires once for each time it was set; timers that a round of timers sets wait for the next.
 """
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import json
-import os
-import signal
-import sys
-import time
+from collections import deque
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from heapq import heappop, heappush
+from random import Random
 
-from isthmus import __version__
-from isthmus.core.errors import InputError
-from isthmus.core.layer import View
-from isthmus.core.message import SiteId
-from isthmus.live.emulation import Emulation
-from isthmus.live.host import LiveHost
-from isthmus.live.network import LOOPBACK, NS_PER_S, Driver, Endpoint
-from isthmus.scenario.load import load_scenario
-from isthmus.scenario.model import Scenario
-from isthmus.scenario.traffic import SiteTraffic
-from isthmus.scenario.workload import NS_PER_MS
-from isthmus.stacks import STACKS
+from isthmus.core.errors import RemoteError
+from isthmus.core.layer import Kind, Layer, Reading, Stack
+from isthmus.core.message import ONLY_GROUP, Cast, GroupId, Message, SiteId, Targets
+from isthmus.core.port import Port
+from isthmus.core.sizes import PACKET_HEAD_BYTES, packet_bytes
+from isthmus.live.framing import LOOPBACK_DATAGRAM_BYTES, MESSAGES, check_size, entry, frame_bytes_for, join, split
+from isthmus.live.notes import Hello
+from isthmus.live.peers import Outlet, Peers
 from isthmus.trace.log import SiteLog
-from isthmus.trace.writer import TraceWriter
 
-STATUS_S = 0.05
-ROLL_S = 10.0  # a segment is completed this often, so that a long run can be followed
-GRACE_MS = 5_000.0  # beyond duration and drain: then the one who started us is taken for stuck
+Clock = Callable[[], int]  # ns
+NOBODY = Hello(0, "", "", "", (), ())
 
 
-class SiteProcess:
-    """One site of a run, from its socket to its trace."""
+class Counters:
+    """What a site has sent, for its summary."""
 
-    def __init__(self, scenario: Scenario, site: SiteId, folder: Path, emulate: bool) -> None:
-        self.scenario = scenario
+    __slots__ = ("control_bytes", "datagram_count", "message_count", "payload_bytes")
+
+    def __init__(self) -> None:
+        self.datagram_count = 0  # sent to others
+        # Where the site measures:
+        self.message_count = 0  # copies that they carried
+        self.payload_bytes = 0  # over all copies
+        self.control_bytes = 0  # over all copies, heads included
+
+
+class LiveSite:
+    """One life of one site: what its ports share."""
+
+    __slots__ = (
+        *("beginning", "clock", "counters", "datagram_bytes", "heap", "log", "looped", "measures", "outbox"),
+        *("outlet", "peers", "ports", "random", "set_count", "site", "timers", "wall", "wire_log"),
+    )
+
+    def __init__(
+        self,
+        site: SiteId,
+        random: Random,
+        outlet: Outlet,
+        clock: Clock,
+        wall: Clock,
+        log: SiteLog,
+        *,
+        life: int = 0,
+        token: int = 0,
+        names: tuple[str, ...] = (),
+        hello: Hello = NOBODY,
+        datagram_bytes: int = LOOPBACK_DATAGRAM_BYTES,
+        wire_log: bool = False,
+        measures: bool = True,
+    ) -> None:
         self.site = site
-        self.folder = folder
-        self.emulate = emulate
-        self.loop = asyncio.get_running_loop()
-        self.stopped = asyncio.Event()
-        self.heard: asyncio.Queue[dict[str, Any]] = asyncio.Queue(16)
-        self.start_ns = 0  # on the clock that never jumps
+        self.random = random
+        self.outlet = outlet
+        self.clock = clock  # never jumps
+        self.wall = wall  # the same at all sites, as far as clocks are
+        self.log = log
+        self.datagram_bytes = datagram_bytes
+        self.wire_log = wire_log  # trace every send and receive
+        self.measures = measures  # count messages and bytes
+        self.peers = Peers(site, life, token, names, hello, outlet, clock())
+        self.beginning = self.peers.head(MESSAGES)
+        self.counters = Counters()
+        self.ports: dict[int, LivePort] = {}  # by group
+        self.looped: deque[tuple[LivePort, int, Message]] = deque()  # to oneself: where, view, what; empty after turns
+        self.outbox: dict[SiteId, list[bytes]] = {}  # messages with their heads; empty after turns
+        self.timers: dict[tuple[Layer, int], int] = {}  # armed timers, each with its number in the heap
+        self.heap: list[tuple[int, int, Layer, int]] = []  # due time, number, whose, key; stale if the number differs
+        self.set_count = 0
 
-    async def run(self) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self.loop.add_signal_handler(number, self.stopped.set)
-        listener = asyncio.create_task(self.listen())
-        endpoint = await Endpoint.bind()
+    def port(self, group: GroupId = ONLY_GROUP) -> LivePort:
+        """A new port, for a stack that is then attached to it."""
+        port = self.ports[group] = LivePort(self, group)
+        return port
+
+    # Turns
+
+    def run(self, port: LivePort, event: Callable[[], None]) -> None:
+        """One event in a group as a turn of its own; what it raises comes out after the turn."""
         try:
-            say({"port": endpoint.port})
-            begin = await self.first_word()
-            if begin is not None:
-                await self.take_part(endpoint, begin)
+            port.enter()
+            event()
         finally:
-            endpoint.close()
-            listener.cancel()
+            self.finish()
 
-    async def listen(self) -> None:
-        """Pass on what comes in by standard input; its end is a stop."""
-        reader = asyncio.StreamReader()
-        await self.loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-        while line := await reader.readline():
-            await self.heard.put(json.loads(line))
-        self.stopped.set()
-
-    async def first_word(self) -> dict[str, Any] | None:
-        """Where everybody is and when it starts; None where it is called off."""
-        hearing, stopping = asyncio.ensure_future(self.heard.get()), asyncio.ensure_future(self.stopped.wait())
-        done, waiting = await asyncio.wait({hearing, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        for task in waiting:
-            task.cancel()
-        return hearing.result() if hearing in done else None
-
-    async def take_part(self, endpoint: Endpoint, begin: dict[str, Any]) -> None:
-        scenario, site = self.scenario, self.site
-        meta = {"scenario": scenario.name, "seed": str(scenario.seed), "stack": scenario.stack.name}
-        meta |= {"version": __version__, "host": "live", "site": scenario.topology.sites[site].name}
-        with TraceWriter(self.folder, meta, prefix=f"site-{site:03d}") as writer:
-            log = SiteLog(site, None if scenario.trace == "none" else writer)
-            host = LiveHost(
-                site,
-                scenario.random("site", site, 0),
-                endpoint.send,
-                time.monotonic_ns,
-                time.time_ns,
-                log,
-                token=begin["token"],
-                wire_log=scenario.trace == "wire",
-            )
-            driver = Driver(host, endpoint)
-            traffic = SiteTraffic(scenario, site, self.timetable(driver), lambda: time.monotonic_ns() - self.start_ns)
-            stack = STACKS[scenario.stack.name].build(host, traffic.boot(), scenario.stack_options())
-            host.attach(stack)
-            members = tuple(SiteId(number) for number in range(len(begin["ports"])))
-            emulation = Emulation(scenario.topology, site, scenario.random("network", site)) if self.emulate else None
-            others = {
-                peer: (LOOPBACK, port) for peer, port in zip(members, begin["ports"], strict=True) if peer != site
-            }
-            endpoint.open(others, emulation)
-            await asyncio.sleep(max(0.0, (begin["start_ns"] - time.time_ns()) / NS_PER_S))
-            self.start_ns = time.monotonic_ns()
-            driver.run(lambda: stack.install(View(1, members)))
-            traffic.start()
-            await self.report_until_stopped(traffic, writer)
-            driver.close()
-        say({"summary": self.summary(traffic, host, endpoint)})
-
-    def timetable(self, driver: Driver) -> Callable[[int, Callable[[], None]], None]:
-        """A way to do something at a time from the start of the run, as a turn of its own."""
-
-        def at(time_ns: int, action: Callable[[], None]) -> None:
-            self.loop.call_at((self.start_ns + time_ns) / NS_PER_S, act, action)
-
-        def act(action: Callable[[], None]) -> None:
-            if not driver.closed:
-                driver.run(action)
-
-        return at
-
-    async def report_until_stopped(self, traffic: SiteTraffic, writer: TraceWriter) -> None:
-        longest_s = (self.scenario.duration_ms + self.scenario.drain_ms + GRACE_MS) * NS_PER_MS / NS_PER_S
-        end_s, roll_s = self.loop.time() + longest_s, self.loop.time() + ROLL_S
-        while not self.stopped.is_set() and self.loop.time() < end_s:
+    def receive(self, source: SiteId, datagram: bytes) -> None:
+        """Take the messages of a datagram that came from a site's address, or none of them."""
+        now, peers = self.clock(), self.peers
+        if datagram[:PACKET_HEAD_BYTES] == peers.expected.get(source):
+            peers.heard[source] = now
+        elif not peers.admits(source, datagram, now):
+            return
+        try:
+            packets = [(self.ports[group], view_id, packet) for group, view_id, packet in split(datagram)]
+        except KeyError:  # of a group that this site is not in
+            peers.foreign_count += 1
+            return
+        except RemoteError:
+            peers.garbled_count += 1
+            return
+        found = []
+        for port, view_id, packet in packets:
             try:
-                await asyncio.wait_for(self.stopped.wait(), STATUS_S)
-            except TimeoutError:
-                say({"sent": traffic.sent_to, "delivered": traffic.delivered_count, "done": traffic.done()})
-            if self.loop.time() > roll_s:
-                roll_s = self.loop.time() + ROLL_S
-                writer.roll()
+                found.append((port, view_id, port.decode(packet)))
+            except RemoteError:
+                port.trace(Kind.REJECT, value=source)
+                return
+        for port, view_id, message in found:
+            port.now_ns = now
+            if self.wire_log:
+                port.trace_wire(Kind.RECEIVE, message, source)
+            port.take(source, view_id, message)
+            if port.installing is not None or port.resuming:
+                self.settle()  # what follows is of the new view
 
-    def summary(self, traffic: SiteTraffic, host: LiveHost, endpoint: Endpoint) -> dict[str, Any]:
-        counters = host.counters
-        return {
-            "submitted": traffic.submitted_count,
-            "refused": traffic.refused_count,
-            "delivered": traffic.delivered_count,
-            "rejected": host.log.rejected_count,
-            "messages": counters.message_count,
-            "datagrams": counters.datagram_count,
-            "payload_bytes": counters.payload_bytes,
-            "control_bytes": counters.control_bytes,
-            "lost": endpoint.lost_count,
-            "overflow": endpoint.overflow_count,
-            "foreign": counters.foreign_count + counters.garbled_count + endpoint.stranger_count,
-        }
+    def fire_due(self) -> None:
+        """Fire the timers that are due now."""
+        now, last = self.clock(), self.set_count
+        later = []
+        try:
+            while self.heap and self.heap[0][0] <= now:
+                due_ns, number, layer, key = heappop(self.heap)
+                if self.timers.get((layer, key)) != number:
+                    continue
+                if number > last:
+                    later.append((due_ns, number, layer, key))
+                    continue
+                del self.timers[layer, key]
+                layer.host.now_ns = self.clock()
+                layer.timer(key)
+                self.settle()
+        finally:
+            for postponed in later:
+                heappush(self.heap, postponed)
+
+    def next_deadline_ns(self) -> int | None:
+        """When `fire_due` has something to do, on the clock; None: not before another turn."""
+        while self.heap:
+            due_ns, number, layer, key = self.heap[0]
+            if self.timers.get((layer, key)) == number:
+                return due_ns
+            heappop(self.heap)
+        return None
+
+    def finish(self) -> None:
+        """End a turn: carry out what it has left for its end, and let go of what was sent."""
+        try:
+            self.settle()
+        finally:
+            if self.outbox:
+                self.flush()
+
+    def settle(self) -> None:
+        """Carry out what events have left, and hand back what was sent to oneself, each message as an event."""
+        while True:
+            for port in self.ports.values():
+                if port.turn_due:
+                    port.finish()
+            if not self.looped:
+                return
+            port, view_id, message = self.looped.popleft()
+            port.now_ns = self.clock()
+            port.take(self.site, view_id, message)
+
+    def flush(self) -> None:
+        """Send the messages of this turn, those to one target together."""
+        outbox, self.outbox = self.outbox, {}
+        counters, before, datagrams = self.counters, [b""], [b""]
+        for target, entries in outbox.items():
+            if entries != before:  # what goes to all alike is put together once
+                before, datagrams = entries, list(join(self.beginning, entries, self.datagram_bytes))
+            counters.datagram_count += len(datagrams)
+            if self.measures:
+                counters.control_bytes += PACKET_HEAD_BYTES * len(datagrams)
+            for datagram in datagrams:
+                self.outlet(target, datagram)
+
+    def stop(self) -> None:
+        """Do nothing more: no timer is due, nothing leaves."""
+        self.timers.clear()
+        self.heap.clear()
+        self.looped.clear()
+        self.outbox.clear()
 
 
-def say(word: dict[str, Any]) -> None:
-    """Tell the one who started us; where it is gone, nobody needs to know."""
-    try:
-        print(json.dumps(word), flush=True)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+class LivePort(Port):
+    """One site's end of one group."""
 
+    __slots__ = ("decode", "encode", "owner")
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m isthmus.live.site", description="One site of a live run.")
-    parser.add_argument("scenario", type=Path)
-    parser.add_argument("--site", type=int, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seed", type=int)
-    parser.add_argument("--no-emulate", action="store_true")
-    options = parser.parse_args()
-    try:
-        scenario = load_scenario(options.scenario, options.seed)
+    def __init__(self, owner: LiveSite, group: GroupId) -> None:
+        super().__init__(owner.site, group, 0, owner.random, frame_bytes_for(owner.datagram_bytes))
+        self.owner = owner
+        self.traces = owner.log.sink is not None or owner.log.summary is not None
+        self.enter()
 
-        async def run() -> None:
-            await SiteProcess(scenario, SiteId(options.site), options.out, not options.no_emulate).run()
+    def attach(self, stack: Stack) -> None:
+        """Take part in the group with a stack."""
+        self.stack = stack
+        self.encode, self.decode = stack.codec.encode, stack.codec.decode
 
-        asyncio.run(run())
-    except InputError as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
+    def enter(self) -> None:
+        """Set the clock for an event."""
+        self.now_ns = self.owner.clock()
 
+    # Effects
 
-if __name__ == "__main__":
-    main()
+    def clock(self) -> Reading:
+        return Reading(self.owner.wall(), None)
+
+    def heard_ns(self, site: SiteId) -> int | None:
+        return self.owner.peers.heard.get(site)
+
+    def send(self, targets: Targets, message: Message) -> None:
+        owner = self.owner
+        packet = self.encode(message)
+        check_size(packet)
+        view_id = 0 if message.viewless else self.view_id
+        wrapped = entry(self.group, view_id, packet)
+        copies = len(targets)
+        outbox = owner.outbox
+        for target in targets:
+            if target == self.site:
+                owner.looped.append((self, view_id, message))
+                copies -= 1
+            elif target in outbox:
+                outbox[target].append(wrapped)
+            else:
+                outbox[target] = [wrapped]
+        if copies and owner.measures:
+            payload = copies * message.payload_bytes()
+            counters = owner.counters
+            counters.message_count += copies
+            counters.payload_bytes += payload
+            counters.control_bytes += copies * len(wrapped) - payload
+        if owner.wire_log:
+            self.trace_wire(Kind.SEND, message, len(targets))
+
+    def set_timer(self, layer: Layer, key: int, delay_ns: int) -> None:
+        owner = self.owner
+        owner.set_count += 1
+        owner.timers[layer, key] = owner.set_count
+        heappush(owner.heap, (owner.clock() + max(0, delay_ns), owner.set_count, layer, key))
+
+    def cancel_timer(self, layer: Layer, key: int) -> None:
+        self.owner.timers.pop((layer, key), None)
+
+    def trace(self, kind: Kind, subject: Cast | None = None, value: int = 0) -> None:
+        owner = self.owner
+        owner.log.write(owner.wall(), kind, subject, value, self.group, self.stack.view)
+
+    def gauge(self, gauge: int, value: int, subject: Cast | None = None) -> None:
+        owner = self.owner
+        owner.log.write(owner.wall(), Kind.GAUGE, subject, value, self.group, self.stack.view, 0, gauge)
+
+    def trace_wire(self, kind: Kind, message: Message, value: int) -> None:
+        """Write a row for a message on its way; one that carries several names none."""
+        subjects, owner = message.subjects(), self.owner
+        size = packet_bytes(message, len(self.encode(message))) - message.payload_bytes()
+        subject = subjects[0] if len(subjects) == 1 else None
+        owner.log.write(owner.wall(), kind, subject, value, self.group, self.stack.view, max(0, size))

@@ -1,9 +1,9 @@
-"""Which sites should be active, and who issues tickets for the others.
+"""Which sites should be active, and which of them issues tickets for each of the others.
 
 Two ways. The paper's rule compares each site with the nearest active one alone: it should be active where it sends
-again before a round trip to a sequencer would be over. It never asks what the others wait for: every active site makes
-all others wait for its next packet, near or far. The planner asks, by `prediction`, and takes the assignment of least
-mean latency that adding, dropping or exchanging one active site at a time leads to, from several starts.
+again before a round trip to a sequencer would be over. It ignores what this costs the others: every active site makes
+all others wait for its next packet, near or far. The planner takes that into account (`prediction`): from several
+starts it adds, drops or exchanges one active site at a time as long as the mean latency falls.
 
 The paper's rule is 001, Figure 2, read as: the passive sites are visited by rate, then id, and each change counts at
 once; of several nearest active sites the one of highest rate, then lowest id, is the sequencer.

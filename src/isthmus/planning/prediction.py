@@ -165,7 +165,7 @@ def points_of(
         edges += [reach[j] + kink for kink in rest.kinks_ms()]
         heard = max(delays[a][j] for a in active)
         end_ms = min(rest.longest_ms, max(rest.null_ms, min(rest.cycle_ms, heard)))
-        high = max(high, reach[j] + end_ms) if isfinite(end_ms) else high  # who never speaks is not waited for here
+        high = max(high, reach[j] + end_ms) if isfinite(end_ms) else high  # a silent site is handled by `forever`
     if irregular := [j for j, rest in zip(active, rests, strict=True) if setting.null_ms and not rest.is_regular]:
         cuts = sorted({reach[j] + delays[a][j] for a in active for j in irregular})
         edges += cuts[:: 1 + len(cuts) // CUTS_MAX]
@@ -205,6 +205,6 @@ def forever(setting: Setting, rests: Sequence[Rest], spared: int | None) -> bool
 
 
 def weighted(rates: Sequence[float], values: Sequence[float]) -> float:
-    """The mean over messages; where nobody sends any, over sites."""
+    """The mean over messages; if there are none, over sites."""
     pairs = [(rate, value) for rate, value in zip(rates, values, strict=True) if rate] or [(1.0, v) for v in values]
     return sum(rate * value for rate, value in pairs) / sum(rate for rate, _ in pairs)

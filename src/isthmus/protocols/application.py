@@ -8,7 +8,10 @@ identity is ever used twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
+
+import msgspec
 
 from isthmus.core.errors import Busy, LocalError, RemoteError
 from isthmus.core.layer import Finality, Kind, Layer, View
@@ -16,6 +19,8 @@ from isthmus.core.message import ALL, Author, Carried, Cast, Message, SiteId, Ta
 
 OnDeliver = Callable[[Cast, Finality], None]
 DELIVER, FINAL = Kind.DELIVER, Finality.FINAL
+PLAIN = {Cast}
+DESTINATIONS = attrgetter("destinations")
 KIND = {Finality.TENTATIVE: Kind.TENTATIVE, Finality.REVOKED: Kind.REVOKE}
 
 
@@ -23,7 +28,17 @@ class Application(Layer):
     """The application's end of a stack, as callbacks."""
 
     __slots__ = (
-        *("auto_consume", "on_deliver", "on_deliver_all", "on_restore", "on_resume", "on_state", "on_view", "wants"),
+        *(
+            "auto_consume",
+            "delivered_count",
+            "on_deliver",
+            "on_deliver_all",
+            "on_restore",
+            "on_resume",
+            "on_state",
+            "on_view",
+            "wants",
+        ),
     )
 
     def __init__(
@@ -37,6 +52,7 @@ class Application(Layer):
         on_state: Callable[[], bytes] | None = None,
         on_restore: Callable[[bytes], None] | None = None,
     ) -> None:
+        self.delivered_count = 0  # final deliveries
         self.on_deliver = on_deliver
         self.on_deliver_all = on_deliver_all  # final deliveries in lists; otherwise each goes to on_deliver
         self.on_view = on_view
@@ -66,11 +82,19 @@ class Application(Layer):
         return cast
 
     def carry_on(self, payload: bytes, author: Author, destinations: Targets = ALL) -> Cast:
-        """Multicast a message of another author, which keeps its identity; raises Busy where a buffer is full."""
+        """Multicast a message of another author, which keeps its identity; raises Busy where a buffer is full.
+
+        Only where a layer vouches for it: others would refuse the frame, and with it all later ones of this site.
+        """
         if not self.below.writable():
             raise Busy("the stack takes no message now: its send queue is full")
         host = self.host
-        carried: Carried[Any] = Carried(host.site, host.next_number(), payload, destinations, author)
+        carried: Carried[Any] = Carried(host.site, 0, payload, destinations, author)
+        if not self.stack.vouched(host.site, carried):
+            raise LocalError(f"no layer of {self.stack} lets site {host.site} carry a message of {author}")
+        carried = msgspec.structs.replace(carried, number=host.next_number())
+        if host.traces:
+            host.trace(Kind.SUBMIT, carried)
         self.below.submit(carried, destinations)
         return carried
 
@@ -85,6 +109,7 @@ class Application(Layer):
         if finality is not FINAL:
             self.deliver_unsure(cast, finality)
             return
+        self.delivered_count += 1
         if host.traces:
             host.trace(DELIVER, cast)
         if self.on_deliver is not None:
@@ -102,9 +127,10 @@ class Application(Layer):
             self.on_deliver(cast, finality)
 
     def deliver_all(self, casts: Sequence[Cast]) -> None:
-        if self.on_deliver_all is None or any(cast.destinations or type(cast) is not Cast for cast in casts):
+        if self.on_deliver_all is None or set(map(type, casts)) != PLAIN or any(map(DESTINATIONS, casts)):
             super().deliver_all(casts)
             return
+        self.delivered_count += len(casts)
         if self.host.traces:
             for cast in casts:
                 self.host.trace(Kind.DELIVER, cast)

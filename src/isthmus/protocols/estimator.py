@@ -110,7 +110,7 @@ class Estimator(Layer):
 
     def install(self, view: View) -> None:
         self.members = tuple(site for site in view.members if site != self.host.site)
-        self.delays = {site: self.delays.get(site) or self.options.new() for site in self.members}
+        self.delays = {site: self.delays[site] for site in self.members if site in self.delays}
         self.periods = {site: self.periods[site] for site in self.members if site in self.periods}
         self.probe()
 
@@ -132,6 +132,12 @@ class Estimator(Layer):
         self.note_sent(len(casts))
         self.below.submit_all(casts)
 
+    def deliver_all(self, casts: Sequence[Cast]) -> None:
+        self.above.deliver_all(casts)
+
+    def consumed_all(self, casts: Sequence[Cast]) -> None:
+        self.below.consumed_all(casts)
+
     def note_sent(self, count: int) -> None:
         """Take the time since the last message as a sample; messages of one turn share it."""
         now = self.host.now_ns
@@ -140,16 +146,16 @@ class Estimator(Layer):
         self.last_ns = now
 
     def on_ask(self, source: SiteId, ask: Ask) -> None:
-        if source not in self.delays:
-            raise RemoteError(f"a probe of site {source}, which is not in the view")
+        if source not in self.members:
+            return  # of a view that one of us is not in yet, or no longer
         if ask.period_ns:
             self.periods[source] = ask.period_ns
         self.send((source,), Echo(ask.sent_ns))
 
     def on_echo(self, source: SiteId, echo: Echo) -> None:
-        if source not in self.delays:
-            raise RemoteError(f"an echo of site {source}, which is not in the view")
+        if source not in self.members:
+            return
         round_trip_ns = self.host.now_ns - echo.sent_ns
         if not 0 <= round_trip_ns <= ROUND_TRIP_MAX_NS:
             raise RemoteError(f"an echo of site {source} to a probe that was never sent")
-        self.delays[source].add(round_trip_ns / 2)
+        self.delays.setdefault(source, self.options.new()).add(round_trip_ns / 2)

@@ -49,7 +49,7 @@ def make_plot(folder: Path, number: int, spec: FigureSpec, table: pa.Table) -> P
     categories = list(dict.fromkeys(texts))
     xs = [categories.index(cell) for cell in texts] if texts else numbers(table, spec.x, source)
     if len(xs) != table.num_rows:
-        raise InputError(source, spec.x, "texts with gaps between", "a text or a number in every row")
+        raise InputError(source, spec.x, "text in some rows only", "text or a number in every row")
     ys = numbers(table, spec.y, source)
     errors = numbers(table, spec.error, source) if spec.error else [0.0] * len(ys)
     names = [name_of(spec.series, cell) for cell in table.column(spec.series).to_pylist()] if spec.series else []
@@ -59,12 +59,12 @@ def make_plot(folder: Path, number: int, spec: FigureSpec, table: pa.Table) -> P
         if x in line:
             where = repr(categories[int(x)]) if categories else f"{x:g}"
             found = f"two rows of {name!r} at {spec.x} {where}"
-            raise InputError(source, spec.y, found, "one row a point of the figure")
+            raise InputError(source, spec.y, found, "one row per point of the figure")
         if isfinite(x) and isfinite(y):
             line[x] = (y, error if isfinite(error) else 0.0)
     if len(points) + len(spec.paper) > LINES_MAX:
         found = f"{len(points)} series and {len(spec.paper)} of a paper"
-        raise InputError(source, spec.series or spec.y, found, f"at most {LINES_MAX} lines, which is many to read")
+        raise InputError(source, spec.series or spec.y, found, f"at most {LINES_MAX} lines")
     lines = [line_of(name, found) for name, found in points.items() if found]
     where = f"{folder / 'figures.json'}: [{number}]"
     return Plot(spec, lines, [paper_line(where, at, spec, categories) for at in range(len(spec.paper))], categories)

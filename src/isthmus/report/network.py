@@ -72,7 +72,7 @@ def heading(figure: Figure, topology: Topology) -> None:
     counts = [(len(topology.clusters), "cluster"), (len(topology.sites), "site"), (len(topology.links), "WAN link")]
     text = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in counts)
     if topology.overrides:
-        text += f", {len(topology.overrides)} pairs of sites with delays of their own (not drawn)"
+        text += f", {len(topology.overrides)} pairs of sites with their own delays (not drawn)"
     figure.text(0.03, 0.945, topology.name, size=17, weight="bold", color=INK)
     figure.text(0.03, 0.912, f"{text}; one-way mean delays", size=10.5, color=SOFT)
 

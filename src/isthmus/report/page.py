@@ -3,7 +3,7 @@
 The page is text and inline SVG, with its style inside: no script, no font, nothing to load. Markup is in templates/,
 which escape all that they are given; only the figures, which are SVG, and the mark of a report are passed as markup.
 This file decides what a page shows, words.py how it is said. Verdicts are words with a sign, never a colour alone;
-headings go down step by step; tables scroll in boxes of their own. There is no date in it: the same studies give the
+headings go down step by step; wide tables scroll. There is no date in it: the same studies give the
 same page, byte for byte.
 """
 
@@ -43,7 +43,7 @@ class Drawn(NamedTuple):
     figure: Figure
 
 
-class Numbers(NamedTuple):
+class NumbersTable(NamedTuple):
     """The numbers of a figure as a table: one row per x, one column per line."""
 
     heads: list[str]
@@ -51,7 +51,7 @@ class Numbers(NamedTuple):
     total: int  # rows there would be
 
 
-class Finding(NamedTuple):
+class CheckFinding(NamedTuple):
     """What was found in runs where some checks are not valid, and how to see it again."""
 
     names: list[str]
@@ -120,7 +120,7 @@ def templates() -> Environment:
         "mood": mood,
         "facts": facts,
         "counts": counts,
-        "findings": findings,
+        "check_findings": check_findings,
         "picture": picture,
         "numbers_of_figure": numbers_of_figure,
     }
@@ -136,15 +136,15 @@ def mood(study: FinishedStudy) -> str:
 
 
 def picture(drawn: Drawn) -> Markup:
-    """A figure as SVG, with a label for those who do not see it."""
+    """A figure as SVG, with a label for screen readers."""
     plot = drawn.plot
     shown = words.join_and(line.label for line in (*plot.ours, *plot.paper)) if plot.ours else "nothing"
     label = f"{plot.spec.title}. Line chart of {plot.spec.ylabel} against {plot.spec.xlabel}, showing {shown}."
     return inline_svg(drawn.figure, drawn.name, label)
 
 
-def numbers_of_figure(plot: Plot) -> Numbers:
-    """What a figure shows, for those who cannot or will not read it off."""
+def numbers_of_figure(plot: Plot) -> NumbersTable:
+    """The numbers that a figure shows."""
     lines = [*plot.ours, *plot.paper]
     points = [dict(zip(line.xs, zip(line.ys, line.errors, strict=True), strict=True)) for line in lines]
     xs = sorted({x for line in lines for x in line.xs})
@@ -155,7 +155,7 @@ def numbers_of_figure(plot: Plot) -> Numbers:
         )
         for x in xs[:SHOWN_MAX]
     ]
-    return Numbers([plot.spec.xlabel, *(line.label for line in lines)], rows, len(xs))
+    return NumbersTable([plot.spec.xlabel, *(line.label for line in lines)], rows, len(xs))
 
 
 def counts(check: Check) -> list[int]:
@@ -164,14 +164,14 @@ def counts(check: Check) -> list[int]:
     return [*runs, sum(row.evidence for row in check.found), sum(row.violations for row in check.found)]
 
 
-def findings(checks: list[Check]) -> list[Finding]:
+def check_findings(checks: list[Check]) -> list[CheckFinding]:
     """What was found where a check is not valid, the worst first; the same finding of several checks is listed once."""
     alike: dict[tuple[str, int, str, str], list[str]] = {}
     for row in (row for status in STATUSES for check in checks for row in check.found if row.status == status):
         if row.status != "valid":
             said = row.witness or ("no witness was kept" if row.status == "violated" else "no evidence")
             alike.setdefault((row.status, row.runs, said, row.replay or ""), []).append(row.property)
-    return [Finding(names, *what) for what, names in alike.items()]
+    return [CheckFinding(names, *what) for what, names in alike.items()]
 
 
 def facts(about: About) -> dict[str, str]:

@@ -4,8 +4,8 @@ A study is a folder: study.json (what was asked, how it ran), claims.json, verdi
 with tables/*.parquet that its figures are drawn from. Spark wrote the tables, but all of them are small: pyarrow reads
 them, so that a report needs neither Spark nor Java. A table may be one file or the folder of parts that Spark leaves.
 
-Whatever is wrong with a study is one `InputError` that names the file, and the key or the column in it. Keys and
-columns that are not known are passed over.
+Whatever is wrong with a study is one `InputError` that names the file, and the key or the column in it. Unknown keys
+and columns are ignored.
 """
 
 from __future__ import annotations
@@ -86,12 +86,12 @@ class Check(msgspec.Struct, frozen=True):
         return self.found[0].status
 
     def runs(self, status: Status) -> int:
-        """In how many runs it came out so."""
+        """The number of runs with this status."""
         return sum(row.runs for row in self.found if row.status == status)
 
 
 class PaperLine(msgspec.Struct, frozen=True):
-    """Values that a paper gives, to stand beside ours."""
+    """Values that a paper gives, to compare with ours."""
 
     label: str
     x: list[float | str]
@@ -161,7 +161,7 @@ def read_figure_table(source: Path, number: int, spec: FigureSpec) -> pa.Table:
     for at, line in enumerate(spec.paper):
         if len(line.x) != len(line.y):
             found = f"{len(line.x)} x and {len(line.y)} y"
-            raise InputError(str(source), f"[{number}].paper[{at}]", found, "as many of one as of the other")
+            raise InputError(str(source), f"[{number}].paper[{at}]", found, "the same number of both")
     name = spec.table.removesuffix(".parquet")
     if not PLAIN.fullmatch(name):
         raise InputError(str(source), f"[{number}].table", repr(spec.table), "the name of a file in tables/")
@@ -186,7 +186,7 @@ def read_columns(path: Path, columns: list[str]) -> pa.Table:
         raise InputError(str(path), "", "no such file", "a Parquet table of the study") from None
     except (OSError, ValueError, pa.ArrowException) as error:
         why = str(error).splitlines()[0][:100]
-        raise InputError(str(path), "", f"what cannot be read ({why})", "a Parquet table of the study") from None
+        raise InputError(str(path), "", f"an unreadable file ({why})", "a Parquet table of the study") from None
     for column in columns:
         if column not in table.column_names:
             raise InputError(str(path), column, "no such column", f"one of {', '.join(table.column_names) or 'none'}")
@@ -207,4 +207,4 @@ def load_json(path: Path) -> Any:
         where = f"line {error.lineno}, column {error.colno}"
         raise InputError(str(path), "", f"a syntax error at {where} ({error.msg})", "valid JSON") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise InputError(str(path), "", f"what cannot be read ({error})", "a JSON file") from None
+        raise InputError(str(path), "", f"an unreadable file ({error})", "a JSON file") from None

@@ -1,4 +1,4 @@
-"""The roles of sites in a picture of their network: who issues tickets, and for whom.
+"""The roles of sites in a picture of their network: which sites issue tickets, and for which others.
 
 Round each cluster's disc stands a dot for each of its sites, filled where it is active; of a cluster of one the disc
 itself is coloured then, and of a large one only numbers are told. A dashed arrow leads from a cluster to another one
@@ -60,7 +60,7 @@ def elsewhere(topology: Topology, roles: Roles) -> set[tuple[int, int]]:
 
 
 def role_text(topology: Topology, roles: Roles, number: int) -> str:
-    """Who of a cluster is active, in a few words; none where a colour says it, or nobody is."""
+    """The active sites of a cluster in a few words; empty where a colour shows it, or none is active."""
     cluster = topology.clusters[number]
     names = [topology.sites[site].name for site in cluster.sites if roles.sequencer[site] == site]
     if len(names) == len(cluster.sites):
@@ -76,6 +76,6 @@ def legend(figure: Figure, roles: Roles) -> None:
     handles = [
         Line2D([], [], markerfacecolor=ACTIVE, label=f"active: issues tickets ({len(roles.active)})", **dot),  # type: ignore[arg-type]
         Line2D([], [], markerfacecolor=PASSIVE, label=f"passive ({len(roles.sequencer) - len(roles.active)})", **dot),  # type: ignore[arg-type]
-        Line2D([], [], color=ACTIVE, linestyle=(0, (4, 3)), linewidth=1.5, label="has its tickets issued there"),
+        Line2D([], [], color=ACTIVE, linestyle=(0, (4, 3)), linewidth=1.5, label="gets its tickets from there"),
     ]
     figure.legend(handles=handles, loc="lower right", bbox_to_anchor=(0.985, 0.005), ncols=3, fontsize=9, frameon=False)

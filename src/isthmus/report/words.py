@@ -13,7 +13,7 @@ NOTHING = "\N{EN DASH}"  # in a cell where nothing stands
 
 
 def number(value: float) -> str:
-    """A number with the digits that a reader needs: four, or all of a whole one."""
+    """A number with the digits that a reader needs: four, or all digits of an integer."""
     if isinstance(value, int) or (isfinite(value) and value == int(value) and abs(value) < 1e15):
         return minus(f"{int(value):,}")
     if not isfinite(value):
@@ -25,7 +25,7 @@ def number(value: float) -> str:
 
 
 def measured(mean: float, error: float) -> str:
-    """A mean with its half-width, of which two digits are enough."""
+    """A mean with its half-width, the latter to two digits."""
     return f"{number(mean)} \N{PLUS-MINUS SIGN} {number(float(f'{error:.2g}'))}" if error else number(mean)
 
 
@@ -47,13 +47,13 @@ def value(given: Value, unit: str | None = None) -> str:
 
 
 def expected(claim: ClaimResult) -> str:
-    """What a claim expects, with which relation."""
+    """The value that a claim expects, after its relation."""
     said = value(claim.expected, claim.unit)
     return said if claim.relation == "near" or said == NOTHING else f"{claim.relation} {said}"
 
 
 def tolerance(claim: ClaimResult) -> str:
-    """How far off still counts: a text as it stands, a number as a share of what was expected."""
+    """The tolerance of a claim: text as given, a number as a share of the expected value."""
     given = claim.tolerance
     if given is None or given in ("", "none", 0):
         return ""
@@ -72,7 +72,7 @@ def join_and(parts: Iterable[str]) -> str:
 
 
 def seeds(given: list[int] | int) -> str:
-    """Seeds with runs of neighbours shortened: 1 to 5, 9; a number of them starts at 1."""
+    """Seeds with consecutive ones shortened: 1 to 5, 9; a bare number counts from 1."""
     order = list(range(1, given + 1)) if isinstance(given, int) else sorted(set(given))
     if not order:
         return "none"
@@ -90,12 +90,12 @@ def duration(took_s: float) -> str:
 
 
 def count_verdicts(claims: list[ClaimResult]) -> dict[str, int]:
-    """How many claims hold, do not, are unknown."""
+    """The number of claims that hold, do not hold, or are unknown."""
     return {said: sum(claim.verdict == said for claim in claims) for said in ("holds", "does not hold", "unknown")}
 
 
 def overall(studies: list[FinishedStudy]) -> str:
-    """What came out of several studies, in one sentence."""
+    """The results of several studies in one sentence."""
     claims = [claim for study in studies for claim in study.claims]
     runs, failed = (sum(getattr(study.about, name) for study in studies) for name in ("runs", "failed_runs"))
     ends = f"{number(failed)} of them failed" if failed else "none failed"
@@ -103,7 +103,7 @@ def overall(studies: list[FinishedStudy]) -> str:
 
 
 def answer(study: FinishedStudy) -> str:
-    """What came out, in one sentence."""
+    """The result of a study in one sentence."""
     parts = [claims_said(study.claims), checks_said(study.checks)]
     if study.about.failed_runs:
         parts.append(f"{number(study.about.failed_runs)} of {count(study.about.runs, 'run')} failed")
@@ -115,7 +115,7 @@ def claims_said(claims: list[ClaimResult]) -> str:
     holds, fails, unknown = count_verdicts(claims).values()
     total = len(claims)
     if not total:
-        return "nothing was claimed"
+        return "the study makes no claims"
     if holds == total:
         return ("", "the claim holds", "both claims hold")[total] if total < 3 else f"all {total} claims hold"
     parts = [f"{holds} of {count(total, 'claim')} {'holds' if holds == 1 else 'hold'}"] if holds else []
@@ -134,20 +134,20 @@ def checks_said(checks: list[Check]) -> str:
     unknown = [in_quotes(check.name) for check in checks if check.status == "unknown" and not check.runs("valid")]
     partly = [in_quotes(check.name) for check in checks if check.status == "unknown" and check.runs("valid")]
     if not total:
-        return "nothing was checked"
+        return "no property was checked"
     if not violated and not unknown and not partly:
         return "the check is valid in every run" if total == 1 else f"all {total} checks are valid in every run"
     if len(unknown) == total:
-        return "the check could not be judged" if total == 1 else f"none of {total} checks could be judged"
+        return "the check is unknown" if total == 1 else f"all {total} checks are unknown"
     parts = [f"{join_and(violated)} {'was' if len(violated) == 1 else 'were'} violated"] if violated else []
-    parts += [f"{join_and(unknown)} could not be judged"] if unknown else []
-    parts += [f"{join_and(partly)} could be judged in some runs only"] if partly else []
+    parts += [f"{join_and(unknown)} {'is' if len(unknown) == 1 else 'are'} unknown"] if unknown else []
+    parts += [f"{join_and(partly)} {'is' if len(partly) == 1 else 'are'} unknown in some runs"] if partly else []
     return f"of {count(total, 'check')}, {join_and(parts)}"
 
 
 def outcome(check: Check) -> str:
-    """A check over all runs: valid, violated, unknown, or valid in part where some runs gave no evidence."""
-    return "valid in part" if check.status == "unknown" and check.runs("valid") else check.status
+    """A check over all runs: valid, violated, unknown, or partly valid where some runs gave no evidence."""
+    return "partly valid" if check.status == "unknown" and check.runs("valid") else check.status
 
 
 def in_quotes(name: str) -> str:

@@ -117,7 +117,8 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     detection_ms: float = 500.0  # from a crash or a recovery to the start of the view change
     majority: bool = False  # a side of a partition without a majority of the last view gets no views
-    stagger_ms: float = 0.0  # members install a view at random times of their own within this span
+    stagger_ms: float = 0.0  # members install a view at random times of their own, and resume at others, within this
+    hasty: bool = False  # views do not wait for what is under way; needs the reliable transport
 
     def __post_init__(self) -> None:
         span_ms("detection_ms", self.detection_ms)
@@ -232,6 +233,8 @@ class Scenario(Settings, frozen=True, kw_only=True):
         for channel in self.topology.all_channels():
             if channel.loss or channel.duplicate or not (channel.fifo or reorders):
                 raise Invalid(f"{key}.transport", "'direct'", right)
+        if self.membership.hasty:
+            raise Invalid(f"{key}.transport", "'direct'", "reliable, where membership.hasty is set")
         drawn = self.random_faults
         if drawn.partitions or drawn.losses or any(isinstance(f, Partition | Heal | Loss) for f in self.faults):
             raise Invalid(f"{key}.transport", "'direct'", right)

@@ -5,7 +5,7 @@ that one scenario means the same traffic on both. A site that is down sends noth
 later incarnation sends does not depend on how long it was away.
 
 Where payloads are varied, each is a function of its message's identity, and whoever delivers it checks it: a protocol
-that mixes up messages is found whatever it mixes up.
+that mixes up messages is found whatever it mixes up. What a burst submits in one turn goes down as a list.
 
 Bounds: one arrival, or one burst, is scheduled per workload; unread messages are bounded by flow control; replies wait
 at most as long as the scenario's delay, each for a message delivered.
@@ -14,13 +14,14 @@ at most as long as the scenario's delay, each for a message delivered.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from random import Random
 
 from isthmus.core.errors import Busy, LocalError
 from isthmus.core.layer import Finality
-from isthmus.core.message import ONLY_GROUP, Cast, GroupId, SiteId, Targets
+from isthmus.core.message import ALL, ONLY_GROUP, Cast, GroupId, SiteId, Targets
+from isthmus.core.port import Port
 from isthmus.protocols.application import Application
 from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.scenario.workload import NS_PER_MS, Arrival, Burst, Reply, Workload, named_sites
@@ -33,7 +34,7 @@ At = Callable[[int, GroupId, Callable[[], None]], None]  # do something in a gro
 class Source:
     """One workload at this site."""
 
-    __slots__ = ("arrivals", "beyond", "group", "members", "one_turn", "random", "workload")
+    __slots__ = ("arrivals", "beyond", "group", "members", "one_turn", "random", "turn_max", "workload")
 
     def __init__(self, workload: Workload, group: GroupOfRun, random: Random, arrivals: Iterator[Arrival]) -> None:
         self.workload = workload
@@ -42,6 +43,7 @@ class Source:
         self.random = random
         self.arrivals = arrivals
         self.one_turn = isinstance(workload, Burst) and workload.one_turn
+        self.turn_max = group.stack.credit.queue_max  # messages of one list
         self.beyond: Arrival | None = None  # the first arrival after a turn
 
     def take(self) -> list[Arrival]:
@@ -59,18 +61,24 @@ class Source:
 class Mailbox:
     """The application of one incarnation of the site in one group, and what it has not read."""
 
-    __slots__ = ("application", "count", "unread")
+    __slots__ = ("application", "unread")
 
     def __init__(self, application: Application) -> None:
         self.application = application
-        self.count = 0  # messages submitted
         self.unread: deque[Cast] = deque()
 
 
 class SiteTraffic:
     """The applications of one site, one after the other; `at` and `now_ns` count from the start of the run."""
 
-    def __init__(self, scenario: Scenario, site: SiteId, at: At, now_ns: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        site: SiteId,
+        at: At,
+        now_ns: Callable[[], int],
+        groups: Sequence[GroupOfRun] | None = None,
+    ) -> None:
         self.topology = scenario.topology
         self.site = site
         self.at = at
@@ -79,7 +87,7 @@ class SiteTraffic:
         self.varied = scenario.payloads == "varied"
         self.mailboxes: dict[GroupId, Mailbox] = {}  # none while the site is down
         self.sent_to = [0] * len(self.topology.sites)  # messages addressed to each site
-        self.submitted_count = self.delivered_count = self.refused_count = 0
+        self.submitted_count = self.refused_count = 0
         self.pending_count = 0  # messages that are scheduled and not submitted yet
         self.consume_ns = 0  # what the application takes for a message; 0: it reads at once
         for reader in scenario.readers:
@@ -87,9 +95,9 @@ class SiteTraffic:
                 self.consume_ns = round(reader.consume_ms * NS_PER_MS)
         self.sources: list[Source] = []
         self.replies: list[Source] = []
-        groups = scenario.groups_of_run()
+        given = scenario.groups_of_run() if groups is None else groups
         for index, workload in enumerate(scenario.workloads):
-            group = next(group for group in groups if workload.group in ("", group.name))
+            group = next(group for group in given if workload.group in ("", group.name))
             senders = workload.senders(self.topology, group.members)
             if site in senders:
                 random = scenario.random("workload", index, site)
@@ -101,17 +109,19 @@ class SiteTraffic:
         """The application of a new incarnation of the site in a group."""
         replies = [source for source in self.replies if source.group == group]
 
-        def count(_cast: Cast, _finality: Finality) -> None:
-            self.delivered_count += 1
-
         def deliver(cast: Cast, _finality: Finality) -> None:
             self.deliver(mailbox, replies, cast)
 
         plain = not (replies or self.varied or self.consume_ns)
-        on_deliver = count if plain else deliver
+        on_deliver = None if plain else deliver
         mailbox = Mailbox(Application(on_deliver=on_deliver, auto_consume=not self.consume_ns, wants=(Finality.FINAL,)))
         self.mailboxes[group] = mailbox
         return mailbox.application
+
+    @property
+    def delivered_count(self) -> int:
+        """The messages delivered to the applications of this incarnation."""
+        return sum(mailbox.application.delivered_count for mailbox in self.mailboxes.values())
 
     def crash(self) -> None:
         """The applications are gone, with all that they had not read."""
@@ -132,9 +142,25 @@ class SiteTraffic:
             self.at(arrivals[0][0], source.group, lambda: self.arrive(source, arrivals))
 
     def arrive(self, source: Source, arrivals: list[Arrival]) -> None:
-        for _, size in arrivals:
-            self.submit(source, FRESH, size)
+        mailbox = self.mailboxes.get(source.group)
+        if len(arrivals) > 1 and source.workload.to == "all" and mailbox is not None:
+            self.submit_turn(source, mailbox, [size for _, size in arrivals])
+        else:
+            for _, size in arrivals:
+                self.submit(source, FRESH, size)
         self.schedule(source)
+
+    def submit_turn(self, source: Source, mailbox: Mailbox, sizes: list[int]) -> None:
+        """Submit messages of one turn as lists no longer than the send queue; singly once the stack takes no more."""
+        application, part = mailbox.application, source.turn_max
+        while sizes and application.below.writable():
+            casts = [application.prepare(payload(FRESH, size, self.mark(mailbox))) for size in sizes[:part]]
+            sizes = sizes[part:]
+            self.pending_count -= len(casts)
+            application.below.submit_all(casts)
+            self.note_submitted(source, len(casts))
+        for size in sizes:
+            self.submit(source, FRESH, size)
 
     def submit(self, source: Source, depth: int, size: int) -> None:
         self.pending_count -= 1
@@ -142,19 +168,25 @@ class SiteTraffic:
         mailbox = self.mailboxes.get(source.group)
         if mailbox is None:
             return
-        mark = self.site + 1 + 997 * (mailbox.count + 1) if self.varied else 0
         try:
-            mailbox.application.cast(payload(depth, size, mark), destinations)
+            mailbox.application.cast(payload(depth, size, self.mark(mailbox)), destinations)
         except Busy:  # traced as refused; an open-loop source does not wait
             self.refused_count += 1
             return
-        mailbox.count += 1
-        self.submitted_count += 1
+        self.note_submitted(source, 1, destinations)
+
+    def note_submitted(self, source: Source, count: int, destinations: Targets = ALL) -> None:
+        self.submitted_count += count
         for site in destinations or source.members:
-            self.sent_to[site] += 1
+            self.sent_to[site] += count
+
+    def mark(self, mailbox: Mailbox) -> int:
+        """What tells the next message of the site from all others, where payloads are varied."""
+        port = mailbox.application.host
+        assert isinstance(port, Port)
+        return mark_of(self.site, port.number + 1) if self.varied else 0
 
     def deliver(self, mailbox: Mailbox, replies: list[Source], cast: Cast) -> None:
-        self.delivered_count += 1
         if self.varied:
             check_payload(cast)
         if self.consume_ns:
@@ -193,7 +225,7 @@ def payload(depth: int, size: int, mark: int = 0) -> bytes:
     """A payload of a size that holds a depth, and a mark where there is one."""
     if not mark or not size:
         return plain_payload(depth, size)
-    filled: bytes = (bytes([depth]) + mark.to_bytes(8, "big") * (size // 8 + 1))[:size]
+    filled: bytes = (bytes([depth]) + mark.to_bytes(8, "little") * (size // 8 + 1))[:size]
     return filled
 
 
@@ -203,9 +235,14 @@ def plain_payload(depth: int, size: int) -> bytes:
     return bytes([depth]) + bytes(size - 1) if size > 0 else b""
 
 
+def mark_of(sender: SiteId, number: int) -> int:
+    """A mark for a message, of which even the low bytes differ between messages."""
+    return sender + 1 + 997 * (number & 0xFFFFFFFF)
+
+
 def check_payload(cast: Cast) -> None:
     """Refuse a payload that is not the one which a message of this identity was given."""
-    count = cast.number & 0xFFFFFFFF
-    expected = payload(cast.payload[0] if cast.payload else FRESH, len(cast.payload), cast.sender + 1 + 997 * count)
-    if cast.payload != expected:
-        raise LocalError(f"message {cast.sender}:{cast.number} came with the payload of another")
+    _, sender, number = cast.identity(ONLY_GROUP)
+    depth = cast.payload[0] if cast.payload else FRESH
+    if cast.payload != payload(depth, len(cast.payload), mark_of(sender, number)):
+        raise LocalError(f"message {sender}:{number} came with the payload of another")

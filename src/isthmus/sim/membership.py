@@ -5,10 +5,11 @@ is under way has arrived, gives every survivor the frames that any survivor hold
 all of them. What it cannot do is bring back a message that nobody alive has.
 
 It drives a port by the same calls as a real membership does: freeze, install, state and restore for those who join,
-resume. With `stagger_ns` each member does so at a time of its own, drawn at random, while others are in the new view
-already. With `majority` it also knows who reaches whom: members on the side of a partition with more than half of the
-last view go on, the others get no view; when the partition heals they come back as new incarnations, as after a crash.
-Where no side has a majority, all wait.
+resume. With `stagger_ns` each member installs the view at a time of its own, drawn at random, and resumes some time
+after that, while others are in the new view already. A `hasty` service does not wait for what is under way: what the
+dead sent last may come after the flush, and is then too late. With `majority` it also knows who reaches whom: members
+on the side of a partition with more than half of the last view go on, the others get no view; when the partition heals
+they come back as new incarnations, as after a crash. Where no side has a majority, all wait.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from random import Random
 import msgspec
 
 from isthmus.core.layer import View
-from isthmus.core.message import GroupId, Message, SiteId
+from isthmus.core.message import GroupId, SiteId
 from isthmus.protocols.transport.base import Transport
+from isthmus.protocols.transport.flush import flush
 from isthmus.sim.network import Network
 from isthmus.sim.scheduler import Scheduler
 from isthmus.sim.site import SimPort, SimSite
@@ -35,7 +37,8 @@ class IdealOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     detection_ns: int  # from a crash, a recovery or a cut to the start of the view change
     majority: bool = False
-    stagger_ns: int = 0  # members install a view at times of their own within this
+    stagger_ns: int = 0  # members install a view at times of their own within this, and resume within as long again
+    hasty: bool = False  # the flush does not wait for what is under way; a transport that keeps nothing cannot bear it
 
 
 class IdealMembership:
@@ -128,7 +131,7 @@ class IdealMembership:
         for port in self.ports:
             if self.stays(port):
                 port.run(port.stack.find(Transport).block)
-        self.scheduler.at(self.network.latest_ns, self.decide)
+        self.scheduler.at(self.scheduler.now_ns if self.options.hasty else self.network.latest_ns, self.decide)
 
     def decide(self, *_: object) -> None:
         """Make what the survivors hold equal, and have the next view installed."""
@@ -152,14 +155,18 @@ class IdealMembership:
         self.installing_count = len(members)
         change = Change(self.view, stayed)
         for port in (*stayed, *joined):
-            delay_ns = self.random.randrange(self.options.stagger_ns) if self.options.stagger_ns else 0
-            if delay_ns:
-                self.scheduler.at(self.scheduler.now_ns + delay_ns, self.enter_view, port, change)
-            else:
-                self.enter_view(port, change)
+            self.later(self.enter_view, port, change)
+
+    def later(self, step: Callable[[SimPort, Change], None], port: SimPort, change: Change) -> None:
+        """Take a step of a change at one member, at a time of its own where they are staggered."""
+        delay_ns = self.random.randrange(self.options.stagger_ns) if self.options.stagger_ns else 0
+        if delay_ns:
+            self.scheduler.at(self.scheduler.now_ns + delay_ns, step, port, change)
+        else:
+            step(port, change)
 
     def enter_view(self, port: SimPort, change: Change) -> None:
-        """Have one member install a view, take over the state if it joins, and resume."""
+        """Have one member install a view, and take over the state if it joins."""
         joins = port not in change.stayed
         if joins and change.state is None and any(other.owner.alive for other in change.stayed):
             self.scheduler.at(self.scheduler.now_ns + RETRY_NS, self.enter_view, port, change)
@@ -170,6 +177,10 @@ class IdealMembership:
             port.run(lambda: restore(port, state))
         elif port.owner.alive and change.state is None and not joins:
             change.state = port.stack.state()
+        self.later(self.resume, port, change)
+
+    def resume(self, port: SimPort, _change: Change) -> None:
+        """Have one member take part in the view; the last one ends the change."""
         port.run(port.resume)
         self.installing_count -= 1
         if not self.installing_count:
@@ -207,39 +218,3 @@ def sides(ports: list[SimPort], reaches: Reaches) -> list[list[SimPort]]:
         found.append([port for port in left if port in side])
         left = [port for port in left if port not in side]
     return found
-
-
-def flush(members: tuple[SiteId, ...], transports: list[Transport]) -> None:
-    """Make what the transports of the survivors have handed up equal."""
-    for origin in members:
-        while spread(origin, transports):
-            pass
-
-
-def spread(origin: SiteId, transports: list[Transport]) -> bool:
-    """Give every transport what any of them handed up of an origin; whether that made a difference.
-
-    A frame given to one may complete what it held behind a gap, and so be new to the others: hence again and again,
-    until nothing moves. Then the lowest frame that somebody cannot take goes over the gap before it, and so on. In this
-    order no frame below it can turn up any more: whoever could hand one up would have to get past a gap first, and for
-    that needs a frame above it.
-    """
-    frames: dict[int, Message] = {}
-    for transport in transports:
-        frames |= transport.unstable(origin)
-    count = handed_up(origin, transports)
-    stuck = [
-        (frame, transport)
-        for _, frame in sorted(frames.items(), key=lambda item: item[0])
-        for transport in transports
-        if not transport.absorb(origin, frame)
-    ]
-    if handed_up(origin, transports) > count:
-        return True
-    for frame, transport in stuck[:1]:
-        transport.absorb(origin, frame, over_gap=True)
-    return bool(stuck)
-
-
-def handed_up(origin: SiteId, transports: list[Transport]) -> int:
-    return sum(len(transport.unstable(origin)) for transport in transports)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from isthmus.core.layer import Kind
+from isthmus.core.layer import Kind, Stack
 from isthmus.core.message import GroupId, SiteId, Targets
 from isthmus.scenario.faults import ClockJump, Crash, DelayShift, Fault, Heal, Loss, Partition, Recover
 from isthmus.scenario.model import GroupOfRun, Scenario
@@ -17,7 +17,7 @@ from isthmus.sim.clock import SiteClock
 from isthmus.sim.membership import IdealMembership, IdealOptions
 from isthmus.sim.network import DelayNetwork, Link
 from isthmus.sim.scheduler import Scheduler
-from isthmus.sim.site import Meter, SimSite
+from isthmus.sim.site import Meter, SimPort, SimSite
 from isthmus.stacks import STACKS, Build
 from isthmus.trace.log import SiteLog
 from isthmus.trace.schema import Sink
@@ -33,7 +33,7 @@ class Run:
 
     def __init__(self, scenario: Scenario, sink: Sink | None = None, build: Build | None = None, run: int = 0) -> None:
         self.scenario = scenario
-        self.build = build  # a test may plant a stack of its own
+        self.build = build  # a test may plant a stack of its own in the place of the scenario's
         self.groups = scenario.groups_of_run()
         self.scheduler = Scheduler()
         self.network = DelayNetwork(scenario.topology, self.scheduler, scenario.random("network"))
@@ -58,6 +58,7 @@ class Run:
             detection_ns=round(given.detection_ms * NS_PER_MS),
             majority=given.majority,
             stagger_ns=round(given.stagger_ms * NS_PER_MS),
+            hasty=given.hasty,
         )
         random = self.scenario.random("membership", group.id)
         return IdealMembership(group.id, self.scheduler, self.network, options, random, self.reaches, self.start_again)
@@ -71,9 +72,14 @@ class Run:
         for group in self.groups:
             if site in group.members:
                 port = made.port(group.id)
-                build = self.build or STACKS[group.stack.name].build
-                port.attach(build(port, self.traffic[site].boot(group.id), group.options))
+                port.attach(self.stack_of(port, group))
         return made
+
+    def stack_of(self, port: SimPort, group: GroupOfRun) -> Stack:
+        """The stack of a group at one of its ports."""
+        planted = self.build if group.stack.name == self.scenario.stack.name else None
+        build = planted or STACKS[group.stack.name].build
+        return build(port, self.traffic[port.site].boot(group.id), group.options)
 
     def clock_of(self, site: SiteId) -> SiteClock | None:
         """The clock of a site; None where it is always right."""
@@ -98,7 +104,7 @@ class Run:
             else:
                 action()  # which finds nobody to submit it
 
-        return SiteTraffic(self.scenario, site, at, lambda: self.scheduler.now_ns)
+        return SiteTraffic(self.scenario, site, at, lambda: self.scheduler.now_ns, self.groups)
 
     def start(self) -> None:
         """Install the first view and let the sites send."""

@@ -90,7 +90,19 @@ class SimSite:
 class SimPort(Port):
     """One incarnation of one site in one group."""
 
-    __slots__ = ("heard", "log", "meter", "network", "owner", "routes", "scheduler", "site_clock", "stamp", "turn_ends")
+    __slots__ = (
+        "counts",
+        "heard",
+        "log",
+        "meter",
+        "network",
+        "owner",
+        "routes",
+        "scheduler",
+        "site_clock",
+        "stamp",
+        "turn_ends",
+    )
 
     def __init__(self, owner: SimSite, group: GroupId) -> None:
         super().__init__(owner.site, group, owner.incarnation, owner.random, FRAME_BYTES)
@@ -100,6 +112,7 @@ class SimPort(Port):
         self.meter = owner.meter
         self.heard = owner.heard
         self.log = owner.log
+        self.counts = owner.log.summary if owner.log.sink is None else None  # where nobody wants rows
         self.site_clock = owner.clock
         self.stamp: Stamp = (owner.site, 0)
         self.turn_ends = False  # the end of a turn that outlasts its event is scheduled
@@ -223,7 +236,11 @@ class SimPort(Port):
     def trace(self, kind: Kind, subject: Cast | None = None, value: int = 0) -> None:
         if kind is DELIVER:
             assert subject is not None
-            self.log.deliver(self.scheduler.now_ns, subject, self.group)
+            if type(subject) is Cast and self.counts is not None:
+                key = (self.group, subject.sender, subject.number)
+                self.counts.deliver(self.site, self.scheduler.now_ns, key, self.group)
+            else:
+                self.log.deliver(self.scheduler.now_ns, subject, self.group)
         else:
             self.log.write(self.scheduler.now_ns, kind, subject, value, self.group, self.stack.view)
 

@@ -1,6 +1,6 @@
 """Roles that follow the load: the nine scenarios one after another in a single run, 16 s each.
 
-At every change of load some processes should become active or passive; nobody tells them. The paper's dynamic hybrid
+At every change of load some processes should become active or passive, without being told. The paper's dynamic hybrid
 decides by a mean of seven samples and has no nulls; ours is steadier, counts silence, judges a request again where it
 is delivered, and has nulls. Beside them stand token-site and the symmetric protocol with nulls. Each phase counts from
 its first message on, so that what a change costs is in its mean.
@@ -138,24 +138,24 @@ def beside(name: str, other: str, source: str) -> Callable[[Tables], float]:
 
 def highest(source: str) -> Claim:
     return Claim(
-        statement=f"With {source} sources our dynamic hybrid stays within 620 ms in every phase.",
+        statement=f"With {source} sources, our dynamic hybrid stays within 620 ms in every phase.",
         source=f"{OURS}: 550 to 620 ms were aimed at",
         measure=lambda tables: max(numbers_of(tables["every_phase"], "latency_ms", protocol=MINE, source=source)),
         expected=LATENCY_MAX_MS,
         relation="at most",
         unit="ms",
-        note="the slowest phase of all seeds, the changes of roles included; a phase faster than 550 ms is no fault",
+        note="the slowest phase of all seeds, including changes of roles; a phase may be faster than 550 ms",
     )
 
 
 def beats(source: str) -> Claim:
     return Claim(
-        statement=f"With {source} sources the paper's dynamic hybrid out-performs token-site, whatever the load.",
+        statement=f"With {source} sources, the paper's dynamic hybrid outperforms token-site, whatever the load.",
         source=SECTION,
         measure=lambda tables: phases_lost(tables, THEIRS, source),
         expected=0.0,
         unit="phases lost of 9",
-        note="means over seeds; undelivered messages are in no mean",
+        note="means over seeds, without undelivered messages",
     )
 
 
@@ -167,25 +167,25 @@ def our_loss(source: str) -> Claim:
         return max(mine / theirs for mine, theirs in pairs)
 
     return Claim(
-        statement=f"With {source} sources our dynamic hybrid is nowhere much slower than token-site: at most 5 %.",
+        statement=f"With {source} sources, our dynamic hybrid is at most 5 % slower than token-site in any phase.",
         source=OURS,
         measure=measure,
         expected=1.05,
         relation="at most",
         unit="times",
-        note="the phase in which ours does worst beside token-site",
+        note="the phase in which ours is worst compared with token-site",
     )
 
 
 def few_more(source: str) -> Claim:
     return Claim(
-        statement=f"With {source} sources ours sends at most 10 % more multicasts than the paper's.",
+        statement=f"With {source} sources, ours sends at most 10 % more multicasts than the paper's.",
         source=f"{OURS}: 7 to 10 % were aimed at",
         measure=beside("multicasts", THEIRS, source),
         expected=1.1,
         relation="at most",
         unit="times",
-        note="nulls, tickets at once and probes included",
+        note="includes nulls, tickets sent at once and probes",
     )
 
 
@@ -195,7 +195,7 @@ CLAIMS = (
     *map(our_loss, SOURCES),
     *map(few_more, SOURCES),
     Claim(
-        statement="Roles make it faster than the symmetric protocol, which has nulls as well.",
+        statement="Ours is faster than the symmetric protocol with nulls, thanks to roles.",
         source=OURS,
         measure=beside("latency_ms", NULLS, POISSON),
         expected=1.0,
@@ -204,7 +204,7 @@ CLAIMS = (
         note="mean over all messages of a run, Poisson sources",
     ),
     Claim(
-        statement="Roles take fewer multicasts than if everybody is active.",
+        statement="Roles take fewer multicasts than keeping every process active.",
         source=OURS,
         measure=beside("multicasts", NULLS, POISSON),
         expected=1.0,
@@ -214,11 +214,11 @@ CLAIMS = (
     ),
     Claim(
         statement="The paper's dynamic hybrid delivers everything.",
-        source="what the paper takes for granted",
+        source="assumed by the paper",
         measure=lambda tables: max(cost_of(tables, "undelivered_messages", THEIRS)),
         expected=0.0,
         unit="messages",
-        note="undelivered at the end of a run, mean over seeds, the source in which they are more",
+        note="undelivered messages at the end of a run, mean over seeds, the worse of both sources",
     ),
     Claim(
         statement="Ours delivers everything, and so do token-site and the symmetric protocol with nulls.",
@@ -230,15 +230,15 @@ CLAIMS = (
         unit="messages",
     ),
     Claim(
-        statement="Ours changes roles no more often than the load asks for: 18 times.",
+        statement="Ours changes roles no more often than the load requires: 18 times.",
         source=OURS,
         measure=lambda tables: max(cost_of(tables, "role_changes", MINE)),
         expected=18.0,
         relation="at most",
         tolerance=0.25,
         unit="changes",
-        note="four leave the first configuration, ten follow the phases, four come when all fall silent; mean over "
-        "seeds, the source in which they are more",
+        note="four leave the initial roles, ten follow the phases, four come when all processes fall silent; mean over "
+        "seeds, the worse of both sources",
     ),
 )
 
@@ -248,8 +248,7 @@ def over_time(source: str, table: str) -> Figure:
         id=f"time-{table.removeprefix('time_')}",
         title=f"Latency over time as the load goes through the nine scenarios, {source} sources",
         caption="Mean over the messages submitted in each second; the load changes every 16 s, at quick scale every "
-        "12 s. The symmetric protocol "
-        "with nulls would lie on the line of our hybrid.",
+        "12 s. The symmetric protocol with nulls would coincide with our hybrid.",
         table=table,
         x="second",
         y="latency_ms",
@@ -262,7 +261,7 @@ def over_time(source: str, table: str) -> Figure:
 STUDY = Study(
     name="dynamic-roles",
     title="Roles that follow the load",
-    question="Do processes that choose their roles by themselves keep up with a load that moves?",
+    question="Do processes that choose their own roles keep up with a load that moves?",
     source=SECTION,
     seeds={"quick": 1, "full": 5},
     grid=grid,
@@ -273,7 +272,7 @@ STUDY = Study(
         Figure(
             id="phases-poisson",
             title="Dynamic roles, phase by phase, Poisson sources",
-            caption="Mean over the messages of each phase, the time that a change of roles takes included.",
+            caption="Mean over the messages of each phase, including the time that a change of roles takes.",
             table="phases_poisson",
             x="scenario",
             y="latency_ms",

@@ -3,7 +3,7 @@
 A message of the token-site protocol takes 2 D, of the symmetric one D + t, where t is the longest time between messages
 of a process: it is delivered once every other process has sent after it. With 30 processes that send every t = 100 ms
 the last of the 29 others does so after 29/30 t on average, and the lines cross where D = t. Without nulls what was sent
-last cannot be delivered, as nobody speaks after it; with nulls the wait is theirs and not the application's.
+last cannot be delivered, as no packet follows it; with nulls the wait is theirs and not the application's.
 """
 
 from __future__ import annotations
@@ -155,37 +155,37 @@ CLAIMS = (
         note="the delay at which the two lines cross",
     ),
     Claim(
-        statement="Without nulls all messages are delivered in the end.",
+        statement="Without nulls, all messages are eventually delivered.",
         source="what the papers take for granted",
         measure=lambda tables: undelivered_max(tables, PLAIN),
         expected=0.0,
         unit="messages",
-        note="undelivered at the end of a run, of the run with most: nobody speaks after the last ones",
+        note="undelivered messages at the end of a run, maximum over runs: no packet follows the last ones",
     ),
     Claim(
-        statement="With nulls they are, and the sequencer's protocol delivers all as well.",
+        statement="With nulls, all messages are delivered; so are those of the token-site protocol.",
         source=OURS,
         measure=lambda tables: max(undelivered_max(tables, NULLS), undelivered_max(tables, TOKEN)),
         expected=0.0,
         unit="messages",
     ),
     Claim(
-        statement="With nulls nobody waits longer than for a null: latency is at most D + 25 ms, whatever the source.",
+        statement="With nulls, no message waits longer than for a null: at most D + 25 ms, whatever the source.",
         source=OURS,
         measure=lambda tables: max(numbers_of(tables["latency"], "wait_ms", protocol=NULLS)),
         expected=NULL_MS,
         relation="at most",
         unit="ms beyond D",
-        note="mean over messages; the delay and source in which it is longest",
+        note="mean over messages; the delay and source with the longest wait",
     ),
     Claim(
-        statement="For that, the symmetric protocol sends at most four nulls a message.",
+        statement="The symmetric protocol sends at most four nulls per message for this.",
         source=OURS,
         measure=lambda tables: mean_figure(tables, "multicasts_per_message", NULLS),
         expected=1 + PERIOD_MS / NULL_MS,
         relation="at most",
         unit="multicasts a message",
-        note="as many as there are 25 ms between two messages; the message itself and probes included",
+        note="one for every 25 ms between two messages; includes the message itself and probes",
     ),
 )
 
@@ -194,7 +194,7 @@ def over_delay(source: str, table: str, lines: tuple[Curve, ...]) -> Figure:
     return Figure(
         id=f"latency-{table}",
         title=f"Both protocols in isolation, {source} sources",
-        caption="30 processes, 10 messages a second each; submit to last delivery; bars: 95 % intervals over seeds.",
+        caption="30 processes, 10 messages per second each; submit to last delivery; bars: 95 % intervals over seeds.",
         table=table,
         x="delay_ms",
         y="latency_ms",
@@ -213,7 +213,7 @@ LINES = (
 STUDY = Study(
     name="isolation",
     title="Sequencer and symmetric order in isolation",
-    question="From which delay on is it better that everybody numbers its own messages?",
+    question="Above which network delay should every process number its own messages?",
     source=SECTION,
     seeds={"quick": 1, "full": 3},
     grid=grid,

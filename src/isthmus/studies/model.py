@@ -3,10 +3,13 @@
 The problem: a result of a paper is a curve, a sentence and a set-up, spread over pages; to repeat it, all three must be
 in one place, and the answer must not depend on who looks. The idea: a study is a frozen value of plain functions. The
 grid is a function of scale and number of seeds; tables are functions of trace and runs; a claim is a function of the
-collected tables that gives one figure, which is set beside the one expected.
+collected tables that gives one figure, which is compared with the one expected.
 
 Invariants: the number of a run is its place in the grid, so that (study, scale, seeds, run) names it for ever. A claim
-about runs of which one failed, or for which there is no figure, is unknown: never does it hold by lack of data.
+about runs of which one failed, or for which there is no figure, is unknown; lack of data never makes it hold.
+
+Every study is a module with the same names: `grid` makes the cells (by `cell`), `tables` measures them, CLAIMS judges
+the tables, and STUDY puts it together.
 """
 
 from __future__ import annotations
@@ -58,7 +61,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
     statement: str
     source: str
-    measure: Callable[[Tables], float | None]  # None: nothing to go by
+    measure: Callable[[Tables], float | None]  # None: no data
     expected: float
     tolerance: float = 0.0  # as a share of what is expected; where that is 0, as it is
     relation: Relation = "near"
@@ -75,7 +78,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
         return off >= -self.margin() if self.relation == "at least" else abs(off) <= self.margin()
 
     def judge(self, tables: Tables, failed_runs: int = 0) -> JudgedClaim:
-        """Set the figure beside the one expected."""
+        """Compare the figure with the one expected."""
         why = ""
         measured = None
         try:
@@ -112,7 +115,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Curve(msgspec.Struct, frozen=True):
-    """Values that a paper gives, to stand beside ours."""
+    """Values that a paper gives, to compare with ours."""
 
     label: str
     x: tuple[float, ...]
@@ -151,7 +154,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     figures: tuple[Figure, ...] = ()
 
     def specs(self, scale: Scale, seeds: int | None = None) -> list[RunSpec]:
-        """The grid with its numbers, each run with the command that brings it back."""
+        """The grid with its numbers, each run with the command that replays it."""
         count = self.seeds[scale] if seeds is None else seeds
         return [
             RunSpec(
@@ -173,7 +176,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def study_command(verb: str, name: str, scale: Scale, seeds: int | None = None, run: int | None = None) -> str:
-    """How to have a study, or one run of it, again."""
+    """The command that repeats a study, or one run of it."""
     words = ["isthmus", "study", verb, name]
     if run is not None:
         words += ["--run", str(run)]

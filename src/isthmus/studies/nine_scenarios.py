@@ -2,9 +2,9 @@
 
 A B C | D E, 20 ms inside and 540 ms across; high is 100 messages a second, low is 1. A is the sequencer of token-site;
 the hybrid's active processes are those of high load. Token-site is good while the load is near A, the symmetric
-protocol where nobody is slow, the hybrid always. The papers' protocols have no nulls; beside them stand ours.
+protocol where no site is slow, the hybrid always. The papers' protocols have no nulls; ours are shown with them.
 
-The symmetric protocol without nulls waits for whoever is slow. How long depends on how the slow ones' messages lie to
+The symmetric protocol without nulls waits for every slow site. How long depends on how the slow ones' messages lie to
 each other, which a run hardly changes: so the fewer of high load, and the cheaper a run, the more of them there are. At
 quick scale this is left out for Poisson sources, which move.
 """
@@ -151,12 +151,12 @@ def claim_near(
 
 def matches_best(source: str) -> Claim:
     return claim_near(
-        f"With {source} sources the hybrid is as fast as the better of the two in every scenario.",
+        f"With {source} sources, the hybrid is as fast as the better of the two in every scenario.",
         lambda tables: worst_beside_best(tables, HYBRID, source, TOKEN, PLAIN),
         1.0,
         "times the better one",
         "at most",
-        note="all three without nulls; the scenario where the hybrid is worst",
+        note="all three without nulls; the worst scenario of the hybrid",
     )
 
 
@@ -164,24 +164,24 @@ CLAIMS = (
     claim_near(
         "The hybrid takes at least 545 ms.", lambda tables: min(latencies(tables, HYBRID)), 545.0, note="all periodic"
     ),
-    claim_near("It takes 557 ms at most, in all nine.", lambda tables: max(latencies(tables, HYBRID)), 557.0),
-    claim_near("Token-site takes 551 ms in the first.", lambda tables: latencies(tables, TOKEN)[0], 551.0),
-    claim_near("Token-site takes 1073 ms in the eighth.", lambda tables: latencies(tables, TOKEN)[7], 1073.0),
+    claim_near("It takes at most 557 ms in all nine scenarios.", lambda tables: max(latencies(tables, HYBRID)), 557.0),
+    claim_near("Token-site takes 551 ms in the first scenario.", lambda tables: latencies(tables, TOKEN)[0], 551.0),
+    claim_near("Token-site takes 1073 ms in the eighth scenario.", lambda tables: latencies(tables, TOKEN)[7], 1073.0),
     claim_near("The symmetric protocol takes 548 ms in the ninth.", lambda tables: latencies(tables, PLAIN)[8], 548.0),
     claim_near("It takes up to 1335 ms in the others.", lambda tables: max(latencies(tables, PLAIN)), 1335.0),
     matches_best(PERIODIC),
     matches_best(POISSON),
     claim_near(
-        "Without nulls all messages are delivered in the end.",
+        "Without nulls, all messages are eventually delivered.",
         lambda tables: undelivered_most(tables, PLAIN, HYBRID),
         0.0,
         "messages",
         tolerance=0.0,
-        source="what the papers take for granted",
-        note="undelivered at the end of a run, of the cell with most",
+        source="assumed by the papers",
+        note="undelivered messages at the end of a run, maximum over cells",
     ),
     claim_near(
-        "With nulls they are, and by a sequencer as well.",
+        "With nulls, all messages are delivered; so are those of the token-site protocol.",
         lambda tables: undelivered_most(tables, NULLS, HYBRID_NULLS, TOKEN),
         0.0,
         "messages",
@@ -196,10 +196,10 @@ CLAIMS = (
         "at most",
         tolerance=0.005,
         source=OURS,
-        note="with over without, the cell where it is most; runs of one seed differ by half a percent",
+        note="ratio of latencies with and without nulls, maximum over cells; one seed varies by half a percent",
     ),
     claim_near(
-        "The symmetric protocol with nulls is nearly as fast, but sends more than twice the packets where one is busy.",
+        "The symmetric protocol with nulls is nearly as fast, but sends over twice the packets where one site is busy.",
         lambda tables: (
             figure_of(tables["cells"], "multicasts_per_message", protocol=NULLS, source=PERIODIC, scenario="1 HLLLL")
             / figure_of(
@@ -249,8 +249,8 @@ STUDY = Study(
             PERIODIC,
             "periodic",
             "multicasts_per_message",
-            "multicasts a message",
-            "Packets to all, over messages of the application: 1 is the message itself.",
+            "multicasts per message",
+            "Packets to all sites per message of the application: 1 is the message itself.",
         ),
     ),
 )

@@ -188,12 +188,12 @@ def over_rates(sigma: float, paper: tuple[Curve, ...] = ()) -> Figure:
         id=f"rates-{percent}",
         title=f"Hit ratio over rate, sigma {percent} %",
         caption="Share of places at which the tentative log has the message of the final one; all rules, near and "
-        "distant sites. The table beside it has windows and late shares.",
+        "distant sites. Its table also has windows and late shares.",
         table=f"rates_{percent}",
         x="rate_per_s",
         y="hit_percent",
         series="curve",
-        xlabel="messages a second, all senders together",
+        xlabel="messages per second, all senders together",
         ylabel="hits (%)",
         paper=paper,
     )
@@ -221,8 +221,8 @@ STUDY = Study(
         over_rates(0.1),
         Figure(
             id="windows",
-            title="Hits over the window they come with, a distant site, 100 messages a second",
-            caption="Each rule at the windows that it was asked to aim at, or came to by itself.",
+            title="Hits over mean window, a distant site, 100 messages per second",
+            caption="Each rule at the windows that it was set to, or that it reached by itself.",
             table="windows",
             x="window_ms",
             y="hit_percent",

@@ -50,7 +50,7 @@ def hit_claim(statement: str, policy: str, expected: float) -> Claim:
         expected=expected,
         tolerance=1.5 / expected,
         unit="%",
-        note="sigma 3 %, 100 messages a second, a distant site; within 1.5 points",
+        note="sigma 3 %, 100 messages per second, a distant site; within 1.5 points",
     )
 
 
@@ -78,13 +78,13 @@ def consistent(sigma: float) -> Claim:
         return float(made / plain)
 
     return Claim(
-        statement=f"Hit ratio and window both at sigma {100 * sigma:g} %, compensation makes longer processing gain.",
+        statement=f"Hit ratio and window both at sigma {100 * sigma:g} %: compensation lets longer processing gain.",
         source=OURS,
         measure=measure,
         expected=1.0,
         relation="at least",
         unit="times",
-        note="usable time w / (1 - r), compensated over plain, a distant site",
+        note="ratio of usable times w / (1 - r), compensated to plain, a distant site",
     )
 
 
@@ -104,7 +104,7 @@ def equal_window(sigma: float) -> Claim:
         expected=0.0,
         relation="at least",
         unit="points",
-        note="hits of a distant site, between the two nearest windows that stamped was run with",
+        note="hits of a distant site, interpolated between the two nearest windows of the rule stamped",
     )
 
 
@@ -160,7 +160,7 @@ CLAIMS = (
         tolerance=1.5,
         relation="at most",
         unit="ms",
-        note="the cell that is farthest off, of 24; sigma 10 %, 100 messages a second",
+        note="the largest deviation of 24 cells; sigma 10 %, 100 messages per second",
     ),
     hit_claim("In spontaneous order, 11.2 % of a distant process's guesses are right.", "none", 11.2),
     hit_claim("With delay compensation, 82.5 % are right.", "compensation", 82.5),
@@ -177,16 +177,16 @@ CLAIMS = (
         note="near less distant, sigma 3 %",
     ),
     Claim(
-        statement="In batches of two, at least one message of nearly every pair is as foretold, even at sigma 10 %.",
+        statement="In batches of two, at least one message of nearly every pair is predicted, even at sigma 10 %.",
         source=f"{PAPER}, section 4.2, in the reading that fits its prose",
         measure=lambda tables: float(at(tables, 0.1, "compensation")["hit_either_percent"]),
         expected=90.0,
         relation="at least",
         unit="%",
-        note="100 messages a second, a distant site",
+        note="100 messages per second, a distant site",
     ),
     Claim(
-        statement="Pairs that must be the same two messages are foretold more often than single ones, sigma 10 %.",
+        statement="Pairs that must be the same two messages are predicted more often than single messages, sigma 10 %.",
         source=f"{PAPER}, section 4.2, in the reading that fits its definition",
         measure=lambda tables: float(
             at(tables, 0.1, "compensation")["hit_pair_percent"] - at(tables, 0.1, "compensation")["hit_percent"]
@@ -194,7 +194,7 @@ CLAIMS = (
         expected=0.0,
         relation="at least",
         unit="points",
-        note="so the paper's figures for pairs cannot be of this reading, if this does not hold",
+        note="if this does not hold, the paper's figures for pairs use another definition",
     ),
     limit("none", 47.2),
     limit("compensation", 140.7),
@@ -209,7 +209,7 @@ CLAIMS = (
         expected=0.5,
         tolerance=0.1,
         unit="times",
-        note="own latency, open-loop over the paper's rule, the worse of sigma 3 and 10 %",
+        note="ratio of own latencies, open-loop to the paper's rule, the worse of sigma 3 and 10 %",
     ),
     Claim(
         statement="Where bandwidth makes large messages slow, allowing for size leaves fewer wrong guesses.",
@@ -218,28 +218,28 @@ CLAIMS = (
         expected=1.0,
         relation="at most",
         unit="times",
-        note="wrong guesses with, over without, the rule that it helps least; a distant site",
+        note="ratio of wrong guesses with and without, the rule that gains least; a distant site",
     ),
     Claim(
-        statement="Between continents, with the sequencer apart from all senders, stamps make longer processing gain.",
+        statement="Between continents, with the sequencer far from all senders, stamps let longer processing gain.",
         source=OURS,
         measure=in_cloud("continents, sequencer apart"),
         expected=1.0,
         relation="at least",
         unit="times",
-        note="usable time of stamped over that of the spontaneous order",
+        note="ratio of usable times, stamped to spontaneous order",
     ),
     Claim(
-        statement="The same with senders beside the sequencer.",
+        statement="The same with senders near the sequencer.",
         source=OURS,
         measure=in_cloud("continents"),
         expected=1.0,
         relation="at least",
         unit="times",
-        note="no rule can know of their messages much before the number comes, so windows all but vanish",
+        note="no rule can learn of their messages much before the number arrives, so windows nearly vanish",
     ),
     Claim(
-        statement="Every message is delivered everywhere.",
+        statement="Every message is delivered at every process.",
         source="our own condition for the others to mean anything",
         measure=undelivered_total,
         expected=0.0,

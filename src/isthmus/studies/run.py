@@ -1,4 +1,4 @@
-"""Carry out studies: sweep, check, measure, judge the claims, and leave a folder a study that says it all.
+"""Run studies: sweep, check, measure, judge the claims, and write one folder per study with all results.
 
 OUT/NAME holds study.json (what was asked and how it ran), trace/ and runs.parquet (the sweep), tables/*.parquet (the
 measures), verdicts.parquet (the checks, added up), claims.json and figures.json. It is built under a hidden name and
@@ -146,7 +146,7 @@ def batch_studies(studies: Sequence[Study], scale: Scale, seeds: int | None = No
 def refuse_stranger(folder: Path) -> None:
     """Only a study's own folder is replaced."""
     if folder.exists() and not (folder / ABOUT).is_file() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(str(folder), "", "something that is no study", "a new folder, or one that a study wrote")
+        raise InputError(str(folder), "", "a path that is not a study", "a new folder, or one that a study wrote")
 
 
 def judge_runs(asked: Sequence[Swept], check: Check | None) -> list[list[dict[str, Any]]]:

@@ -1,6 +1,6 @@
 """Token-site in isolation: what a fixed sequencer costs, over the delay of the network.
 
-One process, the sequencer, numbers everybody's messages. A message of another process travels to it, and its number
+One process, the sequencer, numbers all messages. A message of another process travels to it, and its number
 travels to all: 2 D, where D is the delay of the network. The sequencer's own messages carry their number: D. With 30
 processes that send alike, the mean is (29 * 2 D + D) / 30 = 1.967 D, whatever the rate and the kind of source. The
 transport is direct, over channels of constant delay that lose nothing, so that the ordering protocol alone is measured.
@@ -98,7 +98,7 @@ def mean_claim(source: str) -> Claim:
         expected=EXPECTED,
         tolerance=0.01,
         unit="D",
-        note="29 of 30 processes wait 2 D, the sequencer D; mean over all delays",
+        note="29 of 30 processes wait for 2 D, the sequencer for D; mean over all delays",
     )
 
 
@@ -110,7 +110,7 @@ def farthest(role: str, expected: float) -> Claim:
         ends = [value for end in ("min", "max") for value in numbers_of(rows, f"over_delay_{end}", role=role)]
         return max(ends, key=lambda value: abs(value - expected))
 
-    who = "The sequencer's own messages take" if role == "sequencer" else "Messages of all others take"
+    who = "The sequencer's own messages take" if role == "sequencer" else "Messages of all other processes take"
     return Claim(
         statement=f"{who} {expected:g} network delay{'s' if expected > 1 else ''}.",
         source=PAPER,
@@ -118,7 +118,7 @@ def farthest(role: str, expected: float) -> Claim:
         expected=expected,
         tolerance=0.001,
         unit="D",
-        note="the sender, delay and source that is farthest off",
+        note="the sender, delay and source with the largest deviation",
     )
 
 
@@ -145,7 +145,7 @@ LINEAR = Claim(
     note="largest deviation from the straight line through the origin",
 )
 NOTHING_LEFT = Claim(
-    statement="Every message is delivered everywhere.",
+    statement="Every message is delivered at every process.",
     source="our own condition for the others to mean anything",
     measure=undelivered_messages,
     expected=0.0,
@@ -154,7 +154,7 @@ NOTHING_LEFT = Claim(
 STUDY = Study(
     name="token-site",
     title="Token-site in isolation",
-    question="What does a fixed sequencer cost as the network gets slower?",
+    question="How does the latency of a fixed sequencer grow with the network delay?",
     source=f"{PAPER}: both protocols in isolation, 30 processes at 10 messages a second each",
     seeds={"quick": 2, "full": 5},
     grid=grid,

@@ -1,4 +1,4 @@
-"""Verdicts of a study: the checks' row a run, group and property, added up to a row a property and status.
+"""Verdicts of a study: the checks give one row per run, group and property; here is one row per property and status.
 
 The problem: a study has hundreds of runs and wants a page; yet no run may fall through. The idea: every run and every
 property asked for has one status: the worst that a check gave it, or unknown where none did, because the run failed,
@@ -23,7 +23,7 @@ from isthmus.pipeline.sweep import RunSpec
 
 Status = Literal["violated", "unknown", "valid"]
 WORST_FIRST: tuple[Status, ...] = ("violated", "unknown", "valid")
-NOT_JUDGED = "no check said anything of this run"
+NOT_JUDGED = "no check has a verdict on this run"
 Check = Callable[[DataFrame, Mapping[str, Sequence[range]]], DataFrame]  # each property with the runs it is asked of
 COLUMNS = pa.schema(
     [
@@ -55,7 +55,7 @@ def pipeline_check(trace: DataFrame, properties: Mapping[str, Sequence[range]]) 
 
 
 def found_by(checked: DataFrame) -> dict[tuple[int, str], RunVerdict]:
-    """The worst status of each run and property over its groups; a row a run and property is what comes here."""
+    """The worst status of each run and property over its groups; one row per run and property is collected."""
     rank = F.when(F.col("status") == "violated", 0).when(F.col("status") == "valid", 2).otherwise(1)
     rows = checked.groupBy("run", "property").agg(
         F.min(rank).alias("rank"),

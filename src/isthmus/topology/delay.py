@@ -1,4 +1,4 @@
-"""How long a packet is under way: a distribution of one-way delays, as a value.
+"""One-way delays of packets, as distributions.
 
 A delay is written in milliseconds, as people and measurements do, and sampled in whole nanoseconds, as the simulator
 counts. `sampler` binds a distribution to one source of randomness and returns a closure, so that a draw costs little
@@ -33,7 +33,7 @@ def check_ms(key: str, value: float, at_least: float = 0.0, why: str = "") -> No
 
 
 class Constant(msgspec.Struct, frozen=True, gc=False, tag="constant", tag_field="kind", forbid_unknown_fields=True):
-    """Always the same."""
+    """The same delay for every packet."""
 
     ms: float
 
@@ -53,7 +53,7 @@ class Constant(msgspec.Struct, frozen=True, gc=False, tag="constant", tag_field=
 
 
 class Uniform(msgspec.Struct, frozen=True, gc=False, tag="uniform", tag_field="kind", forbid_unknown_fields=True):
-    """Anything from low to high, alike."""
+    """Uniform from low to high."""
 
     low_ms: float
     high_ms: float
@@ -123,7 +123,7 @@ class Gamma(msgspec.Struct, frozen=True, gc=False, tag="gamma", tag_field="kind"
 
 
 class Empirical(msgspec.Struct, frozen=True, tag="empirical", tag_field="kind", forbid_unknown_fields=True):
-    """One of the delays that were measured, each as likely as it was frequent."""
+    """One of the measured delays, each with the frequency that it was measured with."""
 
     samples_ms: tuple[float, ...]
 

@@ -1,7 +1,7 @@
 """A topology from measured round trips.
 
 Hosts are grouped into clusters by their round trips alone (`grouping`); a name that stands for a region is a cluster
-of its own, with as many sites as asked for. The delay one way is half a round trip. Each pair of clusters gets a WAN
+of its own, with as many sites as requested. The one-way delay is half the round trip. Each pair of clusters gets a WAN
 link with the median of its host pairs, each cluster a LAN with the median inside it; pairs of sites keep delays of
 their own only where asked for. A cluster's agent is the site that is nearest to the other clusters.
 
@@ -45,14 +45,14 @@ def load_measured(
     spare = lan or Channel(Constant(0.5))
     if rows == "regions" or (rows == "auto" and measured.has_diagonal()):
         if per_pair:
-            found = "regions, whose sites are all alike"
-            raise InputError(str(path), "", found, "hosts for delays per pair, or the same without --per-pair")
+            found = "regions, whose sites have equal delays"
+            raise InputError(str(path), "", found, "hosts, or the command without --per-pair")
         return of_regions(path.stem, measured, model, sites, spare)
     return of_hosts(path.stem, measured, model, threshold_ms, per_pair, spare)
 
 
 def of_regions(name: str, measured: Measured, model: str, sites: int, lan: Channel) -> Imported:
-    """Each name a cluster."""
+    """One cluster per name."""
     notes, lans = [], []
     inside = {a: samples for (a, b), samples in measured.samples.items() if a == b}
     for number, region in enumerate(measured.names):
@@ -60,7 +60,7 @@ def of_regions(name: str, measured: Measured, model: str, sites: int, lan: Chann
             lans.append(Channel(one_way([inside[number]], model)))
         else:
             lans.append(lan)
-            notes.append(f"nothing was measured inside {region}: its LAN takes {lan.delay.mean_ms:g} ms")
+            notes.append(f"no round trip was measured inside {region}: its LAN delay is {lan.delay.mean_ms:g} ms")
     links = []
     for a, b in combinations(range(len(measured.names)), 2):
         channel = Channel(one_way([measured.samples[a, b]], model))
@@ -72,10 +72,10 @@ def of_regions(name: str, measured: Measured, model: str, sites: int, lan: Chann
 def of_hosts(
     name: str, measured: Measured, model: str, threshold_ms: float | None, per_pair: bool, lan: Channel
 ) -> Imported:
-    """Each name a site; clusters are inferred."""
+    """One site per name; clusters are inferred."""
     rtt_ms = measured.matrix()
     groups, cut = group_hosts(rtt_ms, threshold_ms)
-    notes = [f"{len(rtt_ms)} hosts in {len(groups)} clusters of at most {cut:.4g} ms round trip"]
+    notes = [f"{len(rtt_ms)} hosts in {len(groups)} clusters with round trips of at most {cut:.4g} ms"]
     clusters, order = [], [host for group in groups for host in group]
     number = {host: SiteId(index) for index, host in enumerate(order)}
     cluster_of = {host: index for index, group in enumerate(groups) for host in group}

@@ -1,11 +1,11 @@
 """A topology from TOML and back.
 
 The file says what differs from the common case: channels may leave out what `[defaults]` or, for the way back, the
-way forth already says. Loading fills everything in; writing gives the filled-in form, so that loading what was
-written gives an equal topology. docs/design/topology.md has the form with every key.
+way forth already says. Loading fills everything in; writing gives the filled-in form, so that loading it
+again gives an equal topology. docs/design/topology.md has the form with every key.
 
 Two clusters that no links join get a WAN link of their own where `defaults.wan` is given; without any links that is a
-full mesh. Every mistake is one `InputError` with the file, the key, what was found and what would be right.
+full mesh. Every mistake raises one `InputError` with the file, the key, what was found and what was expected.
 """
 
 from __future__ import annotations
@@ -194,12 +194,12 @@ class Builder:
         return None if raw is None else raw.over(None, self.source, self.at(f"defaults.{which}"), "a delay")
 
     def claim(self, name: str, key: str) -> None:
-        """A name is used once, by a site or by a cluster."""
+        """Refuse a name that another site or cluster has."""
         if not name.strip():
             raise self.wrong(key, show(name), "a name")
         if name in self.cluster_of or name in self.site_of:
             taken = "cluster" if name in self.cluster_of else "site"
-            raise self.wrong(key, f"{name!r}, already the name of a {taken}", "a name of its own")
+            raise self.wrong(key, f"{name!r}, already the name of a {taken}", "a unique name")
 
     def at(self, key: str) -> str:
         return join(self.prefix, key)

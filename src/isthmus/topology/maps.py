@@ -58,11 +58,11 @@ def load_map(path: Path, sites: int = 3, lan: Channel | None = None) -> Imported
     largest = max(parts, key=len)
     if len(parts) > 1:
         lost = [kept[index].label for part in parts if part is not largest for index in part]
-        notes.append(f"the map is in {len(parts)} pieces: kept the largest, without {', '.join(lost)}")
+        notes.append(f"the map is in {len(parts)} pieces: kept the largest and dropped {', '.join(lost)}")
     names = unique_names([kept[index].label for index in largest], sites)
     for name, index in zip(names, largest, strict=True):
         if name != kept[index].label:
-            notes.append(f"a second node is labelled {kept[index].label}: named {name}")
+            notes.append(f"a second node has the label {kept[index].label}: renamed to {name}")
     at = {index: place for place, index in enumerate(largest)}
     spots = [places[kept[index].key] for index in largest]
     links = []
@@ -140,7 +140,10 @@ def read_place(data: dict[str, str], path: Path, key: str) -> Place | None:
         return None
     if abs(latitude) > 90 or abs(longitude) > 180:
         raise InputError(
-            str(path), f"node {key}", f"the coordinates {', '.join(texts)}", "degrees within 90 and 180 of zero"
+            str(path),
+            f"node {key}",
+            f"the coordinates {', '.join(texts)}",
+            "a latitude within 90 and a longitude within 180 degrees",
         )
     return latitude, longitude
 
@@ -161,7 +164,7 @@ def locate(nodes: list[Node], edges: list[tuple[str, str]], notes: list[str]) ->
             break
         places |= found
         missing = [node for node in missing if node.key not in found]
-    notes += [f"{node.label} has no coordinates and no placed neighbour: dropped" for node in missing]
+    notes += [f"{node.label} has no coordinates and no neighbour with coordinates: dropped" for node in missing]
     return places
 
 

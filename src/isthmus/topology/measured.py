@@ -1,6 +1,6 @@
 """Measured round trips from CSV.
 
-Two forms are read. A matrix has host names in its first row and first column. A table has one row a measurement, with
+Two forms are read. A matrix has host names in its first row and first column. A table has one row per measurement, with
 a column for each end (src/dst, a/b, from/to ...), one for the round trip (rtt_ms, avg_ms ...) and perhaps the least
 round trip and its deviation; other columns, such as a time slice, are left aside, and repeated rows are samples.
 
@@ -112,7 +112,7 @@ def read_matrix(path: Path, header: list[str], rows: list[tuple[int, list[str]]]
             "a matrix with the same names in its first row and column, or a table with src, dst and rtt_ms",
         )  # fmt: skip
     if len(number) < len(names) or "" in number:
-        raise InputError(str(path), f"line {rows[0][0]}", "a name that is empty or stands twice", "names of their own")
+        raise InputError(str(path), f"line {rows[0][0]}", "an empty or repeated name", "unique names")
     samples: dict[Pair, list[Sample]] = {}
     seen: set[str] = set()
     for line, row in rows[1:]:

@@ -84,7 +84,7 @@ class WanLink(msgspec.Struct, frozen=True):
 
 
 class Override(msgspec.Struct, frozen=True):
-    """Two sites with channels of their own, whatever their clusters say."""
+    """Two sites with their own channels, which take precedence over those of their clusters."""
 
     a: SiteId
     b: SiteId

@@ -44,7 +44,7 @@ def test_nothing_but_a_report_is_replaced(tmp_path: Path) -> None:
     token_site(tmp_path)
     other = tmp_path / "thesis.html"
     other.write_text("<p>Years of work.")
-    with pytest.raises(InputError, match="a file that is no report"):
+    with pytest.raises(InputError, match="a file that is not a report"):
         isthmus(tmp_path, "-o", other)
     with pytest.raises(InputError, match="found a folder"):
         isthmus(tmp_path, "-o", tmp_path)
@@ -55,5 +55,5 @@ def test_open_asks_the_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     token_site(tmp_path)
     asked: list[str] = []
     monkeypatch.setattr("webbrowser.open", lambda address: bool(asked.append(address)))
-    assert "no browser was found" in isthmus(tmp_path, "--open")
+    assert "found no browser" in isthmus(tmp_path, "--open")
     assert asked == [(tmp_path / "report.html").resolve().as_uri()]

@@ -8,7 +8,7 @@ import pytest
 
 from isthmus.scenario.load import load_scenario, read_traffic
 from isthmus.scenario.workload import Recorded
-from isthmus.sim.judge import judge
+from isthmus.testing.judge import judge
 from isthmus.topology.delay import Constant
 from isthmus.topology.imported import load_measured
 from isthmus.topology.load import topology_to_toml

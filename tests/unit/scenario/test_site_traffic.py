@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from isthmus.core.layer import Kind
+from isthmus.core.message import ONLY_GROUP
 from isthmus.protocols.transport.credit import Credit
 from isthmus.scenario.faults import Crash, Recover
 from isthmus.scenario.model import Membership, Reader, Scenario, StackSpec
@@ -95,12 +96,14 @@ def test_a_slow_reader_takes_its_time_and_starts_empty_after_a_crash() -> None:
     run.start()
     assert [traffic.consume_ns for traffic in run.traffic] == [0, 0, 10_000_000]
     list(run.advance(100_000_000))  # arrived after 10 ms, then one each 10 ms: the last at 100
-    assert len(run.traffic[2].unread) == 20 - 9
+    assert len(run.traffic[2].mailboxes[ONLY_GROUP].unread) == 20 - 9
     list(run.advance(112_000_000))
-    assert len(run.traffic[2].unread) == 0
+    assert len(run.traffic[2].mailboxes[ONLY_GROUP].unread) == 0
     list(run.advance(1_000_000_000))
-    assert Counter(traffic.application is None for traffic in run.traffic) == {False: 3}
-    assert set(run.hosts[2].stack.find(Credit).consumed_of.values()) == {0}, "what the old one was reading is gone"
+    assert Counter(len(traffic.mailboxes) for traffic in run.traffic) == {1: 3}
+    assert set(run.sites[2].ports[ONLY_GROUP].stack.find(Credit).consumed_of.values()) == {0}, (
+        "what the old one was reading is gone"
+    )
 
 
 def test_a_payload_has_its_depth_in_front() -> None:

@@ -9,13 +9,14 @@ from statistics import mean, pstdev
 import pytest
 
 from isthmus.core.document import Invalid
-from isthmus.core.message import ALL
+from isthmus.core.message import ALL, SiteId
 from isthmus.scenario.workload import NS_PER_MS, NS_PER_S, Burst, OnOff, Periodic, Poisson, Recorded, Reply, Workload
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
 
 TOPOLOGY = mesh(3, 2, Channel(Constant(1)), Channel(Constant(10)))
+SITES = tuple(SiteId(number) for number in range(6))
 EVENTS = ((0.0, 0, 10), (1.0, 1, 20), (2.0, 2, 30), (4.0, 0, 40))
 KINDS: dict[str, Workload] = {
     "periodic": Periodic(rate_per_s=100),
@@ -93,17 +94,26 @@ def test_start_stop_and_count(kind: str) -> None:
 
 def test_destinations_are_all_or_named_or_drawn() -> None:
     random = Random(1)
-    assert Poisson(rate_per_s=1).destinations(TOPOLOGY, random) == ALL
-    assert Poisson(rate_per_s=1, to=("c2", "c0-1")).destinations(TOPOLOGY, random) == (1, 4, 5)
-    drawn = [Poisson(rate_per_s=1, to=2).destinations(TOPOLOGY, random) for _ in range(3000)]
+    assert Poisson(rate_per_s=1).destinations(TOPOLOGY, SITES, random) == ALL
+    assert Poisson(rate_per_s=1, to=("c2", "c0-1")).destinations(TOPOLOGY, SITES, random) == (1, 4, 5)
+    drawn = [Poisson(rate_per_s=1, to=2).destinations(TOPOLOGY, SITES, random) for _ in range(3000)]
     assert all(len(set(sites)) == 2 and list(sites) == sorted(sites) for sites in drawn)
     for site in range(6):
         assert sum(site in sites for sites in drawn) == pytest.approx(1000, rel=0.15)
 
 
+def test_destinations_are_drawn_among_the_members_of_the_group() -> None:
+    random, members = Random(1), (SiteId(1), SiteId(3), SiteId(4))
+    drawn = {Poisson(rate_per_s=1, to=2).destinations(TOPOLOGY, members, random) for _ in range(200)}
+    assert drawn == {(1, 3), (1, 4), (3, 4)}
+    assert Poisson(rate_per_s=1, to=5).destinations(TOPOLOGY, members, random) == members
+
+
 def test_senders_are_all_or_named() -> None:
     assert Poisson(rate_per_s=1).senders(TOPOLOGY) == (0, 1, 2, 3, 4, 5)
     assert Poisson(rate_per_s=1, sites=("c1", "c0-0", "c1-0")).senders(TOPOLOGY) == (0, 2, 3)
+    members = (SiteId(1), SiteId(3), SiteId(4))
+    assert Poisson(rate_per_s=1).senders(TOPOLOGY, members) == members
 
 
 def test_recorded_senders_are_dealt_out_in_turn_and_time_is_compressed() -> None:

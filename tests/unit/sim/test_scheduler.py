@@ -67,8 +67,76 @@ def test_a_span_of_a_fast_clock_is_shorter() -> None:
     assert clock.read(5000 + clock.true_span(1250)) - clock.read(5000) == 1250
 
 
-def test_a_jump_moves_what_the_clock_reads_and_no_span() -> None:
-    clock = SiteClock(0, 0.1)
-    before, span = clock.read(1000), clock.true_span(110)
-    clock.offset_ns -= 5000
-    assert clock.read(1000) == before - 5000 and clock.true_span(110) == span == 100
+def test_a_jump_moves_the_calendar_and_neither_clock_nor_span() -> None:
+    clock = SiteClock(7, 0.1, bound_ns=20, bound_drift=0.5)
+    assert clock.calendar(1000) == (1107, 520), "off by the offset and by what drift may have added"
+    clock.jump_ns -= 5000
+    assert clock.calendar(1000) == (-3893, None), "set to an unknown time, it has no bound any more"
+    assert clock.read(1000) == 1107 and clock.true_span(110) == 100
+
+
+class Source:
+    """An event source: a list of times, each of which happens."""
+
+    def __init__(self, name: str, ran: list[tuple[str, int]], *times: int) -> None:
+        self.name = name
+        self.ran = ran
+        self.times = list(times)
+
+    def next_ns(self) -> int | None:
+        return self.times[0] if self.times else None
+
+    def run_next(self) -> int:
+        """What is due at one time goes together."""
+        now, count = self.times[0], self.times.count(self.times[0])
+        self.times = self.times[count:]
+        self.ran.append((self.name, now))
+        return count
+
+
+def beside(*heap: int, sources: dict[str, tuple[int, ...]]) -> tuple[Scheduler, list[tuple[str, int]]]:
+    scheduler, ran = Scheduler(), []
+    for time in heap:
+        scheduler.at(time, lambda *_: ran.append(("heap", scheduler.now_ns)))
+    scheduler.sources += [Source(name, ran, *times) for name, times in sources.items()]
+    return scheduler, ran
+
+
+def test_a_source_runs_beside_the_heap_in_order_of_time() -> None:
+    scheduler, ran = beside(10, 30, sources={"a": (5, 20, 40), "b": (15,)})
+    assert scheduler.run(35, 100) and scheduler.now_ns == 35
+    assert ran == [("a", 5), ("heap", 10), ("b", 15), ("a", 20), ("heap", 30)]
+    assert scheduler.run(40, 100) and ran[-1] == ("a", 40)
+
+
+def test_of_a_tie_the_heap_goes_first_then_the_sources_in_their_order() -> None:
+    scheduler, ran = beside(10, 10, sources={"a": (10,), "b": (10,)})
+    assert scheduler.run(10, 100)
+    assert ran == [("heap", 10), ("heap", 10), ("a", 10), ("b", 10)]
+
+
+def test_events_of_sources_count_and_a_budget_ends_between_them() -> None:
+    scheduler, ran = beside(10, sources={"a": (5, 5, 5, 20)})
+    assert not scheduler.run(100, 2), "three at once are more than two, and still happen together"
+    assert ran == [("a", 5)] and scheduler.event_count == 3 and scheduler.now_ns == 5
+    assert not scheduler.run(100, 2) and ran[-1] == ("a", 20)
+    assert scheduler.run(100, 1) and scheduler.event_count == 5
+
+
+def test_a_source_may_fill_the_heap_and_the_other_way_round() -> None:
+    scheduler, ran = beside(sources={"a": (5,)})
+    source = scheduler.sources[0]
+    assert isinstance(source, Source)
+    run_next = source.run_next
+
+    def and_schedule() -> int:
+        scheduler.at(scheduler.now_ns + 1, lambda *_: source.times.append(scheduler.now_ns))
+        return run_next() if scheduler.now_ns < 8 else 0 * source.times.pop()
+
+    source.run_next = and_schedule  # type: ignore[method-assign]
+    assert scheduler.run(7, 100) and ran == [("a", 5), ("a", 6), ("a", 7)]
+
+
+def test_a_source_without_events_changes_nothing() -> None:
+    scheduler, ran = beside(10, sources={"a": ()})
+    assert scheduler.run(100, 5) and ran == [("heap", 10)]

@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from isthmus.core.message import Cast, SiteId
+from isthmus.core.message import ONLY_GROUP, Cast, GroupId, SiteId
 from isthmus.scenario.faults import DelayShift, Fault, Heal, Loss, Partition
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Poisson
-from isthmus.sim.network import Network
+from isthmus.sim.network import DelayNetwork, Stamp
 from isthmus.sim.run import Run
 from isthmus.sim.scheduler import Scheduler
 from isthmus.topology.delay import Constant, Delay, Gamma, Normal, Uniform
@@ -27,20 +27,21 @@ class Bench:
 
     def __init__(self, topology: Topology, seed: int = 1) -> None:
         self.scheduler = Scheduler()
-        self.network = Network(topology, self.scheduler, Random(seed))
+        self.network = DelayNetwork(topology, self.scheduler, Random(seed))
         self.seen: list[tuple[float, int, int, int]] = []
         for number in range(len(topology.sites)):
             self.attach(SiteId(number))
 
     def attach(self, site: SiteId) -> None:
-        def receive(source: SiteId, message: Cast) -> None:
-            self.seen.append((self.scheduler.now_ns / MS, source, site, message.number))
+        def receive(stamp: Stamp, message: Cast) -> None:
+            self.seen.append((self.scheduler.now_ns / MS, stamp[0], site, message.number))
 
-        self.network.attach(site, receive)
+        self.network.attach(site, ONLY_GROUP, receive)
 
     def send(self, at_ms: float, source: SiteId, targets: tuple[SiteId, ...], number: int = 0, size: int = 100) -> None:
         message = Cast(source, number)
-        self.scheduler.at(round(at_ms * MS), lambda *_: self.network.send(source, targets, message, size))
+        at_ns, stamp = round(at_ms * MS), (source, 1)
+        self.scheduler.at(at_ns, lambda *_: self.network.send(stamp, ONLY_GROUP, targets, message, size))
 
     def run(self, until_ms: float = 1e6) -> list[tuple[float, int, int, int]]:
         assert self.scheduler.run(round(until_ms * MS), 1_000_000)
@@ -215,7 +216,7 @@ def test_after_a_shift_multicasts_share_their_entries_again() -> None:
     plans = []
     for at_ms in (10, 60, 120, 500):
         bench.send(at_ms, A, (B, C), at_ms)
-        bench.scheduler.at(round(at_ms * MS), lambda *_: plans.append(bench.network.plans[A, (B, C)]))
+        bench.scheduler.at(round(at_ms * MS), lambda *_: plans.append(bench.network.plans[A, ONLY_GROUP, (B, C)]))
     bench.run()
     assert [plan is None for plan in plans] == [False, True, True, False]
 
@@ -246,5 +247,33 @@ def test_who_is_attached_anew_gets_what_is_sent_from_then_on() -> None:
     late: list[int] = []
     bench.send(0, A, (B,), 1)
     bench.send(5, A, (B,), 2)
-    bench.scheduler.at(4 * MS, lambda *_: bench.network.attach(B, lambda source, message: late.append(message.number)))
+    again = lambda stamp, message: late.append(message.number)  # noqa: E731
+    bench.scheduler.at(4 * MS, lambda *_: bench.network.attach(B, ONLY_GROUP, again))
     assert bench.numbers() == [1] and late == [2]
+
+
+def test_a_stamp_travels_with_its_packet_and_groups_are_apart() -> None:
+    bench = Bench(mesh(3, 1, LAN, CONSTANT))
+    other, got = GroupId(1), []
+    for site in (B, C):
+        receive = lambda stamp, message, site=site: got.append((site, stamp, message.number))  # noqa: E731
+        bench.network.attach(site, other, receive)
+    bench.network.send((A, 7), other, (B, C), Cast(A, 1), 10)
+    bench.network.send((A, 8), other, (A, B), Cast(A, 2), 10)  # where A is not in the group
+    assert bench.run() == [], "nobody of the first group hears of it"
+    assert got == [(B, (A, 7), 1), (C, (A, 7), 1), (B, (A, 8), 2)]
+
+
+def test_links_are_made_when_they_are_first_used() -> None:
+    bench = Bench(mesh(50, 2, LAN, CONSTANT))
+    assert not bench.network.links
+    bench.send(0, A, (A, B, C), 1)
+    bench.run()
+    assert sorted(bench.network.links) == [(A, B), (A, C)]
+
+
+def test_the_latest_arrival_is_known() -> None:
+    bench = Bench(mesh(3, 1, LAN, Channel(Uniform(5, 50))))
+    bench.send(0, A, (B, C), 1)
+    bench.run(0)
+    assert bench.network.latest_ns == max(round(time * MS) for time, *_ in bench.run())

@@ -83,7 +83,7 @@ def test_the_models_gamma_and_empirical(tmp_path: Path) -> None:
         (",p,q\np,0,1\nq,1\n", "line 3: found 2 cells; expected 3"),
         (",p,q\np,0,1\np,0,1\n", "line 3: found the row 'p' again"),
         (",p,q\np,0,1\n", "found no row for q"),
-        (",p,p\np,0,1\n", "line 1: found a name that is empty or stands twice"),
+        (",p,p\np,0,1\n", "line 1: found an empty or repeated name"),
     ],
 )
 def test_a_bad_file_is_told_with_its_line(text: str, sentence: str, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from statistics import fmean
 
 import pytest
 
-from isthmus.core.message import SiteId
+from isthmus.core.message import ONLY_GROUP, SiteId
 from isthmus.protocols.detectors import MeanShift, SlidingMean
 from isthmus.protocols.estimator import Estimator
 from isthmus.scenario.model import Scenario, StackSpec
@@ -105,9 +105,10 @@ def test_periods_and_delays_are_known_to_all_who_ask() -> None:
     run = Run(scenario)
     run.start()
     assert list(run.advance(run.end_ns))
-    for host in run.hosts:
-        host.enter()
-        estimator = host.stack.find(Estimator)
-        assert estimator.delay_ns(SiteId(1 - host.site)) == 30_000_000
+    for site in run.sites:
+        port = site.ports[ONLY_GROUP]
+        port.enter()
+        estimator = port.stack.find(Estimator)
+        assert estimator.delay_ns(SiteId(1 - site.site)) == 30_000_000
         assert estimator.period_ns(SiteId(0)) == pytest.approx(20_000_000, rel=0.05)
         assert (estimator.period_ns(SiteId(1)) or 0) > 1_000_000_000  # it has never sent

@@ -5,18 +5,19 @@ from __future__ import annotations
 from random import Random
 
 from isthmus.core.layer import Stack, View
-from isthmus.core.message import Cast, SiteId
-from isthmus.core.recording import RecordingHost
-from isthmus.live.framing import MESSAGE_MAX, PAYLOAD_MAX
+from isthmus.core.message import Cast, Message, SiteId, Targets
+from isthmus.core.sizes import size_of
 from isthmus.protocols.application import Application
 from isthmus.protocols.total.hybrid_wire import HybridOptions, Packet
-from isthmus.protocols.transport.direct import Plain
 from isthmus.stacks import STACKS, StackOptions
+from isthmus.testing.recording import RecordingPort, RecordingSite
 
 A, B = SiteId(0), SiteId(1)
+DATAGRAM_MAX = 65_507  # what UDP over IPv4 takes
+PAYLOAD_MAX = 56_000
 
 
-class Sizes(RecordingHost):
+class Sizes(RecordingSite):
     """Notes what each message would take in a datagram, and the tickets in it."""
 
     def __init__(self) -> None:
@@ -24,25 +25,39 @@ class Sizes(RecordingHost):
         self.sizes: list[int] = []
         self.numbers: list[int] = []
 
-    def send(self, targets: tuple[SiteId, ...], message: object) -> None:
-        super().send(targets, message)  # type: ignore[arg-type]
-        if isinstance(message, Plain) and isinstance(message.body, Packet):
-            self.sizes.append(self.stack.codec.size(message))
-            self.numbers += [number for number, _, _ in message.body.tickets] + [message.body.promise]
+    def record_send(self, port: RecordingPort, targets: Targets, message: Message) -> None:
+        if isinstance(message, Packet):
+            self.sizes.append(size_of(port.stack.codec, message))
+            self.numbers += [number for number, _, _, _ in message.tickets] + [message.promise]
 
 
 def test_the_largest_message_fits_a_datagram_however_many_tickets_wait() -> None:
     """Tickets that are not eager wait for a message; with one of full size they would burst its datagram."""
-    host = Sizes()
+    site = Sizes()
     options = HybridOptions(active=(A,), clock="synchronised", eager=False, null_ms=0)
-    stack: Stack = STACKS["hybrid"].build(host, application := Application(), StackOptions(direct=True, hybrid=options))
-    host.attach(stack)
-    host.now_ns = 1_800_000_000_000_000_000  # nine bytes a number
-    host.run(lambda: stack.install(View(1, (A, B))))
+    stack: Stack = STACKS["hybrid"].build(
+        site.host, application := Application(), StackOptions(direct=True, hybrid=options)
+    )
+    site.attach(stack)
+    site.set_calendar(1_800_000_000_000_000_000, None)  # nine bytes a number
+    site.run(lambda: site.host.install(View(1, (A, B))))
+    site.run(site.host.resume)
     payload = Random(1).randbytes(PAYLOAD_MAX)
     for index in range(1, 3_001):
-        host.receive(B, Plain(1, Packet(1, 0, (), index, A, 0, Cast(B, index, b"x"))))
-    assert host.sizes == []
-    host.run(lambda: application.cast(payload, ()))
-    assert max(host.sizes) <= MESSAGE_MAX
-    assert len(set(host.numbers)) == 3_001 and host.numbers == sorted(host.numbers)
+        site.receive(B, 1, Packet(0, (), index, A, 0, (Cast(B, index, b"x"),)))
+    assert site.sizes == []
+    site.run(lambda: application.cast(payload, ()))
+    assert max(site.sizes) <= DATAGRAM_MAX
+    assert len(set(site.numbers)) == 3_001 and site.numbers == sorted(site.numbers)
+
+
+def test_entries_of_one_packet_get_one_range() -> None:
+    site = Sizes()
+    options = HybridOptions(active=(A,), clock="lamport", null_ms=0)
+    stack = STACKS["hybrid"].build(site.host, Application(), StackOptions(direct=True, hybrid=options))
+    site.attach(stack)
+    site.run(lambda: site.host.install(View(1, (A, B))))
+    site.run(site.host.resume)
+    site.receive(B, 1, Packet(0, (), 1, A, 0, tuple(Cast(B, number) for number in range(1, 51))))
+    assert site.numbers == [1, 50], "tickets 1 to 50 as one range, and the promise of the last"
+    assert [line for line in site.drain() if line.startswith("deliver")] == [f"deliver 1:{n}" for n in range(1, 51)]

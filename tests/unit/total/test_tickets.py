@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from isthmus.core.message import SiteId
 from isthmus.protocols.total.clocks import Lamport, Rate, Synchronised
-from isthmus.protocols.total.tickets import TicketOrder
+from isthmus.protocols.total.tickets import Held, TicketOrder
+from isthmus.testing.recording import RecordingPort, RecordingSite
 
 A, B, C = SiteId(0), SiteId(1), SiteId(2)
 
@@ -24,7 +25,7 @@ def test_a_ticket_is_stable_once_every_issuer_is_beyond_it() -> None:
     tickets.promise(B, 3)
     assert tickets.head() is None
     tickets.promise(B, 5)
-    assert tickets.head() == (5, A, A, 1)
+    assert tickets.head() == (5, A, A, 1, 1)
 
 
 def test_an_equal_number_of_a_higher_issuer_goes_behind() -> None:
@@ -32,7 +33,7 @@ def test_an_equal_number_of_a_higher_issuer_goes_behind() -> None:
     tickets.promise(A, 5)
     tickets.add(5, A, A, 1)
     tickets.promise(B, 4)  # its next ticket is at least (5, B), behind (5, A)
-    assert tickets.head() == (5, A, A, 1)
+    assert tickets.head() == (5, A, A, 1, 1)
     tickets = order()
     tickets.promise(B, 5)
     tickets.add(5, B, B, 1)
@@ -48,7 +49,7 @@ def test_own_tickets_under_way_bound_the_order() -> None:
     assert own == 1 and tickets.head() is None
     tickets.add(own, B, C, 1)
     tickets.returned()
-    assert tickets.head() == (1, B, C, 1)
+    assert tickets.head() == (1, B, C, 1, 1)
 
 
 def test_a_second_ticket_changes_nothing() -> None:
@@ -56,7 +57,9 @@ def test_a_second_ticket_changes_nothing() -> None:
     tickets.promise(A, 9)
     tickets.add(3, A, C, 1)
     tickets.add(4, A, C, 1)
-    assert tickets.pop() == (3, A, C, 1) and tickets.head() is None
+    assert tickets.head() == (3, A, C, 1, 1)
+    tickets.pop()
+    assert tickets.head() is None
     tickets.delivered[C] = 1
     tickets.add(5, A, C, 1)
     assert tickets.head() is None
@@ -77,7 +80,7 @@ def test_who_is_admitted_is_waited_for_and_who_is_dismissed_is_not() -> None:
     tickets.admit(B, 6)
     assert tickets.head() is None
     tickets.dismiss(B)
-    assert tickets.head() == (9, A, A, 1)
+    assert tickets.head() == (9, A, A, 1, 1)
 
 
 @given(st.lists(st.tuples(st.sampled_from([A, B]), st.integers(0, 3), st.booleans()), max_size=60), st.randoms())
@@ -95,40 +98,94 @@ def test_two_members_deliver_the_same_order(steps: list[tuple[SiteId, int, bool]
     assert seen[0] == sorted(seen[0])
 
 
-def run(first: list[SiteId], packets: dict[SiteId, list[tuple[int, int]]]) -> list[tuple[int, int, int, int]]:
+def run(first: list[SiteId], packets: dict[SiteId, list[tuple[int, int]]]) -> list[Held]:
     return feed([(issuer, packet) for issuer in first for packet in packets[issuer]])
 
 
-def interleaved(packets: dict[SiteId, list[tuple[int, int]]], random: object) -> list[tuple[int, int, int, int]]:
+def interleaved(packets: dict[SiteId, list[tuple[int, int]]], random: object) -> list[Held]:
     turns = [issuer for issuer in packets for _ in packets[issuer]]
     random.shuffle(turns)  # type: ignore[attr-defined]
     rest = {issuer: iter(packets[issuer]) for issuer in packets}
     return feed([(issuer, next(rest[issuer])) for issuer in turns])
 
 
-def feed(packets: list[tuple[SiteId, tuple[int, int]]]) -> list[tuple[int, int, int, int]]:
+def feed(packets: list[tuple[SiteId, tuple[int, int]]]) -> list[Held]:
     tickets = order()
     delivered = []
     for issuer, (number, index) in packets:
         tickets.promise(issuer, number)
         if index:
             tickets.add(number, issuer, issuer, index)
-        while tickets.head() is not None:
-            delivered.append(tickets.pop())
+        while (held := tickets.head()) is not None:
+            delivered.append(held)
+            tickets.pop()
     return delivered
+
+
+def test_a_range_is_delivered_as_far_as_it_is_stable() -> None:
+    tickets = order()
+    tickets.promise(A, 5)
+    tickets.add(3, A, A, 1, count=3)  # 3, 4 and 5 for entries 1, 2 and 3
+    tickets.promise(B, 3)
+    assert tickets.head() == (3, A, A, 1, 2), "(5, A) may be behind (4, B), which is still to come"
+    tickets.pop(2)
+    assert tickets.head() is None
+    tickets.promise(B, 4)
+    assert tickets.head() == (5, A, A, 3, 1)
+
+
+def test_a_range_ends_where_a_ticket_of_another_issuer_lies_within_it() -> None:
+    tickets = order()
+    tickets.promise(A, 10)
+    tickets.promise(B, 10)
+    tickets.add(3, A, A, 1, count=4)  # 3 to 6
+    tickets.add(4, B, B, 1, count=2)  # (4, B) goes behind (4, A), (5, B) behind (5, A)
+    taken = []
+    while (held := tickets.head()) is not None:
+        taken.append(held)
+        tickets.pop(held[4])
+    assert taken == [(3, A, A, 1, 2), (4, B, B, 1, 1), (5, A, A, 3, 1), (5, B, B, 2, 1), (6, A, A, 4, 1)]
+
+
+def test_a_range_of_which_some_have_tickets_is_taken_for_the_rest() -> None:
+    tickets = order(active=(A,))
+    tickets.promise(A, 9)
+    tickets.add(2, A, C, 2)
+    tickets.add(4, A, C, 1, count=3)
+    taken = []
+    while (held := tickets.head()) is not None:
+        taken.append(held)
+        tickets.pop(held[4])
+    assert taken == [(2, A, C, 2, 1), (4, A, C, 1, 1), (6, A, C, 3, 1)]
+
+
+def test_a_range_issued_here_is_consecutive_and_comes_back_whole() -> None:
+    tickets = order(site=A)
+    assert tickets.issue(A, 1, 0, count=5) == 1
+    assert tickets.issue(C, 1, 0) == 6
+    assert list(tickets.under_way) == [1, 6] and tickets.known == {A: 5, B: 0, C: 1}
+
+
+def host_at(now_ns: int, calendar_ns: int = 0) -> RecordingPort:
+    site = RecordingSite(A)
+    site.now_ns = now_ns
+    site.set_calendar(calendar_ns - now_ns, 0)
+    port = site.host
+    port.now_ns = now_ns
+    return port
 
 
 def test_a_rate_clock_catches_up_with_what_it_hears_and_never_goes_back_by_it() -> None:
     clock = Rate()
-    assert clock.reading(5_000_000) == 0
-    assert clock.reading(6_000_000) == 1_000
-    clock.heard(10_000, A, 2_000_000, 6_000_000)
-    assert clock.reading(6_000_000) == 12_000
-    clock.heard(1, A, 0, 7_000_000)
-    assert clock.reading(7_000_000) == 13_000
+    assert clock.reading(host_at(5_000_000)) == 0
+    assert clock.reading(host_at(6_000_000)) == 1_000
+    clock.heard(10_000, 2_000_000, host_at(6_000_000))
+    assert clock.reading(host_at(6_000_000)) == 12_000
+    clock.heard(1, 0, host_at(7_000_000))
+    assert clock.reading(host_at(7_000_000)) == 13_000
 
 
 def test_other_clocks() -> None:
-    assert Lamport().reading(10**12) == 0
-    assert Synchronised().reading(10**12) == 10**9
-    assert Synchronised().reading(-5) == 0
+    assert Lamport().reading(host_at(10**12)) == 0
+    assert Synchronised().reading(host_at(5, calendar_ns=10**12)) == 10**9
+    assert Synchronised().reading(host_at(10**12, calendar_ns=-5)) == 0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Generic, Literal
 
 import msgspec
 
 from isthmus.core.document import LONGEST_MS, Invalid, show, within
-from isthmus.core.message import B, Cast, Message, SiteId, Targets
+from isthmus.core.errors import RemoteError
+from isthmus.core.message import B, Carried, Cast, Message, SiteId, Targets
 from isthmus.protocols.estimator import EstimatorOptions
 from isthmus.protocols.total.clocks import ClockName
 
@@ -51,6 +53,9 @@ class Go(Message, frozen=True, gc=False, array_like=True, tag=24):
     delays_ns: tuple[float, ...] = ()  # and how far each member of the view is from it
 
 
+ENTRY_TYPES = {Cast, Carried, Go, type(None)}
+
+
 class Packet(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=21):
     """Tickets and a promise, and perhaps entries: one packet of a member's FIFO stream to all.
 
@@ -68,7 +73,25 @@ class Packet(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=21
         return sum([body.payload_bytes() for body in self.bodies if body is not None])  # type: ignore[attr-defined]
 
     def subjects(self) -> tuple[Cast, ...]:
-        return tuple(body for body in self.bodies if isinstance(body, Cast))
+        return tuple([body for body in self.bodies if isinstance(body, Cast)])
+
+    def check(self, source: SiteId, received: Mapping[SiteId, int]) -> None:
+        """Refuse what no member says that goes by the rules; `received` is the last index of each member."""
+        tickets, bodies = self.tickets, self.bodies
+        if source not in received or any(ticket[1] not in received for ticket in tickets):
+            raise RemoteError(f"a packet of site {source} with others than members")
+        if tickets and tickets[-1][0] + tickets[-1][3] - 1 > self.promise:
+            raise RemoteError(f"site {source} promises {self.promise}, below a ticket it issues")
+        if bool(self.index) != bool(bodies) or len(bodies) > RANGE_MAX:
+            raise RemoteError(f"{len(bodies)} entries of site {source} from index {self.index} on")
+        if not self.index:
+            return
+        if self.sequencer == source and self.promise < len(bodies):
+            raise RemoteError(f"entry {self.index} of site {source} has no ticket, nor a sequencer to issue one")
+        if self.index <= received[source]:  # some may be missing, where their sender died
+            raise RemoteError(f"entry {self.index} of site {source}; the last was {received[source]}")
+        if not ENTRY_TYPES.issuperset(map(type, bodies)):
+            raise RemoteError(f"entry {self.index} of site {source} is neither a message nor a request")
 
 
 class Ahead(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=32):
@@ -98,3 +121,17 @@ class Roles(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     active: Targets
     role_numbers: tuple[int, ...]  # in the order of the view's members
+
+    def encode(self) -> bytes:
+        return msgspec.msgpack.encode(self)
+
+    @classmethod
+    def decode(cls, state: bytes, members: Targets) -> Roles:
+        """The roles of a view with some members; refuses those of another."""
+        try:
+            roles = msgspec.msgpack.decode(state, type=cls)
+        except msgspec.DecodeError as error:
+            raise RemoteError(f"roles that do not decode: {error}") from error
+        if len(roles.role_numbers) != len(members) or not roles.active or not set(roles.active) <= set(members):
+            raise RemoteError(f"roles that do not fit the members {members}: {roles}")
+        return roles

@@ -31,34 +31,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from operator import attrgetter
+from operator import itemgetter
 from typing import Any
 
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Finality, Handler, Kind, Layer, View
 from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
-from isthmus.protocols.total.compensation import POLICIES, Arrived, OptimisticOptions, Requests
+from isthmus.protocols.total.compensation import POLICIES, OptimisticOptions, Requests
 from isthmus.protocols.total.optimistic_wire import Numbers, Posted
+from isthmus.protocols.total.together import ISSUE, Together, Waiting, arrivals
 from isthmus.protocols.total.token_site import BATCH_MAX, FOLLOWER, SEQUENCER, MessageId, Range, ranges_of, sequencer_of
 from isthmus.protocols.transport.base import cut
 
-ISSUE, DUE = 0, 1  # timer keys; DUE + n for the n-th time that messages wait for
-
-
-class Waiting:
-    """A message that is here and not final."""
-
-    __slots__ = ("arrived", "cast", "due_ns", "id", "key", "numbered_ns", "place", "request_ns")
-
-    def __init__(self, cast: Cast, place: int, posted: Posted[Any], now_ns: int, sizes: bool) -> None:
-        self.cast = cast
-        self.id = (cast.sender, cast.number)
-        self.place = place
-        self.request_ns = posted.request_ns
-        self.arrived = Arrived(cast.sender, posted.stamp_ns, len(cast.payload) if sizes else 0, now_ns)
-        self.due_ns = now_ns  # when to be tentative, or numbered; fixed at arrival, whether that timer fires or not
-        self.key = ISSUE  # of the timer that waits for it; ISSUE: none does
-        self.numbered_ns = now_ns  # at the sequencer
+DUE = 1  # timer key, like ISSUE; DUE + n for the n-th time that messages wait for
+Given = tuple[SiteId, int, int, int, bool]  # sender, first of its numbers, how many, when given; whether for us
 
 
 class Optimistic(Layer):
@@ -91,16 +77,17 @@ class Optimistic(Layer):
         self.sent_count = 0  # messages that this site sent in the view
         self.waiting: dict[MessageId, Waiting] = {}  # here, addressed here, not final
         # By timer key, in the order of arrival: not yet tentative, or at the sequencer not yet numbered.
-        self.due: dict[int, list[Waiting]] = {}
+        self.due: dict[int, Together] = {}
         self.due_count = 0  # timer keys used so far
-        self.numbers: dict[int, tuple[MessageId | None, int]] = {}  # not passed: whose (None: not ours), when it came
+        self.numbers: dict[int, Given] = {}  # by the first number of each range that is not passed
         self.delivered = 0  # the last number passed
         # By sender: the place of its next message to be numbered here, or to be final.
         self.to_number = dict.fromkeys(self.view.members, 1)
         # At the sequencer
         self.issued = 0  # the last number sent
-        self.pending: list[Waiting] = []  # numbered, to be sent with the next batch, or when there is room
-        self.early: dict[tuple[SiteId, int], Waiting] = {}  # by sender and place: one before it has not come
+        # Numbered (when, what), to be sent with the next batch, or when there is room:
+        self.pending: list[tuple[int, Cast]] = []
+        self.early: dict[tuple[SiteId, int], Cast] = {}  # by sender and place: one before it has not come
 
     def bodies(self) -> dict[type[Message], Handler]:
         return {Posted: self.on_posted, Numbers: self.on_numbers}
@@ -128,47 +115,51 @@ class Optimistic(Layer):
 
     def on_posted(self, source: SiteId, posted: Posted[Any]) -> None:
         """Take messages of one sender, or none of them."""
-        now, sizes = self.host.now_ns, self.policy.options.sizes
-        arrived = [Waiting(cast, posted.place + n, posted, now, sizes) for n, cast in enumerate(posted.casts)]
-        for waiting in arrived:
-            if waiting.id in self.waiting or (self.fifo and self.is_past(source, waiting.place)):
-                number = waiting.cast.number
-                raise RemoteError(f"site {source} sent its message {number}, or the place {waiting.place}, again")
-        mine = self.mine(arrived[0].cast.destinations)
+        if self.fifo and self.is_past(source, posted.place, len(posted.casts)):
+            raise RemoteError(f"site {source} sent messages of the place {posted.place} or later again")
+        arrived = arrivals(source, posted, self.host.now_ns, self.policy.options.sizes)
+        mine = self.mine(posted.casts[0].destinations)
+        fresh: dict[MessageId, Waiting] = {}
+        for together in arrived:
+            for place, cast in enumerate(together.casts, together.place):
+                fresh[cast.sender, cast.number] = (cast, place, together)
+        if len(fresh) < len(posted.casts) or not self.waiting.keys().isdisjoint(fresh):
+            raise RemoteError(f"site {source} sent a message from place {posted.place} on again")
         if mine:
-            self.waiting.update({waiting.id: waiting for waiting in arrived})
+            self.waiting.update(fresh)
         if self.leads():
-            own = source == self.host.site
-            self.schedule(arrived, self.requests.longest_ns(now) if own else 0)
+            delay_ns = self.requests.longest_ns(self.host.now_ns) if source == self.host.site else 0
+            for together in arrived:
+                self.schedule(together, delay_ns)
         elif mine:
-            for waiting in arrived:
-                waiting.due_ns = self.policy.due_ns(waiting.arrived)
+            for together in arrived:
+                together.due_ns = self.policy.due_ns(together.arrived)
             self.deliver_ready()
-            tentative = [waiting for waiting in arrived if waiting.id in self.waiting]
-            for due_ns, together in groupby(tentative, attrgetter("due_ns")):
-                self.schedule(list(together), due_ns - now)
+            for together in arrived:
+                left = [cast for cast in together.casts if (cast.sender, cast.number) in self.waiting]
+                if left:
+                    together.casts, together.left = left, len(left)
+                    self.schedule(together, together.due_ns - self.host.now_ns)
 
     def mine(self, destinations: Targets) -> bool:
         return not destinations or self.host.site in destinations
 
-    def is_past(self, sender: SiteId, place: int) -> bool:
-        """Whether a sender cannot have sent a message of that place only now."""
-        return place < self.to_number[sender] or (sender, place) in self.early
+    def is_past(self, sender: SiteId, place: int, count: int) -> bool:
+        """Whether a sender cannot have sent messages of places from that on only now."""
+        if place < self.to_number[sender]:
+            return True
+        return bool(self.early) and any((sender, one) in self.early for one in range(place, place + count))
 
-    def schedule(self, together: list[Waiting], delay_ns: int) -> None:
+    def schedule(self, together: Together, delay_ns: int) -> None:
         """Act on messages now or after a while; which of the two is not left to the host's timers."""
-        due_ns = self.host.now_ns + delay_ns
-        for waiting in together:
-            waiting.due_ns = due_ns
+        together.due_ns = self.host.now_ns + delay_ns
         if delay_ns <= 0:
             self.act(together)
             return
-        key = DUE + self.due_count
+        together.key = DUE + self.due_count
         self.due_count += 1
-        for waiting in together:
-            waiting.key = key
-        self.due[key] = together
-        self.host.set_timer(self, key, delay_ns)
+        self.due[together.key] = together
+        self.host.set_timer(self, together.key, delay_ns)
 
     def timer(self, key: int) -> None:
         if key == ISSUE:
@@ -176,34 +167,39 @@ class Optimistic(Layer):
         else:
             self.act(self.due.pop(key))
 
-    def act(self, together: list[Waiting]) -> None:
-        leads = self.leads()
-        for waiting in together:
-            waiting.key = ISSUE
-            if leads:
-                self.number(waiting)
-            else:
-                self.above.deliver(waiting.cast, Finality.TENTATIVE)
+    def act(self, together: Together) -> None:
+        """Number messages, or deliver those that are not final tentatively."""
+        together.key = ISSUE
+        if self.leads():
+            self.number(together)
+            return
+        for cast in together.casts:
+            if (cast.sender, cast.number) in self.waiting:
+                self.above.deliver(cast, Finality.TENTATIVE)
 
     # The sequencer
 
-    def number(self, waiting: Waiting) -> None:
-        """Give a message the next number, or keep it until those that its sender sent before have theirs."""
-        sender = waiting.cast.sender
-        self.requests.note(sender, waiting.request_ns, self.host.now_ns)
+    def number(self, together: Together) -> None:
+        """Give messages the next numbers, or keep them until those that their sender sent before have theirs."""
+        sender, casts = together.arrived.sender, together.casts
+        self.requests.note(sender, together.request_ns, self.host.now_ns)
         if not self.fifo:
-            self.add(waiting)
+            self.add(casts)
+        elif together.place == self.to_number[sender] and not self.early:
+            self.to_number[sender] += len(casts)
+            self.add(casts)
         else:
-            self.early[sender, waiting.place] = waiting
-        while (following := self.early.pop((sender, self.to_number[sender]), None)) is not None:
-            self.to_number[sender] += 1
-            self.add(following)
+            for place, cast in enumerate(casts, together.place):
+                self.early[sender, place] = cast
+            while (following := self.early.pop((sender, self.to_number[sender]), None)) is not None:
+                self.to_number[sender] += 1
+                self.add((following,))
 
-    def add(self, waiting: Waiting) -> None:
-        waiting.numbered_ns = self.host.now_ns
-        self.pending.append(waiting)
-        if self.batch_ns is not None and len(self.pending) == 1:
+    def add(self, casts: Sequence[Cast]) -> None:
+        now = self.host.now_ns
+        if self.batch_ns is not None and not self.pending:
             self.host.set_timer(self, ISSUE, self.batch_ns)
+        self.pending += [(now, cast) for cast in casts]
         if self.batch_ns is None or len(self.pending) >= BATCH_MAX:
             self.host.turn_due = True
 
@@ -219,10 +215,10 @@ class Optimistic(Layer):
             ranges: list[Range] = []
             waits_ns: list[int] = []
             destinations: list[Targets] = []
-            for wait_ns, together in groupby(batch, lambda waiting: self.host.now_ns - waiting.numbered_ns):
-                some, targets = ranges_of([waiting.cast for waiting in together])
+            for numbered_ns, alike in groupby(batch, itemgetter(0)):
+                some, targets = ranges_of([cast for _, cast in alike])
                 ranges += some
-                waits_ns += [wait_ns] * len(some)
+                waits_ns += [self.host.now_ns - numbered_ns] * len(some)
                 destinations += targets or (ALL,) * len(some)
             numbers = Numbers(
                 self.issued + 1,
@@ -247,53 +243,68 @@ class Optimistic(Layer):
             raise RemoteError(f"numbers for {counts} messages; at most {BATCH_MAX} together")
         if {len(numbers.waits_ns), len(numbers.destinations)} - {0, len(counts)}:
             raise RemoteError(f"numbers for {len(counts)} ranges that say something else of fewer or more")
-        if first <= self.delivered or not self.numbers.keys().isdisjoint(range(first, first + sum(counts))):
+        end = first + sum(counts)
+        if first <= self.delivered or any(at < end and first < at + given[2] for at, given in self.numbers.items()):
             raise RemoteError(f"numbers from {first} on, some of which have been given")
         for place, (sender, start, count) in enumerate(numbers.ranges):
             given_ns = self.host.now_ns - (numbers.waits_ns[place] if numbers.waits_ns else 0)
             mine = not numbers.destinations or self.mine(numbers.destinations[place])
-            for offset in range(count):
-                self.numbers[first + offset] = ((sender, start + offset) if mine else None, given_ns)
+            self.numbers[first] = (sender, start, count, given_ns, mine)
             first += count
         self.deliver_ready()
 
     def deliver_ready(self) -> None:
         """Deliver finally as far as numbers and their messages are here, and let the rule learn from it."""
         ready: list[Cast] = []
+        numbers, follows = self.numbers, not self.leads()
         learnt: tuple[SiteId, int, int] | None = None  # messages of one frame and one ticket are one sample
-        while (number := self.numbers.get(self.delivered + 1)) is not None:
-            message_id, given_ns = number
-            if message_id is not None:
-                waiting = self.waiting.pop(message_id, None)
-                if waiting is None:
-                    break
-                self.forget_due(waiting)
-                ready.append(waiting.cast)
-                if not self.leads():
-                    self.to_number[waiting.cast.sender] = waiting.place + 1
-                    sample = (waiting.cast.sender, waiting.arrived.arrival_ns, given_ns)
+        while (given := numbers.pop(self.delivered + 1, None)) is not None:
+            sender, start, count, given_ns, mine = given
+            if not mine:
+                self.delivered += count
+                continue
+            found = self.take(sender, start, count)
+            ready += [cast for cast, _, _ in found]
+            self.delivered += len(found)
+            if follows and found:
+                self.to_number[sender] = found[-1][1] + 1
+                for together in dict.fromkeys([waiting[2] for waiting in found]):
+                    sample = (sender, together.arrived.arrival_ns, given_ns)
                     if sample != learnt:
                         learnt = sample
-                        self.policy.ordered(waiting.arrived, waiting.due_ns, given_ns)
-            self.delivered += 1
-            del self.numbers[self.delivered]
+                        self.policy.ordered(together.arrived, together.due_ns, given_ns)
+            if len(found) < count:
+                numbers[self.delivered + 1] = (sender, start + len(found), count - len(found), given_ns, mine)
+                break
         if len(ready) == 1:
             self.above.deliver(ready[0])
         elif ready:
             self.above.deliver_all(ready)
 
-    def forget_due(self, waiting: Waiting) -> None:
-        """A message is about to be final: a tentative delivery that has not happened will not."""
-        together = self.due.get(waiting.key)
-        if together is not None:
-            together.remove(waiting)
-            if not together:
-                del self.due[waiting.key]
-                self.host.cancel_timer(self, waiting.key)
+    def take(self, sender: SiteId, start: int, count: int) -> list[Waiting]:
+        """Take messages of a sender that have numbers out of those that wait, as far as they are here."""
+        found: list[Waiting] = []
+        for number in range(start, start + count):
+            waiting = self.waiting.pop((sender, number), None)
+            if waiting is None:
+                break
+            if waiting[2].key != ISSUE:
+                self.forget_due(waiting[2])
+            found.append(waiting)
+        return found
+
+    def forget_due(self, together: Together) -> None:
+        """One of them is about to be final: its tentative delivery, which has not happened, will not."""
+        together.left -= 1
+        if not together.left:
+            del self.due[together.key]
+            self.host.cancel_timer(self, together.key)
 
     def finish(self, waiting: Waiting) -> None:
-        self.forget_due(waiting)
-        self.above.deliver(waiting.cast)
+        cast, _, together = waiting
+        if together.key != ISSUE:
+            self.forget_due(together)
+        self.above.deliver(cast)
 
     def settled(self) -> bool:
         return not (self.leads() and (self.pending or self.due or self.early)) and self.below.settled()
@@ -317,11 +328,13 @@ class Optimistic(Layer):
     def close_view(self) -> None:
         """Deliver all that the flush left: the numbered without a gap, then the rest by sender and number."""
         self.host.cancel_timer(self, ISSUE)
-        while (entry := self.numbers.get(self.delivered + 1)) is not None:
-            self.delivered += 1
-            waiting = self.waiting.pop(entry[0], None) if entry[0] is not None else None
-            if waiting is not None:  # otherwise it died with its sender, for all alike
-                self.finish(waiting)
+        while (given := self.numbers.get(self.delivered + 1)) is not None:
+            sender, start, count, _, _ = given
+            self.delivered += count
+            for number in range(start, start + count):
+                waiting = self.waiting.pop((sender, number), None)
+                if waiting is not None:  # otherwise it died with its sender, for all alike
+                    self.finish(waiting)
         for message_id in sorted(self.waiting):
             self.finish(self.waiting[message_id])
         for key in self.due:  # what only the sequencer was to number

@@ -17,7 +17,9 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from random import Random
 
+from isthmus.core.layer import View
 from isthmus.core.message import SiteId, Targets
+from isthmus.protocols.estimator import Estimator
 from isthmus.protocols.total.hybrid_wire import Go, HybridOptions
 
 
@@ -126,3 +128,53 @@ def rule_of(options: HybridOptions, random: Random) -> Rule:
     if options.rule == "restless":
         return Restless(random)
     return Threshold(options.threshold) if options.rule == "paper" else Revalidated(options.threshold)
+
+
+class Outlook:
+    """What one process knows that matters to its role: its rule, its period, and how far the others are."""
+
+    __slots__ = ("estimator", "options", "rule", "site")
+
+    def __init__(self, site: SiteId, options: HybridOptions, estimator: Estimator, rule: Rule) -> None:
+        self.site = site
+        self.options = options
+        self.estimator = estimator
+        self.rule = rule
+
+    def distance_ns(self, site: SiteId) -> float:
+        """The delay to a member: as measured, or until then as the topology has it."""
+        measured = self.estimator.delay_ns(site)
+        if measured is not None or site == self.site:
+            return measured or 0.0
+        return self.options.distances[self.site][site] * 1e6 if self.options.distances else 0.0
+
+    def wants(self, active: bool, others: set[SiteId]) -> bool:
+        """Whether the rule would have us active, given our role and the other active processes."""
+        delay_ns = min(self.distance_ns(site) for site in sorted(others))
+        return self.rule.wants(self.site, active, self.estimator.period_ns(), delay_ns)
+
+    def request(self, active: bool, members: Targets) -> Go:
+        """A request for another role, with its reasons."""
+        return Go(active, self.estimator.period_ns() or 0.0, tuple(self.distance_ns(site) for site in members))
+
+    def sequencer(self, active: set[SiteId]) -> SiteId:
+        """The sequencer to have: the one that was asked for, or as the rule picks."""
+        wanted = self.options.sequencer_of.get(self.site)
+        return wanted if wanted is not None and wanted in active else self.rule.pick(active, self.distance_ns)
+
+    def is_better(self, new: SiteId, old: SiteId) -> bool:
+        """Whether a sequencer is worth the change from another."""
+        return new != old and self.rule.is_better(new, old, self.distance_ns)
+
+
+def roles_after(
+    view: View, survivors: Targets, active: set[SiteId], terms: Mapping[SiteId, int]
+) -> tuple[set[SiteId], dict[SiteId, int]]:
+    """Who is active in the next view, and the terms of its members; the highest id, where no active process is left."""
+    kept = active.intersection(survivors)
+    numbers = {site: terms[site] if site in survivors else 0 for site in view.members}
+    if not kept:
+        elected = max(survivors)
+        numbers[elected] += 1
+        return {elected}, numbers
+    return kept, numbers

@@ -15,9 +15,10 @@ from typing import TypeVar
 
 from isthmus.core.errors import LocalError, RemoteError
 from isthmus.core.layer import Kind, Layer, View
-from isthmus.core.message import Batch, Carried, Cast, Message, SiteId
+from isthmus.core.message import Batch, Carried, Cast, Message, SiteId, Targets
 
 M = TypeVar("M", bound=Message)
+PLAIN = {Cast}
 BODY_BYTES = 24  # what a body takes in a frame besides its payload, about
 
 
@@ -47,6 +48,10 @@ class Transport(Layer):
     def settled(self) -> bool:
         """Whether all that was submitted is known to be where it should."""
         return True
+
+    def lagging(self) -> Targets:
+        """The members that are not known to have all that they were sent."""
+        return ()
 
     def writable(self) -> bool:
         return not self.blocked
@@ -79,6 +84,8 @@ class Transport(Layer):
                     self.check_body(origin, one)
             return
         for cast in body.subjects():
+            if type(cast) is Cast and cast.sender == origin:
+                continue
             if not isinstance(cast, Cast) or cast.sender != origin:
                 raise RemoteError(f"site {origin} sent a message in another's name: {cast}")
             if isinstance(cast, Carried) and not self.stack.vouched(origin, cast):
@@ -98,6 +105,10 @@ class Transport(Layer):
 
     def hand_up_batch(self, origin: SiteId, bodies: Sequence[Message]) -> None:
         """Give the bodies of a batch to their owners, messages that follow each other as one list."""
+        if PLAIN.issuperset(map(type, bodies)):
+            if bodies:
+                self.above.deliver_all(bodies)  # type: ignore[arg-type]
+            return
         run: list[Cast] = []
         for body in bodies:
             if isinstance(body, Cast):
@@ -113,10 +124,12 @@ class Transport(Layer):
 
 def cut(bodies: Sequence[M], limit_bytes: int) -> list[Sequence[M]]:
     """The same bodies in parts, each within a limit unless one body alone exceeds it."""
+    sizes = [BODY_BYTES + (len(one.payload) if isinstance(one, Cast) else one.payload_bytes()) for one in bodies]
+    if sum(sizes) <= limit_bytes:
+        return [bodies]
     parts: list[Sequence[M]] = []
     size, start = 0, 0
-    for place, body in enumerate(bodies):
-        taken = BODY_BYTES + body.payload_bytes()
+    for place, taken in enumerate(sizes):
         if size + taken > limit_bytes and place > start:
             parts.append(bodies[start:place])
             size, start = 0, place

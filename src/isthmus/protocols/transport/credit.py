@@ -31,6 +31,7 @@ from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
 PROBE = 0  # timer key
 BACKOFF_MAX = 2
 FINAL = Finality.FINAL
+SENDER = attrgetter("sender")
 
 
 class CreditOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -125,12 +126,11 @@ class Credit(Layer):
             self.pass_down(message)
 
     def submit_all(self, casts: Sequence[Cast]) -> None:
-        if self.queue or len(casts) > self.room or not self.below.writable():
-            super().submit_all(casts)
-            return
-        self.room -= len(casts)
-        self.sent_to_all += len(casts)
-        self.below.submit_all(casts)
+        """Submit messages to all, as far as credit goes as one list."""
+        while casts and not self.queue and self.may_send(ALL):
+            fitting, casts = casts[: self.room], casts[self.room :]
+            self.pass_down_all(fitting)
+        self.queue.extend(casts)
 
     def may_send(self, destinations: Targets) -> bool:
         if not self.below.writable():
@@ -171,10 +171,24 @@ class Credit(Layer):
             self.sent_to_all += 1
         self.below.submit(cast, cast.destinations)
 
+    def pass_down_all(self, casts: Sequence[Cast]) -> None:
+        """Send messages to all that there is credit for."""
+        self.room -= len(casts)
+        self.sent_to_all += len(casts)
+        self.below.submit_all(casts)
+
     def pump(self) -> None:
-        """Send what waits, in order, as far as credit goes."""
-        while self.queue and self.may_send(self.queue[0].destinations):
-            self.pass_down(self.queue.popleft())
+        """Send what waits, in order, as far as credit goes; messages to all that follow each other as one list."""
+        queue = self.queue
+        while queue and self.may_send(queue[0].destinations):
+            cast = queue.popleft()
+            if cast.destinations or not queue or queue[0].destinations or self.room < 2:
+                self.pass_down(cast)
+                continue
+            run = [cast]
+            while queue and len(run) < self.room and not queue[0].destinations:
+                run.append(queue.popleft())
+            self.pass_down_all(run)
 
     def notify(self) -> None:
         if self.refusing and 2 * len(self.queue) <= self.options.queue_max:
@@ -223,6 +237,8 @@ class Credit(Layer):
                 self.grant(sender)
 
     def grant(self, sender: SiteId) -> None:
+        if self.view is not self.stack.view:
+            return  # the view closes: in the next one, as which this would leave, all counts start anew
         consumed = self.consumed_of[sender]
         self.reported_to[sender] = consumed
         if sender == self.host.site:
@@ -255,7 +271,6 @@ class Credit(Layer):
 
 def runs_of_senders(casts: Sequence[Cast]) -> list[tuple[SiteId, int]]:
     """Each sender of messages that follow each other, with how many there are."""
-    first = casts[0].sender
-    if casts[-1].sender == first and all(cast.sender == first for cast in casts):
-        return [(first, len(casts))]
-    return [(sender, len(list(run))) for sender, run in groupby(casts, attrgetter("sender"))]
+    if len(set(map(SENDER, casts))) == 1:
+        return [(casts[0].sender, len(casts))]
+    return [(sender, len(list(run))) for sender, run in groupby(map(SENDER, casts))]

@@ -6,6 +6,7 @@ receiver*; where that is simply the number before, for everybody, nothing is sai
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any, Generic
 
 import msgspec
@@ -13,9 +14,12 @@ import msgspec
 from isthmus.core.document import COUNT_MAX, LONGEST_MS, SHORTEST_MS, within
 from isthmus.core.errors import RemoteError
 from isthmus.core.message import B, Cast, Message, SiteId, Targets
+from isthmus.protocols.transport.pacing import Asked, Gaps
 
-Gaps = tuple[tuple[int, int], ...]
 GAPS_MAX = 64  # gaps named in one Nak; the rest in the next
+REPAIR_MAX = 64  # frames asked for in one Nak, where nothing else is said
+FRAME_BYTES = 64  # what a frame takes on the wire besides its payload, about: heads, numbers, the sender
+MAX_BYTES = 2**53  # of all that a stream ever carried
 
 
 class ReliableOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -25,16 +29,18 @@ class ReliableOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     nak_retry_ms: float = 100.0  # until a repair has shown how long a round trip takes
     ack_period_ms: float = 250.0
     ack_every: int = 256  # frames received that make an Ack due at once
+    ack_every_bytes: int = 262_144  # likewise; a frame counts for its share of either, whichever is larger
     status_period_ms: float = 500.0
     keep_max: int = 8192  # own unstable frames; twice as many of each other origin
-    hold_max: int = 1024
-    repair_max: int = 64
+    keep_max_bytes: int = 16_777_216  # likewise
+    hold_max: int = 1024  # frames ahead of a gap, per origin
+    repair_max: int = REPAIR_MAX  # frames asked for by one Nak, and sent for one
 
     def __post_init__(self) -> None:
         within("nak_delay_ms", self.nak_delay_ms, 0, LONGEST_MS)
         for key in ("nak_retry_ms", "ack_period_ms", "status_period_ms"):
             within(key, getattr(self, key), SHORTEST_MS, LONGEST_MS)
-        for key in ("ack_every", "keep_max", "hold_max", "repair_max"):
+        for key in ("ack_every", "ack_every_bytes", "keep_max", "keep_max_bytes", "hold_max", "repair_max"):
             within(key, getattr(self, key), 1, COUNT_MAX, "a whole number")
 
 
@@ -84,6 +90,7 @@ class Nak(Message, frozen=True, gc=False, array_like=True, tag=12):
 
     origin: SiteId
     gaps: Gaps  # first and last number, both included
+    most: int = REPAIR_MAX  # frames that there is room for: the first of those missing
 
 
 class Status(Message, frozen=True, gc=False, array_like=True, tag=13):
@@ -91,32 +98,63 @@ class Status(Message, frozen=True, gc=False, array_like=True, tag=13):
 
     top: int
     stable: int = 0  # every frame of its sender's up to this number is
+    ask: int = 0  # which question of its sender's this is, so that the answer tells a round trip
 
 
 class Ack(Message, frozen=True, gc=False, array_like=True, tag=14):
-    """What its sender has of every member's stream."""
+    """What its sender has of every member's stream; to one member alone also what has arrived of that one's."""
 
     received: tuple[int, ...]  # in the order of the view's members
     stable: int = 0  # every frame of its sender's up to this number is
+    ask: int = 0  # the question that this answers; 0: none
+    arrived: int = 0  # bytes of the asker's frames that are here, those ahead of a gap included
+
+
+def frame_bytes(data: Data[Any]) -> int:
+    """The size of a frame, about; the same at every site."""
+    body = data.body
+    return FRAME_BYTES + (len(body.payload) if type(body) is Cast else body.payload_bytes())
 
 
 class Stream:
     """What this site has of one origin's frames in this view."""
 
-    __slots__ = ("asking", "held", "kept", "number", "origin", "received", "top", "tries")
+    __slots__ = (
+        *("arrived", "asked", "asking", "counted", "held", "kept", "number", "origin", "patient", "received"),
+        *("room_to", "top", "tries"),
+    )
 
-    def __init__(self, origin: SiteId) -> None:
+    def __init__(self, origin: SiteId, room_to: int = MAX_BYTES) -> None:
         self.origin = origin
         self.received = 0
         self.number = 0  # of the last message of the application that was handed up in order
-        self.top = 0  # the highest number known to be addressed here; >= received
+        self.top = 0  # what is missing has been sent here up to this number; nothing where it is not above received
+        self.arrived = 0  # bytes of all frames that were taken or held, in this view
+        self.room_to = room_to  # while less has arrived, what is kept and held is surely within its bound
+        self.counted = -1  # frames kept when that was last found to be at its bound
         self.held: dict[int, Data[Any]] = {}  # the number before it -> a frame ahead of a gap
         self.kept: dict[int, Data[Any]] = {}  # number -> a frame handed up and not yet stable
         self.asking = False  # a Nak timer is set
+        self.patient = False  # it is set for as long as an answer takes: progress makes it short
+        self.asked = Asked()
         self.tries = 0  # Naks since the last progress
 
+    def has_room(self, frames: int, size: int) -> bool:
+        """Whether less is kept than so many frames and bytes; counts bytes only where the bound may be reached."""
+        if len(self.kept) >= frames:
+            return False
+        if self.arrived < self.room_to:
+            return True
+        if len(self.kept) == self.counted:
+            return False  # nothing was released since
+        ahead = [data for data in self.held.values() if data.seq not in self.kept]
+        taken = sum(map(frame_bytes, self.kept.values())) + sum(map(frame_bytes, ahead))
+        self.room_to = self.arrived + max(0, size - taken)
+        self.counted = -1 if taken < size else len(self.kept)
+        return taken < size
+
     def gaps(self) -> Gaps:
-        """The runs of numbers, some of which are addressed here and missing."""
+        """The runs of numbers, some of which are addressed here and missing; the first GAPS_MAX."""
         found = []
         cursor = self.received
         for prev in sorted(self.held):
@@ -138,7 +176,7 @@ class Stream:
         for seq in done:
             del self.kept[seq]
 
-    def kept_for(self, site: SiteId, gaps: Gaps, most: int) -> list[Data[Any]]:
+    def kept_for(self, site: SiteId, gaps: Gaps, most: int, but: Container[int] = ()) -> list[Data[Any]]:
         """The kept frames in some gaps that are addressed to a site, oldest first, at most so many."""
         found: list[Data[Any]] = []
         for first, last in gaps[:GAPS_MAX]:
@@ -146,7 +184,7 @@ class Stream:
             inside = sorted(seq for seq in self.kept if first <= seq <= last) if wide else range(first, last + 1)
             for seq in inside:
                 data = self.kept.get(seq)
-                if data is not None and (not data.targets or site in data.targets):
+                if data is not None and (not data.targets or site in data.targets) and seq not in but:
                     found.append(data)
                     if len(found) >= most:
                         return found

@@ -1,7 +1,7 @@
-"""Reliable multicast over a network that loses, repeats and reorders.
+"""Reliable multicast over a network that loses, repeats, reorders, and carries only so much.
 
 Problem: every member of a view must hand up the same messages, each once, those of one sender in the order sent,
-while packets vanish and buffers stay bounded.
+while packets vanish, paths are full and buffers stay bounded.
 
 Idea: each sender numbers its frames 1, 2, 3 ... in each view. A frame names the number of the frame before it *that
 went to the same receiver*, so that multicasts to subsets leave no false gaps; where that is simply the number before,
@@ -13,16 +13,23 @@ unacknowledged says how far it got (`Status`), which finds a lost last frame and
 The frame is the unit of transport: one number, one entry to keep, to acknowledge and to ask for. What is submitted in
 one turn to the same targets leaves as one frame, as far as `host.frame_bytes` goes.
 
+Each path has a window (paths.py, congestion.py): a frame leaves at once for the targets whose paths have room, and is
+deferred for the others until acknowledgements make some. A request asks for no more than there is room for, and not
+for what is on its way (pacing.py).
+
 Invariants:
 - received is the highest number such that every earlier frame of that origin to us was handed up;
 - held is keyed by the number *before* a frame, so the next frame to hand up is held[received];
-- a frame stays in kept from when it is sent or handed up until it is stable: survivors can repair for a dead origin;
+- a frame stays in kept from when it is sent, deferred or handed up until it is stable: survivors can repair for a dead
+  origin, and a flush gives everybody what was deferred;
+- a Status names the last frame that was sent to its receiver, not one that is deferred: nobody asks for those;
 - between two turns nothing is gathered;
-- numbers start anew in every view, after a flush; a port lets no frame of another view through.
+- numbers start anew in every view, after a flush, and so do windows; a port lets no frame of another view through.
 
-Bounds: `keep_max` own unstable frames, then `writable` is false and flow control waits; twice as many of another
-origin, then its frames are not taken until it tells what is stable; `hold_max` frames ahead of a gap per origin, then
-newer ones are dropped and asked for again later; `repair_max` frames answer one Nak.
+Bounds: `keep_max` own unstable frames, `keep_max_bytes` in bytes, then `writable` is false and flow control waits;
+twice as many of another origin, then its frames are not taken until it tells what is stable; `hold_max` frames ahead of
+a gap per origin, then newer ones are dropped and asked for again later; `repair_max` frames answer one Nak, and the
+window of the path bounds the repairs of a round trip.
 """
 
 from __future__ import annotations
@@ -31,115 +38,52 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from isthmus.core.errors import RemoteError
-from isthmus.core.layer import Handler, Kind, View
-from isthmus.core.message import ALL, Batch, Cast, Message, SiteId, Targets
-from isthmus.protocols.transport.base import Transport, cut
-from isthmus.protocols.transport.frames import Ack, Data, Nak, ReliableOptions, Repair, Status, Stream
-from isthmus.protocols.transport.outgoing import Outgoing
-from isthmus.protocols.transport.pacing import Pacing
-from isthmus.protocols.transport.stability import Stability
+from isthmus.core.layer import Handler, Kind
+from isthmus.core.message import Batch, Cast, Message, SiteId
+from isthmus.protocols.transport.base import PLAIN
+from isthmus.protocols.transport.frames import (
+    FRAME_BYTES,
+    Ack,
+    Data,
+    Nak,
+    ReliableOptions,
+    Repair,
+    Status,
+    Stream,
+    frame_bytes,
+)
+from isthmus.protocols.transport.pacing import LONGEST_WAIT_MS, URGENT_WAIT_MS, Pacing, count, first_of
+from isthmus.protocols.transport.sending import ACK, NAK, PROBE, STATUS, Sender
 
-ACK, STATUS, NAK = 0, 1, 2  # timer keys; NAK + site for each origin
-DOUBLINGS_MAX = 2  # of the status period, while nobody answers
 
-
-class Reliable(Transport):
+class Reliable(Sender):
     """Numbers, repairs and acknowledges; hands up in each origin's order, or on arrival where `fifo` is false."""
 
-    __slots__ = (
-        *("ack_armed", "acked", "fifo", "full", "gathered", "index", "options", "others", "out", "own", "pacing"),
-        *("quiet_count", "status_armed", "streams", "unacked_count"),
-    )
-    timer_names = ("ack", "status", "nak_")
+    __slots__ = ("ack_armed", "ack_left", "ack_share", "keep_most", "pacing", "plain")
+    timer_names = ("ack", "status", "probe", "nak_")
 
     def __init__(self, options: ReliableOptions | None = None, fifo: bool = True) -> None:
-        super().__init__()
-        self.options = options or ReliableOptions()
-        self.fifo = fifo
+        super().__init__(options, fifo)
         self.pacing = Pacing(self.options.nak_retry_ms, 2 * self.options.nak_delay_ms)
-        self.streams: dict[SiteId, Stream] = {}
-        self.own = Stream(SiteId(-1))  # what this site sent itself
-        self.full = False  # `writable` said no; `resume` is owed
-        self.reset()
+        self.ack_share = max(1, self.options.ack_every_bytes // self.options.ack_every)  # bytes that count as a frame
+        self.keep_most = 2 * self.options.keep_max  # frames of another origin
+        self.plain: dict[type[Message], Handler] = {}
 
     def reset(self) -> None:
-        members = self.view.members
-        self.index = {site: position for position, site in enumerate(members)}
-        self.out = Outgoing(members)
-        self.gathered: list[tuple[Targets, list[Message]]] = []  # submitted in this turn, to whom
-        self.acked = Stability(members)
-        self.unacked_count, self.ack_armed, self.status_armed = 0, False, False
-        self.quiet_count = 0  # ticks of the status timer since the last progress of a laggard
+        super().reset()
+        self.ack_left = self.options.ack_every  # frames, or their share of bytes, that may come before an Ack is due
+        self.ack_armed = False
 
     def handlers(self) -> dict[type[Message], Handler]:
         return {Data: self.accept, Repair: self.on_repair, Nak: self.on_nak, Status: self.on_status, Ack: self.on_ack}
 
-    def install(self, view: View) -> None:
-        super().install(view)
-        for key in (ACK, STATUS, *(NAK + origin for origin, stream in self.streams.items() if stream.asking)):
-            self.host.cancel_timer(self, key)
-        self.streams = {site: Stream(site) for site in view.members}
-        self.own = self.streams[self.host.site]
-        self.others = tuple(site for site in view.members if site != self.host.site)
-        self.reset()
+    def start(self) -> None:
+        """Look up the bodies that name no author and carry no payload: there is nothing to check or to count."""
+        for kind, owner in self.stack.owners.items():
+            if kind.subjects is Message.subjects and kind.payload_bytes is Message.payload_bytes:
+                self.plain[kind] = owner
 
-    # Sending
-
-    def writable(self) -> bool:
-        if self.blocked:
-            return False
-        taken = len(self.gathered)  # each becomes a frame, or a few
-        room = len(self.own.kept) + taken < self.options.keep_max
-        if not room:
-            self.drop_stable()
-            room = len(self.own.kept) + taken < self.options.keep_max
-            self.full |= not room  # stays set until `resume`, even if `writable` later returns true
-        return room
-
-    def submit(self, message: Message, targets: Targets = ALL) -> None:
-        if self.blocked:
-            return
-        gathered = self.gathered
-        if gathered and gathered[-1][0] == targets:
-            gathered[-1][1].append(message)
-        else:
-            gathered.append((targets, [message]))
-            self.host.turn_due = True
-
-    def submit_all(self, casts: Sequence[Cast]) -> None:
-        if self.gathered and not self.gathered[-1][0]:
-            self.gathered[-1][1].extend(casts)
-        elif not self.blocked:
-            self.gathered.append((ALL, list(casts)))
-            self.host.turn_due = True
-
-    def end_turn(self) -> None:
-        if not self.gathered:
-            return
-        gathered, self.gathered = self.gathered, []
-        for targets, bodies in gathered:
-            if targets:
-                targets = tuple(site for site in targets if site in self.index)
-                if not targets:
-                    continue
-            else:
-                targets = self.view.members
-            if len(bodies) == 1:
-                self.multicast(bodies[0], targets)
-            else:
-                for part in cut(bodies, self.host.frame_bytes):
-                    self.multicast(part[0] if len(part) == 1 else Batch(tuple(part)), targets)
-
-    def multicast(self, body: Message, targets: Targets) -> None:
-        """Send a body to members, as the next frame."""
-        data = self.out.frame(body, targets)
-        own = self.own
-        own.kept[data.seq] = data  # also where it does not come back to us: others may ask for it
-        own.top = data.seq
-        self.send(targets, data)
-        if not self.status_armed and self.others:
-            self.status_armed = True
-            self.host.set_timer(self, STATUS, round(self.options.status_period_ms * 1e6))
+    # Receiving
 
     def accept(self, origin: SiteId, data: Data[Any]) -> None:
         """Take a frame, fresh, late, repeated or repaired, and hand up what it completes."""
@@ -150,50 +94,75 @@ class Reliable(Transport):
         prev = data.prev(self.host.site, self.view.members) if data.prevs or data.targets else seq - 1
         if seq <= stream.received or prev in stream.held:
             return
-        if type(body) is not Cast or body.sender != origin:
+        kind = type(body)
+        if kind is Cast and body.sender == origin:
+            size = FRAME_BYTES + len(body.payload)
+        elif kind in self.plain:
+            size = FRAME_BYTES
+        else:
             self.check_body(origin, body)
+            size = FRAME_BYTES + body.payload_bytes()
         if prev != stream.received:
             if prev < stream.received:
                 raise RemoteError(f"frame {seq} of site {origin} says it follows {prev}, not {stream.received}")
             self.hold(stream, prev, data)
             return
-        if len(stream.kept) >= 2 * self.options.keep_max and not self.blocked and stream is not self.own:
+        kept = stream.kept
+        if (len(kept) >= self.keep_most or stream.arrived >= stream.room_to) and not self.keeps_more(stream):
             return  # until its origin's Status says what is stable; then it is asked for again
-        self.take(stream, data)
+        stream.arrived += size
+        if kind is Cast and body.number > stream.number:  # what `take` does, for what is most frequent
+            stream.received = seq
+            kept[seq] = data
+            stream.number = body.number
+            self.above.deliver(body)
+        else:
+            self.take(stream, data)
         if stream.held:
             self.take_held(stream)
-        if stream.received > stream.top:
-            stream.top = stream.received
-        if stream.tries:
-            self.note_progress(stream)
-        self.unacked_count += 1
+        if stream.asking:
+            self.note_progress(stream, seq)
+        self.ack_left -= 1 if size <= self.ack_share else size // self.ack_share
+        if self.ack_left <= 0 or not self.ack_armed:
+            self.owe_ack()
+
+    def owe_ack(self) -> None:
+        """See to it that what was received is acknowledged."""
         if not self.others:
             self.collect()  # nobody will acknowledge anything: what has come back is stable
-        elif self.unacked_count >= self.options.ack_every:
-            self.send_ack(self.others)
-        elif not self.ack_armed:
+        elif self.ack_left <= 0:
+            self.send_ack()
+        else:
             self.ack_armed = True
             self.host.set_timer(self, ACK, round(self.options.ack_period_ms * 1e6))
+
+    def keeps_more(self, stream: Stream) -> bool:
+        """Whether one more frame of a stream may be kept; always of our own, and in a flush."""
+        return stream.has_room(self.keep_most, 2 * self.options.keep_max_bytes) or self.blocked or stream is self.own
 
     def take(self, stream: Stream, data: Data[Any]) -> None:
         """Hand up the next frame of a stream."""
         stream.received = data.seq
         stream.kept[data.seq] = data
         body = data.body
-        if type(body) is Cast:
-            if self.fifo:
-                if body.number <= stream.number:
-                    self.host.trace(Kind.REJECT, value=stream.origin)
-                    return
-                stream.number = body.number
-            self.above.deliver(body)
-        elif type(body) is Batch:
+        kind = type(body)
+        if kind in self.plain:
+            try:
+                self.plain[kind](stream.origin, body)
+            except RemoteError:  # refused by its owner; the stream it came in goes on
+                self.host.trace(Kind.REJECT, value=stream.origin)
+        elif kind is Batch:
             self.hand_up_batch(stream.origin, self.fresh(stream, body.bodies) if self.fifo else body.bodies)
         elif not isinstance(body, Cast) or not self.fifo or self.fresh(stream, (body,)):
             self.hand_up(stream.origin, body)
 
     def fresh(self, stream: Stream, bodies: Sequence[Message]) -> Sequence[Message]:
         """The bodies but for messages whose number is not new: a peer that uses one twice stops nothing above."""
+        if bodies and PLAIN.issuperset(map(type, bodies)):
+            numbers = [cast.number for cast in bodies]  # type: ignore[attr-defined]
+            if numbers[0] > stream.number and numbers == list(range(numbers[0], numbers[0] + len(numbers))):
+                stream.number = numbers[-1]
+                return bodies
         taken = []
         for body in bodies:
             if isinstance(body, Cast):
@@ -212,29 +181,40 @@ class Reliable(Transport):
             else:
                 stream.received = held.seq
 
-    def note_progress(self, stream: Stream) -> None:
+    # What is missing
+
+    def note_progress(self, stream: Stream, seq: int) -> None:
         """What is still missing is asked for soon, not after the long wait of a late retry."""
-        self.pacing.answered(stream.origin, stream.tries, self.host.now_ns)
-        stream.tries, stream.asking = 0, False
-        self.host.cancel_timer(self, NAK + stream.origin)
-        if stream.received < stream.top:
-            self.ask_later(stream, self.options.nak_delay_ms)
+        if stream.tries:
+            stream.tries = 0
+            round_ns = stream.asked.sample_ns(seq, self.host.now_ns)
+            if round_ns is not None:
+                self.pacing.answered(stream.origin, round_ns)
+        if stream.received >= stream.top:  # nothing is known to be missing
+            stream.asking = stream.patient = False
+            self.host.cancel_timer(self, NAK + stream.origin)
+        elif stream.patient:
+            self.set_nak(stream, round(self.options.nak_delay_ms * 1e6), patient=False)
 
     def hold(self, stream: Stream, prev: int, data: Data[Any]) -> None:
         """Keep a frame that is ahead of a gap, and see to it that the gap is asked for."""
-        if len(stream.held) < self.options.hold_max and len(stream.kept) < 2 * self.options.keep_max:
+        if len(stream.held) < self.options.hold_max and self.keeps_more(stream):
             stream.held[prev] = data
+            stream.arrived += frame_bytes(data)
             if not self.fifo:
                 stream.kept[data.seq] = data
                 bodies = data.body.bodies if type(data.body) is Batch else (data.body,)
                 self.hand_up_batch(stream.origin, bodies)
         stream.top = max(stream.top, data.seq)
-        self.ask_later(stream, self.options.nak_delay_ms)
+        self.ask_later(stream)
 
-    def ask_later(self, stream: Stream, delay_ms: float) -> None:
+    def ask_later(self, stream: Stream) -> None:
         if not stream.asking:
-            stream.asking = True
-            self.host.set_timer(self, NAK + stream.origin, round(delay_ms * 1e6))
+            self.set_nak(stream, round(self.options.nak_delay_ms * 1e6), patient=False)
+
+    def set_nak(self, stream: Stream, delay_ns: int, patient: bool) -> None:
+        stream.asking, stream.patient = True, patient
+        self.host.set_timer(self, NAK + stream.origin, delay_ns)
 
     def on_repair(self, source: SiteId, repair: Repair[Any]) -> None:
         if source not in self.index:
@@ -243,70 +223,59 @@ class Reliable(Transport):
             raise RemoteError(f"site {source} sends what it says is our own frame {repair.data.seq}")
         self.accept(repair.origin, repair.data)
 
-    def send_nak(self, stream: Stream) -> None:
-        """Ask for what is missing: of the origin, and every second time of someone else who has it."""
-        stream.asking = False
-        target, gaps = stream.origin, stream.gaps()
+    def send_nak(self, stream: Stream, urgent: bool = False) -> None:
+        """Ask for what is missing and not on its way, as far as there is room for it.
+
+        It goes to the origin, and every second time without progress to another member that has it. An urgent request
+        does not wait for the end of a long back-off: the origin was just heard of.
+        """
+        stream.asking = stream.patient = False
+        origin, now_ns, gaps = stream.origin, self.host.now_ns, stream.gaps()
         if not gaps:
             return
-        if stream.tries % 2 == 1:
-            others = [site for site in self.others if site != stream.origin]
-            target = self.acked.first_beyond(self.index[target], stream.received, others, target)
-        self.send((target,), Nak(stream.origin, gaps))
-        wait_ms = self.pacing.wait_ms(stream.origin, stream.tries, self.host.now_ns)
-        stream.tries += 1
-        self.ask_later(stream, wait_ms)
+        wait_ns = self.pacing.wait_ns(origin, URGENT_WAIT_MS if urgent else LONGEST_WAIT_MS)
+        due, again = stream.asked.due(gaps, now_ns, wait_ns)
+        room = min(self.options.repair_max, self.options.hold_max - len(stream.held) - count(gaps) + count(due))
+        if due and due[0][0] == gaps[0][0]:
+            room = max(1, room)  # the very next frame needs no room: it is handed up
+        if due and room > 0:
+            if again and not urgent:
+                self.pacing.in_vain(origin)
+            target = origin
+            if stream.tries % 2 == 1:
+                others = [site for site in self.others if site != origin]
+                target = self.acked.first_beyond(self.index[origin], stream.received, others, origin)
+            self.send((target,), Nak(origin, due, room))
+            stream.asked.note(first_of(due, room), stream.received, now_ns, wait_ns)
+            stream.tries += 1
+        due_ns = stream.asked.earliest_ns(now_ns) + self.pacing.wait_ns(origin)
+        self.set_nak(stream, max(round(self.options.nak_delay_ms * 1e6), due_ns - now_ns), patient=True)
 
     def on_nak(self, source: SiteId, nak: Nak) -> None:
-        stream = self.streams.get(nak.origin)
-        if stream is None or source not in self.index:
+        """Send again what was asked for, but for what was sent again within a round trip and for what is deferred."""
+        stream, path = self.streams.get(nak.origin), self.paths.of.get(source)
+        if stream is None or path is None:
             raise RemoteError(f"site {source} asks for frames of site {nak.origin}, outside the view")
-        own = nak.origin == self.host.site
-        for data in stream.kept_for(source, nak.gaps, self.options.repair_max):
+        own, now_ns = nak.origin == self.host.site, self.host.now_ns
+        round_ns = path.window.shortest_ns() or round(self.options.nak_retry_ms * 5e5)
+        recent = path.repairs_since(now_ns - round_ns, nak.origin)
+        most = min(nak.most, self.options.repair_max)
+        for data in stream.kept_for(source, nak.gaps, most, recent):
+            size = frame_bytes(data)
+            if own and data.seq > self.last_sent(path):
+                break
+            if not path.note_repair(nak.origin, data.seq, size, now_ns):
+                break
+            if own:
+                path.window.repaired += size
             self.send((source,), data if own else Repair(nak.origin, data))
 
-    # Stability
+    # Acknowledgements
 
-    def received(self) -> tuple[int, ...]:
-        return tuple([stream.received for stream in self.streams.values()])
-
-    def stable(self) -> int:
-        """Every own frame up to this number is stable."""
-        return next(iter(self.own.kept), self.out.seq + 1) - 1  # they are in order of numbers
-
-    def send_ack(self, targets: Targets) -> None:
-        if targets is self.others:
-            self.unacked_count = 0
-            self.collect()
-        self.send(targets, Ack(self.received(), self.stable()))
-
-    def on_ack(self, source: SiteId, ack: Ack) -> None:
-        if source not in self.index or len(ack.received) != len(self.index):
-            raise RemoteError(f"an Ack of site {source} that does not fit view {self.view.view_id}")
-        if ack.received[self.index[self.host.site]] > self.out.seq:
-            raise RemoteError(f"site {source} acknowledges frames that were never sent")
-        self.acked.note(source, ack.received)
-        self.release(self.streams[source], ack.stable)
-        if self.full:  # otherwise there is time until our own next Ack
-            self.collect()
-
-    def collect(self) -> None:
-        """Make room, and tell those who wait for it."""
-        self.drop_stable()
-        if self.full and self.writable():
-            self.full = False
-            self.above.resume()
-
-    def drop_stable(self) -> None:
-        """Drop our own frames that all their targets have; not during a flush, which counts on what is kept."""
-        if not self.blocked:
-            own = self.host.site
-            self.acked.note(own, self.received())
-            self.acked.collect(self.index[own], self.own.kept)
-
-    def release(self, stream: Stream, stable: int) -> None:
-        if not self.blocked:
-            stream.release(stable, self.fifo)
+    def send_ack(self) -> None:
+        self.ack_left = self.options.ack_every
+        self.collect()
+        self.send(self.others, Ack(self.received(), self.stable()))
 
     def on_status(self, source: SiteId, status: Status) -> None:
         stream = self.streams.get(source)
@@ -314,32 +283,22 @@ class Reliable(Transport):
             raise RemoteError(f"a Status of site {source}, which is not in the view")
         self.release(stream, status.stable)
         stream.top = max(stream.top, status.top)
+        self.send((source,), Ack(self.received(), self.stable(), status.ask, stream.arrived if status.ask else 0))
         if stream.received < stream.top:
-            self.ask_later(stream, self.options.nak_delay_ms)
-        self.send_ack((source,))
-
-    def settled(self) -> bool:
-        return not self.gathered and self.acked.reached(self.index[self.host.site], self.others, self.out.last)
-
-    def send_status(self) -> None:
-        """Tell those who have not acknowledged what they were sent a period ago how far the stream goes."""
-        late = [site for site in self.others if self.acked.of(site, self.index[self.host.site]) < self.out.mark[site]]
-        for top, group in self.out.by_last(late).items():
-            self.send(tuple(group), Status(top, self.stable()))
-        self.quiet_count = self.quiet_count + 1 if late else 0
-        self.out.set_marks()
-        self.status_armed = not self.settled()
-        if self.status_armed:
-            wait_ms = self.options.status_period_ms * 2 ** min(self.quiet_count, DOUBLINGS_MAX)
-            self.host.set_timer(self, STATUS, round(wait_ms * 1e6))
+            if stream.patient:
+                self.send_nak(stream, urgent=True)
+            else:
+                self.ask_later(stream)
 
     def timer(self, key: int) -> None:
         if key == ACK:
             self.ack_armed = False
-            if self.unacked_count:
-                self.send_ack(self.others)
+            if self.ack_left < self.options.ack_every:
+                self.send_ack()
         elif key == STATUS:
             self.send_status()
+        elif key == PROBE:
+            self.probe()
         else:
             self.send_nak(self.streams[SiteId(key - NAK)])
 

@@ -1,7 +1,7 @@
-"""Who is known to have what: the arithmetic of stability.
+"""Which member is known to have what: the arithmetic of stability.
 
-A matrix, a row a member: how far that member has each member's stream. A frame is stable once every target of it is
-known to have it; nobody can ask for it any more. Its origin judges that, and tells the others.
+A matrix with one row per member: how far that member has each member's stream. A frame is stable once every target of
+it is known to have it; no member can ask for it any more. Its origin judges that, and tells the others.
 """
 
 from __future__ import annotations
@@ -10,20 +10,22 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from isthmus.core.message import SiteId, Targets
-from isthmus.protocols.transport.frames import Data
+from isthmus.protocols.transport.frames import Data, frame_bytes
 
 
 class Stability:
     """What the members of one view are known to have received; it only grows."""
 
-    __slots__ = ("rows",)
+    __slots__ = ("news", "rows")
 
     def __init__(self, members: Targets) -> None:
         self.rows: dict[SiteId, Sequence[int]] = {site: (0,) * len(members) for site in members}
+        self.news = False  # something was noted since `collect` looked
 
     def note(self, site: SiteId, received: Sequence[int]) -> None:
         """Take in what a member said it has; an old word that arrives late takes nothing back."""
         self.rows[site] = tuple(map(max, self.rows[site], received))
+        self.news = True
 
     def of(self, site: SiteId, place: int) -> int:
         """How far a member has the stream of the member at a place of the view."""
@@ -37,8 +39,9 @@ class Stability:
         """The first of some sites that is further in the stream of the member at a place."""
         return next((site for site in sites if self.rows[site][place] > received), otherwise)
 
-    def collect(self, place: int, kept: dict[int, Data[Any]]) -> None:
-        """Drop the stable frames of one stream, which are in order of numbers."""
+    def collect(self, place: int, kept: dict[int, Data[Any]]) -> int:
+        """Drop the stable frames of one stream, which are in order of numbers; the bytes that they took."""
+        self.news = False
         floor = min([row[place] for row in self.rows.values()])
         stable = []
         for seq, data in kept.items():
@@ -46,5 +49,4 @@ class Stability:
                 stable.append(seq)
             elif not data.targets:
                 break  # a later frame to all is no further than this one
-        for seq in stable:
-            del kept[seq]
+        return sum([frame_bytes(kept.pop(seq)) for seq in stable])

@@ -1,0 +1,13 @@
+"""What a program that is in a group must be ready to catch."""
+
+from __future__ import annotations
+
+from isthmus.core.errors import LocalError
+
+
+class Refused(LocalError):
+    """The others do not take this site in: it was started again, and they know its earlier life."""
+
+
+class SendTimeout(LocalError, TimeoutError):
+    """A message was not taken in time; the text says what is waited for."""

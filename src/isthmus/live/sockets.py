@@ -1,0 +1,164 @@
+"""The UDP socket of one site, under asyncio: a plain non-blocking socket with a reader callback.
+
+Up to `READ_MAX` datagrams are taken in one go; then `on_read` is called once, so that what they lead to leaves
+together. The socket knows where each site listens, and holds back on the way out what an emulated network delays.
+
+Bounds: `HELD_MAX` datagrams on the emulated network, `BACKLOG_MAX` that the system has not taken yet; what exceeds
+either is dropped and counted, as by a full queue in a router.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections import deque
+from collections.abc import Callable
+from heapq import heappop, heappush
+
+from isthmus.core.errors import InputError
+from isthmus.core.message import SiteId
+from isthmus.live.emulation import Emulation
+from isthmus.live.wake import Wake
+
+Address = tuple[str, int]
+LOOPBACK = "127.0.0.1"
+READ_MAX = 32
+HELD_MAX = 100_000
+BACKLOG_MAX = 1_000
+BUFFER_BYTES = 4 << 20  # asked for, each way; the system may give less
+DATAGRAM_READ_BYTES = 65_536
+
+
+class Socket:
+    """Where one site sends and receives datagrams."""
+
+    def __init__(self, address: Address) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.setblocking(False)
+        for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+            self.socket.setsockopt(socket.SOL_SOCKET, option, BUFFER_BYTES)
+        try:
+            self.socket.bind(address)
+        except OSError as error:
+            self.socket.close()
+            found = f"{address[0]}:{address[1]}, which cannot be bound ({error.strerror})"
+            raise InputError("port", "", found, "a free port of this machine") from None
+        self.addresses: dict[SiteId, Address] = {}
+        self.known: dict[Address, SiteId] = {}  # whose address it is
+        self.emulation: Emulation | None = None
+        self.held: list[tuple[int, int, SiteId, bytes]] = []  # when it leaves, a counter, to whom, what
+        self.held_count = 0
+        self.backlog: deque[tuple[Address, bytes]] = deque()  # that the system has not taken
+        self.wake = Wake(self.loop, self.release_due)
+        self.closed = False
+        self.lost_count = 0  # by the emulated network, as it should
+        self.overflow_count = 0
+
+    @property
+    def port(self) -> int:
+        port: int = self.socket.getsockname()[1]
+        return port
+
+    def open(
+        self,
+        addresses: dict[SiteId, Address],
+        emulation: Emulation | None,
+        on_datagram: Callable[[SiteId, bytes], None],
+        on_stranger: Callable[[Address, bytes], None],
+        on_read: Callable[[], None],
+    ) -> None:
+        """Learn where the others listen and what lies between, and begin to receive."""
+        self.addresses = addresses
+        self.known = {address: site for site, address in addresses.items()}
+        self.emulation = emulation
+        self.on_datagram, self.on_stranger, self.on_read = on_datagram, on_stranger, on_read
+        self.loop.add_reader(self.socket.fileno(), self.read)
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self.wake.cancel()
+            self.held.clear()
+            self.backlog.clear()
+            self.loop.remove_reader(self.socket.fileno())
+            self.loop.remove_writer(self.socket.fileno())
+            self.socket.close()
+
+    def read(self) -> None:
+        """Take what has come, as far as one turn goes."""
+        receive, known = self.socket.recvfrom, self.known
+        try:
+            for _ in range(READ_MAX):
+                try:
+                    datagram, address = receive(DATAGRAM_READ_BYTES)
+                except (BlockingIOError, InterruptedError):
+                    break
+                except OSError:  # a peer's port is closed, for now or for good: the datagram is lost like any other
+                    continue
+                source = known.get(address)
+                if source is None:
+                    self.on_stranger(address, datagram)
+                else:
+                    self.on_datagram(source, datagram)
+                if self.closed:
+                    return
+        finally:
+            self.on_read()
+
+    def send(self, target: SiteId, datagram: bytes) -> None:
+        """Send now, or when the emulated network lets it arrive."""
+        if self.emulation is None:
+            self.release(self.addresses[target], datagram)
+            return
+        now = time.monotonic_ns()
+        arrivals = self.emulation.arrivals(target, now, len(datagram))
+        self.lost_count += not arrivals
+        for at_ns in arrivals:
+            if len(self.held) >= HELD_MAX:
+                self.overflow_count += 1
+            else:
+                self.held_count += 1
+                heappush(self.held, (at_ns, self.held_count, target, datagram))
+        if self.held:
+            self.wake.set(self.held[0][0])
+
+    def release(self, address: Address, datagram: bytes) -> None:
+        """Give a datagram to the system; what it does not take now waits."""
+        if self.closed:
+            return
+        if not self.backlog:
+            try:
+                self.socket.sendto(datagram, address)
+                return
+            except (BlockingIOError, InterruptedError):
+                self.loop.add_writer(self.socket.fileno(), self.release_backlog)
+            except OSError:  # too large for this path, or no way to the target now
+                self.overflow_count += 1
+                return
+        if len(self.backlog) < BACKLOG_MAX:
+            self.backlog.append((address, datagram))
+        else:
+            self.overflow_count += 1
+
+    def release_backlog(self) -> None:
+        while self.backlog:
+            address, datagram = self.backlog[0]
+            try:
+                self.socket.sendto(datagram, address)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                self.overflow_count += 1
+            self.backlog.popleft()
+        self.loop.remove_writer(self.socket.fileno())
+
+    def release_due(self) -> None:
+        """Send what the emulated network lets arrive now."""
+        now = time.monotonic_ns()
+        while self.held and self.held[0][0] <= now:
+            _, _, target, datagram = heappop(self.held)
+            self.release(self.addresses[target], datagram)
+        if self.held:
+            self.wake.set(self.held[0][0])

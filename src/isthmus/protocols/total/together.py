@@ -1,0 +1,49 @@
+"""Messages that came in one packet and wait together to be ordered: what holds for all of them is kept once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+from isthmus.core.errors import RemoteError
+from isthmus.core.message import Cast, SiteId
+from isthmus.protocols.total.compensation import Arrived
+from isthmus.protocols.total.optimistic_wire import Posted
+
+ISSUE = 0  # the timer key of the sequencer's batches; of messages: no timer waits for them
+
+
+class Together:
+    """Messages of one sender, of one size, that came in one packet."""
+
+    __slots__ = ("arrived", "casts", "due_ns", "key", "left", "place", "request_ns")
+
+    def __init__(self, casts: Sequence[Cast], place: int, request_ns: int, arrived: Arrived) -> None:
+        self.casts = casts
+        self.place = place  # of the first
+        self.request_ns = request_ns
+        self.arrived = arrived
+        self.due_ns = arrived.arrival_ns  # when to be tentative, or numbered; kept even if the timer never fires
+        self.key = ISSUE  # of the timer that waits for them
+        self.left = len(casts)  # while a timer waits: those that are not final
+
+
+Waiting = tuple[Cast, int, Together]  # a message that is here and not final, and its place
+
+
+def arrivals(source: SiteId, posted: Posted[Any], now_ns: int, sizes: bool) -> list[Together]:
+    """The messages of a packet; where sizes matter, those of one size that follow each other together."""
+    casts, request_ns, stamp_ns = posted.casts, posted.request_ns, posted.stamp_ns
+    if not casts:
+        raise RemoteError(f"site {source} posts no message")
+    lengths = [len(cast.payload) for cast in casts]
+    if not sizes or min(lengths) == max(lengths):
+        size = lengths[0] if sizes else 0
+        return [Together(casts, posted.place, request_ns, Arrived(source, stamp_ns, size, now_ns))]
+    found, place = [], posted.place
+    for size, alike in groupby(casts, lambda cast: len(cast.payload)):
+        some = tuple(alike)
+        found.append(Together(some, place, request_ns, Arrived(source, stamp_ns, size, now_ns)))
+        place += len(some)
+    return found

@@ -1,0 +1,112 @@
+"""How many bytes a path takes: the arithmetic of a congestion window.
+
+Problem: a sender that offers more than a path carries fills the queue before it, and every later packet, requests and
+repairs included, waits behind what was sent before. Idea: bound what is in flight, and move the bound by what round
+trips show. The shortest round trip seen is that of an empty path (`base_ns`); what a round trip takes above it was
+spent in queues. The window aims at a queue of `target_ns`: long enough to keep the path busy, short enough to bear.
+This is LEDBAT's control (RFC 6817) with the proportional cut of TCP Vegas.
+
+- Up to `threshold` the window doubles per round trip (slow start), above it grows by a sixteenth, less the closer the
+  queue comes to its target.
+- Above the target it is cut, once per round trip, to what would have met it; by half at the most.
+- Loss alone says little: a radio link loses at random. Only where more is repaired than half of what arrives, which is
+  a loss of one packet in three, or a receiver without room, the window is halved.
+- A path that does not answer at all has its window halved, and doubles its way back.
+
+A round trip is judged by the shortest of the last few, as single ones vary on a path that jitters. Where the window is
+at its floor and the queue seems long all the same, the path has become longer, or the queue is not ours: after a few
+round trips what is seen there counts as the base.
+
+A cut starts from what is in flight, not from a window that was never filled. A window that is not filled grows up to
+`IDLE_BYTES` only.
+"""
+
+from __future__ import annotations
+
+START_BYTES = 65_536
+IDLE_BYTES = 1_048_576  # a path that was never full is trusted with so much
+SEGMENT_BYTES = 1_400  # the least growth per round trip beyond slow start
+FLOOR_FRAMES = 4  # of mean size: less than that cannot show a gap
+QUEUE_LEAST_NS, QUEUE_MOST_NS = 50_000_000, 250_000_000  # bounds of the queue aimed at
+RECENT = 4  # round trips, of which the shortest counts
+REPAIRED_SHARE = 0.5  # of what arrives: beyond, loss is congestion
+STUCK_ROUNDS = 8  # at the floor with a queue, until the base is taken anew
+WEIGHT = 0.25  # of a new round trip in the mean
+
+
+def target_ns(base_ns: int) -> int:
+    """The queue to aim at: as long as the empty path, within bounds."""
+    return min(max(base_ns, QUEUE_LEAST_NS), QUEUE_MOST_NS)
+
+
+class Window:
+    """The bytes that one path may have in flight."""
+
+    __slots__ = (
+        *("arrived", "base_ns", "epoch_ns", "most", "recent", "repaired", "round_ns", "size", "stuck_count"),
+        "threshold",
+    )
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.size = float(min(START_BYTES, most))
+        self.threshold = float(most)  # up to it, slow start
+        self.base_ns: int | None = None  # the shortest round trip; None: none was seen
+        self.round_ns = 0  # the mean of round trips, recent ones above all
+        self.recent: list[int] = []  # the last round trips, at most RECENT
+        self.epoch_ns = 0  # when the present round trip began; one judgement each
+        self.arrived = self.repaired = 0  # bytes since then
+        self.stuck_count = 0  # judgements at the floor that still saw a queue
+
+    def answered(self, now_ns: int, round_ns: int, arrived: int, in_flight: int, floor: int) -> None:
+        """Take in a round trip, and how many bytes have arrived since the last one."""
+        self.measure(round_ns)
+        self.arrived += arrived
+        assert self.base_ns is not None
+        target = target_ns(self.base_ns)
+        shortest = min(self.recent)
+        queue = shortest - self.base_ns
+        if now_ns - self.epoch_ns >= self.round_ns:
+            lossy = self.repaired > max(floor, REPAIRED_SHARE * self.arrived)
+            if queue > target or lossy:
+                factor = 0.5 if lossy else max(0.5, (self.base_ns + target) / shortest)
+                self.stuck_count = self.stuck_count + 1 if self.size <= floor else 0
+                self.cut(factor, in_flight, floor)
+            if self.stuck_count >= STUCK_ROUNDS:
+                self.base_ns, self.stuck_count = shortest, 0
+            self.epoch_ns = now_ns
+            self.arrived = self.repaired = 0
+        if queue <= target:
+            self.grow(arrived, 1 - queue / target, 2 * in_flight >= self.size)
+
+    def shortest_ns(self) -> int | None:
+        """The shortest of the last round trips; None where none was seen."""
+        return min(self.recent, default=None)
+
+    def measure(self, round_ns: int) -> None:
+        self.recent = [*self.recent[1 - RECENT :], round_ns]
+        if self.base_ns is None:
+            self.base_ns = self.round_ns = round_ns
+        self.base_ns = min(self.base_ns, round_ns)
+        self.round_ns += round((round_ns - self.round_ns) * WEIGHT)
+
+    def grow(self, arrived: int, share: float, filled: bool) -> None:
+        """Make room for more; `share` is how much of the aimed queue is still free."""
+        if not filled and self.size >= IDLE_BYTES:
+            return
+        if share < 0.5:
+            self.threshold = min(self.threshold, self.size)
+        if self.size < self.threshold:
+            self.size += arrived
+        elif filled:
+            self.size += max(SEGMENT_BYTES, self.size / 16) * share * min(1.0, arrived / self.size)
+        self.size = min(self.size, self.most)
+
+    def cut(self, factor: float, in_flight: int, floor: int) -> None:
+        self.size = max(floor, factor * min(self.size, max(in_flight, floor)))
+        self.threshold = self.size
+
+    def timed_out(self, floor: int) -> None:
+        """Nothing came back: send less, but remember how much the path once took."""
+        self.threshold = max(self.threshold / 2, floor)
+        self.size = max(self.size / 2, floor)
