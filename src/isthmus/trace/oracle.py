@@ -90,22 +90,35 @@ class Oracle:
         """One verdict per property over all groups and domains, in the order asked for; it names the first at fault."""
         return [over_all(self.scoped([name])) for name in properties]
 
+    def in_group(self, group: int, properties: Iterable[str] = tuple(PROPERTIES)) -> list[Verdict]:
+        """One verdict per property of one group; feed the rows of all groups, as messages may come from others."""
+        asked = list(properties)
+        one = [found for found in self._arranged(asked) if found.number == group and found.domain is None]
+        if not one:
+            return [Verdict(name, "unknown", 0, 0, NOTHING, group) for name in asked]
+        return [self._judge(name, one[0]) for name in asked]
+
     def scoped(self, properties: Iterable[str] = tuple(PROPERTIES)) -> list[Verdict]:
         """One verdict per property and group, then per property and domain."""
         asked = list(properties)
+        groups = self._arranged(asked)
+        found = [
+            self._judge(name, group)
+            for group in groups
+            for name in asked
+            if group.domain is None or name in DOMAIN_PROPERTIES
+        ]
+        nothing = [Verdict(name, "unknown", 0, 0, NOTHING) for name in asked]
+        return found if any(group.domain is None for group in groups) else nothing + found
+
+    def _arranged(self, asked: list[str]) -> list[Group]:
+        """The groups and domains, once all properties are known ones."""
         for name in asked:
             if name not in PROPERTIES:
                 raise InputError("property", "", repr(name), "one of " + ", ".join(PROPERTIES))
         if self._groups is None:
             self._groups = arrange(self._rows, self._domains)
-        found = [
-            self._judge(name, group)
-            for group in self._groups
-            for name in asked
-            if group.domain is None or name in DOMAIN_PROPERTIES
-        ]
-        nothing = [Verdict(name, "unknown", 0, 0, NOTHING) for name in asked]
-        return found if any(group.domain is None for group in self._groups) else nothing + found
+        return self._groups
 
     def _judge(self, name: str, group: Group) -> Verdict:
         """Judge one property of one group or domain."""

@@ -54,6 +54,16 @@ def test_a_message_that_no_group_submitted_is_found_in_the_group_and_the_domain(
     assert (1, "integrity") in violated(other)
 
 
+def test_one_group_is_judged_on_the_rows_of_all():
+    verdicts = Oracle(carried().rows).in_group(1, ["total", "integrity", "views"])
+    assert [(verdict.property, verdict.group, verdict.status) for verdict in verdicts] == [
+        ("total", 1, "valid"),
+        ("integrity", 1, "valid"),
+        ("views", 1, "unknown"),
+    ]
+    assert Oracle(carried().rows).in_group(7, ["fifo"])[0].status == "unknown"
+
+
 def test_destinations_count_in_the_origin_group_only():
     story = Story().submit(1, 1, to=(1, 2)).deliver(3, (1, 1), group=1, origin=0)
     assert violated(story) == set()
