@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
 
-.PHONY: help demo tour test test-full cluster-test check bench bench-spark lock clean
+.PHONY: help demo tour test test-full cluster-test check bench bench-congestion bench-spark lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -35,6 +35,9 @@ check: $(READY)  ## ruff, mypy --strict on src, the architecture test
 
 bench: $(READY)  ## figures, as ratios taken in one run
 	@$(BIN)/python -m bench
+
+bench-congestion: $(READY)  ## a slow link under three times its rate: goodput, repeats, queue, the others (seconds)
+	@$(BIN)/python -m bench.congestion
 
 bench-spark: $(READY)  ## all checks on 20 million deliveries beside one sort of them (a quarter of an hour)
 	@$(BIN)/python -m bench.spark_checks

@@ -85,6 +85,10 @@ class Path:
         self.asked_bytes = max(1, sent)
         self.asked_ns = now_ns
 
+    def round_ns(self, default: int) -> int:
+        """How long a round trip takes at least, going by the last ones."""
+        return min(self.window.recent, default=self.window.base_ns or default)
+
     def wait_ns(self) -> int:
         """How long to wait for an answer before the question is put again."""
         known = self.window.round_ns
@@ -94,12 +98,12 @@ class Path:
     def answered(self, ask: int, arrived: int, sent: int, floor: int, now_ns: int) -> None:
         """Take in an answer; one that comes late, behind another, takes nothing back."""
         asked_ns = self.asks.get(ask)
-        fresh = max(0, arrived - self.arrived)
+        fresh, in_flight = max(0, arrived - self.arrived), self.in_flight(sent)
         self.arrived += fresh
         if asked_ns is not None:
             self.asks = {number: when for number, when in self.asks.items() if number > ask}
             self.quiet_count = 0
-            self.window.answered(now_ns, now_ns - asked_ns, fresh, self.in_flight(sent), floor)
+            self.window.answered(now_ns, asked_ns, fresh, in_flight, floor)
 
     def repairs_since(self, since_ns: int, origin: SiteId) -> set[int]:
         """The frames of an origin that were sent to this member again since a time; forgets earlier ones."""

@@ -251,7 +251,7 @@ class Reliable(Sender):
         if stream is None or path is None:
             raise RemoteError(f"site {source} asks for frames of site {nak.origin}, outside the view")
         own, now_ns = nak.origin == self.host.site, self.host.now_ns
-        round_ns = path.window.shortest_ns() or round(self.options.nak_retry_ms * 5e5)
+        round_ns = path.round_ns(round(self.options.nak_retry_ms * 5e5))
         recent = path.repairs_since(now_ns - round_ns, nak.origin)
         most = min(nak.most, self.options.repair_max)
         for data in stream.kept_for(source, nak.gaps, most, recent):

@@ -176,6 +176,10 @@ class Sender(Transport):
             data = self.own.kept.get(number)
             if data is not None:
                 self.send((path.site,), data)
+            self.ask_in_time(path)  # between the frames, so that answers come as the frames arrive
+        self.ask_in_time(path)  # also where the next frame does not fit: an answer must make room for it
+
+    def ask_in_time(self, path: Path) -> None:
         if path.until_ask(self.paths.sent(path)) <= 0:
             self.ask([path])
 
