@@ -31,7 +31,7 @@ from isthmus.topology.passage import Pipe
 from isthmus.trace.schema import Row
 
 RATE_MBPS, DURATION_MS, OVERLOAD = 1.0, 30_000.0, 3.0
-PAYLOAD_BYTES, SIDE_BYTES, SIDE_PER_S = 2_000, 200, 100.0
+PAYLOAD_BYTES, SIDE_BYTES, SIDE_PER_S = 1_400, 200, 80.0
 FAST, SLOW = 4, SiteId(4)
 WARM_UP_NS = 5_000_000_000  # windows find their size
 GOODPUT_LEAST, SIDE_LEAST, BACKLOG_MOST_MS, PACKETS_MOST = 0.70, 0.90, 1_000.0, 1.6

@@ -28,7 +28,7 @@ IDLE_BYTES = 1_048_576  # a path that was never full is trusted with so much
 SEGMENT_BYTES = 1_400  # the least growth per round trip beyond slow start
 FLOOR_FRAMES = 4  # of mean size: less than that cannot show a gap
 QUEUE_LEAST_NS, QUEUE_MOST_NS = 50_000_000, 250_000_000  # bounds of the queue aimed at
-RECENT, JUDGED = 4, 3  # round trips, of which the shortest counts, and how many it takes to judge by
+RECENT = 4  # round trips, of which the shortest counts
 REPAIRED_SHARE = 0.5  # of what arrives: beyond, loss is congestion
 LOSS_FLOORS = 6  # loss is judged after so many times the floor
 STUCK_ROUNDS = 8  # at the floor with a queue, until the base is taken anew
@@ -71,14 +71,17 @@ class Window:
             return  # it tells of the time before the cut
         self.recent = [*self.recent[1 - RECENT :], round_ns]
         self.arrived += arrived
-        if now_ns - self.epoch_ns >= self.round_ns and len(self.recent) >= JUDGED:
+        overlong = min(self.recent[-2:]) - self.base_ns > 2 * target_ns(self.base_ns)
+        if now_ns - self.epoch_ns >= self.round_ns and (len(self.recent) >= RECENT or overlong):
             self.judge(now_ns, self.base_ns, in_flight, floor)
         elif min(self.recent[-2:]) - self.base_ns <= target_ns(self.base_ns):
             self.grow(arrived, self.base_ns, 2 * in_flight >= self.size)
 
     def judge(self, now_ns: int, base_ns: int, in_flight: int, floor: int) -> None:
         """Cut the window where the last round trip shows that it was too large."""
-        shortest, target = min(self.recent), target_ns(base_ns)
+        shortest, target = min(self.recent[-2:]), target_ns(base_ns)
+        if shortest - base_ns <= 2 * target:
+            shortest = min(self.recent)
         self.epoch_ns, lossy = now_ns, False
         if self.arrived + self.repaired >= LOSS_FLOORS * floor:
             lossy = self.repaired > REPAIRED_SHARE * self.arrived
