@@ -8,6 +8,8 @@ import msgspec
 import pytest
 from bench.congestion import CASES, SLOW, measure, scenario
 from bench.simulator import scenario as uncongested
+from isthmus.sim.fuzz import hard_scenario, random_scenario
+from isthmus.sim.judge import judge
 
 from isthmus.core.message import SiteId
 from isthmus.protocols.transport.base import Transport
@@ -15,8 +17,6 @@ from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.protocols.transport.reliable import Reliable
 from isthmus.scenario.faults import Crash
 from isthmus.scenario.model import Membership, Scenario, StackSpec
-from isthmus.sim.fuzz import hard_scenario, random_scenario
-from isthmus.sim.judge import judge
 from isthmus.sim.run import Run
 from isthmus.stacks import STACKS
 from isthmus.trace.oracle import Oracle
