@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
 
-.PHONY: help demo tour test test-full cluster-test check bench bench-spark lock clean
+.PHONY: help demo tour test test-full cluster-test check bench bench-live bench-spark lock clean bench-congestion
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -36,6 +36,12 @@ check: $(READY)  ## ruff, mypy --strict on src, unused code, the architecture te
 
 bench: $(READY)  ## figures, as ratios taken in one run
 	@$(BIN)/python -m bench
+
+bench-live: $(READY)  ## live groups on the loopback: CPU per delivery of each stack, beside bare UDP (minutes)
+	@$(BIN)/python -m bench.live
+
+bench-congestion: $(READY)  ## a slow link under three times its rate: goodput, repeats, queue, the others (seconds)
+	@$(BIN)/python -m bench.congestion
 
 bench-spark: $(READY)  ## all checks on 20 million deliveries beside one sort of them (a quarter of an hour)
 	@$(BIN)/python -m bench.spark_checks

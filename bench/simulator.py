@@ -143,9 +143,7 @@ def main() -> bool:
     Console(width=110).print(table)
     alike = ratio(by_callback, taken["Isthmus, direct transport"])
     whole = ratio(by_callback, taken["Isthmus, reliable transport"])
-    print(
-        f"beside callbacks: direct {alike:.2f}, target {TARGET_DIRECT}; the whole stack {whole:.2f}, target {TARGET_RELIABLE}"
-    )
+    print(f"beside callbacks: direct {alike:.2f} (at least {TARGET_DIRECT}), reliable {whole:.2f} ({TARGET_RELIABLE})")
     return alike >= TARGET_DIRECT and whole >= TARGET_RELIABLE
 
 

@@ -57,7 +57,7 @@ def job(master: str | None, remote: str | None, folder: Path) -> dict[str, objec
         register(spark)
         sourced = spark.read.format("isthmus").load(str(folder / "trace"))
         asked = {name: [range(RUNS // 2), range(RUNS // 2, RUNS)] for name in JUDGED}  # of parts, as studies do
-        verdicts = check(trace, asked).orderBy("run", "group", "property").drop("witness_events")
+        verdicts = check(trace, asked).orderBy("run", "group", "domain", "property").drop("witness_events")
         return {
             "failed runs": len(swept.failed()),
             "rows": digest(trace.collect()),

@@ -6,20 +6,20 @@ import re
 from collections.abc import Callable, Iterable
 from random import Random
 
-from isthmus.core.recording import send_line, trace_line
-from isthmus.live.host import LiveHost
-from isthmus.sim.host import SimHost
-
-from isthmus.core.layer import Kind, Stack
-from isthmus.core.message import Message, SiteId
+from isthmus.core.layer import Kind, Reading, Stack
+from isthmus.core.message import ONLY_GROUP, Message, SiteId
 from isthmus.live import framing
-from isthmus.sim.network import Network
+from isthmus.live.site import LiveSite
+from isthmus.sim.clock import SiteClock
+from isthmus.sim.network import DelayNetwork, Stamp
 from isthmus.sim.scheduler import Scheduler
+from isthmus.sim.site import SimSite
+from isthmus.testing.recording import send_line, trace_line
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
 from isthmus.trace.log import SiteLog
-from isthmus.trace.schema import DESTINATIONS, KIND, NUMBER, SENDER, VALUE, Row
+from isthmus.trace.schema import DESTINATIONS, GAUGE, GROUP, KIND, NUMBER, ORIGIN, SENDER, VALUE, Row
 
 SITES = 10  # more than any script has
 BUDGET = 10_000  # events of one command
@@ -36,7 +36,8 @@ class Lines:
     def append(self, row: Row) -> None:
         kind = Kind(row[KIND])
         destinations = (row[DESTINATIONS] or ()) if kind == Kind.SUBMIT else ()
-        self.lines.append(trace_line(kind, row[SENDER], row[NUMBER], destinations, row[VALUE]))
+        message = (row[ORIGIN], row[SENDER], row[NUMBER])
+        self.lines.append(trace_line(kind, message, row[GROUP], destinations, row[VALUE], row[GAUGE]))
 
     def drain(self) -> list[str]:
         lines, self.lines = self.lines, []
@@ -44,20 +45,26 @@ class Lines:
 
 
 class LiveBench:
-    """The live host with its clock in our hands; what comes and goes does so as datagrams."""
+    """The live site with its clocks in our hands; what comes and goes does so as datagrams."""
 
     def __init__(self, site: SiteId) -> None:
-        self.now_ns = 0
+        self.now_ns = self.ahead_ns = 0
         self.sink = Lines()
-        self.host = LiveHost(
-            site, Random(0), self.capture, lambda: self.now_ns, lambda: self.now_ns, SiteLog(site, self.sink), token=9
-        )
+        log = SiteLog(site, self.sink)
+        self.site = LiveSite(site, Random(0), self.capture, lambda: self.now_ns, self.calendar, log, life=1, token=9)
+        self.host = self.site.port()
+
+    def calendar(self) -> int:
+        return self.now_ns + self.ahead_ns
+
+    def set_calendar(self, ahead_ns: int, error_ns: int | None) -> None:
+        self.ahead_ns = ahead_ns  # live, no bound of its error is known
 
     def attach(self, stack: Stack) -> None:
         self.host.attach(stack)
 
     def run(self, event: Callable[[], None]) -> None:
-        self.host.run(event)
+        self.site.run(self.host, event)
 
     def drain(self) -> list[str]:
         return self.sink.drain()
@@ -66,35 +73,40 @@ class LiveBench:
         self.sink.lines.append(line)
 
     def capture(self, target: SiteId, datagram: bytes) -> None:
-        for packet in framing.split(datagram, 9).packets:
-            self.sink.lines.append(send_line((target,), self.host.stack.codec.decode(packet)))
+        for _, _, packet in framing.split(datagram):
+            self.sink.lines.append(send_line((target,), self.host.decode(packet)))
 
-    def receive(self, source: SiteId, message: Message) -> None:
-        beginning = framing.head(source, 0, 9)
-        for datagram in framing.join(beginning, [self.host.stack.codec.encode(message)]):
-            self.host.receive(source, datagram)
+    def receive(self, source: SiteId, view_id: int, message: Message) -> None:
+        entry = framing.entry(self.host.group, view_id, self.host.encode(message))
+        for datagram in framing.join(framing.head(source, 1, 9), [entry], framing.DATAGRAM_MAX):
+            self.site.receive(source, datagram)
+        self.site.finish()
 
     def advance(self, delay_ns: int) -> None:
         end_ns = self.now_ns + delay_ns
-        while (due_ns := self.host.next_deadline_ns()) is not None and due_ns <= end_ns:
+        while (due_ns := self.site.next_deadline_ns()) is not None and due_ns <= end_ns:
             self.now_ns = due_ns
-            self.host.fire_due()
+            self.site.fire_due()
+            self.site.finish()
         self.now_ns = end_ns
 
 
 class SimBench:
-    """The simulator's host on its own scheduler and network, whose other sites only listen."""
+    """The simulator's port on its own scheduler and network, whose other sites only listen."""
 
     def __init__(self, site: SiteId) -> None:
         self.sink = Lines()
         self.scheduler = Scheduler()
-        network = Network(mesh(1, SITES, Channel(Constant(0.0)), Channel(Constant(0.0))), self.scheduler, Random(0))
+        channel = Channel(Constant(0.0))
+        network = DelayNetwork(mesh(1, SITES, channel, channel), self.scheduler, Random(0))
         for other in range(SITES):
-            network.receivers[other] = self.listener(SiteId(other))
-        self.host = SimHost(site, 0, Random(0), self.scheduler, network, SiteLog(site, self.sink))
+            network.attach(SiteId(other), ONLY_GROUP, self.listener(SiteId(other)))
+        self.clock = CalendarClock(0, 0.0)
+        self.site = SimSite(site, 0, Random(0), self.scheduler, network, SiteLog(site, self.sink), self.clock)
+        self.host = self.site.port()
 
-    def listener(self, site: SiteId) -> Callable[[SiteId, Message], None]:
-        return lambda _source, message: self.note(send_line((site,), message))
+    def listener(self, site: SiteId) -> Callable[[Stamp, Message], None]:
+        return lambda _stamp, message: self.note(send_line((site,), message))
 
     def attach(self, stack: Stack) -> None:
         self.host.attach(stack)
@@ -105,19 +117,36 @@ class SimBench:
     def drain(self) -> list[str]:
         return self.sink.drain()
 
+    def set_calendar(self, ahead_ns: int, error_ns: int | None) -> None:
+        self.clock.jump_ns, self.clock.error_ns = ahead_ns, error_ns
+
     def run(self, event: Callable[[], None]) -> None:
-        self.host.enter()
         try:
-            event()
+            self.host.run(event)
         finally:
+            if self.host.turn_due:
+                self.host.finish()
             self.advance(0)
 
-    def receive(self, source: SiteId, message: Message) -> None:
-        self.host.receive(source, message)
+    def receive(self, source: SiteId, view_id: int, message: Message) -> None:
+        self.host.receive((source, view_id), message)
         self.advance(0)
 
     def advance(self, delay_ns: int) -> None:
         assert self.scheduler.run(self.scheduler.now_ns + delay_ns, BUDGET)
+
+
+class CalendarClock(SiteClock):
+    """A clock whose calendar publishes the bound it is told."""
+
+    __slots__ = ("error_ns",)
+
+    def __init__(self, offset_ns: int, drift: float) -> None:
+        super().__init__(offset_ns, drift)
+        self.error_ns: int | None = 0
+
+    def calendar(self, true_ns: int) -> Reading:
+        return Reading(super().calendar(true_ns).time_ns, self.error_ns)
 
 
 def shared(lines: Iterable[str], site: SiteId) -> Shared:

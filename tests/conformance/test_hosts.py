@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 from benches import LiveBench, SimBench, shared
-from isthmus.core.script import MakeBench, Script, read_script
 
 from golden import SCRIPTS, StackRig
 from isthmus.core.message import SiteId
+from isthmus.testing.blocks import read_script
+from isthmus.testing.recording import RecordingSite
+from isthmus.testing.scripts import MakeBench, Script
 
 
-@pytest.mark.parametrize("bench", [SimBench, LiveBench], ids=["sim", "live"])
+@pytest.mark.parametrize("bench", [RecordingSite, SimBench, LiveBench], ids=["recording", "sim", "live"])
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_a_host_keeps_to_the_script(path: Path, bench: MakeBench) -> None:
     blocks = read_script(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from random import Random
 
@@ -10,7 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.unit.trace.stories import Story
 
 from isthmus.core.layer import Kind
-from isthmus.trace.schema import KIND, LOCAL, SCHEMA, SENDER, TIME_NS, Row
+from isthmus.trace.domain import Domain
+from isthmus.trace.schema import KIND, LOCAL, ORIGIN, SCHEMA, TIME_NS, Row
 
 DELIVER = Kind.DELIVER
 MISTAKES = ("none", "drop", "swap", "twice", "astray", "unsent", "bytes", "again", "view", "members", "unflushed")
@@ -24,9 +26,9 @@ def frame(spark: SparkSession, runs: Sequence[Iterable[Row]]) -> DataFrame:
     return spark.createDataFrame(pa.table(arrays, schema=SCHEMA))
 
 
-def statuses(verdicts: DataFrame) -> dict[tuple[int, int, str], str]:
-    """(run, group, property) to its status."""
-    return {(row["run"], row["group"], row["property"]): row["status"] for row in verdicts.collect()}
+def statuses(verdicts: DataFrame) -> dict[tuple[int, int | str, str], str]:
+    """(run, group or name of the domain, property) to its status."""
+    return {(row["run"], row["domain"] or row["group"], row["property"]): row["status"] for row in verdicts.collect()}
 
 
 def random_rows(seed: int, mistakes: Sequence[str] = MISTAKES) -> list[Row]:
@@ -47,7 +49,7 @@ def guessed(rows: list[Row], random: Random) -> list[Row]:
         steps = [(place + 2 if wrong and mistake == "after" else place, Kind.TENTATIVE)]
         if wrong and mistake in ("again", "revoked"):
             steps.append((place + 2, Kind.TENTATIVE if mistake == "again" else Kind.REVOKE))
-        told += [(*row[:LOCAL], local, row[TIME_NS], int(kind), *row[SENDER:]) for local, kind in steps]
+        told += [(*row[:LOCAL], local, row[TIME_NS], int(kind), *row[ORIGIN:]) for local, kind in steps]
     return told
 
 
@@ -150,3 +152,100 @@ class RandomStory:
         elif what < 0.75:
             one, other = self.random.sample(self.processes, 2)
             self.story.add(one, Kind.SUSPECT, value=other)
+
+
+GROUPS = {0: (1, 2, 3), 1: (3, 4, 5), 2: (1, 5)}
+DOMAINS = (Domain("all", (0, 1, 2)), Domain("inter", (0, 1, 2), "inter"), Domain("two", (1, 2)))
+GROUP_MISTAKES = ("none", "none", "drop", "swap", "twice", "unsent", "bytes", "again", "astray")
+
+
+def random_groups(seed: int, mistakes: Sequence[str] = GROUP_MISTAKES) -> list[Row]:
+    """A small run of several groups that share processes; some messages are carried from one to another."""
+    return GroupStory(Random(f"groups/{seed}"), mistakes).tell()
+
+
+class GroupStory:
+    """Each process takes from the queue of one of its groups; in orderly runs, from the one with the oldest message."""
+
+    def __init__(self, random: Random, mistakes: Sequence[str]) -> None:
+        self.random = random
+        self.story = Story()
+        self.mistake = random.choice(mistakes)
+        self.rate = random.choice([0.05, 0.2])
+        self.orderly = random.random() < 0.5
+        self.carries = random.choice([0.0, 0.3, 0.8])
+        self.numbers: Counter[tuple[int, int]] = Counter()
+        self.count = 0  # of messages put into queues
+        self.queues: dict[tuple[int, int], list[tuple[int, tuple[int, int, int]]]] = {}
+        self.down: set[int] = set()
+
+    def wrong(self, mistake: str) -> bool:
+        return self.mistake == mistake and self.random.random() < self.rate
+
+    def tell(self) -> list[Row]:
+        for group, members in GROUPS.items():
+            for process in members:
+                self.queues[group, process] = []
+            if self.random.random() < 0.5:
+                self.story.view(1, *members, group=group)
+        for _ in range(self.random.randint(5, 40)):
+            if self.random.random() < 0.35:
+                self.submit()
+            else:
+                self.take()
+            if self.random.random() < 0.01:
+                self.crash()
+        while any(queue for (_, process), queue in self.queues.items() if process not in self.down):
+            self.take()
+        return self.story.rows
+
+    def crash(self) -> None:
+        process = self.random.choice([3, 4])
+        if process not in self.down:
+            self.down.add(process)
+            self.story.crash(process)
+
+    def submit(self) -> None:
+        group = self.random.choice(list(GROUPS))
+        sender = self.random.choice(GROUPS[group])
+        if sender in self.down:
+            return
+        self.numbers[group, sender] += 1
+        message = (group, sender, self.numbers[group, sender])
+        some = tuple(member for member in GROUPS[group] if self.random.random() < 0.7)
+        to = some if some and self.random.random() < 0.3 else None
+        for _ in range(2 if self.wrong("again") else 1):
+            self.story.submit(*message[1:], to=to, group=group)
+        self.enter(group, message, to or GROUPS[group])
+        if self.random.random() < self.carries:
+            for other in GROUPS:
+                if other != group and self.random.random() < 0.7:
+                    self.enter(other, message, GROUPS[other])
+
+    def enter(self, group: int, message: tuple[int, int, int], members: Sequence[int]) -> None:
+        self.count += 1
+        for member in members:
+            queue = self.queues[group, member]
+            at = len(queue) if self.orderly or self.random.random() < 0.8 else self.random.randint(0, len(queue))
+            queue.insert(at, (self.count, message))
+
+    def take(self) -> None:
+        ready = [key for key, queue in self.queues.items() if queue and key[1] not in self.down]
+        if not ready:
+            return
+        process = self.random.choice(ready)[1]
+        own = [key for key in ready if key[1] == process]
+        oldest = min(own, key=lambda key: self.queues[key][0][0])
+        group, _ = place = oldest if self.orderly else self.random.choice(own)
+        queue = self.queues[place]
+        _, message = queue.pop(self.random.randrange(len(queue)) if self.wrong("swap") else 0)
+        if self.wrong("drop"):
+            return
+        origin, *name = message
+        if self.wrong("unsent"):
+            name[1] += 50
+        size = 9 if self.wrong("bytes") else 10
+        for _ in range(2 if self.wrong("twice") else 1):
+            self.story.deliver(process, (name[0], name[1]), payload_bytes=size, group=group, origin=origin)
+        if self.wrong("astray"):
+            self.story.deliver(self.random.choice([1, 2, 5]), (name[0], name[1]), group=group, origin=origin)

@@ -13,6 +13,7 @@ from tests.unit.trace.stories import Story
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
 from isthmus.pipeline.verdicts import PROPERTIES, check
+from isthmus.trace.domain import DOMAIN_PROPERTIES, Domain
 from isthmus.trace.schema import DESTINATIONS, KIND, LOCAL, NUMBER, PAYLOAD, PROCESS, SENDER, VALUE, Row
 
 pytestmark = pytest.mark.full  # minutes of Spark
@@ -183,7 +184,7 @@ def test_all_is_seen_to_hold(verdicts):
     assert {row["status"] for row in verdicts["nothing"].values()} == {"valid"}
 
 
-def other_histories() -> dict[str, tuple[list[Row], dict[tuple[int, str], str]]]:
+def other_histories() -> dict[str, tuple[list[Row], dict[tuple[int | str, str], str]]]:
     """Histories of their own, with some of the verdicts that they must get."""
     a, b, c = (1, 1), (2, 1), (3, 1)
     crashed = Story().view(1, 1, 2, 3).submit(1, 1).submit(2, 1).deliver(1, a, b).deliver(2, a, b).deliver(3, b, a)
@@ -210,7 +211,10 @@ def other_histories() -> dict[str, tuple[list[Row], dict[tuple[int, str], str]]]
             Story().view(1, 1, 2).view(2, 3, 4).rows,
             {(0, "primary"): "violated", (0, "views"): "valid"},
         ),
-        "across groups": (groups.rows, {(0, "total"): "unknown", (1, "total"): "unknown", (-1, "total"): "violated"}),
+        "across groups": (
+            groups.rows,
+            {(0, "total"): "unknown", (1, "total"): "unknown", ("both", "total"): "violated"},
+        ),
         "tentative twice": (twice.rows, {(0, "final"): "violated", (0, "integrity"): "valid"}),
         "nothing but packets": (Story().add(1, Kind.RECEIVE).rows, {(0, name): "unknown" for name in PROPERTIES}),
         "one process alone": (Story().submit(*a).rows, {(0, "validity"): "violated", (0, "integrity"): "unknown"}),
@@ -219,11 +223,12 @@ def other_histories() -> dict[str, tuple[list[Row], dict[tuple[int, str], str]]]
 
 def test_other_histories(spark):
     made = other_histories()
-    found = statuses(check(frame(spark, [rows for rows, _ in made.values()]), PROPERTIES))
+    both = Domain("both", (0, 1))
+    found = statuses(check(frame(spark, [rows for rows, _ in made.values()]), PROPERTIES, domains=[both]))
     for run, (name, (_, expected)) in enumerate(made.items()):
         for (group, prop), status in expected.items():
             assert found[run, group, prop] == status, (name, prop)
-    assert {(group, prop) for run, group, prop in found if group < 0} == {(-1, "total")}
+    assert {prop for _, group, prop in found if group == "both"} == {*DOMAIN_PROPERTIES, "fifo-total"}
 
 
 def test_no_rows_no_verdicts(spark):

@@ -231,7 +231,7 @@ def test_json_lines(spark, tmp_path):
     (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, lines)))
     assert rows_of(read_trace(spark, tmp_path / "t.jsonl")) == [(*row[:3], 0, *row[4:]) for row in ROWS]
     (tmp_path / "bad.jsonl").write_text(json.dumps(lines))
-    refused(spark, tmp_path / "bad.jsonl", "one JSON object a line")
+    refused(spark, tmp_path / "bad.jsonl", "one JSON object per line")
     (tmp_path / "bad.jsonl").write_text("\n".join([json.dumps(lines[0])] * 200 + ["{"]))
     refused(spark, tmp_path / "bad.jsonl", "malformed")
     (tmp_path / "bad.jsonl").write_text(json.dumps({"process": 1}))

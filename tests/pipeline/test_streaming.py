@@ -11,7 +11,9 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.errors import InputError
+from isthmus.pipeline import formats
 from isthmus.pipeline.failures import one_sentence
+from isthmus.pipeline.formats import ddl
 from isthmus.pipeline.ingest import read_trace
 from isthmus.pipeline.streaming import Change, Lake, follow
 from isthmus.trace.oracle import Oracle
@@ -23,9 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "trace"))
 from stories import Story
 
 FIFO = ("fifo",)
-VERDICT = (
-    "run long, group int, property string, status string, evidence_count long, violation_count long, witness string"
-)
+VERDICT = ddl({name: kind for name, kind in formats.VERDICT.items() if name != "witness_events"})
 
 
 def judge(trace, properties):
@@ -36,7 +36,7 @@ def judge(trace, properties):
         story = [(*row[:10], None, *row[10:]) for row in rows if row[0] == run]
         for verdict in Oracle(story).verdicts(properties):
             told = (verdict.status, verdict.evidence_count, verdict.violation_count, verdict.witness)
-            found.append((run, 0, verdict.property, *told))
+            found.append((run, 0, "", verdict.property, *told))
     return trace.sparkSession.createDataFrame(found, VERDICT)
 
 

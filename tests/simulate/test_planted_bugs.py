@@ -17,6 +17,7 @@ from tests.planted_hybrid import PLANTED_HYBRID
 from tests.planted_optimistic import PLANTED as PLANTED_OPTIMISTIC
 from tests.planted_optimistic import with_order
 
+from isthmus.scenario.faults import Crash, Recover
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.workload import Burst
 from isthmus.stacks import Build
@@ -42,7 +43,11 @@ def floods(scenario: Scenario) -> bool:
 
 def leaves_the_late(scenario: Scenario) -> bool:
     """Whether views may change while the last words of the dead are on their way."""
-    return scenario.membership.hasty and scenario.membership.stagger_ms > 0 and scenario.has_crashes()
+    return (
+        scenario.membership.hasty
+        and scenario.membership.stagger_ms > 0
+        and any(isinstance(fault, Crash | Recover) for fault in scenario.faults_of_run())
+    )
 
 
 RARE: dict[str, Callable[[Scenario], bool]] = {

@@ -64,6 +64,22 @@ def test_a_violation_is_1_and_its_witness_is_drawn(invoke, tmp_path):
     assert (tmp_path / "o" / "total-run-1.svg").read_bytes() == before
 
 
+def test_a_domain_is_judged_end_to_end(invoke, tmp_path):
+    crossing = Story().submit(1, 1).submit(3, 1, group=1)
+    for process in (1, 2):
+        crossing.deliver(process, (1, 1)).deliver(process, (3, 1), origin=1)
+    for process in (3, 4):
+        crossing.deliver(process, (3, 1), group=1).deliver(process, (1, 1), group=1, origin=0)
+    path = saved(tmp_path / "t", crossing)
+    result = invoke(path, "-o", tmp_path / "o", "--property", "total", "--domain", "both=0,1")
+    assert result.exit_code == 1, result.output
+    assert "run 0, domain both: process 1 delivered 0/1:1 before 1/3:1" in " ".join(result.output.split()).replace(
+        "│ ", ""
+    )
+    assert (tmp_path / "o" / "total-run-0-domain-both.svg").stat().st_size > 1000
+    assert isinstance(invoke(path, "--domain", "both=0").exception, InputError)
+
+
 def test_unknown_is_3(invoke, tmp_path):
     result = invoke(saved(tmp_path / "t", Story().submit(1, 1)), "--property", "fifo")
     assert result.exit_code == 3, result.output
@@ -136,6 +152,8 @@ def test_a_change_reads_well():
     assert watch.line(change._replace(before="", group=2, violation_count=1, witness="")).startswith(
         "run 3, group 2: total [red]"
     )
+    joint = change._replace(group=-1, domain="campus")
+    assert watch.line(joint).startswith("run 3, domain campus: total valid")
     assert [watch.exit_code(codes) for codes in ([], ["valid"], ["valid", "unknown"], ["unknown", "violated"])] == [
         3,
         0,

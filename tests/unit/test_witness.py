@@ -9,12 +9,12 @@ from isthmus.report.witness import EVENTS_MAX, Event, chosen, columns, draw_witn
 
 SUBMIT, DELIVER = int(Kind.SUBMIT), int(Kind.DELIVER)
 CROSSED = [
-    Event(1, 0, 90, SUBMIT, 1, 1, named=False),  # its clock is ahead of everyone's
-    Event(2, 0, 5, SUBMIT, 2, 1, named=False),
-    Event(3, 4, 10, DELIVER, 1, 1),
-    Event(3, 5, 20, DELIVER, 2, 1),
-    Event(4, 2, 12, DELIVER, 2, 1),
-    Event(4, 3, 22, DELIVER, 1, 1),
+    Event(1, 0, 90, SUBMIT, (0, 1, 1), named=False),  # its clock is ahead of everyone's
+    Event(2, 0, 5, SUBMIT, (0, 2, 1), named=False),
+    Event(3, 4, 10, DELIVER, (0, 1, 1)),
+    Event(3, 5, 20, DELIVER, (0, 2, 1)),
+    Event(4, 2, 12, DELIVER, (0, 2, 1)),
+    Event(4, 3, 22, DELIVER, (0, 1, 1)),
 ]
 
 
@@ -35,17 +35,17 @@ def test_columns_follow_what_must_come_first_and_not_the_clock():
 
 def test_columns_of_a_trace_that_contradicts_itself_end():
     events = [
-        Event(1, 0, 0, DELIVER, 2, 1),
-        Event(1, 1, 0, SUBMIT, 1, 1),
-        Event(2, 0, 0, DELIVER, 1, 1),
-        Event(2, 1, 0, SUBMIT, 2, 1),
+        Event(1, 0, 0, DELIVER, (0, 2, 1)),
+        Event(1, 1, 0, SUBMIT, (0, 1, 1)),
+        Event(2, 0, 0, DELIVER, (0, 1, 1)),
+        Event(2, 1, 0, SUBMIT, (0, 2, 1)),
     ]
     assert sorted(columns(events)) == sorted(events)
 
 
 def test_an_event_is_drawn_once_and_context_gives_way():
-    many = [Event(1, local, local, DELIVER, 1, local, named=False) for local in range(100)]
-    named = Event(1, 50, 50, DELIVER, 1, 50)
+    many = [Event(1, local, local, DELIVER, (0, 1, local), named=False) for local in range(100)]
+    named = Event(1, 50, 50, DELIVER, (0, 1, 50))
     kept = chosen([*many, named])
     assert len(kept) == EVENTS_MAX
     assert kept[0] == named and sum(event.place == (1, 50) for event in kept) == 1

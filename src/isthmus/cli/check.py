@@ -1,6 +1,6 @@
 """`isthmus check`: judge a trace of any size and origin on Spark, say what was found, draw the witnesses.
 
-One session, one pass for what the trace has, then the checks; only sums and one witness a property come back to this
+One session, one pass for what the trace has, then the checks; only sums and one witness per property come back to this
 process, so that ten thousand runs print the same table as one.
 """
 
@@ -20,15 +20,17 @@ from rich.markup import escape
 from rich.table import Table
 
 from isthmus.cli.console import wide_console
-from isthmus.cli.trace import COLORS
+from isthmus.cli.trace import COLORS, domain_option
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
 from isthmus.pipeline.failures import one_sentence
+from isthmus.pipeline.formats import IDENTITY
 from isthmus.pipeline.ingest import FORMS, files_of, form_of, read_trace
 from isthmus.pipeline.session import spark_session
 from isthmus.pipeline.shiviz import hosts, patterns_of
 from isthmus.pipeline.verdicts import PROPERTIES, check
 from isthmus.report.witness import Event, draw_witness, save_witness
+from isthmus.trace.domain import parse_domains
 from isthmus.trace.schema import NONE
 
 NEEDS = {  # the kinds without which a property has no evidence; all others need deliveries
@@ -45,13 +47,13 @@ NS_PER_MS = 1_000_000
 
 
 class Summary(NamedTuple):
-    """The verdicts of one property over all runs and groups."""
+    """The verdicts of one property over all runs, groups and domains."""
 
     name: str
     counts: dict[str, int]  # by status
     evidence_count: int
     violation_count: int
-    witness: Row | None  # of the first run that has one: run, group, sentence, events
+    witness: Row | None  # of the first run that has one: run, group, domain, sentence, events
     reason: str  # why one is unknown
 
     @property
@@ -68,31 +70,34 @@ class Summary(NamedTuple):
 @click.option("--pattern", "patterns", multiple=True, help="For ShiViz: KIND=REGEX with the groups sender, number, to.")
 @click.option("--clock-precision", "precision_ms", type=click.FloatRange(min=0), help="Bound between two clocks, ms.")
 @click.option("--clock-accuracy", "accuracy_ms", type=click.FloatRange(min=0), help="Bound to the true time, ms.")
+@domain_option
 @click.option("--master", help="A Spark master, such as spark://host:7077. [local[*]]")
 @click.option("--remote", help="A Spark Connect server, such as sc://host:15002.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("out/check"), show_default=True)
 @click.option("--png", is_flag=True, help="Draw the witnesses as PNG, too.")
 def command(
     path: str, properties: tuple[str, ...], form: str, patterns: tuple[str, ...], precision_ms: float | None,
-    accuracy_ms: float | None, master: str | None, remote: str | None, out: Path, png: bool,
+    accuracy_ms: float | None, domains: tuple[str, ...], master: str | None, remote: str | None, out: Path, png: bool,
 ) -> None:  # fmt: skip
     """Judge a trace on Spark: Parquet, CSV, JSON lines or a ShiViz log, of any system and any size.
 
     docs/TRACE.md defines the columns, the properties and the words of a ShiViz log. Without --property all are judged
-    for which the trace can have evidence. Witnesses of violations are drawn into the folder OUT.
+    for which the trace can have evidence. Each group is judged by itself; --domain names groups that are judged end to
+    end, too. Witnesses of violations are drawn into the folder OUT.
 
-    Exit code 0: all valid; 1: a violation; 2: bad input; 3: no violation, but something that nothing was seen of.
+    Exit code 0: all valid; 1: a violation; 2: bad input; 3: no violation, but a property with no evidence.
 
     \b
     Examples:
       isthmus check out/trace
       isthmus check events.csv --property total --property fifo
+      isthmus check out/trace --domain campus=0,1,2:inter --property total
       isthmus check run.log --pattern 'deliver=got (?P<sender>\\w+)#(?P<number>\\d+)'
       isthmus check out/trace --master spark://cluster:7077 -o out/verdicts
     """
     bounds_ms = {"clock-precision": precision_ms, "clock-accuracy": accuracy_ms}
     bounds = {name: int(bound * NS_PER_MS) for name, bound in bounds_ms.items() if bound is not None}
-    words = patterns_of(patterns)
+    words, joined = patterns_of(patterns), parse_domains(domains)
     if "://" not in path:
         form = form_of(Path(path), files_of(Path(path)), form)
     settings = {"spark.sql.shuffle.partitions": str(shuffle_partitions(path))}
@@ -106,7 +111,7 @@ def command(
         asked, left_out = choose(properties, kinds, bounds)
         rows = sum(kinds.values())
         status.update(f"judging {rows:,} rows: {', '.join(asked)}")
-        verdicts = check(trace, asked, bounds)
+        verdicts = check(trace, asked, bounds, joined)
         summaries = summarize(verdicts, asked)
         names = {}
         if form == "shiviz":
@@ -147,10 +152,10 @@ def choose(
 
 
 def summarize(verdicts: DataFrame, asked: Sequence[str]) -> list[Summary]:
-    """Sums over runs and groups, and the first witness by run, one row a property."""
+    """Sums over runs, groups and domains, and the first witness by run, one row per property."""
     statuses = [F.count_if(F.col("status") == status).alias(status) for status in COLORS]
-    place = F.struct("run", "group")
-    told = F.struct("run", "group", "witness", "witness_events")
+    place = F.struct("run", "domain", "group")
+    told = F.struct("run", "group", "domain", "witness", "witness_events")
     violated, unknown = F.col("status") == "violated", F.col("status") == "unknown"
     found = verdicts.groupBy("property").agg(
         *statuses,
@@ -175,24 +180,24 @@ def draw(
     """A picture for each witness; the submits of its messages are looked up, so that arrows have a beginning."""
     told = [(summary, summary.witness) for summary in summaries if summary.witness is not None]
     told = [(summary, witness) for summary, witness in told if witness.witness_events]
-    wanted = {(witness.run, event.sender, event.number) for _, witness in told for event in witness.witness_events}
+    wanted = {(witness.run, *message_of(event)) for _, witness in told for event in witness.witness_events}
     keys = sorted(key for key in wanted if key[1] != NONE)
     submits: list[Row] = []
     if keys:
-        sought = spark.createDataFrame(keys, "run bigint, sender int, number bigint")
-        rows = trace.where((F.col("kind") == int(Kind.SUBMIT)) & (F.col("process") == F.col("sender")))
-        submits = rows.join(F.broadcast(sought), ["run", "sender", "number"], "left_semi").collect()
+        sought = spark.createDataFrame(keys, "run bigint, origin int, sender int, number bigint")
+        home = (F.col("process") == F.col("sender")) & (F.col("origin") == F.col("group"))
+        rows = trace.where((F.col("kind") == int(Kind.SUBMIT)) & home)
+        submits = rows.join(F.broadcast(sought), list(IDENTITY), "left_semi").collect()
     drawn: list[Path] = []
     try:
         for summary, witness in told:
-            context = [row for row in submits if row.run == witness.run and witness.group in (NONE, row.group)]
-            sent = {(event.sender, event.number) for event in witness.witness_events}
+            sent = {message_of(event) for event in witness.witness_events}
             events = [event_of(event, True) for event in witness.witness_events]
-            events += [event_of(row, False) for row in context if (row.sender, row.number) in sent]
-            title = f"{summary.name} is violated in run {witness.run}"
+            events += [event_of(row, False) for row in submits if row.run == witness.run and message_of(row) in sent]
+            title = f"{summary.name} is violated in run {witness.run}{place_of(witness)}"
             figure = draw_witness(title, witness.witness, events, names)
             out.mkdir(parents=True, exist_ok=True)
-            group = f"-group-{witness.group}" if witness.group > 0 else ""
+            group = place_of(witness).replace(", ", "-").replace(" ", "-")
             for suffix in (".svg", ".png") if png else (".svg",):
                 drawn.append(out / f"{summary.name}-run-{witness.run}{group}{suffix}")
                 save_witness(figure, drawn[-1])
@@ -201,8 +206,18 @@ def draw(
     return drawn
 
 
+def message_of(row: Row) -> tuple[int, int, int]:
+    return row.origin, row.sender, row.number
+
+
+def place_of(witness: Row) -> str:
+    """Where a witness was found, for people; nothing where there is one group."""
+    return f", domain {witness.domain}" if witness.domain else f", group {witness.group}" if witness.group > 0 else ""
+
+
 def event_of(row: Row, named: bool) -> Event:
-    return Event(row.process, row.local, row.time_ns, row.kind, row.sender, row.number, row.view, named=named)
+    message = message_of(row) if row.sender != NONE else None
+    return Event(row.process, row.local, row.time_ns, row.kind, message, row.group, row.view, named=named)
 
 
 def print_summary(
@@ -218,7 +233,7 @@ def print_summary(
     for summary in summaries:
         witness = summary.witness.witness if summary.witness is not None else summary.reason
         if many and summary.witness is not None:
-            witness = f"run {summary.witness.run}: {witness}"
+            witness = f"run {summary.witness.run}{place_of(summary.witness)}: {witness}"
         counts = [shown(status, f"{count:,}") if count else "0" for status, count in summary.counts.items()]
         verdict = counts if many else [shown(summary.status, summary.status)]
         table.add_row(summary.name, *verdict, f"{summary.evidence_count:,}", f"{summary.violation_count:,}",

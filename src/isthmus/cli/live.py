@@ -18,10 +18,8 @@ from isthmus.core.errors import InputError
 from isthmus.live.run import SiteSummary, check_live, measure, run_live
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
-from isthmus.stacks import STACKS
-from isthmus.trace.oracle import Oracle, Verdict
+from isthmus.scenario.promises import promised_verdicts
 from isthmus.trace.reader import read_rows
-from isthmus.trace.schema import GROUP
 from isthmus.trace.summary import Summary
 
 NS_PER_MS = 1e6
@@ -55,23 +53,11 @@ def command(scenario: Path, out: Path | None, overwrite: bool, seed: int | None,
     figures = measure(folder, {group.id: group.members for group in loaded.groups_of_run()})
     console.print(sites_table(loaded, summaries))
     console.print(figures_line(figures, summaries))
-    verdicts = judge(loaded, folder)
+    verdicts = promised_verdicts(loaded, read_rows(folder))
     print_verdicts([(0, verdict) for verdict in verdicts], 1)
     console.print(f"The trace is in {escape(str(folder))}.")
     statuses = {verdict.status for verdict in verdicts}
     sys.exit(1 if "violated" in statuses else 3 if "unknown" in statuses else 0)
-
-
-def judge(scenario: Scenario, folder: Path) -> list[Verdict]:
-    """The verdicts on what each group's stack promises."""
-    rows = list(read_rows(folder))
-    return [
-        verdict
-        for group in scenario.groups_of_run()
-        for verdict in Oracle(row for row in rows if row[GROUP] == group.id).verdicts(
-            STACKS[group.stack.name].properties
-        )
-    ]
 
 
 def claim(folder: Path, overwrite: bool) -> None:

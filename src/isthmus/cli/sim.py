@@ -21,10 +21,9 @@ from isthmus.cli.trace import print_verdicts
 from isthmus.core.errors import InputError
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
+from isthmus.scenario.promises import promised_verdicts
 from isthmus.sim.run import Run
-from isthmus.stacks import STACKS
 from isthmus.trace.histogram import Histogram
-from isthmus.trace.oracle import Oracle
 from isthmus.trace.reader import read_rows
 from isthmus.trace.writer import TraceWriter
 
@@ -113,7 +112,8 @@ def attempt(run: Run, progress: Callable[[int], None]) -> str:
 def figures(run: Run, cpu_s: float) -> Table:
     """The summary of a run."""
     scenario, summary = run.scenario, run.summary
-    title = f"{scenario.name}: {scenario.stack.name} on {len(scenario.topology.sites)} sites, seed {scenario.seed}"
+    stacks = ", ".join(dict.fromkeys(group.stack.name for group in run.groups))
+    title = f"{scenario.name}: {stacks} on {len(scenario.topology.sites)} sites, seed {scenario.seed}"
     table = Table(title=escape(title), show_header=False, title_justify="left")
     table.add_column(style="bold")
     table.add_column()
@@ -151,7 +151,7 @@ def judge_trace(scenario: Scenario, run: Run, folder: Path, replay: str) -> None
         why = "there is no trace" if scenario.trace == "none" else f"over {CHECK_MAX:,} deliveries"
         click.echo(f"Not checked: {why}.")
         return
-    verdicts = Oracle(read_rows(folder)).verdicts(STACKS[scenario.stack.name].properties)
+    verdicts = promised_verdicts(scenario, read_rows(folder))
     print_verdicts([(0, verdict) for verdict in verdicts], 1)
     statuses = {verdict.status for verdict in verdicts}
     if "violated" in statuses:

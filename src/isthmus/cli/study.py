@@ -18,11 +18,10 @@ from isthmus.cli.console import wide_console
 from isthmus.cli.sim import attempt, execute, fail, figures
 from isthmus.cli.trace import COLORS, print_verdicts
 from isthmus.core.errors import InputError
+from isthmus.scenario.promises import promised_verdicts
 from isthmus.sim.run import Run
-from isthmus.stacks import STACKS
 from isthmus.studies.catalogue import STUDIES
 from isthmus.studies.model import SCALES, Scale, find_study
-from isthmus.trace.oracle import Oracle
 from isthmus.trace.reader import read_rows
 from isthmus.trace.schema import Row
 
@@ -202,7 +201,7 @@ def replay_run(name: str, number: int, scale: Scale, seeds: int | None, out: Pat
     if error:
         console.print(escape(error), highlight=False, soft_wrap=True)
         fail("the run ended in an error", 1)
-    verdicts = Oracle(rows).verdicts(STACKS[spec.scenario.stack.name].properties)
+    verdicts = promised_verdicts(spec.scenario, rows)
     print_verdicts([(number, verdict) for verdict in verdicts], 1)
     statuses = {verdict.status for verdict in verdicts}
     sys.exit(1 if "violated" in statuses else 3 if "unknown" in statuses else 0)

@@ -17,16 +17,18 @@ from rich.table import Table
 
 from isthmus.cli.console import wide_console
 from isthmus.core.layer import Kind
+from isthmus.trace.domain import parse_domains
 from isthmus.trace.oracle import PROPERTIES, Oracle, Verdict
 from isthmus.trace.reader import read_meta, read_rows
 from isthmus.trace.schema import (
     CONTROL,
     DESTINATIONS,
+    GAUGE,
     GROUP,
     KIND,
     LOCAL,
     NONE,
-    NUMBER,
+    ORIGIN,
     PAYLOAD,
     PROCESS,
     RUN,
@@ -34,19 +36,25 @@ from isthmus.trace.schema import (
     TIME_NS,
     VALUE,
     VIEW,
+    Gauge,
     Row,
-    message_name,
 )
+from isthmus.trace.witness import name_in
 
+GAUGES = {int(gauge): gauge.name.lower() for gauge in Gauge}
 KINDS = {kind.name.lower(): kind for kind in Kind}
 COLORS = {"valid": "green", "violated": "red", "unknown": "yellow"}
 COLUMNS = (
     *("run", "process", "local", "time ms", "kind", "message"),
-    *("group", "view", "destinations", "payload", "control", "value"),
+    *("group", "view", "destinations", "payload", "control", "value", "gauge"),
 )
 VERDICT_LINES = 60  # longer tables leave out what is valid, then what is too much
 
 trace_path = click.argument("path", type=click.Path(path_type=Path))
+domain_option = click.option(
+    "--domain", "domains", multiple=True, metavar="NAME=0,1[:inter|all]",
+    help="Judge these groups end to end, too; repeatable. inter: only messages that pass between them.",
+)  # fmt: skip
 
 
 @click.group()
@@ -78,7 +86,7 @@ def show(path: Path, run: int | None, process: tuple[int, ...], kind: tuple[str,
     rows = islice(chosen(read_rows(path), run, process, kinds), limit + 1)
     table = Table(title=escape(", ".join(f"{key} {value}" for key, value in read_meta(path).items())) or None)
     for name in COLUMNS:
-        table.add_column(name, justify="left" if name in ("kind", "message", "destinations") else "right")
+        table.add_column(name, justify="left" if name in ("kind", "message", "destinations", "gauge") else "right")
     count = 0
     for count, row in enumerate(rows, start=1):
         if count <= limit:
@@ -96,28 +104,32 @@ def show(path: Path, run: int | None, process: tuple[int, ...], kind: tuple[str,
 @click.option(
     "--property", "properties", type=click.Choice(list(PROPERTIES)), multiple=True, help="Only this one; repeatable."
 )
-def check(path: Path, properties: tuple[str, ...]) -> None:
-    """Judge every run of a trace; docs/TRACE.md defines the properties, `final` where there are tentative deliveries.
+@domain_option
+def check(path: Path, properties: tuple[str, ...], domains: tuple[str, ...]) -> None:
+    """Judge every run and group of a trace; docs/TRACE.md defines the properties.
 
-    Exit code 0: all valid; 1: a violation; 3: no violation, but something that nothing was seen of.
+    `final` is judged where there are tentative deliveries. Exit code 0: all valid; 1: a violation; 3: no violation, but
+    a property with no evidence.
 
     \b
     Examples:
       isthmus trace check out/trace
       isthmus trace check out/trace --property total --property agreement
+      isthmus trace check out/trace --property fifo --domain campus=0,1,2:inter
     """
+    joined = parse_domains(domains)
     oracles: dict[int, Oracle] = {}
     optimistic = False  # whether anything was delivered tentatively
     for row in read_rows(path):
         optimistic |= row[KIND] == Kind.TENTATIVE
         oracle = oracles.get(row[RUN])
         if oracle is None:
-            oracle = oracles[row[RUN]] = Oracle()
+            oracle = oracles[row[RUN]] = Oracle(domains=joined)
         oracle.feed(row)
     asked = properties or tuple(name for name in PROPERTIES if optimistic or name != "final")
-    verdicts = [(run, verdict) for run in sorted(oracles) for verdict in oracles[run].verdicts(asked)]
+    verdicts = [(run, verdict) for run in sorted(oracles) for verdict in oracles[run].scoped(asked)]
     if not verdicts:
-        verdicts = [(NONE, verdict) for verdict in Oracle().verdicts(asked)]
+        verdicts = [(NONE, verdict) for verdict in Oracle().scoped(asked)]
     print_verdicts(verdicts, len(oracles))
     statuses = {verdict.status for _, verdict in verdicts}
     sys.exit(1 if "violated" in statuses else 3 if "unknown" in statuses else 0)
@@ -138,12 +150,13 @@ def cells(row: Row) -> list[str]:
     """One row for people."""
     kind = row[KIND]
     named = Kind(kind).name.lower() if kind in KINDS.values() else str(kind)
-    message = message_name(row[SENDER], row[NUMBER]) if row[SENDER] != NONE else ""
+    message = name_in(row[GROUP], row[ORIGIN:GROUP]) if row[SENDER] != NONE else ""
     destinations = row[DESTINATIONS]
     to = ("all" if message else "") if destinations is None else " ".join(map(str, destinations))
     place = [*map(str, (row[RUN], row[PROCESS], row[LOCAL])), f"{row[TIME_NS] / 1e6:.3f}"]
     numbers = map(str, (row[PAYLOAD], row[CONTROL], row[VALUE]))
-    return [*place, named, message, str(row[GROUP]), str(row[VIEW]), to, *numbers]
+    gauge = GAUGES.get(row[GAUGE], str(row[GAUGE])) if row[GAUGE] else ""
+    return [*place, named, message, str(row[GROUP]), str(row[VIEW]), to, *numbers, gauge]
 
 
 def print_verdicts(verdicts: list[tuple[int, Verdict]], run_count: int) -> None:
@@ -153,11 +166,12 @@ def print_verdicts(verdicts: list[tuple[int, Verdict]], run_count: int) -> None:
         shown = [(run, verdict) for run, verdict in verdicts if verdict.status != "valid"]
         shown.sort(key=lambda item: item[1].status != "violated")
     table = Table()
-    for name in ("run", "property", "verdict", "evidence", "violations", "witness"):
-        table.add_column(name, justify="right" if name in ("run", "evidence", "violations") else "left")
+    for name in ("run", "group", "property", "verdict", "evidence", "violations", "witness"):
+        table.add_column(name, justify="right" if name in ("run", "group", "evidence", "violations") else "left")
     for run, verdict in shown[:VERDICT_LINES]:
         table.add_row(
             "" if run == NONE else str(run),
+            verdict.domain or str(verdict.group),
             verdict.property,
             f"[{COLORS[verdict.status]}]{verdict.status}[/]",
             str(verdict.evidence_count),

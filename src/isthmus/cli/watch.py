@@ -41,7 +41,7 @@ def command(
     again; the latest verdicts are in OUT/verdicts. A violation that rests on a segment not yet there is withdrawn when
     it arrives. What presumes that a run is over (agreement, validity) is judged with --once, or if asked for.
 
-    Exit code with --once: 0 all valid, 1 a violation, 3 something that nothing was seen of; 130 after Ctrl-C.
+    Exit code with --once: 0 all valid, 1 a violation, 3 a property with no evidence; 130 after Ctrl-C.
 
     \b
     Examples:
@@ -88,7 +88,8 @@ def wait(query: StreamingQuery) -> None:
 
 def line(change: Change) -> str:
     """One change for people."""
-    place = f"run {change.run}" + (f", group {change.group}" if change.group > 0 else "")
+    where = f", domain {change.domain}" if change.domain else f", group {change.group}" if change.group > 0 else ""
+    place = f"run {change.run}{where}"
     after = f"[{COLORS[change.after]}]{change.after}[/]"
     moved = f"{change.before} -> {after}" if change.before not in ("", change.after) else after
     count = f", {change.violation_count:,} violations" if change.violation_count > 1 else ""

@@ -83,7 +83,8 @@ class Batch(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=3):
     bodies: tuple[B, ...]
 
     def payload_bytes(self) -> int:
-        return sum([body.payload_bytes() for body in self.bodies])  # type: ignore[attr-defined]
+        sizes: list[int] = [len(one.payload) if type(one) is Cast else one.payload_bytes() for one in self.bodies]  # type: ignore[attr-defined]
+        return sum(sizes)
 
     def subjects(self) -> tuple[Cast, ...]:
         return tuple(subject for body in self.bodies for subject in body.subjects())  # type: ignore[attr-defined]

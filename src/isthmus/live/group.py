@@ -62,19 +62,21 @@ class Group:
         self.options = joined.options
         self.view = View(1, joined.members)
         self.on_tentative: Callable[[Cast, Finality], None] | None = None  # told at once of what is not final
+        self._writable = asyncio.Event()
         self.application = Application(
-            *(self._deliver, None, self._resume),
-            auto_consume=False,
+            on_deliver=self._deliver,
             on_deliver_all=self._deliver_all,
+            on_resume=self._writable.set,
+            auto_consume=False,
         )
         joined.application = self.application
+        joined.on_end = self._end
         self._joined = joined
         self._turn_max = min(TURN_MAX, self.options.credit.queue_max)
         self._casts: list[Cast] = []  # sent in this turn
         self._taken: list[Cast] = []  # read in this turn
         self._unread: deque[Cast] = deque()
         self._changed = asyncio.Event()  # something was delivered, or the group was left
-        self._writable = asyncio.Event()
         self._logged_s = 0.0  # when a wait was last logged
 
     @classmethod
@@ -121,6 +123,8 @@ class Group:
 
     def attach(self) -> None:
         """Take part in the turns of the site."""
+        if self.on_tentative is None:
+            self.application.wants = (Finality.FINAL,)
         self.member.joined().gatherers.append(self._gather)
 
     async def leave(self) -> None:
@@ -138,12 +142,12 @@ class Group:
         if type(payload) is not bytes or len(payload) > PAYLOAD_MAX:
             check_payload(payload)
         destinations = named_sites(self.topology, tuple(to), "to") if to else ALL
-        driver = self.member.driver
+        driver, taken = self.member.driver, len(self._casts)
+        # What was asked for the first message of a turn holds for the others: nothing is submitted before its end.
         if (
             driver is None
             or driver.closed
-            or len(self._casts) >= self._turn_max
-            or not self.application.below.writable()
+            or (taken >= self._turn_max if taken else not self.application.below.writable())
         ):
             await self._until_writable(timeout)
             driver = self.member.joined()
@@ -153,15 +157,19 @@ class Group:
             driver.turn_soon()
         return cast
 
+    def _has_room(self) -> bool:
+        """Whether this turn takes one more message; nothing is submitted before its end, so the stack is asked once."""
+        return len(self._casts) < self._turn_max if self._casts else self.application.below.writable()
+
     async def _until_writable(self, timeout: float | None) -> None:
         """Wait until the stack takes a message and this turn has room for it."""
         started_s = time.monotonic()
         while True:
             self.member.joined()
-            if len(self._casts) >= self._turn_max:
-                await asyncio.sleep(0)  # the turn ends
-            elif self.application.below.writable():
+            if self._has_room():
                 return
+            if self._casts:
+                await asyncio.sleep(0)  # the turn ends
             else:
                 self._writable.clear()
                 await self._pause(self._writable, started_s, timeout)
@@ -286,13 +294,12 @@ class Group:
         self._unread.extend(casts)
         self._changed.set()
 
-    def _resume(self) -> None:
-        """Wake who waits: there is room, or the end has come."""
+    def _end(self) -> None:
+        """Wake all that wait: the group was left, or the others refuse this site; then nothing unread counts."""
+        if self.member.refused_why:
+            self._unread.clear()
         self._writable.set()
-        if self.member.refused_why or self.member.driver is None:
-            if self.member.refused_why:
-                self._unread.clear()
-            self._changed.set()
+        self._changed.set()
 
 
 def submit(application: Application, casts: list[Cast]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 
@@ -53,7 +53,7 @@ class GroupPlan(msgspec.Struct, frozen=True):
 class JoinedGroup:
     """A group with its names resolved, and the application of this site in it."""
 
-    __slots__ = ("application", "group", "members", "options", "plan", "port")
+    __slots__ = ("application", "group", "members", "on_end", "options", "plan", "port")
 
     def __init__(self, topology: Topology, plan: GroupPlan, group: GroupId) -> None:
         if plan.stack not in STACKS:
@@ -64,6 +64,7 @@ class JoinedGroup:
         self.members: Targets = named_sites(topology, plan.sites, "sites") or everyone
         self.options = plan.options or StackOptions(hybrid=HybridSpec().of(plan.stack, topology))
         self.application: Application | None = None  # None: this site has none in the group
+        self.on_end: Callable[[], None] = lambda: None  # nothing more will come: the site has left, or is refused
         self.port: LivePort | None = None  # while it is joined
 
     def hello(self) -> GroupHello:
@@ -97,7 +98,6 @@ class Member:
         self.sink: Sink | None = None  # set before joining: where the trace goes
         self.driver: Driver | None = None
         self.refused_why = ""  # by the others
-        self.left: asyncio.Event = asyncio.Event()
         self.watching: asyncio.TimerHandle | None = None
 
     def datagram_limit(self, given: int | None) -> int:
@@ -125,6 +125,7 @@ class Member:
             names=tuple(each.name for each in self.topology.sites),
             hello=hello,
             datagram_bytes=self.datagram_bytes,
+            measures=self.sink is not None,
         )
         driver = self.driver = Driver(site, socket)
         driver.on_refused = self.note_refused
@@ -161,7 +162,8 @@ class Member:
 
     def note_refused(self, why: str) -> None:
         self.refused_why = why
-        self.end()
+        for group in self.groups:
+            group.on_end()
 
     def close(self) -> None:
         if self.watching is not None:
@@ -169,13 +171,8 @@ class Member:
         if self.driver is not None:
             self.driver.close()
             self.driver = None
-        self.end()
-
-    def end(self) -> None:
-        """Tell the groups that nothing more will come."""
         for group in self.groups:
-            if group.application is not None and group.application.on_resume is not None:
-                group.application.on_resume()
+            group.on_end()
 
 
 def addresses_of(topology: Topology, ports: Mapping[str, Where]) -> list[Address]:

@@ -42,8 +42,9 @@ class Counters:
     __slots__ = ("control_bytes", "datagram_count", "message_count", "payload_bytes")
 
     def __init__(self) -> None:
-        self.message_count = 0  # copies sent to others
-        self.datagram_count = 0  # that they left in
+        self.datagram_count = 0  # sent to others
+        # Where the site measures:
+        self.message_count = 0  # copies that they carried
         self.payload_bytes = 0  # over all copies
         self.control_bytes = 0  # over all copies, heads included
 
@@ -52,7 +53,7 @@ class LiveSite:
     """One life of one site: what its ports share."""
 
     __slots__ = (
-        *("beginning", "clock", "counters", "datagram_bytes", "heap", "incarnation", "log", "looped", "outbox"),
+        *("beginning", "clock", "counters", "datagram_bytes", "heap", "log", "looped", "measures", "outbox"),
         *("outlet", "peers", "ports", "random", "set_count", "site", "timers", "wall", "wire_log"),
     )
 
@@ -71,6 +72,7 @@ class LiveSite:
         hello: Hello = NOBODY,
         datagram_bytes: int = LOOPBACK_DATAGRAM_BYTES,
         wire_log: bool = False,
+        measures: bool = True,
     ) -> None:
         self.site = site
         self.random = random
@@ -80,13 +82,12 @@ class LiveSite:
         self.log = log
         self.datagram_bytes = datagram_bytes
         self.wire_log = wire_log  # trace every send and receive
+        self.measures = measures  # count messages and bytes
         self.peers = Peers(site, life, token, names, hello, outlet, clock())
         self.beginning = self.peers.head(MESSAGES)
         self.counters = Counters()
         self.ports: dict[int, LivePort] = {}  # by group
-        self.looped: deque[tuple[LivePort, int, Message]] = (
-            deque()
-        )  # to oneself: port, view, message; empty after turns
+        self.looped: deque[tuple[LivePort, int, Message]] = deque()  # to oneself: where, view, what; empty after turns
         self.outbox: dict[SiteId, list[bytes]] = {}  # messages with their heads; empty after turns
         self.timers: dict[tuple[Layer, int], int] = {}  # armed timers, each with its number in the heap
         self.heap: list[tuple[int, int, Layer, int]] = []  # due time, number, whose, key; stale if the number differs
@@ -114,17 +115,21 @@ class LiveSite:
             peers.heard[source] = now
         elif not peers.admits(source, datagram, now):
             return
-        found = []
         try:
-            for group, view_id, packet in split(datagram):
-                port = self.ports[group]
-                found.append((port, view_id, port.decode(packet)))
+            packets = [(self.ports[group], view_id, packet) for group, view_id, packet in split(datagram)]
         except KeyError:  # of a group that this site is not in
             peers.foreign_count += 1
             return
         except RemoteError:
             peers.garbled_count += 1
             return
+        found = []
+        for port, view_id, packet in packets:
+            try:
+                found.append((port, view_id, port.decode(packet)))
+            except RemoteError:
+                port.trace(Kind.REJECT, value=source)
+                return
         for port, view_id, message in found:
             port.now_ns = now
             if self.wire_log:
@@ -190,7 +195,8 @@ class LiveSite:
             if entries != before:  # what goes to all alike is put together once
                 before, datagrams = entries, list(join(self.beginning, entries, self.datagram_bytes))
             counters.datagram_count += len(datagrams)
-            counters.control_bytes += PACKET_HEAD_BYTES * len(datagrams)
+            if self.measures:
+                counters.control_bytes += PACKET_HEAD_BYTES * len(datagrams)
             for datagram in datagrams:
                 self.outlet(target, datagram)
 
@@ -246,7 +252,7 @@ class LivePort(Port):
                 outbox[target].append(wrapped)
             else:
                 outbox[target] = [wrapped]
-        if copies:
+        if copies and owner.measures:
             payload = copies * message.payload_bytes()
             counters = owner.counters
             counters.message_count += copies

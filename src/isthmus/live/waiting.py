@@ -1,8 +1,8 @@
-"""What a stack waits for, in words: who has not acknowledged, who gives no credit, and since when nobody heard of it."""
+"""What a stack waits for, in words: which sites have not acknowledged or given credit, and when they were heard."""
 
 from __future__ import annotations
 
-from isthmus.core.layer import Layer, Stack
+from isthmus.core.layer import Stack
 from isthmus.core.message import SiteId
 from isthmus.live.peers import Peers
 from isthmus.protocols.transport.base import Transport
@@ -16,8 +16,8 @@ def unacknowledged(stack: Stack) -> list[SiteId]:
 
 def without_credit(stack: Stack) -> list[SiteId]:
     """The members whose applications have not read enough to be sent more."""
-    credit: Layer | None = next((layer for layer in stack.layers if isinstance(layer, Credit)), None)
-    if not isinstance(credit, Credit):
+    credit = next((layer for layer in stack.layers if isinstance(layer, Credit)), None)
+    if credit is None:
         return []
     return [site for site in stack.view.members if credit.lacks_credit(site)]
 
@@ -29,14 +29,14 @@ def owed(stack: Stack) -> list[SiteId]:
 
 def waited_for(stack: Stack, peers: Peers, now_ns: int) -> str:
     """What keeps the stack from being done with what was sent, for people."""
-    parts = []
-    for site in without_credit(stack):
-        if site == peers.site:
+    parts, slow = [], without_credit(stack)
+    for site in slow:
+        if site != peers.site:
+            parts.append(f"{peers.name(site)} to read what it was sent: it {peers.since(site, now_ns)}")
+        elif stack.find(Credit).unread_of.get(site):
             parts.append("the application here to read what it was sent")
         else:
-            parts.append(f"{peers.name(site)} to read what it was sent: it {peers.since(site, now_ns)}")
-    credited = without_credit(stack)
-    for site in unacknowledged(stack):
-        if site not in credited:
-            parts.append(f"{peers.name(site)} to acknowledge: it {peers.since(site, now_ns)}")
+            parts.append("the order of the messages sent here")
+    late = [site for site in unacknowledged(stack) if site not in slow]
+    parts += [f"{peers.name(site)} to acknowledge: it {peers.since(site, now_ns)}" for site in late]
     return "; ".join(parts) or "the order of messages under way"

@@ -1,30 +1,30 @@
-"""What a check hands in: evidence, violations and the events that show them, all in one shape.
+"""What a check hands in: evidence, violations and the fields that show them, all in one shape (formats.FINDING).
 
-The problem: checks are written apart, yet their results must add up to one verdict a property, with one witness. The
+The problem: checks are written apart, yet their results must add up to one verdict per property, with one witness. The
 idea: every check yields rows of one shape, any number for a run, group and property; their counts are summed, and the
-row of the lowest rank gives the sentence. An event of a witness is named by a key (kind, process, message), because
-the checks work on sets and positions and not on rows; verdicts.py looks the rows up, for violations only.
+row of the lowest rank gives the witness. Its fields are those of trace.witness.Witness: a form and what the form speaks
+of. An event is named by a key (kind, process, message), because the checks work on sets and positions and not on rows;
+verdicts.py looks the rows up, for violations only, and makes the sentence.
 
-Invariants: a row with violations has a sentence and at least one key; a row of evidence has neither.
+Invariants: a row with violations has a form and at least one event; a row of evidence has neither.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
-from isthmus.trace.schema import COUNTER_BITS
+from isthmus.pipeline.formats import FINDING, WITNESS
+from isthmus.trace.witness import Witness
 
-KEY = "struct<group:int,process:int,local:bigint,kind:tinyint,sender:int,number:bigint,value:bigint,role:string>"
-COLUMNS = ("run", "group", "property", "evidence_count", "violation_count", "rank", "sentence", "keys", "lack")
-FINDING = (
-    "run bigint, group int, property string, evidence_count bigint, violation_count bigint, rank bigint, "
-    f"sentence string, keys array<{KEY}>, lack string"
-)
+Value = Column | str | int | None  # a string names a column
+HERE = ("origin", "sender", "number")  # the columns of the message that a row is about
 
 
-def column(value: Column | str | int | None) -> Column:
+def column(value: Value) -> Column:
     return value if isinstance(value, Column) else F.col(value) if isinstance(value, str) else F.lit(value)
 
 
@@ -32,76 +32,93 @@ def key(
     kind: Kind,
     process: Column | str,
     role: str,
-    sender: Column | str | None = "sender",
-    number: Column | str | None = "number",
-    local: Column | str | None = None,
-    value: Column | str | None = None,
+    message: Sequence[Value] | None = HERE,
+    local: Value = None,
+    value: Value = None,
 ) -> Column:
     """One event of a witness; what is not given is not compared."""
+    origin, sender, number = message or (None, None, None)
     return F.struct(
-        F.lit(None).cast("int").alias("group"),
-        column(process).cast("int").alias("process"),
-        column(local).cast("long").alias("local"),
         F.lit(int(kind)).cast("byte").alias("kind"),
+        column(process).cast("int").alias("process"),
+        column(origin).cast("int").alias("origin"),
         column(sender).cast("int").alias("sender"),
         column(number).cast("long").alias("number"),
+        column(local).cast("long").alias("local"),
         column(value).cast("long").alias("value"),
         F.lit(role).alias("role"),
     )
 
 
-def evidence(frame: DataFrame, name: str, count: Column | str | int, lack: Column | str | None = None) -> DataFrame:
+def life(process: Value = "process", incarnation: Value = "life") -> Column:
+    """A life in a witness."""
+    return F.struct(column(process).cast("int").alias("process"), column(incarnation).cast("int").alias("life"))
+
+
+def message(origin: Value = "origin", sender: Value = "sender", number: Value = "number") -> Column:
+    """A message in a witness."""
+    parts = (origin, "int"), (sender, "int"), (number, "long")
+    return F.struct(*(column(part).cast(kind).alias(name) for (part, kind), name in zip(parts, HERE, strict=True)))
+
+
+def evidence(frame: DataFrame, name: str, count: Value, lack: Value = None) -> DataFrame:
     """How often a property could have been broken; or why it could not, if that is known."""
-    return frame.select(
-        "run",
-        F.col("group").cast("int").alias("group"),
-        F.lit(name).alias("property"),
-        column(count).cast("long").alias("evidence_count"),
-        F.lit(0).cast("long").alias("violation_count"),
-        F.lit(None).cast("long").alias("rank"),
-        F.lit(None).cast("string").alias("sentence"),
-        F.lit(None).cast(f"array<{KEY}>").alias("keys"),
-        column(lack).cast("string").alias("lack"),
-    )
+    return shaped(frame, {"property": F.lit(name), "evidence_count": column(count), "lack": column(lack)})
 
 
 def violations(
-    frame: DataFrame, name: str, sentence: Column, keys: list[Column], rank: Column | str, count: Column | str | int = 1
+    frame: DataFrame,
+    name: str,
+    form: str | Column,
+    rank: Value,
+    events: Sequence[Column],
+    *,
+    lives: Sequence[Column] = (),
+    messages: Sequence[Column] = (),
+    numbers: Sequence[Column | str | int] = (),
+    members: Sequence[Column | str] = (),
+    count: Value = 1,
 ) -> DataFrame:
-    """Violations with their events; the one of the lowest rank is the witness."""
-    return frame.select(
-        "run",
-        F.col("group").cast("int").alias("group"),
-        F.lit(name).alias("property"),
-        F.lit(0).cast("long").alias("evidence_count"),
-        column(count).cast("long").alias("violation_count"),
-        column(rank).cast("long").alias("rank"),
-        sentence.alias("sentence"),
-        F.array(*keys).cast(f"array<{KEY}>").alias("keys"),
-        F.lit(None).cast("string").alias("lack"),
+    """Violations with the fields of their witness; the one of the lowest rank is shown."""
+    return shaped(
+        frame,
+        {
+            "property": F.lit(name),
+            "violation_count": column(count),
+            "rank": column(rank),
+            "form": F.lit(form) if isinstance(form, str) else form,
+            "lives": F.array(*lives),
+            "messages": F.array(*messages),
+            "numbers": F.array(*(column(number).cast("long") for number in numbers)),
+            "members": F.array(*map(column, members)),
+            "events": F.array(*events),
+        },
     )
 
 
-def message(sender: Column | str = "sender", number: Column | str = "number") -> Column:
-    """A message for people: 3:7, or 3:1.7 of incarnation 1."""
-    count = column(number)
-    high, low = F.shiftright(count, COUNTER_BITS), count.bitwiseAND(F.lit((1 << COUNTER_BITS) - 1))
-    told = F.when(high > 0, F.concat_ws(".", high.cast("string"), low.cast("string"))).otherwise(count.cast("string"))
-    return F.concat_ws(":", column(sender).cast("string"), told)
+def shaped(frame: DataFrame, given: dict[str, Column]) -> DataFrame:
+    """Findings of a frame with run and group; counts that are not given are 0, and the rest null."""
+    nothing = {"evidence_count": F.lit(0), "violation_count": F.lit(0)}
+    columns = {"run": F.col("run"), "group": F.col("group")} | nothing | given
+    return frame.select(*(columns.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in FINDING.items()))
 
 
-def life(process: Column | str = "process", number: Column | str = "life") -> Column:
-    """A life for people: process 3, or process 3 (incarnation 1)."""
-    again = F.when(column(number) > 0, F.format_string(" (incarnation %d)", column(number))).otherwise(F.lit(""))
-    return F.concat(F.lit("process "), column(process).cast("string"), again)
-
-
-def say(*parts: Column | str) -> Column:
-    """Parts of a sentence put together; texts are meant literally."""
-    return F.concat(*(part if isinstance(part, Column) else F.lit(part) for part in parts))
-
-
-def listed(processes: Column) -> Column:
-    """An array as Python writes a tuple."""
-    inner = F.array_join(processes.cast("array<string>"), ", ")
-    return F.concat(F.lit("("), inner, F.when(F.size(processes) == 1, ",").otherwise(F.lit("")), F.lit(")"))
+def finding_row(run: int, group: int, name: str, *, evidence_count: int = 0, violation_count: int = 0,
+                rank: int | None = None, witness: Witness | None = None) -> tuple[object, ...]:  # fmt: skip
+    """One finding as a tuple in the order of the columns, for what is computed in Python."""
+    fields: tuple[object, ...] = (None,) * len(WITNESS)
+    if witness is not None:
+        events = [
+            (
+                int(event.kind),
+                event.process,
+                *(event.message or (None, None, None)),
+                event.local,
+                event.value,
+                event.role,
+            )
+            for event in witness.events
+        ]
+        lists = (list(witness.lives), list(witness.messages), list(witness.numbers), list(map(list, witness.members)))
+        fields = (witness.form, *lists, events)
+    return (run, group, name, evidence_count, violation_count, rank, *fields, None)

@@ -1,4 +1,4 @@
-"""Any trace in the documented schema, from anyone, as the one DataFrame.
+"""Any trace in the documented schema, from any system, as the one DataFrame.
 
 The problem: traces come as Parquet of ours, of Spark or of pandas, as CSV or JSON lines, with other integer types,
 with columns left out, in folders of any depth; and as logs for ShiViz. The idea: the files are listed and their heads
@@ -167,7 +167,7 @@ def read_csv(spark: SparkSession, path: Path, files: Sequence[Path]) -> DataFram
 
 
 def read_json(spark: SparkSession, path: Path, files: Sequence[Path]) -> DataFrame:
-    """JSON, one object a line; names are looked for in the first lines of each file, and no type is guessed."""
+    """JSON, one object per line; names are looked for in the first lines of each file, and no type is guessed."""
     shapes: dict[tuple[str, ...], list[Path]] = {}
     for file in files:
         names: dict[str, None] = {}
@@ -259,7 +259,7 @@ def json_object(file: Path, line: str) -> dict[str, object]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise InputError(str(file), "", f"the line {line[:60]!r}", "one JSON object a line")
+        raise InputError(str(file), "", f"the line {line[:60]!r}", "one JSON object per line")
     return found
 
 

@@ -1,7 +1,7 @@
-"""Who lived when and was in which view: small tables, made of the few rows that tell of crashes and views.
+"""Which process lived when and was in which view: small tables, made of the few rows that tell of crashes and views.
 
 The problem: what a process owes depends on its lives, views and stays (docs/TRACE.md), yet the many rows, deliveries,
-should not be sorted once more to learn them. The idea: lives and epochs are intervals of local numbers, worked out by
+should not be sorted once more to learn them. The idea: lives and epochs are intervals of local numbers, computed by
 windows over CRASH, RECOVER and VIEW rows alone; a delivery finds its own by an equi-join on the process and a
 comparison of `local`. Sets of processes are words of 64 bits, so that a roster is a handful of numbers.
 
@@ -20,18 +20,25 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
+from isthmus.pipeline.formats import PLACE
 from isthmus.trace.schema import NONE
 
 BEGIN, END = -(1 << 63), (1 << 63) - 1  # of all local numbers
 NEVER = (1 << 31) - 1  # as the first view of a stay: nothing is owed in it
-GROUP = ("run", "group")
-MESSAGE = ("run", "group", "sender", "number")
-HOLDER = (*MESSAGE, "life", "word")
-PLACE = ("run", "group", "process", "life")
 
 
 def is_kind(*kinds: Kind) -> Column:
     return F.col("kind").isin([int(kind) for kind in kinds])
+
+
+def is_own() -> Column:
+    """Whether a message was submitted to the group that it is seen in, not carried into it; never so in a domain."""
+    return F.col("origin") == F.col("group")
+
+
+def is_home() -> Column:
+    """Whether a SUBMIT row is the submission of its message: at its sender, in its origin group."""
+    return (F.col("process") == F.col("sender")) & (F.col("origin") == F.col("seen_in"))
 
 
 def word(process: str = "process") -> Column:
@@ -109,7 +116,7 @@ def with_lives(rows: DataFrame, known: DataFrame) -> DataFrame:
 
 
 def epochs(rows: DataFrame, known: DataFrame) -> DataFrame:
-    """What each life did with its views: one row a VIEW row, and one for the time before the first of a life."""
+    """What each life did with its views: one row per VIEW row, and one for the time before the first of a life."""
     told = with_lives(rows.where(is_kind(Kind.VIEW)), known).select(
         *PLACE, "up", "life_start", "life_end", "local", F.col("value").cast("int").alias("view"), "destinations"
     )

@@ -16,7 +16,6 @@ sets, never a wrong verdict.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -24,101 +23,64 @@ import pandas as pd  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from isthmus.core.layer import Kind
-from isthmus.pipeline.findings import COLUMNS, FINDING
+from isthmus.pipeline.findings import finding_row
+from isthmus.pipeline.formats import FINDING, MESSAGE, PLACE, ddl
 from isthmus.pipeline.tables import Tables
 from isthmus.trace.history import Group, Life
 from isthmus.trace.order import merge
 from isthmus.trace.properties import Finding
-from isthmus.trace.schema import NONE, message_name
-
-SUBJECT = ("run", "of", "group", "sender", "number")  # a message of what is judged: `of` is a group, or -1 for all
-SEQUENCE = ("run", "of", "process", "life")
-STEP = re.compile(r"process (\d+)(?: \(incarnation (\d+)\))? delivered (\S+) before (\S+?)(?:,|$)")
+from isthmus.trace.schema import NONE
 
 
 def cycles(tables: Tables, rows: DataFrame, name: str) -> DataFrame:
-    """Violations of total order in sequences: rows of a message, process, life, local, time_ns, and what is judged."""
-    shared = rows.groupBy(*SUBJECT).agg(
+    """Violations of total order in sequences: rows of a message, process, life, local, time_ns."""
+    shared = rows.groupBy(*MESSAGE).agg(
         F.count("*").alias("deliverers"), F.min("time_ns").alias("at"), F.min("local").alias("early")
     )
     shared = shared.where(F.col("deliverers") > 1)
-    hint = Window.partitionBy("run", "of").orderBy("at", "early", "group", "sender", "number")
-    numbers = tables.keep(shared.withColumn("c", F.row_number().over(hint).cast("long")).select(*SUBJECT, "c"))
-    steps = tables.keep(rows.join(numbers.select(*SUBJECT), list(SUBJECT)))
+    hint = Window.partitionBy("run", "group").orderBy("at", "early", "origin", "sender", "number")
+    numbers = tables.keep(shared.withColumn("c", F.row_number().over(hint).cast("long")).select(*MESSAGE, "c"))
+    steps = tables.keep(rows.join(numbers.select(*MESSAGE), list(MESSAGE)))
     settled = relaxed(steps, numbers)
-    order = Window.partitionBy(*SEQUENCE).orderBy("local")
-    placed = tables.keep(steps.join(settled, list(SUBJECT)).withColumn("tied", F.lag("c").over(order) == F.col("c")))
-    ties = placed.where(F.col("tied")).select("run", "of", "c").distinct()
-    left = placed.join(ties, ["run", "of", "c"], "left_semi").drop("tied")
+    order = Window.partitionBy(*PLACE).orderBy("local")
+    placed = tables.keep(steps.join(settled, list(MESSAGE)).withColumn("tied", F.lag("c").over(order) == F.col("c")))
+    ties = placed.where(F.col("tied")).select("run", "group", "c").distinct()
+    left = placed.join(ties, ["run", "group", "c"], "left_semi").drop("tied")
 
     def decide(parts: tuple[int, ...], frame: pd.DataFrame) -> pd.DataFrame:
-        return pd.DataFrame(kahn(int(parts[0]), int(parts[1]), name, frame), columns=list(COLUMNS))
+        return pd.DataFrame(kahn(int(parts[0]), int(parts[1]), name, frame), columns=list(FINDING))
 
-    return left.groupBy("run", "of", "c").applyInPandas(decide, FINDING)
+    return left.groupBy("run", "group", "c").applyInPandas(decide, ddl(FINDING))
 
 
 def relaxed(steps: DataFrame, numbers: DataFrame) -> DataFrame:
     """Numbers that never fall along a sequence: the least such above the given ones."""
-    order = Window.partitionBy(*SEQUENCE).orderBy("local")
+    order = Window.partitionBy(*PLACE).orderBy("local")
     while True:
         raised = (
-            steps.join(numbers, list(SUBJECT))
+            steps.join(numbers, list(MESSAGE))
             .withColumn("high", F.max("c").over(order))
-            .groupBy(*SUBJECT)
+            .groupBy(*MESSAGE)
             .agg(F.max("high").alias("c"), F.min("c").alias("was"))
             .localCheckpoint(eager=True)
         )
-        numbers = raised.select(*SUBJECT, "c")
+        numbers = raised.select(*MESSAGE, "c")
         done = raised.where(F.col("c") > F.col("was")).isEmpty()
         if done:
             return numbers
 
 
-def kahn(run: int, of: int, name: str, frame: pd.DataFrame) -> Iterator[tuple[object, ...]]:
+def kahn(run: int, number: int, name: str, frame: pd.DataFrame) -> Iterator[tuple[object, ...]]:
     """The findings of one set of messages."""
-    group = Named()
+    group = Group(number)
     orders: list[tuple[Life, list[int]]] = []
     for (process, incarnation), steps in frame.sort_values("local").groupby(["process", "life"], sort=True):
-        order = [
-            group.take(int(of_group), int(sender), int(number), of < 0)
-            for of_group, sender, number in zip(steps["group"], steps["sender"], steps["number"], strict=True)
-        ]
+        keys = zip(steps["origin"], steps["sender"], steps["number"], strict=True)
+        order = [group.message((int(origin), int(sender), int(count))) for origin, sender, count in keys]
         orders.append((Life(group, int(process), int(incarnation), NONE), order))
     finding = Finding("")
     merge(group, orders, Counter(message for _, order in orders for message in order), finding)
-    if finding.violation_count:
+    if finding.witness is not None:
         rank = int(frame["time_ns"].min())
-        keys = list(group.events(finding.witness))
-        yield run, of, name, 0, finding.violation_count, rank, finding.witness, keys, None
-
-
-class Named(Group):
-    """A group that knows which of several groups a message is from."""
-
-    __slots__ = ("origin", "said")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.origin: dict[tuple[int, int, int], int] = {}  # (group, sender, number) to the message's integer
-        self.said: list[tuple[str, tuple[int, int, int]]] = []
-
-    def take(self, group: int, sender: int, number: int, prefixed: bool) -> int:
-        whole = (group, sender, number)
-        found = self.origin.get(whole)
-        if found is None:
-            found = self.origin[whole] = len(self.said)
-            plain = message_name(sender, number)
-            self.said.append((f"{group}/{plain}" if prefixed else plain, whole))
-        return found
-
-    def name(self, message: int) -> str:
-        return self.said[message][0]
-
-    def events(self, sentence: str) -> Iterator[tuple[object, ...]]:
-        """The deliveries that a sentence speaks of, as keys."""
-        known = dict(self.said)
-        for process, _, first, second in STEP.findall(sentence):
-            for said, role in ((first, "delivered first"), (second, "delivered second")):
-                group, sender, number = known[said]
-                yield (group, int(process), None, int(Kind.DELIVER), sender, number, None, role)
+        counts = {"violation_count": finding.violation_count, "rank": rank}
+        yield finding_row(run, number, name, **counts, witness=finding.witness)

@@ -1,7 +1,7 @@
 r"""Logs for ShiViz as a trace.
 
 The problem: such a log knows hosts, vector clocks and free text, not processes, numbers and kinds. The idea: its
-default format is two lines an event, the host with its clock, then what happened:
+default format is two lines per event, the host with its clock, then what happened:
 
     alice {"alice":1}
     submit m=alice:1 to=bob,carol
@@ -10,7 +10,7 @@ default format is two lines an event, the host with its clock, then what happene
 
 Hosts become processes 0, 1, ... in the order of their first line; names that only senders or `to=` have come after
 them. The own entry of the clock is the local order. A line `=== name ===` begins another run. What an event says is
-found by one pattern a kind; events that match none are passed over, their place in the local order stays empty.
+found by one pattern per kind; events that match none are passed over, their place in the local order stays empty.
 
 Invariants: other entries of the clocks are not looked at: what happened before what is derived from submits and
 deliveries, as in every trace. A log in which no event matches is refused, because no verdict on it would mean anything.

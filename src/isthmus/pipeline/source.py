@@ -3,7 +3,7 @@
 The problem: segments appear one by one while sites write, each site under a prefix of its own, and a site may join when
 others are long under way; a stream must hand over every segment exactly once, whatever the time it was killed. The
 idea: the writer gives whole segments consecutive numbers (trace/writer.py), so the place in the stream is a number for
-each prefix: how many of its segments have been read. A new prefix is a new entry and moves nobody else's. A file that
+each prefix: how many of its segments have been read. A new prefix is a new entry and moves no other. A file that
 has no number, of Spark or of another system, is a prefix of its own with one segment.
 
 Invariants: a segment counts only when all before it are there, because the listing of a folder that is being written
@@ -11,7 +11,7 @@ may show a later name and miss an earlier one. An offset names segments that nev
 two offsets is the same rows whenever it is asked for. Reading is in parallel: one task for `rows` rows' worth of row
 groups of one segment. Mistakes in a file are the reader's sentences (trace/reader.py).
 
-Options: `rows`, rows a task reads (a million); `segments`, at most so many a micro-batch.
+Options: `rows`, rows that a task reads (a million); `segments`, at most so many per micro-batch.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""How tables are kept while a trace is judged: worked out once, on disk where memory is short, given back at the end.
+"""How tables are kept while a trace is judged: computed once, on disk where memory is short, given back at the end.
 
-The problem: Spark works a table out anew for each who reads it, and a plan that carries the plans of its tables grows
+The problem: Spark recomputes a table for every reader, and a plan that carries the plans of its tables grows
 at every join. The idea is one way for each size.
 
-    keep      worked out now, and how is forgotten
+    keep      computed now, and how is forgotten
     small     kept, and sent to every task where it is joined, as long as it is small
-    hold      large: worked out when first read; knows how its rows are dealt, so that no one shuffles them again
+    hold      large: computed when first read; knows how its rows are partitioned, so that none is shuffled again
     nothing   known to be empty: joins with it vanish from plans
 
 Invariants: nothing held is left after `release`; what `check` returns is kept, not held.
@@ -32,16 +32,16 @@ class Store:
         self.made: dict[str, DataFrame] = {}
 
     def keep(self, frame: DataFrame) -> DataFrame:
-        """Work a table out now, once, and forget how: plans that carry their past double at every join."""
+        """Compute a table now, once, and forget how: plans that carry their past double at every join."""
         return frame.localCheckpoint(eager=True)
 
     def small(self, frame: DataFrame) -> DataFrame:
         """A kept table that joins without a shuffle of the other side, as long as it is small."""
         kept = frame.localCheckpoint(eager=False)
-        return F.broadcast(kept) if kept.count() <= SMALL else kept  # the count works it out
+        return F.broadcast(kept) if kept.count() <= SMALL else kept  # the count computes it
 
     def hold(self, frame: DataFrame) -> DataFrame:
-        """A large table, worked out when it is first read; unlike a kept one it remembers how its rows are dealt.
+        """A large table, computed when it is first read; unlike a kept one it remembers how it is partitioned.
 
         Not through a Connect server: there a plan goes over the wire with the plans of all its tables in it, and one
         that nests more than a hundred deep is refused. A shuffle more is the price.

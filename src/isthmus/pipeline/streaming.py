@@ -29,11 +29,11 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 from isthmus.core.errors import InputError
 from isthmus.pipeline.columns import TRACE_TYPE, with_added
+from isthmus.pipeline.formats import VERDICT_KEY
 from isthmus.trace.reader import check_version, segments, unreadable
 from isthmus.trace.schema import SCHEMA
 
-CHANGES_MAX = 1000  # lines reported a batch; the verdicts themselves have no bound
-KEYS = ("run", "group", "property")
+CHANGES_MAX = 1000  # lines reported per batch; the verdicts themselves have no bound
 AT_REST = ("agreement", "validity")  # they presume that the run has come to an end
 ROW_TYPE = StructType([*TRACE_TYPE, StructField("batch", IntegerType())])
 DYNAMIC = {"partitionOverwriteMode": "dynamic"}
@@ -52,6 +52,7 @@ class Change(NamedTuple):
     after: str
     violation_count: int
     witness: str
+    domain: str = ""  # where it is one of a domain, and the group NONE
 
 
 class Lake:
@@ -173,7 +174,7 @@ def check_versions(folder: Path, known: set[Path]) -> None:
 
 def changes(before: DataFrame | None, after: DataFrame) -> list[Change]:
     """The verdicts that differ from those stored, in order; what is unknown from the start is no news."""
-    keys = list(KEYS)
+    keys = list(VERDICT_KEY)
     now = after.select(*keys, "status", "violation_count", "witness")
     if before is None:
         old = now.limit(0)
@@ -185,6 +186,8 @@ def changes(before: DataFrame | None, after: DataFrame) -> list[Change]:
     moved = (F.col("was") != F.col("status")) | (F.col("had") != F.col("violation_count"))
     found = both.where(news | moved).orderBy(*keys).limit(CHANGES_MAX).collect()
     return [
-        Change(row.run, row.group, row.property, row.was or "", row.status, row.violation_count, row.witness)
+        Change(
+            row.run, row.group, row.property, row.was or "", row.status, row.violation_count, row.witness, row.domain
+        )
         for row in found
     ]

@@ -8,8 +8,8 @@ outcomes; they are written to different folders by one Parquet write, and nothin
 can share that one job, so that no core waits for the last run of each.
 
 Layout: FOLDER/trace/study=NAME/*.parquet, in the trace's schema (and a column `outcome` that is always null), and
-FOLDER/runs.parquet, a row a run, with a column for each parameter. The folder must be seen by the executors and by this
-process alike.
+FOLDER/runs.parquet, one row per run, with a column for each parameter. The folder must be seen by the executors and by
+this process alike.
 
 Invariants: the number of a run is its place in the grid. The same grid gives the same rows, whatever the number of
 tasks and executors; only their order and the names of files differ. The folder gets its parts when the sweep is done.
@@ -35,6 +35,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.errors import InputError, LocalError
 from isthmus.pipeline.dealing import deal, expected_cost, task_count
+from isthmus.pipeline.formats import RUN_SPEC
 from isthmus.pipeline.simulate import OUTCOMES, STREAM_COLUMNS, TRACE_COLUMNS, Make, Outcome, make_run, simulate_all
 from isthmus.scenario.model import Scenario
 
@@ -251,17 +252,15 @@ def read_outcomes(folder: Path) -> dict[tuple[str, int], Outcome]:
 
 
 def runs_table(specs: Sequence[RunSpec], outcomes: Sequence[Outcome]) -> pa.Table:
-    """A row a run: what was asked, a column for each parameter, and what came of it."""
-    columns: dict[str, list[object]] = {
-        "run": [spec.run for spec in specs],
-        "study": [spec.study for spec in specs],
-        "stack": [spec.scenario.stack.name for spec in specs],
-        "seed": [spec.scenario.seed for spec in specs],
-        "parameters": [json.dumps(dict(spec.parameters)) for spec in specs],
-        "replay": [spec.replay for spec in specs],
-    }
-    for name in Outcome.__struct_fields__[2:]:
-        columns[name] = [getattr(outcome, name) for outcome in outcomes]
+    """One row per run: what was asked (formats.RUN_SPEC), what came of it (Outcome), and one column per parameter."""
+    columns: dict[str, list[object]] = {name: [] for name in RUN_SPEC}
+    for spec in specs:
+        scenario, parameters = spec.scenario, json.dumps(dict(spec.parameters))
+        asked = (spec.run, spec.study, scenario.stack.name, scenario.seed, parameters, spec.replay)
+        for name, value in zip(RUN_SPEC, asked, strict=True):
+            columns[name].append(value)
+    for name in Outcome.__struct_fields__:
+        columns.setdefault(name, [getattr(outcome, name) for outcome in outcomes])
     for name in dict.fromkeys(name for spec in specs for name in spec.parameters if name != "seed"):
         if name in columns:
             raise LocalError(f"a parameter cannot be called {name}: the table of runs has a column of that name")

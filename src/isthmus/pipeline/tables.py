@@ -6,20 +6,21 @@ one aggregate by message then keeps, for each life and view, the set of delivere
 the least and greatest position and payload. Everything else is asked of these few rows: a run of 20 million deliveries
 to 100 processes is 400,000 of them.
 
-    marks     a row for each message, life, view and word of processes: deliverers, positions, what the SUBMIT row said
-    holders   the same over all views: a row for each message, life and word
-    messages  a row for each message
-    groups    a row for each run and group, with all sums that checks ask for (totals.py)
+    marks     one row per message, life, view and word of processes: deliverers, positions, what the SUBMIT row said
+    holders   the same over all views: one row per message, life and word
+    messages  one row per message
+    groups    one row per run and group, with all sums that checks ask for (totals.py)
     alarms    one row of the whole trace: which closer looks are called for at all
 
 Shuffles. The rows go by block, a few neighbouring processes of a group, so that a block sums up its own deliveries of a
-message before these go by message. From then on everything of a message is in one place, and what is worked out of the
+message before these go by message. From then on everything of a message is in one place, and what is computed from the
 three tables of messages moves no rows until it is summed up by group.
 
 Invariants: all tables are linear in the trace and spill to disk; only counts, and whether there is any, come to the
-driver. In an orderly group the position is a clock that ticks at each delivery at each process, which proves total
-order, and by comparing two numbers a message fifo and causal order too; the exact and dearer ways are for groups that
-are not.
+driver. A message in a group is named by its origin too; what its SUBMIT row said is looked up in the origin group, and
+`home` says whether it was submitted in the group (or domain) that it is seen in. In an orderly group the position is a
+clock that ticks at each delivery at each process, which proves total order, and by comparing two numbers per message
+fifo and causal order too; the exact and dearer ways are for groups that are not.
 """
 
 from __future__ import annotations
@@ -31,17 +32,18 @@ from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
+from isthmus.pipeline.domains import is_domain, with_domains
+from isthmus.pipeline.formats import GROUP, HOLDER, IDENTITY, MESSAGE
 from isthmus.pipeline.lives import (
-    GROUP,
-    HOLDER,
-    MESSAGE,
     bit,
     distinct_count,
     down,
     epochs,
     extremes,
     in_runs,
+    is_home,
     is_kind,
+    is_own,
     lives,
     mask_of,
     restless,
@@ -52,6 +54,7 @@ from isthmus.pipeline.lives import (
 )
 from isthmus.pipeline.store import Store
 from isthmus.pipeline.totals import alarms, rosters, totals
+from isthmus.trace.domain import DOMAIN_PROPERTIES, Domain
 
 VIEW_SHIFT = 32  # a position is (view + 1) << 32 | place in the view, from 1
 TOLD = (Kind.SUBMIT, Kind.VIEW, Kind.SUSPECT, Kind.TRUST, Kind.CRASH, Kind.RECOVER)
@@ -59,7 +62,7 @@ ABOUT = (Kind.SUBMIT, Kind.TENTATIVE, Kind.DELIVER, Kind.REVOKE, Kind.VIEW, Kind
 COUNTED = (*ABOUT, Kind.CRASH, Kind.RECOVER)
 SUBMITTED = (  # what a message's SUBMIT row says; null where there is none
     *("from_life", "from_up", "from_view", "from_stay", "from_final", "from_local", "from_ns", "from_bytes"),
-    *("index", "submits", "destinations"),
+    *("index", "submits", "destinations", "home"),
 )
 NEIGHBOURS = 8  # processes of a block, at most
 BLOCKS = 16  # of a group, at least, if it has as many processes
@@ -72,15 +75,20 @@ def position(view: str = "view", place: str = "place") -> Column:
 class Tables(Store):
     """One trace, arranged for checking; `asked` are the properties with the runs they are asked of, None: all."""
 
-    def __init__(self, trace: DataFrame, asked: Mapping[str, Sequence[range] | None]) -> None:
+    def __init__(
+        self, trace: DataFrame, asked: Mapping[str, Sequence[range] | None], domains: Sequence[Domain] = ()
+    ) -> None:
         super().__init__(trace.sparkSession)
         self.asked = asked
+        self.domains = domains
         addressed = F.col("destinations").isNotNull() & (F.size("destinations") > 0)
-        self.trace = trace.withColumn("destinations", F.when(addressed, F.col("destinations")))
+        rows = trace.withColumn("destinations", F.when(addressed, F.col("destinations")))
+        self.trace = with_domains(rows, domains, self.hold)
 
     def asks(self, name: str) -> Column:
-        """Whether a row's run is asked for a property, or for one that it is a part of."""
-        return in_runs(self.asked.get(name, ()))
+        """Whether a row's run, and group or domain, is asked for a property, or for one that it is a part of."""
+        asked = in_runs(self.asked.get(name, ()))
+        return asked if name in DOMAIN_PROPERTIES or not self.domains else asked & ~is_domain()
 
     # The few rows
 
@@ -88,12 +96,13 @@ class Tables(Store):
     def counts(self) -> DataFrame:
         """How many rows of each kind a run and group has."""
         kinds = [F.count_if(is_kind(kind)).alias(kind.name.lower()) for kind in COUNTED]
-        return self.keep(self.trace.groupBy(*GROUP).agg(F.max("process").alias("highest"), *kinds))
+        carried = F.count_if(is_kind(Kind.DELIVER) & ~is_own()).alias("carried")
+        return self.keep(self.trace.groupBy(*GROUP).agg(F.max("process").alias("highest"), carried, *kinds))
 
     @cached_property
     def census(self) -> dict[str, int]:
-        """How many rows of each kind there are in all, and the highest process."""
-        sums = [F.sum(kind.name.lower()).alias(kind.name.lower()) for kind in COUNTED]
+        """How many rows of each kind there are in all, how many deliveries are carried, and the highest process."""
+        sums = [F.sum(name).alias(name) for name in ("carried", *(kind.name.lower() for kind in COUNTED))]
         row = self.counts.agg(F.max("highest").alias("highest"), *sums).first()
         return {name: count or 0 for name, count in row.asDict().items()} if row else {}
 
@@ -132,26 +141,32 @@ class Tables(Store):
 
     @cached_property
     def seen(self) -> DataFrame:
-        """The runs and groups to judge: run, group, static, the groups of the run, how many rows of some kinds."""
+        """The runs and groups to judge: run, group, static, how many rows of some kinds."""
         about = sum((F.col(kind.name.lower()) for kind in ABOUT), F.lit(0)) > 0
         run = Window.partitionBy("run")
         first = ~F.max("about").over(run) & (F.col("group") == F.min("group").over(run))
         found = self.counts.withColumn("about", about).withColumn("alone", first)
-        kept = found.where(F.col("about") | F.col("alone")).withColumn("several", F.count("*").over(run) > 1)
-        return self.small(
-            kept.withColumn("static", F.col("view") == 0).select(*GROUP, "static", "several", "tentative", "revoke")
-        )
+        kept = found.where(F.col("about") | F.col("alone"))
+        return self.small(kept.withColumn("static", F.col("view") == 0).select(*GROUP, "static", "tentative", "revoke"))
 
     # Messages
 
     @cached_property
     def submits(self) -> DataFrame:
-        """The first SUBMIT row of each message: where the sender was, its index in the stay, the addressees."""
-        own = self.told.where(is_kind(Kind.SUBMIT) & (F.col("process") == F.col("sender")))
+        """The first SUBMIT row of each message in each group that it is seen in; `home` where that is the group's own.
+
+        It says where the sender was, its index in the stay, the addressees.
+        """
+        return self.hold(self.submitted.unionByName(self.carried) if self.census["carried"] else self.submitted)
+
+    @cached_property
+    def submitted(self) -> DataFrame:
+        """What was submitted in a group, or in a domain."""
+        own = self.told.where(is_kind(Kind.SUBMIT) & is_home())
         again = Window.partitionBy(*MESSAGE).orderBy("local")
         whole = again.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
         firsts = (
-            own.repartition("run", "group", "sender")
+            own.repartition("run", "group", "origin", "sender")
             .withColumn("again", F.row_number().over(again))
             .withColumn("submits", F.count("*").over(whole))
         )
@@ -159,7 +174,18 @@ class Tables(Store):
         names = {"local": "from_local", "time_ns": "from_ns", "payload_bytes": "from_bytes"}
         names |= {name: f"from_{name}" for name in ("life", "up", "view", "stay", "final")}
         found = self.located(firsts.where(F.col("again") == 1)).withColumn("index", F.row_number().over(stay))
-        return self.hold(found.withColumnsRenamed(names).select(*MESSAGE, *SUBMITTED))
+        own = found.withColumns({"home": F.lit(True), "destinations": F.when(is_own(), F.col("destinations"))})
+        made = own.withColumnsRenamed(names).select(*MESSAGE, *SUBMITTED)
+        return self.hold(made) if self.census["carried"] else made
+
+    @cached_property
+    def carried(self) -> DataFrame:
+        """What was submitted elsewhere: for messages that were delivered in a group which they were carried into."""
+        here = self.trace.where(is_kind(Kind.DELIVER) & ~is_own()).select(*MESSAGE).distinct()
+        unknown = here.join(self.submitted.select(*MESSAGE), list(MESSAGE), "left_anti")
+        source = self.submitted.where(is_own()).drop("group")
+        elsewhere = {"home": F.lit(False), "destinations": F.lit(None).cast("array<int>"), "submits": F.lit(1)}
+        return unknown.join(source, list(IDENTITY)).withColumns(elsewhere).select(*MESSAGE, *SUBMITTED)
 
     @cached_property
     def down(self) -> DataFrame:
@@ -174,7 +200,7 @@ class Tables(Store):
         """Deliveries and submits by block, with life, view and position."""
         size = max(1, min(NEIGHBOURS, -(-(self.census["highest"] + 1) // BLOCKS)))
         given = is_kind(Kind.DELIVER)
-        own = is_kind(Kind.SUBMIT) & (F.col("process") == F.col("sender"))
+        own = is_kind(Kind.SUBMIT) & is_home()
         rows = self.trace.where(given | own).select(
             *(*MESSAGE, "process", "local", "payload_bytes"),
             given.alias("given"),
@@ -273,7 +299,7 @@ class Tables(Store):
         return self.small(self.groups.where(~F.col("orderly")).select(*GROUP))
 
     def firsts(self, chosen: DataFrame) -> DataFrame:
-        """The deliveries of some groups, each message once a life; `counted` where total order counts them."""
+        """The deliveries of some groups, each message once per life; `counted` where total order counts them."""
         rows = self.trace.where(is_kind(Kind.DELIVER)).join(chosen, list(GROUP), "left_semi")
         return (
             self.located(rows)

@@ -5,8 +5,8 @@ dozen small jobs, which cost more than the rows. The idea: one aggregate over th
 running maxima along each sender. Where it says that nothing is wrong, a check is done. A check plans its closer look,
 for the witness and the exact count, only if an alarm of its own is raised anywhere in the trace.
 
-    rosters   who delivered anything of a sender, by sender, life and word; and what of it was shared with others
-    totals    a row a run and group: sums and alarms
+    rosters   which lives delivered anything of a sender, by sender, life and word; and what of it they share
+    totals    one row per run and group: sums and alarms
     alarms    one row: which alarms are raised at all
 
 Invariants: an alarm is raised if there is a violation, or, for order and gaps, if there may be one.
@@ -17,18 +17,19 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from isthmus.pipeline.lives import GROUP, MESSAGE, distinct_count
+from isthmus.pipeline.formats import GROUP, MESSAGE
+from isthmus.pipeline.lives import distinct_count, is_own
 
 ALARMS = (
     *("repeated", "unsent", "altered", "again", "astray", "moved"),  # messages that are wrong by themselves
     *("incomplete", "early", "descending", "disorderly"),  # messages that may be wrong beside others
-    *("unsure", "counted_unsure", "several", "static"),  # what checks have to tell apart
+    *("unsure", "counted_unsure", "static"),  # what checks have to tell apart
 )
 VARIANTS = (("", "lives"), ("counted_", "counted_lives"))  # of what uniform-total, and total, takes into account
 
 
 def rosters(holders: DataFrame) -> DataFrame:
-    """By group, sender, life and word: who delivered anything, anything shared, and shared as total order counts it."""
+    """By group, origin, sender, life and word: which delivered anything, anything shared, and as total order counts."""
     together = Window.partitionBy(*MESSAGE)
     held = holders.where(F.col("n") > 0).select(
         *(*MESSAGE, "life", "word", "bits", "counted_bits"),
@@ -36,7 +37,7 @@ def rosters(holders: DataFrame) -> DataFrame:
         (F.sum(distinct_count("counted_bits")).over(together) > 1).alias("counted_shared"),
     )
     zero = F.lit(0).cast("long")
-    return held.groupBy(*GROUP, "sender", "life", "word").agg(
+    return held.groupBy(*GROUP, "origin", "sender", "life", "word").agg(
         F.bit_or("bits").alias("roster"),
         F.bit_or(F.when(F.col("shared"), F.col("bits")).otherwise(zero)).alias("sharing"),
         F.bit_or(F.when(F.col("counted_shared"), F.col("counted_bits")).otherwise(zero)).alias("counted_sharing"),
@@ -46,12 +47,12 @@ def rosters(holders: DataFrame) -> DataFrame:
 def followed(messages: DataFrame) -> DataFrame:
     """Messages with `descending`, not after all of lower number, and `early`, not after what its sender saw or said."""
     before = (Window.unboundedPreceding, -1)
-    by_number = Window.partitionBy(*GROUP, "sender").orderBy("number").rowsBetween(*before)
-    by_place = Window.partitionBy(*GROUP, "sender", "from_life").orderBy("from_local").rowsBetween(*before)
+    by_number = Window.partitionBy(*GROUP, "origin", "sender").orderBy("number").rowsBetween(*before)
+    by_place = Window.partitionBy(*GROUP, "sender", "from_life", "home").orderBy("from_local").rowsBetween(*before)
     least = F.col("least")
     early = (least <= F.col("from_position")) | (least <= F.max("least").over(by_place))
     return messages.withColumn("descending", least <= F.max("least").over(by_number)).withColumn(
-        "early", F.col("sent") & early
+        "early", F.coalesce("home", F.lit(False)) & early
     )
 
 
@@ -72,15 +73,15 @@ def totals(seen: DataFrame, messages: DataFrame, rosters: DataFrame, backward: D
         .agg(
             F.sum("n").alias("n"),
             F.sum("lives").alias("held"),
-            F.sum(F.when(sent, n)).alias("sent_n"),
+            F.sum(F.when(sent & is_own(), n)).alias("own_n"),
             F.min((n == 0) | ((n == lives) & (F.col("least") == F.col("most")))).alias("same"),
             F.max(n > lives).alias("repeated"),
             F.max(~sent & (n > 0)).alias("unsent"),
             F.max(sent & ~unaltered).alias("altered"),
             F.max(F.col("submits") > 1).alias("again"),
             F.max(sent & (F.col("addressed_lives") < lives)).alias("astray"),
-            F.max(sent & (F.col("here") < n)).alias("moved"),
-            F.min(F.when(sent & alive, to_all)).alias("fewest"),
+            F.max(sent & is_own() & (F.col("here") < n)).alias("moved"),
+            F.min(F.when(sent & is_own() & alive, to_all)).alias("fewest"),
             F.max("early").alias("early"),
             F.max("descending").alias("descending"),
             *(F.sum(F.when(F.col(of) > 1, F.col(of))).alias(f"{name}shared") for name, of in VARIANTS),

@@ -1,4 +1,4 @@
-"""From a trace to verdicts: one row a run, group and property, with a witness where it is violated.
+"""From a trace to verdicts: one row per run, group or domain, and property, with a witness where it is violated.
 
 The problem: many checks, one answer each, at the price of few passes over the trace. The idea: the checks share their
 tables (tables.py) and hand in findings of one shape (findings.py); here they are added up. Only if something is
@@ -6,11 +6,12 @@ violated is the trace read once more, to fetch the two or three events of each w
 
     verdicts = check(spark.read.parquet("out/trace"), ["integrity", "total"])
     verdicts = check(trace, PROPERTIES, bounds={"clock-precision": 1_000_000, "clock-accuracy": 5_000_000})  # ns
+    verdicts = check(trace, ["fifo"], domains=[Domain("campus", (0, 1, 2), "inter")])
 
-Invariants: every run and group of the trace has a row for every property asked of it. Without evidence the status is
-unknown, and the witness says what is missing. A run with several groups has a row `total` of group -1 too: the union
-of the delivery orders over its groups. docs/TRACE.md defines the properties, docs/design/checks.md says how they are
-found.
+Invariants: every run and group of the trace has a row for every property asked of it; so has every run and domain with
+rows in scope, for the properties that domains have. Without evidence the status is unknown, and the witness says what
+is missing. formats.VERDICT declares the columns, docs/TRACE.md defines the properties, docs/design/checks.md says how
+they are found.
 """
 
 from __future__ import annotations
@@ -19,54 +20,61 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from operator import or_
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.errors import InputError
-from isthmus.pipeline.check_agreement import agreement
-from isthmus.pipeline.check_causal import causal
-from isthmus.pipeline.check_clocks import accuracy, precision
-from isthmus.pipeline.check_fifo import fifo
-from isthmus.pipeline.check_finality import final
-from isthmus.pipeline.check_integrity import integrity, sending_view
-from isthmus.pipeline.check_total import across_groups, total, uniform_total
-from isthmus.pipeline.check_validity import validity
-from isthmus.pipeline.check_views import primary, views
-from isthmus.pipeline.findings import FINDING, evidence
-from isthmus.pipeline.lives import GROUP, in_runs
+from isthmus.pipeline.checks.agreement import agreement
+from isthmus.pipeline.checks.causal import causal
+from isthmus.pipeline.checks.clocks import accuracy, precision
+from isthmus.pipeline.checks.fifo import fifo
+from isthmus.pipeline.checks.finality import final
+from isthmus.pipeline.checks.integrity import integrity
+from isthmus.pipeline.checks.primary import primary
+from isthmus.pipeline.checks.sending_view import sending_view
+from isthmus.pipeline.checks.total import total, uniform_total
+from isthmus.pipeline.checks.validity import validity
+from isthmus.pipeline.checks.views import views
+from isthmus.pipeline.domains import domain_names, is_domain
+from isthmus.pipeline.findings import evidence
+from isthmus.pipeline.formats import EVENT, EVENT_KEY, FINDING, GROUP, VERDICT, WITNESS, ddl
+from isthmus.pipeline.lives import in_runs
 from isthmus.pipeline.tables import Tables
+from isthmus.trace.domain import DOMAIN_PROPERTIES, Domain, check_names
+from isthmus.trace.schema import NONE
+from isthmus.trace.witness import LACKS, Witness, sentence
 
 Check = Callable[[Tables], DataFrame]
 Asked = Iterable[str] | Mapping[str, Sequence[range]]  # names; or names, each with the runs that it is asked of
-CHECKS: dict[str, tuple[Check, str]] = {  # with what is missing where there is no evidence
-    "integrity": (integrity, "nobody delivered anything"),
-    "validity": (validity, "nobody who is there at the end submitted anything to someone who stayed"),
-    "agreement": (agreement, "no two processes went through a view together and delivered something in it"),
-    "fifo": (fifo, "nobody delivered two messages of one sender"),
-    "causal": (causal, "nobody delivered two messages"),
-    "total": (total, "no two processes delivered two messages in common"),
-    "uniform-total": (uniform_total, "no two processes delivered two messages in common"),
-    "final": (final, "nothing was delivered tentatively"),
-    "sending-view": (sending_view, "nobody delivered anything that was submitted"),
-    "views": (views, "no two views to compare"),
-    "primary": (primary, "no two views to compare"),
+CHECKS: dict[str, Check] = {
+    "integrity": integrity,
+    "validity": validity,
+    "agreement": agreement,
+    "fifo": fifo,
+    "causal": causal,
+    "total": total,
+    "uniform-total": uniform_total,
+    "final": final,
+    "sending-view": sending_view,
+    "views": views,
+    "primary": primary,
 }
 CLOCKS = {"clock-precision": precision, "clock-accuracy": accuracy}
 BOTH = "fifo-total"
 PARTS = {BOTH: ("fifo", "total"), "final": ("total",)}  # what a property is made of, beside its own check
 PROPERTIES = (*CHECKS, BOTH, *CLOCKS)
-EVENT = "struct<process:int,local:bigint,time_ns:bigint,kind:tinyint,sender:int,number:bigint,view:int,role:string>"
-ACROSS = -1  # as a group: all groups of a run together
+JOINT = (*DOMAIN_PROPERTIES, BOTH)  # the properties that domains have
 
 
-def check(trace: DataFrame, properties: Asked, bounds: Mapping[str, int] | None = None) -> DataFrame:
-    """Judge properties of every run and group of a trace; `bounds` are those of the clocks, in ns.
+def check(
+    trace: DataFrame, properties: Asked, bounds: Mapping[str, int] | None = None, domains: Sequence[Domain] = ()
+) -> DataFrame:
+    """Judge properties of every run and group of a trace, and of domains; `bounds` are those of the clocks, in ns.
 
     `properties` are names, or names with the runs in which each is asked for: traces of several kinds, told apart by
     the numbers of their runs, are judged in one go, which costs far less than one by one.
-
-    The columns: run, group, property, status, evidence_count, violation_count, witness, witness_events.
     """
+    check_names(domains)
     spans: dict[str, Sequence[range] | None] = (
         dict(properties) if isinstance(properties, Mapping) else dict.fromkeys(properties)
     )
@@ -76,7 +84,7 @@ def check(trace: DataFrame, properties: Asked, bounds: Mapping[str, int] | None 
     for name in bounds or {}:
         if name not in CLOCKS:
             raise InputError("bounds", "", repr(name), "one of " + ", ".join(CLOCKS))
-    tables = Tables(trace, with_parts(spans))
+    tables = Tables(trace, with_parts(spans), domains)
     try:
         found = findings(tables, bounds or {})
         return witnessed(tables, tables.keep(summed(tables, found, spans)))
@@ -97,18 +105,16 @@ def with_parts(spans: Mapping[str, Sequence[range] | None]) -> dict[str, Sequenc
 def findings(tables: Tables, bounds: Mapping[str, int]) -> DataFrame:
     """What all checks found, rows of one shape."""
     needed = tables.asked
-    found = [CHECKS[name][0](tables) for name in CHECKS if name in needed]
+    found = [CHECKS[name](tables) for name in CHECKS if name in needed]
     found += [CLOCKS[name](tables, bounds[name]) for name in CLOCKS if name in needed and name in bounds]
-    if "total" in needed and tables.alarms["several"]:
-        found.append(across_groups(tables))
     together = (
         tables.keep(reduce(DataFrame.unionByName, found))
         if found
-        else tables.trace.sparkSession.createDataFrame([], FINDING)
+        else tables.trace.sparkSession.createDataFrame([], ddl(FINDING))
     )
     extra = [together]
     if BOTH in needed:
-        extra += both(together.where(F.col("property").isin("fifo", "total") & (F.col("group") != ACROSS)))
+        extra += both(together.where(F.col("property").isin("fifo", "total")))
     if "final" in needed:
         tentative = tables.seen.where(F.col("tentative") + F.col("revoke") > 0).select(*GROUP)
         order = together.where((F.col("property") == "total") & (F.col("violation_count") > 0))
@@ -126,22 +132,17 @@ def both(found: DataFrame) -> list[DataFrame]:
 
 
 def summed(tables: Tables, found: DataFrame, wanted: Mapping[str, Sequence[range] | None]) -> DataFrame:
-    """One row for each run, group and property asked for."""
+    """One row for each run, group and property asked for: the sums, and the fields of the witness."""
     spark = found.sparkSession
-    lacks = {name: lack for name, (_, lack) in CHECKS.items()}
-    lacks[BOTH] = f"{lacks['fifo']}, or {lacks['total']}"
-    lacks |= dict.fromkeys(CLOCKS, "no two clocks were read, or no bound was given")
-    asked = spark.createDataFrame([(name, lacks[name]) for name in wanted], "property string, usual string")
-    across = tables.seen.where(F.col("several")).select("run", F.lit(ACROSS).alias("group")).distinct()
-    rows = tables.seen.select(*GROUP).join(F.broadcast(asked))
-    rows = rows.unionByName(across.join(F.broadcast(asked.where(F.col("property") == "total"))))
+    asked = spark.createDataFrame([(name, LACKS[name]) for name in wanted], "property string, usual string")
+    rows = tables.seen.select(*GROUP).join(F.broadcast(asked)).where(~is_domain() | F.col("property").isin(*JOINT))
     here = [(F.col("property") == name) & in_runs(spans) for name, spans in wanted.items()]
     rows = rows.where(reduce(or_, here, F.lit(False)))
-    told = F.struct("sentence", "keys")
+    told = F.struct(*WITNESS)
     counts = found.groupBy(*GROUP, "property").agg(
         F.sum("evidence_count").alias("evidence_count"),
         F.sum("violation_count").alias("violation_count"),
-        F.min_by(told, F.when(F.col("violation_count") > 0, F.struct("rank", "sentence"))).alias("told"),
+        F.min_by(told, F.when(F.col("violation_count") > 0, F.struct("rank", *WITNESS))).alias("told"),
         F.max("lack").alias("lack"),
     )
     violated, seen = F.col("violation_count") > 0, F.col("evidence_count") > 0
@@ -150,42 +151,60 @@ def summed(tables: Tables, found: DataFrame, wanted: Mapping[str, Sequence[range
         .withColumn("evidence_count", F.coalesce("evidence_count", F.lit(0)).cast("long"))
         .withColumn("violation_count", F.coalesce("violation_count", F.lit(0)).cast("long"))
         .withColumn("status", F.when(violated, "violated").when(seen, "valid").otherwise("unknown"))
-        .withColumn(
-            "witness",
-            F.when(violated, F.col("told.sentence")).when(seen, "").otherwise(F.coalesce("lack", "usual")),
-        )
-        .select(*GROUP, "property", "status", "evidence_count", "violation_count", "witness", "told.keys")
+        .withColumn("reason", F.when(violated | seen, "").otherwise(F.coalesce("lack", "usual")))
+        .select(*GROUP, "property", "status", "evidence_count", "violation_count", "reason", "told.*")
     )
 
 
 def witnessed(tables: Tables, verdicts: DataFrame) -> DataFrame:
-    """Verdicts with the events of their witnesses, in the order of the sentence."""
-    names = ("run", "group", "property", "status", "evidence_count", "violation_count", "witness")
+    """Verdicts with the sentences of their witnesses and the events, in the order of the sentence."""
     bad = verdicts.where(F.col("status") == "violated")
+    told = {"group": F.when(is_domain(), NONE).otherwise(F.col("group")), "domain": domain_names(tables.domains)}
     if bad.isEmpty():
-        return verdicts.select(*names, F.array().cast(f"array<{EVENT}>").alias("witness_events"))
-    keys = bad.select("run", F.col("group").alias("of"), "property", F.posexplode("keys").alias("at", "key")).select(
-        "run", "of", "property", "at", "key.*"
+        shown = verdicts.withColumns(told | {"witness": F.col("reason"), "witness_events": F.array()})
+    else:
+        place = [*GROUP, "property"]
+        spoken = F.udf(spoken_of, "string", useArrow=False)(told["group"], F.struct(*WITNESS))
+        sentences = bad.select(*place, spoken.alias("sentence"))
+        shown = (
+            verdicts.join(sentences, place, "left")
+            .join(events_of(tables, bad), place, "left")
+            .withColumns(told | {"witness": F.coalesce("sentence", "reason")})
+            .withColumn("witness_events", F.coalesce("witness_events", F.array().cast(VERDICT["witness_events"])))
+        )
+    shaped = shown.select(*(F.col(name).cast(kind).alias(name) for name, kind in VERDICT.items()))
+    return shaped if bad.isEmpty() else tables.keep(shaped)
+
+
+def spoken_of(group: int, told: Row) -> str:
+    """The sentence of a witness; in the executors."""
+    lives = tuple((life.process, life.life) for life in told.lives)
+    messages = tuple((message.origin, message.sender, message.number) for message in told.messages)
+    members = tuple(map(tuple, told.members))
+    return sentence(Witness(told.form, lives, messages, tuple(told.numbers), members), group)
+
+
+def events_of(tables: Tables, bad: DataFrame) -> DataFrame:
+    """The rows of the trace that the keys of violated verdicts mean: run, group, property, witness_events."""
+    keys = bad.select(*GROUP, "property", F.posexplode("events").alias("at", "key")).select(
+        *(F.col(name).alias(f"key_{name}") for name in (*GROUP, "property", "at")),
+        *(F.col(f"key.{name}").alias(f"key_{name}") for name in EVENT_KEY),
     )
-    sought = keys.select(
-        *(F.col(name).alias(f"key_{name}") for name in ("run", "of", "property", "at", "role", "local", "value")),
-        *(F.col(name).alias(f"key_{name}") for name in ("process", "kind", "sender", "number", "group")),
+    same = reduce(
+        lambda one, other: one & other,
+        (F.col(name) == F.col(f"key_{name}") for name in (*GROUP, "process", "kind")),
     )
-    same = (F.col("run") == F.col("key_run")) & (F.col("process") == F.col("key_process"))
-    same &= F.col("kind") == F.col("key_kind")
-    for name in ("sender", "number", "local", "value"):
+    for name in ("origin", "sender", "number", "local", "value"):
         same &= F.col(f"key_{name}").isNull() | (F.col(name) == F.col(f"key_{name}"))
-    same &= F.coalesce("key_group", "key_of") == F.col("group")
-    event = F.struct("process", "local", "time_ns", "kind", "sender", "number", "view", F.col("key_role").alias("role"))
-    last = F.col("key_role") == "again"
-    place = F.struct(F.when(last, -F.col("local")).otherwise(F.col("local")).alias("by"), event.alias("event"))
+    given = {"role": F.col("key_role"), "group": F.col("seen_in")}
+    event = F.struct(*(given.get(name, F.col(name)).alias(name) for name in EVENT))
+    first = F.struct("local", event.alias("event"))  # the first row that fits a key is meant
     found = (
-        tables.trace.join(F.broadcast(sought), same)
-        .groupBy("key_run", "key_of", "key_property", "key_at")
-        .agg(F.min(place).alias("found"))
-        .groupBy(F.col("key_run").alias("run"), F.col("key_of").alias("group"), F.col("key_property").alias("property"))
+        tables.trace.join(F.broadcast(keys), same)
+        .groupBy(*(f"key_{name}" for name in (*GROUP, "property", "at")))
+        .agg(F.min(first).alias("found"))
+        .groupBy(*(F.col(f"key_{name}").alias(name) for name in (*GROUP, "property")))
         .agg(F.array_sort(F.collect_list(F.struct(F.col("key_at").alias("at"), F.col("found.event")))).alias("events"))
     )
-    events = F.transform(F.coalesce("events", F.array()), lambda item: item["event"])
-    with_events = verdicts.join(found, [*GROUP, "property"], "left")
-    return tables.keep(with_events.select(*names, events.cast(f"array<{EVENT}>").alias("witness_events")))
+    events = F.transform("events", lambda item: item["event"])
+    return found.select(*GROUP, "property", events.alias("witness_events"))

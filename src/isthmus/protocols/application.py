@@ -122,7 +122,8 @@ class Application(Layer):
 
     def deliver_unsure(self, cast: Cast, finality: Finality) -> None:
         """Tell of a delivery that is not final, or no longer."""
-        self.host.trace(KIND[finality], cast)
+        if self.host.traces:
+            self.host.trace(KIND[finality], cast)
         if self.on_deliver is not None and finality in self.wants:
             self.on_deliver(cast, finality)
 

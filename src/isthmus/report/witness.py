@@ -22,7 +22,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch
 
 from isthmus.core.layer import Kind
-from isthmus.trace.schema import NONE, message_name
+from isthmus.trace.latency import MessageKey
+from isthmus.trace.schema import NONE
+from isthmus.trace.witness import name_in
 
 INK, SOFT, PAPER, RAIL, HALO = "#1b2330", "#5b6573", "#ffffff", "#c3cad4", "#f0e442"
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
@@ -50,15 +52,10 @@ class Event(NamedTuple):
     local: int
     time_ns: int
     kind: int
-    sender: int = NONE
-    number: int = NONE
+    message: MessageKey | None = None
+    group: int = 0
     view: int = NONE
-    label: str = ""
     named: bool = True  # by the verdict; otherwise context
-
-    @property
-    def message(self) -> tuple[int, int] | None:
-        return (self.sender, self.number) if self.sender != NONE else None
 
     @property
     def place(self) -> tuple[int, int]:
@@ -125,9 +122,7 @@ def draw_rails(axes: Axes, rows: dict[int, int], names: dict[int, str]) -> None:
         axes.text(-0.58, row, shown, size=9.5, color=INK, ha="right", va="center", clip_on=False)
 
 
-def draw_arrows(
-    axes: Axes, events: list[Event], rows: dict[int, int], messages: Sequence[tuple[int, int] | None]
-) -> None:
+def draw_arrows(axes: Axes, events: list[Event], rows: dict[int, int], messages: Sequence[MessageKey | None]) -> None:
     """From each submit to the deliveries of its message."""
     submits = {
         event.message: column for column, event in reversed(list(enumerate(events))) if event.kind == Kind.SUBMIT
@@ -148,9 +143,7 @@ def draw_arrows(
         axes.add_patch(arrow)
 
 
-def draw_events(
-    axes: Axes, events: list[Event], rows: dict[int, int], messages: Sequence[tuple[int, int] | None]
-) -> None:
+def draw_events(axes: Axes, events: list[Event], rows: dict[int, int], messages: Sequence[MessageKey | None]) -> None:
     for column, event in enumerate(events):
         row = rows[event.process]
         color = color_of(event, messages)
@@ -185,13 +178,13 @@ def label_above(event: Event, events: list[Event], rows: dict[int, int]) -> bool
 def text_of(event: Event) -> str:
     """What stands beside an event: its kind and message, or what the verdict calls it."""
     kind = Kind(event.kind).name.lower()
-    what = message_name(event.sender, event.number) if event.message is not None else ""
+    what = name_in(event.group, event.message) if event.message is not None else ""
     if event.kind == Kind.VIEW:
         what = str(event.view)
     return f"{kind}\n{what}".strip()
 
 
-def color_of(event: Event, messages: Sequence[tuple[int, int] | None]) -> str:
+def color_of(event: Event, messages: Sequence[MessageKey | None]) -> str:
     return COLORS[messages.index(event.message) % len(COLORS)] if event.message is not None else INK
 
 

@@ -19,7 +19,7 @@ from isthmus.protocols.total.compensation import OptimisticOptions
 from isthmus.protocols.total.hybrid_wire import HybridOptions, HybridPolicy
 from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.protocols.transport.frames import ReliableOptions
-from isthmus.scenario.faults import Crash, Fault, Heal, Loss, Partition, RandomFaults, Recover
+from isthmus.scenario.faults import Fault, Heal, Loss, Partition, RandomFaults
 from isthmus.scenario.workload import Workload, named_sites, span_ms
 from isthmus.stacks import STACKS, StackOptions
 from isthmus.topology.model import Topology
@@ -265,9 +265,6 @@ class Scenario(Settings, frozen=True, kw_only=True):
         direct = spec.transport == "direct"
         hybrid = spec.hybrid.of(spec.name, self.topology)
         return StackOptions(direct, sequencer, spec.batch_ms, spec.credit, spec.reliable, spec.optimistic, hybrid)
-
-    def has_crashes(self) -> bool:
-        return any(isinstance(fault, Crash | Recover) for fault in self.faults_of_run())
 
 
 def with_prefix(prefix: str, check: Callable[[], object]) -> None:

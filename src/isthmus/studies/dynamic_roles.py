@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from isthmus.pipeline.measures import over_seeds
-from isthmus.pipeline.measures_load import role_changes
+from isthmus.pipeline.measures.membership import role_changes
+from isthmus.pipeline.measures.seeds import over_seeds
 from isthmus.scenario.model import HybridSpec, Scenario, StackSpec
 from isthmus.studies.instances import NINE
 from isthmus.studies.model import Cell, Claim, Figure, Scale, Study, Tables, figure_of, matching, numbers_of

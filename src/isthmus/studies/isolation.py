@@ -14,7 +14,7 @@ from itertools import pairwise
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from isthmus.pipeline.measures import over_seeds
+from isthmus.pipeline.measures.seeds import over_seeds
 from isthmus.scenario.model import HybridSpec, Scenario, StackSpec
 from isthmus.studies.model import Cell, Claim, Curve, Figure, Scale, Study, Tables, matching, numbers_of
 from isthmus.studies.roles_setup import (

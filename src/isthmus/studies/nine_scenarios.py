@@ -17,7 +17,7 @@ import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from isthmus.pipeline.measures import over_seeds
+from isthmus.pipeline.measures.seeds import over_seeds
 from isthmus.scenario.model import HybridSpec, Scenario, StackSpec
 from isthmus.studies.instances import NINE
 from isthmus.studies.model import Cell, Claim, Figure, Relation, Scale, Study, Tables, figure_of, numbers_of

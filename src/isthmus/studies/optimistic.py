@@ -15,7 +15,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
-from isthmus.pipeline.measures import deliveries, hits, ms, of_kind, over_seeds
+from isthmus.pipeline.measures.basics import ms, of_kind
+from isthmus.pipeline.measures.latency import deliveries
+from isthmus.pipeline.measures.optimism import hits
+from isthmus.pipeline.measures.seeds import over_seeds
 from isthmus.protocols.total.compensation import PolicyName
 from isthmus.scenario.model import Scenario
 from isthmus.studies import optimistic_setup as setup

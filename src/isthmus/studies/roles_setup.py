@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from isthmus.pipeline.measures import NS_PER_MS, message_table
+from isthmus.pipeline.measures.basics import NS_PER_MS
+from isthmus.pipeline.measures.latency import message_table
 from isthmus.protocols.estimator import EstimatorOptions
 from isthmus.scenario.model import HybridSpec, StackSpec
 from isthmus.scenario.workload import Periodic, Poisson, Workload

@@ -14,8 +14,9 @@ from statistics import fmean
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from isthmus.pipeline.measures import message_latency, over_seeds
-from isthmus.pipeline.measures_load import control_bytes
+from isthmus.pipeline.measures.latency import message_latency
+from isthmus.pipeline.measures.load import control_bytes
+from isthmus.pipeline.measures.seeds import over_seeds
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Periodic, Poisson, Workload
 from isthmus.studies.model import Cell, Claim, Curve, Figure, Scale, Study, Tables, numbers_of

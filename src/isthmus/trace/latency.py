@@ -4,7 +4,7 @@ A message is *owed*, in its origin group, to every process that it is addressed 
 it is submitted; a crash ends what was owed to a process, and its next view in the group makes it one that is owed new
 messages again. The latency of a delivery is the time from the submit to the first delivery at a process that is owed
 the message; the latency of a message, as the papers define it, is that of its last such delivery, and counts once
-nothing of it is owed any more. Deliveries in groups that a message was carried into are owed to nobody.
+nothing of it is owed any more. Deliveries in groups that a message was carried into are not owed.
 
 The same over DataFrames: pipeline/measures/latency.py. Both are tested against each other on random traces.
 
@@ -21,6 +21,11 @@ from isthmus.trace.histogram import Histogram
 
 MessageKey: TypeAlias = tuple[int, int, int]  # origin, sender, number
 NEVER = -1
+
+
+def elapsed_ns(submitted_ns: int, delivered_ns: int) -> int:
+    """The time from a submit to a delivery."""
+    return max(0, delivered_ns - submitted_ns)
 
 
 class Open:
@@ -49,7 +54,7 @@ class LatencyMeter:
 
     def submit(self, now_ns: int, key: MessageKey, destinations: tuple[int, ...], group: int) -> None:
         if group != key[0]:
-            return  # carried into another group, where nobody is owed it
+            return  # carried into another group, where it is not owed
         up = self.up.get(group, 0)
         owed = mask(destinations) & up if destinations else up
         if owed:
@@ -71,10 +76,10 @@ class LatencyMeter:
             self.settle(key)
 
     def settle(self, key: MessageKey) -> None:
-        """Close a message that is owed to nobody any more."""
+        """Close a message that is no longer owed to any process."""
         message = self.open.pop(key)
         if message.last_ns != NEVER:  # otherwise all to whom it went crashed before it came
-            self.measured(key, message.submitted_ns, max(0, message.last_ns - message.submitted_ns))
+            self.measured(key, message.submitted_ns, elapsed_ns(message.submitted_ns, message.last_ns))
 
     def measured(self, key: MessageKey, submitted_ns: int, latency_ns: int) -> None:  # noqa: ARG002
         """Take the latency of one message; a subclass may want more than the histogram."""
@@ -85,7 +90,7 @@ class LatencyMeter:
         self.up[group] = self.up.get(group, 0) | 1 << process
 
     def crash(self, process: int) -> None:
-        """Forgive what was owed to a process; what it alone knew of is lost, and owed to nobody."""
+        """Forgive what was owed to a process; what it alone knew of is lost, and no longer owed."""
         bit = 1 << process
         for group in self.up:
             self.up[group] &= ~bit

@@ -1,4 +1,6 @@
-"""How well tentative deliveries foretold the final ones, for one run in memory; pipeline/measures.py has it at scale.
+"""How well tentative deliveries foretold the final ones, for one run in memory.
+
+For many runs: pipeline/measures/optimism.py.
 
 The *final log* of a process is what it delivered. Its *tentative log* has the same messages, each where it came first,
 tentatively or for good: one that was never tentative has its place when it is final. Left out, it would shift all that
@@ -17,10 +19,10 @@ from statistics import fmean
 import msgspec
 
 from isthmus.core.layer import Kind
-from isthmus.trace.schema import KIND, NUMBER, PROCESS, SENDER, TIME_NS, Row
+from isthmus.trace.latency import MessageKey, elapsed_ns
+from isthmus.trace.schema import GROUP, KIND, ORIGIN, PROCESS, TIME_NS, Row
 
 NS_PER_MS = 1_000_000
-Key = tuple[int, int]  # sender, number
 
 
 class Optimism(msgspec.Struct, frozen=True):
@@ -53,12 +55,12 @@ class Log:
     __slots__ = ("final", "final_ns", "seen", "seen_ns")
 
     def __init__(self) -> None:
-        self.final: list[Key] = []
-        self.seen: list[Key] = []  # the tentative log
-        self.final_ns: dict[Key, int] = {}
-        self.seen_ns: dict[Key, int] = {}
+        self.final: list[MessageKey] = []
+        self.seen: list[MessageKey] = []  # the tentative log
+        self.final_ns: dict[MessageKey, int] = {}
+        self.seen_ns: dict[MessageKey, int] = {}
 
-    def note(self, key: Key, now_ns: int, final: bool) -> None:
+    def note(self, key: MessageKey, now_ns: int, final: bool) -> None:
         if key not in self.seen_ns:
             self.seen_ns[key] = now_ns if not final else -1
             self.seen.append(key)
@@ -67,17 +69,16 @@ class Log:
             self.final.append(key)
 
 
-def logs(rows: Iterable[Row], warm_up_ns: int = 0) -> tuple[dict[int, Log], dict[Key, int]]:
+def logs(rows: Iterable[Row], warm_up_ns: int = 0) -> tuple[dict[int, Log], dict[MessageKey, int]]:
     """The logs of each process and the times of submission, without messages submitted during the warm-up."""
-    kept = [row for row in rows if row[KIND] in (Kind.SUBMIT, Kind.TENTATIVE, Kind.DELIVER)]
+    kinds = (Kind.SUBMIT, Kind.TENTATIVE, Kind.DELIVER)
+    kept = [row for row in rows if row[KIND] in kinds and row[ORIGIN] == row[GROUP]]
     submitted = {
-        (row[SENDER], row[NUMBER]): row[TIME_NS]
-        for row in kept
-        if row[KIND] == Kind.SUBMIT and row[TIME_NS] >= warm_up_ns
+        row[ORIGIN:GROUP]: row[TIME_NS] for row in kept if row[KIND] == Kind.SUBMIT and row[TIME_NS] >= warm_up_ns
     }
     found: dict[int, Log] = {}
     for row in kept:
-        key = (row[SENDER], row[NUMBER])
+        key = row[ORIGIN:GROUP]
         if row[KIND] != Kind.SUBMIT and key in submitted:
             found.setdefault(row[PROCESS], Log()).note(key, row[TIME_NS], row[KIND] == Kind.DELIVER)
     return found, submitted
@@ -89,13 +90,13 @@ def optimism(rows: Iterable[Row], warm_up_ns: int = 0) -> dict[int, Optimism]:
     return {process: figures(process, found[process], submitted) for process in sorted(found) if found[process].final}
 
 
-def figures(process: int, log: Log, submitted: dict[Key, int]) -> Optimism:
+def figures(process: int, log: Log, submitted: dict[MessageKey, int]) -> Optimism:
     final = log.final
     seen = [key for key in log.seen if key in log.final_ns]
     late = {key for key in final if log.seen_ns[key] < 0}
-    latency = {key: (log.final_ns[key] - submitted[key]) / NS_PER_MS for key in final}
+    latency = {key: elapsed_ns(submitted[key], log.final_ns[key]) / NS_PER_MS for key in final}
     window = {key: 0.0 if key in late else (log.final_ns[key] - log.seen_ns[key]) / NS_PER_MS for key in final}
-    own = [key for key in final if key[0] == process]
+    own = [key for key in final if key[1] == process]
     pairs = pairs_in_common(final, seen)
     return Optimism(
         deliveries=len(final),
@@ -110,7 +111,7 @@ def figures(process: int, log: Log, submitted: dict[Key, int]) -> Optimism:
     )
 
 
-def pairs_in_common(final: Sequence[Key], seen: Sequence[Key]) -> list[int]:
+def pairs_in_common(final: Sequence[MessageKey], seen: Sequence[MessageKey]) -> list[int]:
     """For each pair of places, how many messages the two logs share there; a last place alone is in no pair."""
     places = range(0, len(final) - 1, 2)
     return [len({*final[place : place + 2]} & {*seen[place : place + 2]}) for place in places]

@@ -10,8 +10,9 @@ out of place at one process counts once, not for all that follow it. The witness
 messages and two lives if any two disagree, the cycle itself otherwise.
 
 Invariants: a life counts by the first delivery of a message only; two lives of one process are two. `total` holds a
-crashed life to what it delivered in the views that it survived: in its last one it may have acted on what died with
-it, as a sequencer does that delivers by a ticket nobody else received. `uniform-total` holds it to everything.
+crashed life to what it delivered in the views that it survived: in its last one it may have acted on what died with it,
+as a sequencer does that delivers by a ticket that no other process received. `uniform-total` holds it to everything. A
+domain has no views of its own: there `total` passes over a crashed life.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain
 
-from isthmus.trace.history import Group, Life
+from isthmus.trace.history import DELIVER, Group, Life
 from isthmus.trace.properties import Finding
+from isthmus.trace.witness import LACKS, EventKey, Witness
 
 Order = tuple[Life, list[int]]
+Step = tuple[Life, int, int]  # a life that delivered one message before another
 
 
 def total(group: Group) -> Finding:
@@ -42,7 +45,7 @@ def first_deliveries(life: Life, whole: bool) -> list[int]:
 
 
 def acyclic(group: Group, orders: list[Order]) -> Finding:
-    finding = Finding("no two processes delivered two messages in common")
+    finding = Finding(LACKS["total"])
     deliverers = Counter(chain.from_iterable(order for _, order in orders))
     if comparable(orders):
         shared = (sum(deliverers[message] > 1 for message in order) for _, order in orders)
@@ -86,18 +89,28 @@ def merge(group: Group, orders: list[Order], deliverers: Counter[int], finding: 
                 moving += pointing
         if not waiting:
             return
-        if finding.witness:
+        if finding.witness is not None:
             finding.violation_count += 1
         else:
             left = [(life, order[place:]) for (life, order), place in zip(orders, places, strict=True)]
-            finding.violate(inversion(group, left) or cycle(group, left))
+            finding.violate(shown(group, inversion(left) or cycle(left)))
         least = min(waiting, key=lambda message: (deliverers[message] - len(waiting[message]), message))
         taken.add(least)
         moving = waiting.pop(least)
 
 
-def inversion(group: Group, left: list[Order]) -> str:
-    """Two messages that two lives delivered in different orders, as a sentence; empty where no two lives disagree."""
+def shown(group: Group, steps: list[Step]) -> Witness:
+    """Steps that contradict each other, as a witness."""
+    events, messages = [], []
+    for life, first, second in steps:
+        for message, role in ((first, "delivered first"), (second, "delivered second")):
+            messages.append(group.names[message])
+            events.append(EventKey(DELIVER, life.process, group.names[message], role=role))
+    return Witness("order", tuple(life.key for life, _, _ in steps), tuple(messages), events=tuple(events))
+
+
+def inversion(left: list[Order]) -> list[Step]:
+    """Two messages that two lives delivered in different orders; nothing where no two lives disagree."""
     for index, (one, order) in enumerate(left):
         place = {message: at for at, message in enumerate(order)}
         for other, opposite in left[index + 1 :]:
@@ -107,16 +120,15 @@ def inversion(group: Group, left: list[Order]) -> str:
                 if at < 0:
                     continue
                 if at < before:
-                    first, second = group.name(message), group.name(order[before])
-                    return f"{one} delivered {first} before {second}, {other} delivered {second} before {first}"
+                    return [(one, message, order[before]), (other, order[before], message)]
                 before = at
-    return ""
+    return []
 
 
-def cycle(group: Group, left: list[Order]) -> str:
-    """A cycle among the next deliveries of the lives that are stuck, as a sentence."""
+def cycle(left: list[Order]) -> list[Step]:
+    """A cycle among the next deliveries of the lives that are stuck."""
     stuck = [(life, order[0], set(order)) for life, order in left if order]
-    path: list[tuple[Life, int, int]] = []  # who delivered which message before which
+    path: list[Step] = []
     seen: dict[int, int] = {}  # message to its place in the path
     message = stuck[0][1]
     while message not in seen:
@@ -124,5 +136,4 @@ def cycle(group: Group, left: list[Order]) -> str:
         life, head = next((life, head) for life, head, rest in stuck if head != message and message in rest)
         path.append((life, head, message))
         message = head
-    steps = reversed(path[seen[message] :])
-    return ", ".join(f"{life} delivered {group.name(first)} before {group.name(then)}" for life, first, then in steps)
+    return list(reversed(path[seen[message] :]))

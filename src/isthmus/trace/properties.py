@@ -1,15 +1,16 @@
 """Five of the properties: integrity, fifo, agreement, validity, views; each a pure function of a group's history.
 
 Each counts its evidence, the places where it could have been broken, and its violations, and keeps the first of these
-as a sentence that names processes and messages. They are independent: what one of them reports, the others pass over
-(a message delivered twice is integrity's business, fifo looks at its first delivery).
+as a witness. They are independent: what one of them reports, the others pass over (a message delivered twice is
+integrity's business, fifo looks at its first delivery). Integrity and fifo are asked of domains too.
 
 What is owed rests on stays (history.py). In fifo, q owes the earlier message a of a later one b only if a and b come
-from one stay of their sender, and q stayed from the view in which a was submitted to the one in which it delivers b.
-The interleaving behind this: s, cut off in view 1, submits a; the others install view 2 without s; s is let in again in
-view 3 and submits b. Nobody owes a. Agreement and validity speak of the end of a run only where the last view is
-settled: all its members are there, and none suspects another; otherwise a change of view is under way, or none is
-possible for want of a majority, and nothing is owed until it comes.
+from one stay of their sender in this group, and q stayed from the view in which a was submitted to the one in which it
+delivers b. The interleaving behind this: s, cut off in view 1, submits a; the others install view 2 without s; s is let
+in again in view 3 and submits b. No process owes a. Of messages that were carried into a group only the order is asked:
+a router may have had reasons to leave one out. Agreement and validity speak of the end of a run only where the last
+view is settled: all its members are there, and none suspects another; otherwise a change of view is under way, or none
+is possible for want of a majority, and nothing is owed until it comes.
 """
 
 from __future__ import annotations
@@ -17,10 +18,9 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import pairwise
 
-from isthmus.trace.history import Group, Life
+from isthmus.trace.history import DELIVER, SUBMIT, VIEW, Group, Life
 from isthmus.trace.schema import NONE
-
-END = -2  # in the place of a next view: the end of the run
+from isthmus.trace.witness import AT_END, LACKS, EventKey, Witness
 
 
 class Finding:
@@ -32,54 +32,76 @@ class Finding:
         self.lack = lack  # what is missing where there is no evidence
         self.evidence_count = 0
         self.violation_count = 0
-        self.witness = ""  # the first violation
+        self.witness: Witness | None = None  # the first violation
 
-    def violate(self, sentence: str) -> None:
+    def violate(self, witness: Witness) -> None:
         self.violation_count += 1
-        if not self.witness:
-            self.witness = sentence
+        if self.witness is None:
+            self.witness = witness
+
+
+def at_life(form: str, group: Group, life: Life, message: int, *numbers: int) -> Witness:
+    """A witness of one message at one life that delivered it."""
+    key = group.names[message]
+    events = submit_and_delivery(group, life, message)
+    return Witness(form, (life.key,), (key,), numbers, events=events)
+
+
+def submit_and_delivery(group: Group, life: Life, message: int) -> tuple[EventKey, ...]:
+    key = group.names[message]
+    return (
+        EventKey(SUBMIT, key[1], key, role="submitted"),
+        EventKey(DELIVER, life.process, key, role="delivered"),
+    )
 
 
 def integrity(group: Group) -> Finding:
     """Each life delivers a message at most once, as submitted, and only what is addressed to its process."""
-    finding = Finding("nobody delivered anything")
-    submitted, name = group.submitted, group.name
+    finding = Finding(LACKS["integrity"])
     for life, message in group.again:
-        finding.violate(f"{life} submitted {name(message)}, which was submitted before")
+        key = group.names[message]
+        event = EventKey(SUBMIT, life.process, key, role="submitted")
+        finding.violate(Witness("submitted-again", (life.key,), (key,), events=(event,)))
     for life in group.lives:
-        process = life.process
         finding.evidence_count += len(life.deliveries)
         if len(life.delivered) < len(life.deliveries):
             seen: set[int] = set()
             for message in life.deliveries:
                 if message in seen:
-                    finding.violate(f"{life} delivered {name(message)} twice")
+                    finding.violate(at_life("twice", group, life, message))
                 seen.add(message)
-        for message, payload_bytes in zip(life.deliveries, life.payloads, strict=True):
-            source = submitted[message]
-            if source is None:
-                finding.violate(f"{life} delivered {name(message)}, which its sender never submitted")
-                continue
-            if source.payload_bytes != payload_bytes:
-                said = source.payload_bytes
-                finding.violate(f"{life} delivered {name(message)} with {payload_bytes} bytes, submitted with {said}")
-            if source.destinations is not None and process not in source.destinations:
-                finding.violate(f"{life} delivered {name(message)}, which is addressed to {source.destinations} only")
+        integrity_at(group, life, finding)
     return finding
+
+
+def integrity_at(group: Group, life: Life, finding: Finding) -> None:
+    """What is wrong with single deliveries of a life: never submitted, other bytes, not addressed."""
+    submitted, names, process = group.submitted, group.names, life.process
+    for message, payload_bytes in zip(life.deliveries, life.payloads, strict=True):
+        source = submitted[message]
+        if source is None:
+            finding.violate(at_life("unsent", group, life, message))
+            continue
+        if source.payload_bytes != payload_bytes:
+            finding.violate(at_life("altered", group, life, message, payload_bytes, source.payload_bytes))
+        to = source.destinations
+        if to is not None and process not in to and names[message][0] == group.number:
+            events = submit_and_delivery(group, life, message)
+            finding.violate(Witness("astray", (life.key,), (names[message],), members=(to,), events=events))
 
 
 def fifo(group: Group) -> Finding:
     """Messages of one sender are delivered in the order of their numbers, with none left out that is owed."""
-    finding = Finding("nobody delivered two messages of one sender")
+    finding = Finding(LACKS["fifo"])
     for life in group.lives:
         fifo_at(group, life, finding)
     return finding
 
 
 def fifo_at(group: Group, life: Life, finding: Finding) -> None:
-    submitted, names, name = group.submitted, group.names, group.name
+    submitted, names, here = group.submitted, group.names, group.number
     delivered, process = life.delivered, life.process
-    highest: dict[int, int] = {}  # sender to the message with the highest number so far
+    highest: dict[tuple[int, int], int] = {}  # origin and sender to the message with the highest number so far
     reached: dict[int, int] = {}  # a sender's stay, by identity, to the index its deliveries have reached
     seen: set[int] | None = set() if len(delivered) < len(life.deliveries) else None  # where some come twice
     for epoch, start, end in life.spans():
@@ -89,16 +111,16 @@ def fifo_at(group: Group, life: Life, finding: Finding) -> None:
                 if message in seen:
                     continue
                 seen.add(message)
-            sender, number = names[message]
-            before = highest.get(sender)
+            origin, sender, number = names[message]
+            before = highest.get((origin, sender))
             if before is not None:
                 finding.evidence_count += 1
-                if number < names[before][1]:
-                    finding.violate(f"{life} delivered {name(message)} after {name(before)} of the same sender")
+                if number < names[before][2]:
+                    finding.violate(passed("late", group, life, message, before))
                     continue
-            highest[sender] = message
+            highest[origin, sender] = message
             source = submitted[message]
-            if source is None:
+            if source is None or origin != here:
                 continue
             stay, index = source.epoch.stay, source.index
             place = reached.get(id(stay), -1)
@@ -114,11 +136,22 @@ def fifo_at(group: Group, life: Life, finding: Finding) -> None:
                     and (owed.destinations is None or process in owed.destinations)
                     and not lost(group, left_out)
                 ):
-                    finding.violate(f"{life} delivered {name(message)} but never {name(left_out)}, submitted before it")
+                    finding.violate(passed("gap", group, life, message, left_out))
+
+
+def passed(form: str, group: Group, life: Life, message: int, other: int) -> Witness:
+    """A witness of a message that a life delivered beside another, late or not at all."""
+    one, two = group.names[message], group.names[other]
+    kind, where = (DELIVER, life.process) if form == "late" else (SUBMIT, two[1])
+    events = (
+        EventKey(kind, where, two, role="delivered first" if form == "late" else "submitted, never delivered"),
+        EventKey(DELIVER, life.process, one, role="delivered late" if form == "late" else "delivered"),
+    )
+    return Witness(form, (life.key,), (one, two), events=events)
 
 
 def lost(group: Group, message: int) -> bool:
-    """Whether a message may have died with its sender: nobody who is up at the end delivered it, the sender is not up.
+    """Whether a message may have died with its sender: no life that is up delivered it, and the sender is not up.
 
     To b and q it sent m1 and m2, to q alone m0 before them; then it crashed, and only b had received anything. b holds
     m1 and m2, which q must deliver as b does; m0 is nowhere.
@@ -133,7 +166,7 @@ def lost(group: Group, message: int) -> bool:
 
 def agreement(group: Group) -> Finding:
     """Lives that go together from a view to the next deliver the same in it, as far as it is addressed to both."""
-    finding = Finding("no two processes went through a view together and delivered something in it")
+    finding = Finding(LACKS["agreement"])
     together: defaultdict[tuple[int, int], list[tuple[Life, set[int]]]] = defaultdict(list)
     static = not group.members
     finalists = set(map(id, group.finalists() if not group.unsettled else ()))
@@ -144,7 +177,7 @@ def agreement(group: Group) -> Finding:
                 together[epoch.view, following.view].append((life, set(life.deliveries[start:end])))
         epoch, start, end = spans[-1]
         if id(life) in finalists and not (static and life.incarnation):
-            together[epoch.view, END].append((life, set(life.deliveries[start:end])))
+            together[epoch.view, AT_END].append((life, set(life.deliveries[start:end])))
     for (view, onward), companions in sorted(together.items(), key=lambda item: item[0]):
         if len(companions) > 1:
             compare(group, view, onward, companions, finding)
@@ -156,33 +189,34 @@ def compare(group: Group, view: int, onward: int, companions: list[tuple[Life, s
     sets = [delivered for _, delivered in companions]
     finding.evidence_count += sum(map(len, sets))
     for message in sorted(sets[0].union(*sets) - sets[0].intersection(*sets)):
-        source = group.submitted[message]
-        if source is None:
+        if group.submitted[message] is None:
             continue
-        concerned = [(life, message in delivered) for life, delivered in companions if source.addresses(life.process)]
-        having = next((life for life, has in concerned if has), None)
-        for life, has in concerned:
-            if having is not None and not has:
+        addressed = [(life, delivered) for life, delivered in companions if group.addresses(message, life.process)]
+        having = next((life for life, delivered in addressed if message in delivered), None)
+        for life, delivered in addressed:
+            if having is not None and message not in delivered:
                 finding.violate(disagreement(group, message, view, onward, having, life))
 
 
-def disagreement(group: Group, message: int, view: int, onward: int, having: Life, lacking: Life) -> str:
-    """Who delivered a message in a view, and who did not though it went the same way."""
-    where = "" if view == NONE else f" in view {view}"
-    way = "is up at the end too" if onward == END else f"went on to view {onward} too"
-    how = "delivered it in another view" if message in lacking.delivered else "never did"
-    return f"{having} delivered {group.name(message)}{where}; {lacking}, which {way}, {how}"
+def disagreement(group: Group, message: int, view: int, onward: int, having: Life, lacking: Life) -> Witness:
+    """A witness of two lives that went the same way, and of a message that one of them lacks there."""
+    key, late = group.names[message], message in lacking.delivered
+    events = submit_and_delivery(group, having, message)
+    if late:
+        events += (EventKey(DELIVER, lacking.process, key, role="delivered elsewhere"),)
+    return Witness("disagreement", (having.key, lacking.key), (key,), (view, onward, int(late)), events=events)
 
 
 def validity(group: Group) -> Finding:
     """What a life that is there at the end submitted is delivered by all addressees that stayed to the end."""
-    finding = Finding(group.unsettled or "nobody who is there at the end submitted anything to someone who stayed")
+    finding = Finding(group.unsettled or LACKS["validity"])
     if group.unsettled:
         return finding
     finalists = group.finalists()
     final_stays = {id(life.epochs[-1].stay) for life in finalists}
-    stayed: dict[int, list[Life]] = {}  # by view: who is there at the end and has been since
-    for message, source in enumerate(group.submitted):
+    stayed: dict[int, list[Life]] = {}  # by view: those that are there at the end and have been since
+    for message, key in enumerate(group.names):
+        source = group.own(message)
         if source is None or id(source.epoch.stay) not in final_stays:
             continue
         view, destinations = source.epoch.view, source.destinations
@@ -192,23 +226,27 @@ def validity(group: Group) -> Finding:
             if destinations is None or life.process in destinations:
                 finding.evidence_count += 1
                 if message not in life.delivered:
-                    finding.violate(f"{life} never delivered {group.name(message)}, submitted by {source.life}")
+                    events = (EventKey(SUBMIT, key[1], key, role="submitted"),)
+                    finding.violate(Witness("undelivered", (life.key, source.life.key), (key,), events=events))
     return finding
 
 
 def views(group: Group) -> Finding:
     """View numbers increase at each process, and a number has the same members everywhere."""
-    finding = Finding("no two views to compare")
+    finding = Finding(LACKS["views"])
     latest: dict[int, int] = {}  # process to its last view
-    said: dict[int, tuple[int, tuple[int, ...]]] = {}  # view to who first told its members
+    said: dict[int, tuple[int, tuple[int, ...]]] = {}  # view to the process that first told its members
     for process, view, members in group.view_rows:
         before = latest.get(process)
-        witness = said.setdefault(view, (process, members))
-        if before is not None or witness[0] != process:
+        teller, told = said.setdefault(view, (process, members))
+        if before is not None or teller != process:
             finding.evidence_count += 1
         if before is not None and view <= before:
-            finding.violate(f"process {process} installed view {view} after view {before}")
-        if witness[1] != members:
-            finding.violate(f"view {view} is {members} at process {process} and {witness[1]} at process {witness[0]}")
+            events = tuple(EventKey(VIEW, process, value=number, role="installed") for number in (before, view))
+            finding.violate(Witness("view-back", ((process, 0),), numbers=(view, before), events=events))
+        if told != members:
+            events = tuple(EventKey(VIEW, where, value=view, role="installed") for where in (teller, process))
+            lives = ((process, 0), (teller, 0))
+            finding.violate(Witness("view-differs", lives, numbers=(view,), members=(members, told), events=events))
         latest[process] = view
     return finding

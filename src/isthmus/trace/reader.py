@@ -1,4 +1,4 @@
-"""Reading a trace batch by batch, from anyone who wrote the schema.
+"""Reading a trace batch by batch, from any system that writes the schema.
 
 The problem: a trace may be larger than memory, and another system may have written it, with other integer widths,
 another order of columns or a mistake. The idea: segments are read in the order of their names, one row group's worth

@@ -1,4 +1,4 @@
-"""A run in a few figures, worked out row by row in memory that does not grow with the run.
+"""A run in a few figures, computed row by row in memory that does not grow with the run.
 
 Latency is counted twice, per delivery and per message; latency.py defines both.
 """

@@ -11,7 +11,7 @@ leaving by an exception: what was recorded until then is what one wants to look 
 hidden file, which the next one with the same prefix removes. A trace of no rows is one segment of no rows.
 
 Several writers share a folder under prefixes of their own (`site-003` of a live site); each minds its own segments
-only. The default prefix is for a writer alone: it refuses a folder that holds segments of anyone.
+only. The default prefix is for a writer alone: it refuses a folder that holds any segments.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 from isthmus.core.errors import InputError, LocalError
 from isthmus.trace.schema import DESTINATIONS, SCHEMA, Row, schema_with
 
-ALONE = "part"  # the prefix of a writer that shares its folder with nobody
+ALONE = "part"  # the prefix of a writer that has its folder to itself
 SEGMENT = re.compile(r"^(?P<prefix>.+)-\d{5,}\.parquet$")
 BATCH_ROWS = 1 << 16
 SEGMENT_ROWS = 1 << 22
@@ -119,7 +119,7 @@ class TraceWriter:
                 self._complete()
 
     def roll(self) -> None:
-        """Complete the open segment now, so that a reader who follows the folder sees its rows."""
+        """Complete the open segment now, so that a reader that follows the folder sees its rows."""
         self.flush()
         if self._file is not None:
             self._complete()

@@ -18,7 +18,6 @@ from isthmus.protocols.total.hybrid_wire import Ahead, Go, Packet, Reassign
 from isthmus.protocols.total.optimistic_wire import Numbers, Posted
 from isthmus.protocols.total.token_site import Tickets
 from isthmus.protocols.transport.credit import Grant, Probe
-from isthmus.protocols.transport.direct import Plain
 from isthmus.protocols.transport.frames import Ack, Data, Nak, Repair, Status
 from isthmus.stacks import STACKS
 from isthmus.testing.recording import RecordingSite
@@ -49,7 +48,9 @@ MESSAGES: list[tuple[Codec, Message]] = [
     (HYBRID, Data(1, Packet(5, ((3, A, 1, 2),), 1, C, 0, (CAST, None, Go(True, 1.5, (0.0, 2.0)), CARRIED)))),
     (HYBRID, Data(2, Batch((Ahead(3, CARRIED), Packet(0, (), 3, A, 1, (None,)))))),
     (HYBRID, Data(3, Reassign(1, 2, C, 0))),
-    (DIRECT, Plain(Packet(9))),
+    (DIRECT, Packet(9)),
+    (DIRECT, CAST),
+    (DIRECT, Carried(A, 1, body=Go(True))),
     (OPTIMISTIC, Data(1, Posted((CAST, CARRIED), 1, 40, 50))),
     (OPTIMISTIC, Data(2, Batch((Posted((CAST,), 1), Numbers(1, ((A, 1, 1),), (5,)))))),
 ]
@@ -76,7 +77,7 @@ def test_every_stack_has_a_codec_and_stacks_of_one_name_share_it(stack: str) -> 
         Data(1, Ack((1,))),  # nor is a packet a body
         Data(1, Data(2, CAST)),
         Data(1, Posted((CAST,), 1)),  # of another stack
-        Plain(CAST),
+        Packet(1),
         Repair(A, CAST),  # type: ignore[arg-type]
         Data(1, Batch((Grant(1),))),
     ],

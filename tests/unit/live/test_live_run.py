@@ -15,9 +15,11 @@ from click.testing import CliRunner
 
 from isthmus.cli.live import command
 from isthmus.core.errors import InputError, LocalError
+from isthmus.core.layer import Kind
 from isthmus.live.run import check_live, run_live, tally
 from isthmus.scenario.load import load_scenario, scenario_from_tables
 from isthmus.trace.reader import read_rows
+from isthmus.trace.schema import GROUP, KIND, PROCESS
 
 TIMEOUT_S = 60.0
 TABLES: dict[str, Any] = {
@@ -32,6 +34,19 @@ stack.name = "fifo"
 topology.defaults.lan.delay = 0.1
 topology.clusters = [{{ name = "c", sites = 2 }}]
 workloads = [{{ kind = "periodic", rate_per_s = 50.0 }}]
+"""
+
+
+GROUPS_TOML = """
+duration_ms = 300
+stack.name = "fifo"
+topology.defaults.lan.delay = 0.1
+topology.clusters = [{ name = "c", sites = 3 }]
+groups = [{ name = "all" }, { name = "some", sites = ["c-1", "c-2"], stack = { name = "token-site" } }]
+workloads = [
+    { kind = "periodic", rate_per_s = 50.0, group = "all" },
+    { kind = "periodic", rate_per_s = 50.0, group = "some" },
+]
 """
 
 
@@ -74,6 +89,17 @@ def test_the_command_runs_and_judges(path: Path, tmp_path: Path) -> None:
     assert isinstance(again.exception, InputError) and "--overwrite" in str(again.exception)
 
 
+def test_groups_of_a_scenario_run_beside_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "groups.toml"
+    path.write_text(GROUPS_TOML)
+    folder = tmp_path / "out"
+    result = CliRunner().invoke(command, [str(path), "-o", str(folder), "--no-emulate"])
+    assert result.exit_code == 0, result.output
+    assert "0 owed" in result.output and "11 valid" in result.output
+    delivered = {(row[GROUP], row[PROCESS]) for row in read_rows(folder) if row[KIND] == Kind.DELIVER}
+    assert delivered == {(0, 0), (0, 1), (0, 2), (1, 1), (1, 2)}
+
+
 def test_a_site_that_fails_fails_the_run(path: Path, tmp_path: Path) -> None:
     scenario = load_scenario(path)
     path.write_text("nonsense")
@@ -84,7 +110,7 @@ def test_a_site_that_fails_fails_the_run(path: Path, tmp_path: Path) -> None:
 def site_process(path: Path, folder: Path) -> tuple[subprocess.Popen[str], int]:
     """A site alone, its peer absent, started and under way."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "isthmus.live.site", str(path), "--site", "0", "--out", str(folder)],
+        [sys.executable, "-m", "isthmus.live.daemon", str(path), "--site", "0", "--out", str(folder)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from isthmus.core.layer import Host, Kind, Stack
-from isthmus.core.message import ONLY_GROUP
+from isthmus.core.layer import Finality, Host, Kind, Stack
+from isthmus.core.message import ONLY_GROUP, Cast
 from isthmus.protocols.application import Application
 from isthmus.protocols.total.hybrid import Hybrid
 from isthmus.scenario.faults import Crash, Fault, Heal, Partition, Recover
@@ -299,18 +299,15 @@ class Counting:
     def build(self, host: Host, application: Application, options: StackOptions) -> Stack:
         key = (host.site, host.incarnation)
         self.counts[key] = 0
-        deliver = application.on_deliver
-        assert deliver is not None
 
-        def counted(cast, finality) -> None:
-            self.counts[key] += finality.name == "FINAL"
-            deliver(cast, finality)
+        def counted(_cast: Cast, _finality: Finality) -> None:
+            self.counts[key] += 1
 
         def restore(state: bytes) -> None:
             self.counts[key] = int(state)
             self.restored.append((host.site, int(state)))
 
-        application.on_deliver = counted
+        application.on_deliver, application.wants = counted, (Finality.FINAL,)
         application.on_state = lambda: str(self.counts[key]).encode()
         application.on_restore = restore
         return STACKS[self.stack].build(host, application, options)

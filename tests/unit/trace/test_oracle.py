@@ -67,6 +67,13 @@ def test_groups_are_judged_apart():
             story.deliver(process, *((1, number) for number in order), group=group)
     assert story.status("total") == "valid"
     assert story.verdict("fifo").violation_count == 2
+    scoped = Oracle(story.rows).scoped(["fifo", "total"])
+    assert [(verdict.group, verdict.property, verdict.status) for verdict in scoped] == [
+        (0, "fifo", "valid"),
+        (0, "total", "valid"),
+        (1, "fifo", "violated"),
+        (1, "total", "valid"),
+    ]
 
 
 # integrity

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from itertools import combinations, permutations
 
+import pytest
+from brute import breaks_causality, broken_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stories import Story
+from tests.pipeline.histories import DOMAINS, random_groups, random_rows
+
+from isthmus.core.layer import Kind
+from isthmus.trace.oracle import Oracle
+from isthmus.trace.schema import KIND
 
 MESSAGES = [(sender, number) for sender in (1, 2) for number in (1, 2, 3)]
 orders = st.lists(st.lists(st.sampled_from(MESSAGES), unique=True, max_size=6), min_size=1, max_size=4)
@@ -67,3 +74,23 @@ def test_fifo_agrees_with_trying_every_pair(lists, to):
 def test_total_has_no_false_alarm_for_parts_of_one_order(whole, parts):
     lists = [[message for message in whole if message in part] for part in parts]
     assert told(lists).status("total") != "violated"
+
+
+def test_causal_agrees_with_trying_every_pair():
+    made = [random_rows(seed, ("none", "none", "drop", "swap", "unflushed", "unsent")) for seed in range(1000, 1600)]
+    runs = [rows for rows in made if rows and not any(row[KIND] in (Kind.VIEW, Kind.RECOVER) for row in rows)]
+    wrong = [breaks_causality(rows) for rows in runs]
+    assert [Oracle(rows).verdicts(["causal"])[0].status == "violated" for rows in runs] == wrong
+    assert 10 < sum(wrong) < len(runs) - 10
+
+
+@pytest.mark.parametrize("domain", DOMAINS, ids=lambda domain: domain.name)
+def test_domains_agree_with_trying_everything(domain):
+    found: list[set[str]] = []
+    for seed in range(300):
+        rows = random_groups(seed)
+        verdicts = [verdict for verdict in Oracle(rows, [domain]).scoped() if verdict.domain]
+        found.append({verdict.property for verdict in verdicts if verdict.status == "violated"})
+        assert found[-1] == broken_in(domain, rows), (seed, verdicts)
+    for name in ("integrity", "fifo", "causal", "total"):
+        assert 10 < sum(name in broken for broken in found) < 290

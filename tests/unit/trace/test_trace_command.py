@@ -48,7 +48,7 @@ def test_show_chooses(tmp_path):
 def test_check_valid_is_0(tmp_path):
     result = invoke("check", saved(tmp_path, quiet_run()))
     assert result.exit_code == 0
-    assert "1 run: 8 valid, 0 violated, 0 unknown." in result.output
+    assert "1 run: 9 valid, 0 violated, 0 unknown." in result.output
 
 
 def test_check_violation_wins_over_unknown_and_runs_are_judged_apart(tmp_path):
@@ -74,7 +74,7 @@ def test_check_of_many_runs_shows_what_is_not_valid(tmp_path):
 def test_check_of_an_empty_trace_is_3(tmp_path):
     result = invoke("check", saved(tmp_path))
     assert result.exit_code == 3
-    assert "nobody submitted or delivered anything" in result.output
+    assert "no process submitted or delivered anything" in result.output
 
 
 def test_bad_input_is_an_input_error(tmp_path):

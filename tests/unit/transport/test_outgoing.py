@@ -65,34 +65,9 @@ def test_a_frame_names_the_one_before_it_at_each_target(
         ([ALL, "1", ALL, "3"], (3, 3, 3, 4, 3, 3, 3)),
     ],
 )
-def test_a_status_names_the_last_frame_of_its_receiver_not_the_last_of_all(
-    sent: list[str], lasts: tuple[int, ...]
-) -> None:
-    """A receiver that was told of a frame for others would ask for it for ever."""
+def test_the_last_frame_for_a_member_is_not_the_last_of_all(sent: list[str], lasts: tuple[int, ...]) -> None:
+    """A receiver that a Status told of a frame for others would ask for it for ever."""
     out = Outgoing(MEMBERS)
     for targets in sent:
         send(out, targets)
     assert tuple(out.last(site) for site in MEMBERS) == lasts
-    groups = out.by_last(MEMBERS)
-    assert {site: top for top, group in groups.items() for site in group} == dict(zip(MEMBERS, lasts, strict=True))
-    assert all(group == sorted(group) for group in groups.values()), "in the order asked, whatever a hash says"
-
-
-def test_late_members_are_grouped_by_what_they_were_sent() -> None:
-    out = Outgoing(MEMBERS)
-    for targets in (ALL, "123", "3", "56"):
-        send(out, targets)
-    late = tuple(SiteId(site) for site in (1, 2, 3, 4, 6))
-    assert out.by_last(late) == {2: [1, 2], 3: [3], 1: [4], 4: [6]}
-    assert out.by_last(()) == {}
-
-
-def test_marks_are_what_each_was_sent_at_the_last_tick() -> None:
-    out = Outgoing(MEMBERS)
-    assert set(out.mark.values()) == {0}
-    send(out, ALL)
-    send(out, "12")
-    out.set_marks()
-    send(out, "1")
-    send(out, ALL)
-    assert out.mark == {0: 1, 1: 2, 2: 2, 3: 1, 4: 1, 5: 1, 6: 1}

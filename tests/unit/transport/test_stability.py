@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from isthmus.core.message import Cast, SiteId, Targets
-from isthmus.protocols.transport.frames import Data
+from isthmus.protocols.transport.frames import Data, frame_bytes
 from isthmus.protocols.transport.stability import Stability
 
 A, B, C, D, E, F, G = (SiteId(site) for site in range(7))
@@ -99,8 +99,10 @@ ALL_HAVE = dict.fromkeys(SIX, 9)
 def test_what_is_dropped(frames: dict[int, str], have: dict[SiteId, int], left: list[int]) -> None:
     stability = known(SIX, *((site, (count, 0, 0, 0, 0, 0)) for site, count in have.items()))
     kept = {seq: Data(seq, Cast(A, seq), sites(targets), (0,) * len(targets)) for seq, targets in frames.items()}
-    stability.collect(0, kept)
+    sizes = {seq: frame_bytes(data) for seq, data in kept.items()}
+    freed = stability.collect(0, kept)
     assert list(kept) == left
+    assert freed == sum(sizes.values()) - sum(sizes[seq] for seq in left)
 
 
 def test_a_row_belongs_to_the_place_of_its_stream() -> None:

@@ -102,10 +102,8 @@ class TicketOrder:
 
     def least_to_come(self) -> Place:
         """The least place that a ticket still to come can have."""
-        places = [(self.last[issuer] + 1, issuer) for issuer in self.active if issuer != self.site]
-        if self.under_way:
-            places.append((self.under_way[0], self.site))
-        return min(places, default=NEVER)
+        others = min([(self.last[issuer] + 1, issuer) for issuer in self.active if issuer != self.site], default=NEVER)
+        return min(others, (self.under_way[0], self.site)) if self.under_way else others
 
     def pop(self, count: int = 1) -> None:
         """Take so many tickets out of the first range, stable or not."""

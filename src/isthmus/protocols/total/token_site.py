@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Finality, Handler, Kind, Layer, View
@@ -36,6 +37,7 @@ MessageId = tuple[SiteId, int]  # sender, number
 Range = tuple[SiteId, int, int]  # sender, first number, how many
 FOLLOWER, SEQUENCER = 0, 1  # roles, as traced
 ISSUE = 0  # timer key
+DESTINATIONS = attrgetter("destinations")
 BATCH_MAX = 1024  # messages that one Tickets orders; a fuller batch does not wait
 
 
@@ -142,11 +144,12 @@ class TokenSite(Layer):
 
     def deliver_all(self, casts: Sequence[Cast]) -> None:
         """Take messages of one sender."""
-        site = self.host.site
+        site, sender = self.host.site, casts[0].sender
         if self.leads:
             self.gather(casts)
-        mine = [cast for cast in casts if not cast.destinations or site in cast.destinations]
-        self.data[casts[0].sender].extend(mine)
+        if any(map(DESTINATIONS, casts)):
+            casts = [cast for cast in casts if not cast.destinations or site in cast.destinations]
+        self.data[sender].extend(casts)
         if self.order:
             self.deliver_ready()
 

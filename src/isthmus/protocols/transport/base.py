@@ -18,6 +18,7 @@ from isthmus.core.layer import Kind, Layer, View
 from isthmus.core.message import Batch, Carried, Cast, Message, SiteId, Targets
 
 M = TypeVar("M", bound=Message)
+PLAIN = {Cast}
 BODY_BYTES = 24  # what a body takes in a frame besides its payload, about
 
 
@@ -104,6 +105,10 @@ class Transport(Layer):
 
     def hand_up_batch(self, origin: SiteId, bodies: Sequence[Message]) -> None:
         """Give the bodies of a batch to their owners, messages that follow each other as one list."""
+        if PLAIN.issuperset(map(type, bodies)):
+            if bodies:
+                self.above.deliver_all(bodies)  # type: ignore[arg-type]
+            return
         run: list[Cast] = []
         for body in bodies:
             if isinstance(body, Cast):
@@ -119,10 +124,12 @@ class Transport(Layer):
 
 def cut(bodies: Sequence[M], limit_bytes: int) -> list[Sequence[M]]:
     """The same bodies in parts, each within a limit unless one body alone exceeds it."""
+    sizes = [BODY_BYTES + (len(one.payload) if isinstance(one, Cast) else one.payload_bytes()) for one in bodies]
+    if sum(sizes) <= limit_bytes:
+        return [bodies]
     parts: list[Sequence[M]] = []
     size, start = 0, 0
-    for place, body in enumerate(bodies):
-        taken = BODY_BYTES + body.payload_bytes()
+    for place, taken in enumerate(sizes):
         if size + taken > limit_bytes and place > start:
             parts.append(bodies[start:place])
             size, start = 0, place

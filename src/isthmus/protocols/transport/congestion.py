@@ -30,6 +30,7 @@ FLOOR_FRAMES = 4  # of mean size: less than that cannot show a gap
 QUEUE_LEAST_NS, QUEUE_MOST_NS = 50_000_000, 250_000_000  # bounds of the queue aimed at
 RECENT = 4  # round trips, of which the shortest counts
 REPAIRED_SHARE = 0.5  # of what arrives: beyond, loss is congestion
+LOSS_FLOORS = 6  # loss is judged after so many times the floor
 STUCK_ROUNDS = 8  # at the floor with a queue, until the base is taken anew
 WEIGHT = 0.25  # of a new round trip in the mean
 
@@ -43,8 +44,8 @@ class Window:
     """The bytes that one path may have in flight."""
 
     __slots__ = (
-        *("arrived", "base_ns", "epoch_ns", "most", "recent", "repaired", "round_ns", "size", "stuck_count"),
-        "threshold",
+        *("arrived", "base_ns", "cut_ns", "epoch_ns", "most", "recent", "repaired", "round_ns", "size"),
+        *("stuck_count", "threshold"),
     )
 
     def __init__(self, most: int) -> None:
@@ -53,47 +54,53 @@ class Window:
         self.threshold = float(most)  # up to it, slow start
         self.base_ns: int | None = None  # the shortest round trip; None: none was seen
         self.round_ns = 0  # the mean of round trips, recent ones above all
-        self.recent: list[int] = []  # the last round trips, at most RECENT
+        self.recent: list[int] = []  # the last round trips since the last cut, at most RECENT
+        self.cut_ns = 0  # when that was
         self.epoch_ns = 0  # when the present round trip began; one judgement each
-        self.arrived = self.repaired = 0  # bytes since then
+        self.arrived = self.repaired = 0  # bytes since loss was last judged
         self.stuck_count = 0  # judgements at the floor that still saw a queue
 
-    def answered(self, now_ns: int, round_ns: int, arrived: int, in_flight: int, floor: int) -> None:
-        """Take in a round trip, and how many bytes have arrived since the last one."""
-        self.measure(round_ns)
-        self.arrived += arrived
-        assert self.base_ns is not None
-        target = target_ns(self.base_ns)
-        shortest = min(self.recent)
-        queue = shortest - self.base_ns
-        if now_ns - self.epoch_ns >= self.round_ns:
-            lossy = self.repaired > max(floor, REPAIRED_SHARE * self.arrived)
-            if queue > target or lossy:
-                factor = 0.5 if lossy else max(0.5, (self.base_ns + target) / shortest)
-                self.stuck_count = self.stuck_count + 1 if self.size <= floor else 0
-                self.cut(factor, in_flight, floor)
-            if self.stuck_count >= STUCK_ROUNDS:
-                self.base_ns, self.stuck_count = shortest, 0
-            self.epoch_ns = now_ns
-            self.arrived = self.repaired = 0
-        if queue <= target:
-            self.grow(arrived, 1 - queue / target, 2 * in_flight >= self.size)
-
-    def shortest_ns(self) -> int | None:
-        """The shortest of the last round trips; None where none was seen."""
-        return min(self.recent, default=None)
-
-    def measure(self, round_ns: int) -> None:
-        self.recent = [*self.recent[1 - RECENT :], round_ns]
+    def answered(self, now_ns: int, asked_ns: int, arrived: int, in_flight: int, floor: int) -> None:
+        """Take in an answer: how many bytes have arrived since the one before, of how many that were in flight."""
+        round_ns = now_ns - asked_ns
         if self.base_ns is None:
             self.base_ns = self.round_ns = round_ns
         self.base_ns = min(self.base_ns, round_ns)
         self.round_ns += round((round_ns - self.round_ns) * WEIGHT)
+        if asked_ns < self.cut_ns:
+            return  # it tells of the time before the cut
+        self.recent = [*self.recent[1 - RECENT :], round_ns]
+        self.arrived += arrived
+        overlong = min(self.recent[-2:]) - self.base_ns > 2 * target_ns(self.base_ns)
+        if now_ns - self.epoch_ns >= self.round_ns and (len(self.recent) >= RECENT or overlong):
+            self.judge(now_ns, self.base_ns, in_flight, floor)
+        elif min(self.recent[-2:]) - self.base_ns <= target_ns(self.base_ns):
+            self.grow(arrived, self.base_ns, 2 * in_flight >= self.size)
 
-    def grow(self, arrived: int, share: float, filled: bool) -> None:
-        """Make room for more; `share` is how much of the aimed queue is still free."""
+    def judge(self, now_ns: int, base_ns: int, in_flight: int, floor: int) -> None:
+        """Cut the window where the last round trip shows that it was too large."""
+        shortest, target = min(self.recent[-2:]), target_ns(base_ns)
+        if shortest - base_ns <= 2 * target:
+            shortest = min(self.recent)
+        self.epoch_ns, lossy = now_ns, False
+        if self.arrived + self.repaired >= LOSS_FLOORS * floor:
+            lossy = self.repaired > REPAIRED_SHARE * self.arrived
+            self.arrived = self.repaired = 0
+        if shortest - base_ns <= target and not lossy:
+            self.stuck_count = 0
+            return
+        self.stuck_count = self.stuck_count + 1 if self.size <= floor else 0
+        if self.stuck_count > STUCK_ROUNDS:
+            self.base_ns, self.stuck_count = shortest, 0
+        factor = 0.5 if lossy else max(0.5, (base_ns + target) / shortest)
+        self.size = max(floor, factor * min(self.size, max(in_flight, floor)))
+        self.threshold, self.cut_ns, self.recent = self.size, now_ns, []
+
+    def grow(self, arrived: int, base_ns: int, filled: bool) -> None:
+        """Make room for more, the less the closer the queue is to what is aimed at."""
         if not filled and self.size >= IDLE_BYTES:
             return
+        share = 1 - (min(self.recent[-2:]) - base_ns) / target_ns(base_ns)
         if share < 0.5:
             self.threshold = min(self.threshold, self.size)
         if self.size < self.threshold:
@@ -102,11 +109,6 @@ class Window:
             self.size += max(SEGMENT_BYTES, self.size / 16) * share * min(1.0, arrived / self.size)
         self.size = min(self.size, self.most)
 
-    def cut(self, factor: float, in_flight: int, floor: int) -> None:
-        self.size = max(floor, factor * min(self.size, max(in_flight, floor)))
-        self.threshold = self.size
-
     def timed_out(self, floor: int) -> None:
-        """Nothing came back: send less, but remember how much the path once took."""
-        self.threshold = max(self.threshold / 2, floor)
+        """Nothing came back: send less, but double the way back to what the path once took."""
         self.size = max(self.size / 2, floor)

@@ -6,7 +6,6 @@ receiver*; where that is simply the number before, for everybody, nothing is sai
 
 from __future__ import annotations
 
-from collections.abc import Container
 from typing import Any, Generic
 
 import msgspec
@@ -73,7 +72,7 @@ class Data(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=10):
 
 
 class Repair(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=11):
-    """A frame sent again by a member that is not its origin."""
+    """A frame sent again, by its origin or another member: not a frame that is merely late."""
 
     origin: SiteId
     data: Data[B]
@@ -176,7 +175,7 @@ class Stream:
         for seq in done:
             del self.kept[seq]
 
-    def kept_for(self, site: SiteId, gaps: Gaps, most: int, but: Container[int] = ()) -> list[Data[Any]]:
+    def kept_for(self, site: SiteId, gaps: Gaps, most: int) -> list[Data[Any]]:
         """The kept frames in some gaps that are addressed to a site, oldest first, at most so many."""
         found: list[Data[Any]] = []
         for first, last in gaps[:GAPS_MAX]:
@@ -184,7 +183,7 @@ class Stream:
             inside = sorted(seq for seq in self.kept if first <= seq <= last) if wide else range(first, last + 1)
             for seq in inside:
                 data = self.kept.get(seq)
-                if data is not None and (not data.targets or site in data.targets) and seq not in but:
+                if data is not None and (not data.targets or site in data.targets):
                     found.append(data)
                     if len(found) >= most:
                         return found

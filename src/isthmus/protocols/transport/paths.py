@@ -31,8 +31,9 @@ from isthmus.core.message import SiteId, Targets
 from isthmus.protocols.transport.congestion import FLOOR_FRAMES, Window
 from isthmus.protocols.transport.frames import Data
 
-FIRST_ASK_BYTES = 4_096  # sent before a path is asked for the first time: its queue is still short
+FIRST_ASK_BYTES = 4_096  # sent between questions until the first answer: the sooner, the shorter is the queue it sees
 ASKS_MAX = 8
+REPAIRS_LEAST = 16  # frames that are sent again within a round trip, however small the window is
 LEAST_WAIT_NS, FIRST_WAIT_NS, LONGEST_WAIT_NS = 50_000_000, 1_000_000_000, 30_000_000_000  # for an answer
 UNLIMITED = 2**53
 
@@ -72,17 +73,17 @@ class Path:
         """How many bytes more may be sent before the member is asked what has arrived."""
         if self.deferred and not self.asks:
             return 0
+        if self.window.base_ns is None:
+            return self.asked_bytes + FIRST_ASK_BYTES - sent
         if self.asks:
             return self.asked_bytes + self.window.size / 4 - sent
-        if not self.asked_bytes:
-            return FIRST_ASK_BYTES - sent
         return self.window.size / 2 - self.in_flight(sent)
 
     def note_ask(self, ask: int, sent: int, now_ns: int) -> None:
         self.asks[ask] = now_ns
         if len(self.asks) > ASKS_MAX:
             del self.asks[next(iter(self.asks))]
-        self.asked_bytes = max(1, sent)
+        self.asked_bytes = sent
         self.asked_ns = now_ns
 
     def wait_ns(self) -> int:
@@ -94,12 +95,12 @@ class Path:
     def answered(self, ask: int, arrived: int, sent: int, floor: int, now_ns: int) -> None:
         """Take in an answer; one that comes late, behind another, takes nothing back."""
         asked_ns = self.asks.get(ask)
-        fresh = max(0, arrived - self.arrived)
+        fresh, in_flight = max(0, arrived - self.arrived), self.in_flight(sent)
         self.arrived += fresh
         if asked_ns is not None:
             self.asks = {number: when for number, when in self.asks.items() if number > ask}
             self.quiet_count = 0
-            self.window.answered(now_ns, now_ns - asked_ns, fresh, self.in_flight(sent), floor)
+            self.window.answered(now_ns, asked_ns, fresh, in_flight, floor)
 
     def repairs_since(self, since_ns: int, origin: SiteId) -> set[int]:
         """The frames of an origin that were sent to this member again since a time; forgets earlier ones."""
@@ -111,8 +112,8 @@ class Path:
         return {number for of, number in self.repaired if of == origin}
 
     def note_repair(self, origin: SiteId, number: int, size: int, now_ns: int) -> bool:
-        """Count a frame that is to be sent again; whether the window has room for it."""
-        if self.repaired and self.repaired_bytes + size > self.window.size:
+        """Count a frame that is to be sent again; whether the window has room for it, or few are under way."""
+        if len(self.repaired) >= REPAIRS_LEAST and self.repaired_bytes + size > self.window.size:
             return False
         self.repaired[origin, number] = (now_ns, size)
         self.repaired_bytes += size

@@ -28,7 +28,7 @@ Invariants:
 
 Bounds: `keep_max` own unstable frames, `keep_max_bytes` in bytes, then `writable` is false and flow control waits;
 twice as many of another origin, then its frames are not taken until it tells what is stable; `hold_max` frames ahead of
-a gap per origin, then newer ones are dropped and asked for again later; `repair_max` frames answer one Nak, and the
+a gap per origin, then the furthest are dropped and asked for again later; `repair_max` frames answer one Nak, and the
 window of the path bounds the repairs of a round trip.
 """
 
@@ -40,6 +40,7 @@ from typing import Any
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Handler, Kind
 from isthmus.core.message import Batch, Cast, Message, SiteId
+from isthmus.protocols.transport.base import PLAIN
 from isthmus.protocols.transport.frames import (
     FRAME_BYTES,
     Ack,
@@ -51,7 +52,7 @@ from isthmus.protocols.transport.frames import (
     Stream,
     frame_bytes,
 )
-from isthmus.protocols.transport.pacing import LONGEST_WAIT_MS, URGENT_WAIT_MS, Pacing, count, first_of
+from isthmus.protocols.transport.pacing import LONGEST_WAIT_MS, URGENT_WAIT_MS, Gaps, Pacing, count, first_of, near
 from isthmus.protocols.transport.sending import ACK, NAK, PROBE, STATUS, Sender
 
 
@@ -63,7 +64,7 @@ class Reliable(Sender):
 
     def __init__(self, options: ReliableOptions | None = None, fifo: bool = True) -> None:
         super().__init__(options, fifo)
-        self.pacing = Pacing(self.options.nak_retry_ms, 2 * self.options.nak_delay_ms)
+        self.pacing = Pacing(self.options.nak_retry_ms, self.options.nak_delay_ms)
         self.ack_share = max(1, self.options.ack_every_bytes // self.options.ack_every)  # bytes that count as a frame
         self.keep_most = 2 * self.options.keep_max  # frames of another origin
         self.plain: dict[type[Message], Handler] = {}
@@ -84,8 +85,8 @@ class Reliable(Sender):
 
     # Receiving
 
-    def accept(self, origin: SiteId, data: Data[Any]) -> None:
-        """Take a frame, fresh, late, repeated or repaired, and hand up what it completes."""
+    def accept(self, origin: SiteId, data: Data[Any], again: bool = False) -> None:
+        """Take a frame, fresh, late or sent again, and hand up what it completes."""
         stream = self.streams.get(origin)
         if stream is None:
             raise RemoteError(f"a frame of site {origin}, which is not in view {self.view.view_id}")
@@ -101,6 +102,9 @@ class Reliable(Sender):
         else:
             self.check_body(origin, body)
             size = FRAME_BYTES + body.payload_bytes()
+        asking = stream.asking
+        if asking:
+            self.note_answer(stream, seq, again)
         if prev != stream.received:
             if prev < stream.received:
                 raise RemoteError(f"frame {seq} of site {origin} says it follows {prev}, not {stream.received}")
@@ -119,8 +123,8 @@ class Reliable(Sender):
             self.take(stream, data)
         if stream.held:
             self.take_held(stream)
-        if stream.asking:
-            self.note_progress(stream, seq)
+        if asking:
+            self.note_progress(stream)
         self.ack_left -= 1 if size <= self.ack_share else size // self.ack_share
         if self.ack_left <= 0 or not self.ack_armed:
             self.owe_ack()
@@ -157,6 +161,11 @@ class Reliable(Sender):
 
     def fresh(self, stream: Stream, bodies: Sequence[Message]) -> Sequence[Message]:
         """The bodies but for messages whose number is not new: a peer that uses one twice stops nothing above."""
+        if bodies and PLAIN.issuperset(map(type, bodies)):
+            numbers = [cast.number for cast in bodies]  # type: ignore[attr-defined]
+            if numbers[0] > stream.number and numbers == list(range(numbers[0], numbers[0] + len(numbers))):
+                stream.number = numbers[-1]
+                return bodies
         taken = []
         for body in bodies:
             if isinstance(body, Cast):
@@ -177,21 +186,30 @@ class Reliable(Sender):
 
     # What is missing
 
-    def note_progress(self, stream: Stream, seq: int) -> None:
+    def note_answer(self, stream: Stream, seq: int, again: bool) -> None:
+        """Learn from a frame that may have been asked for: how long an answer takes, or how late frames can be."""
+        round_ns = stream.asked.sample_ns(seq, self.host.now_ns)
+        if again:
+            self.pacing.answered(stream.origin, round_ns)
+            if stream.asked.overtaken(seq) and stream.patient:
+                self.set_nak(stream, self.pacing.delay_ns(stream.origin), patient=False)
+        elif round_ns is not None:
+            self.pacing.came_late(stream.origin, round_ns)
+
+    def note_progress(self, stream: Stream) -> None:
         """What is still missing is asked for soon, not after the long wait of a late retry."""
-        if stream.tries:
-            stream.tries = 0
-            round_ns = stream.asked.sample_ns(seq, self.host.now_ns)
-            if round_ns is not None:
-                self.pacing.answered(stream.origin, round_ns)
+        stream.tries = 0
         if stream.received >= stream.top:  # nothing is known to be missing
             stream.asking = stream.patient = False
+            stream.asked.runs.clear()
             self.host.cancel_timer(self, NAK + stream.origin)
         elif stream.patient:
-            self.set_nak(stream, round(self.options.nak_delay_ms * 1e6), patient=False)
+            self.set_nak(stream, self.pacing.delay_ns(stream.origin), patient=False)
 
     def hold(self, stream: Stream, prev: int, data: Data[Any]) -> None:
         """Keep a frame that is ahead of a gap, and see to it that the gap is asked for."""
+        if len(stream.held) >= self.options.hold_max and self.fifo and (furthest := max(stream.held)) > prev:
+            stream.arrived -= frame_bytes(stream.held.pop(furthest))  # the nearer one is needed sooner
         if len(stream.held) < self.options.hold_max and self.keeps_more(stream):
             stream.held[prev] = data
             stream.arrived += frame_bytes(data)
@@ -204,7 +222,7 @@ class Reliable(Sender):
 
     def ask_later(self, stream: Stream) -> None:
         if not stream.asking:
-            self.set_nak(stream, round(self.options.nak_delay_ms * 1e6), patient=False)
+            self.set_nak(stream, self.pacing.delay_ns(stream.origin), patient=False)
 
     def set_nak(self, stream: Stream, delay_ns: int, patient: bool) -> None:
         stream.asking, stream.patient = True, patient
@@ -215,7 +233,7 @@ class Reliable(Sender):
             raise RemoteError(f"a repair by site {source}, which is not in the view")
         if repair.origin == self.host.site:
             raise RemoteError(f"site {source} sends what it says is our own frame {repair.data.seq}")
-        self.accept(repair.origin, repair.data)
+        self.accept(repair.origin, repair.data, again=True)
 
     def send_nak(self, stream: Stream, urgent: bool = False) -> None:
         """Ask for what is missing and not on its way, as far as there is room for it.
@@ -226,24 +244,30 @@ class Reliable(Sender):
         stream.asking = stream.patient = False
         origin, now_ns, gaps = stream.origin, self.host.now_ns, stream.gaps()
         if not gaps:
+            stream.asked.runs.clear()
             return
-        wait_ns = self.pacing.wait_ns(origin, URGENT_WAIT_MS if urgent else LONGEST_WAIT_MS)
-        due, again = stream.asked.due(gaps, now_ns, wait_ns)
-        room = min(self.options.repair_max, self.options.hold_max - len(stream.held) - count(gaps) + count(due))
-        if due and due[0][0] == gaps[0][0]:
-            room = max(1, room)  # the very next frame needs no room: it is handed up
-        if due and room > 0:
+        round_ns = self.paths.of[origin].window.round_ns
+        wait_ns = self.pacing.wait_ns(origin, URGENT_WAIT_MS if urgent else LONGEST_WAIT_MS, round_ns)
+        due, again = stream.asked.due(self.near(stream, gaps), now_ns, wait_ns)
+        if due:
             if again and not urgent:
                 self.pacing.in_vain(origin)
             target = origin
             if stream.tries % 2 == 1:
                 others = [site for site in self.others if site != origin]
                 target = self.acked.first_beyond(self.index[origin], stream.received, others, origin)
-            self.send((target,), Nak(origin, due, room))
-            stream.asked.note(first_of(due, room), stream.received, now_ns, wait_ns)
+            most = min(self.options.repair_max, count(due))
+            self.send((target,), Nak(origin, stream.asked.due(gaps, now_ns, wait_ns)[0], most))
+            stream.asked.note(first_of(due, most), now_ns, wait_ns)
             stream.tries += 1
-        due_ns = stream.asked.earliest_ns(now_ns) + self.pacing.wait_ns(origin)
-        self.set_nak(stream, max(round(self.options.nak_delay_ms * 1e6), due_ns - now_ns), patient=True)
+        due_ns = stream.asked.earliest_ns(now_ns) + self.pacing.wait_ns(origin, round_ns=round_ns)
+        self.set_nak(stream, max(self.pacing.delay_ns(origin), due_ns - now_ns), patient=True)
+
+    def near(self, stream: Stream, gaps: Gaps) -> Gaps:
+        """What there is room for: a frame may take the place of one held that is further ahead, if that can be."""
+        if self.fifo:
+            return near(gaps, sorted(stream.held), self.options.hold_max)
+        return near(gaps, (), self.options.hold_max - len(stream.held))
 
     def on_nak(self, source: SiteId, nak: Nak) -> None:
         """Send again what was asked for, but for what was sent again within a round trip and for what is deferred."""
@@ -251,18 +275,19 @@ class Reliable(Sender):
         if stream is None or path is None:
             raise RemoteError(f"site {source} asks for frames of site {nak.origin}, outside the view")
         own, now_ns = nak.origin == self.host.site, self.host.now_ns
-        round_ns = path.window.shortest_ns() or round(self.options.nak_retry_ms * 5e5)
+        round_ns = path.window.base_ns or round(self.options.nak_retry_ms * 5e5)
         recent = path.repairs_since(now_ns - round_ns, nak.origin)
-        most = min(nak.most, self.options.repair_max)
-        for data in stream.kept_for(source, nak.gaps, most, recent):
+        for data in stream.kept_for(source, nak.gaps, min(nak.most, self.options.repair_max)):
             size = frame_bytes(data)
+            if data.seq in recent:
+                continue
             if own and data.seq > self.last_sent(path):
                 break
             if not path.note_repair(nak.origin, data.seq, size, now_ns):
                 break
             if own:
                 path.window.repaired += size
-            self.send((source,), data if own else Repair(nak.origin, data))
+            self.send((source,), Repair(nak.origin, data))
 
     # Acknowledgements
 

@@ -176,6 +176,10 @@ class Sender(Transport):
             data = self.own.kept.get(number)
             if data is not None:
                 self.send((path.site,), data)
+            self.ask_in_time(path)  # between the frames, so that answers come as the frames arrive
+        self.ask_in_time(path)  # also where the next frame does not fit: an answer must make room for it
+
+    def ask_in_time(self, path: Path) -> None:
         if path.until_ask(self.paths.sent(path)) <= 0:
             self.ask([path])
 
@@ -199,12 +203,13 @@ class Sender(Transport):
             self.host.set_timer(self, PROBE, max(0, due_ns - self.host.now_ns))
 
     def probe(self) -> None:
-        """Ask those again that hold something up and do not answer; their paths may be full, so send them less."""
+        """Ask those again that hold something up and do not answer; where that goes on, send them less."""
         now_ns = self.host.now_ns
         silent = [path for path in self.paths.limited() if now_ns >= path.asked_ns + path.wait_ns()]
         for path in silent:
             path.quiet_count += 1
-            path.window.timed_out(self.paths.floor(self.out.seq))
+            if path.quiet_count > 1:  # once, a question or its answer was lost
+                path.window.timed_out(self.paths.floor(self.out.seq))
         self.ask(silent)
         self.arm_probe()
 

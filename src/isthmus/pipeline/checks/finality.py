@@ -15,8 +15,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
-from isthmus.pipeline.findings import evidence, key, life, message, say, violations
-from isthmus.pipeline.lives import GROUP, MESSAGE, is_kind, with_lives
+from isthmus.pipeline.findings import evidence, key, life, message, violations
+from isthmus.pipeline.formats import GROUP, MESSAGE
+from isthmus.pipeline.lives import is_kind, with_lives
 from isthmus.pipeline.tables import Tables
 
 NAME = "final"
@@ -43,35 +44,42 @@ def final(tables: Tables) -> DataFrame:
         )
     )
     count = evidence(each.groupBy(*GROUP).agg(F.sum("times").alias("count")), NAME, "count")
+    at, what = [life()], [message()]
     twice = violations(
         each.where(F.col("times") > 1),
         NAME,
-        say(life(), " delivered ", message(), " tentatively twice"),
+        "tentative-twice",
+        "time_ns",
         [
             key(Kind.TENTATIVE, "process", "tentative", local="first_tentative"),
             key(Kind.TENTATIVE, "process", "tentative once more", local="last_tentative"),
         ],
-        "time_ns",
-        F.col("times") - 1,
+        lives=at,
+        messages=what,
+        count=F.col("times") - 1,
     )
     after = violations(
         each.where(F.col("last_tentative") > F.col("final")),
         NAME,
-        say(life(), " delivered ", message(), " tentatively after it was final"),
+        "tentative-late",
+        "time_ns",
         [
             key(Kind.DELIVER, "process", "final", local="final"),
             key(Kind.TENTATIVE, "process", "tentative", local="last_tentative"),
         ],
-        "time_ns",
+        lives=at,
+        messages=what,
     )
     undone = violations(
         each.where(F.col("revoked").isNotNull() & F.col("final").isNotNull()),
         NAME,
-        say(life(), " delivered ", message(), " for good, though it revoked it"),
+        "revoked-final",
+        "time_ns",
         [
             key(Kind.REVOKE, "process", "revoked", local="revoked"),
             key(Kind.DELIVER, "process", "final", local="final"),
         ],
-        "time_ns",
+        lives=at,
+        messages=what,
     )
     return reduce(DataFrame.unionByName, [count, twice, after, undone])

@@ -3,26 +3,26 @@
 The idea: a set of deliverers forgets repetitions, a count does not, so that the two differ exactly where a life
 delivered twice. The least and the greatest payload of a message's deliveries are both what was submitted, or something
 is wrong with it. The addressees are a set of bits as the deliverers are. Only where totals.py raises an alarm are the
-deliveries of such messages looked at once more, to name the process. `sending-view` is here because it asks the same
-rows: a message is delivered in the view that its sender was in when it submitted it.
+deliveries of such messages looked at once more, to name the process.
 
-Invariants: what a message's first SUBMIT row says counts. What was never submitted is reported as that alone.
+Invariants: what a message's first SUBMIT row says counts, also where the message was carried into another group; only
+its origin group holds it to its addressees. What was never submitted is reported as that alone.
 """
 
 from __future__ import annotations
 
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
-from isthmus.pipeline.findings import evidence, key, life, listed, message, say, violations
-from isthmus.pipeline.lives import MESSAGE
+from isthmus.pipeline.findings import evidence, key, life, message, violations
+from isthmus.pipeline.formats import MESSAGE
+from isthmus.pipeline.lives import is_home, is_kind
 from isthmus.pipeline.tables import Tables
 
 NAME = "integrity"
-SENDING_VIEW = "sending-view"
 
 
 def integrity(tables: Tables) -> DataFrame:
@@ -59,24 +59,27 @@ def twice(tables: Tables) -> DataFrame:
         key(Kind.DELIVER, "process", "delivered", local="first"),
         key(Kind.DELIVER, "process", "delivered once more", local="last"),
     ]
-    sentence = say(life(), " delivered ", message(), " twice")
-    return violations(found, NAME, sentence, keys, "time_ns", F.col("times") - 1)
+    count = F.col("times") - 1
+    return violations(found, NAME, "twice", "time_ns", keys, lives=[life()], messages=[message()], count=count)
 
 
 def unsent(tables: Tables) -> DataFrame:
     """A message without a SUBMIT row at its sender."""
     found = closer(tables, tables.messages.where(~F.col("sent") & (F.col("n") > 0)).select(*MESSAGE))
-    sentence = say(life(), " delivered ", message(), ", which its sender never submitted")
     keys = [key(Kind.DELIVER, "process", "delivered", local="local")]
-    return violations(found, NAME, sentence, keys, "time_ns")
+    return violations(found, NAME, "unsent", "time_ns", keys, lives=[life()], messages=[message()])
 
 
 def submitted_again(tables: Tables) -> DataFrame:
     """More than one SUBMIT row."""
-    found = tables.submits.where(F.col("submits") > 1)
-    sentence = say("process ", F.col("sender").cast("string"), " submitted ", message(), ", which was submitted before")
-    keys = [key(Kind.SUBMIT, "sender", "first"), key(Kind.SUBMIT, "sender", "again")]
-    return violations(found, NAME, sentence, keys, "from_ns", F.col("submits") - 1)
+    last = tables.told.where(is_kind(Kind.SUBMIT) & is_home()).groupBy(*MESSAGE).agg(F.max("local").alias("last"))
+    found = tables.submits.where(F.col("submits") > 1).join(last, list(MESSAGE))
+    keys = [
+        key(Kind.SUBMIT, "sender", "submitted", local="from_local"),
+        key(Kind.SUBMIT, "sender", "submitted once more", local="last"),
+    ]
+    lives, count = [life("sender", "from_life")], F.col("submits") - 1
+    return violations(found, NAME, "submitted-again", "from_ns", keys, lives=lives, messages=[message()], count=count)
 
 
 def altered(tables: Tables) -> DataFrame:
@@ -84,14 +87,9 @@ def altered(tables: Tables) -> DataFrame:
     same = (F.col("bytes_least") == F.col("from_bytes")) & (F.col("bytes_most") == F.col("from_bytes"))
     some = tables.messages.where(F.col("sent") & ~same).select(*MESSAGE, "from_bytes")
     found = closer(tables, some).where(F.col("payload_bytes") != F.col("from_bytes"))
-    sentence = say(
-        life(),
-        " delivered ",
-        message(),
-        F.format_string(" with %d bytes, submitted with %d", F.col("payload_bytes"), F.col("from_bytes")),
-    )
     keys = [key(Kind.SUBMIT, "sender", "submitted"), key(Kind.DELIVER, "process", "delivered", local="local")]
-    return violations(found, NAME, sentence, keys, "time_ns")
+    numbers = ["payload_bytes", "from_bytes"]
+    return violations(found, NAME, "altered", "time_ns", keys, lives=[life()], messages=[message()], numbers=numbers)
 
 
 def astray(tables: Tables) -> DataFrame:
@@ -103,29 +101,7 @@ def astray(tables: Tables) -> DataFrame:
         .groupBy(*MESSAGE, "process", "life", "destinations")
         .agg(F.min("time_ns").alias("time_ns"))
     )
-    sentence = say(life(), " delivered ", message(), ", which is addressed to ", listed(F.col("destinations")), " only")
     keys = [key(Kind.SUBMIT, "sender", "submitted"), key(Kind.DELIVER, "process", "delivered")]
-    return violations(found, NAME, sentence, keys, "time_ns")
-
-
-def sending_view(tables: Tables) -> DataFrame:
-    """Each message is delivered in the view that it was submitted in."""
-    count = evidence(tables.groups, SENDING_VIEW, "sent_n")
-    if not tables.alarms["moved"]:
-        return count
-    some = tables.messages.where(F.col("sent") & (F.col("here") < F.col("n")))
-    found = (
-        closer(tables, some.select(*MESSAGE, "from_view"))
-        .where(F.col("view") != F.col("from_view"))
-        .groupBy(*MESSAGE, "process", "life", "view", "from_view")
-        .agg(F.min("time_ns").alias("time_ns"), F.min("local").alias("local"))
+    return violations(
+        found, NAME, "astray", "time_ns", keys, lives=[life()], messages=[message()], members=["destinations"]
     )
-    sentence = say(
-        life(), " delivered ", message(), " in ", view_name("view"), ", submitted in ", view_name("from_view")
-    )
-    keys = [key(Kind.SUBMIT, "sender", "submitted"), key(Kind.DELIVER, "process", "delivered", local="local")]
-    return count.unionByName(violations(found, SENDING_VIEW, sentence, keys, "time_ns"))
-
-
-def view_name(name: str) -> Column:
-    return F.when(F.col(name) < 0, "no view").otherwise(F.concat(F.lit("view "), F.col(name).cast("string")))

@@ -3,7 +3,8 @@
 The idea, order: in an orderly group the position of a message is a clock at every process, so that positions which
 ascend with a sender's numbers prove fifo for all processes at once. Other groups are sorted by process, sender and
 local number, and the running maximum of the numbers finds each message that comes too late. Gaps: each life that lacks
-a message (gaps.py) is asked how far it got in the same stay of that sender.
+a message (gaps.py) is asked how far it got in the same stay of that sender. Messages that were carried into a group,
+and those of a domain, are asked for their order only.
 
 Invariants: as in trace/properties.py. a is owed to q if q delivered a later b of the same stay of the sender, in a stay
 of its own that has the view which a belongs to; unless a died with its sender.
@@ -17,9 +18,10 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
-from isthmus.pipeline.findings import evidence, key, life, message, say, violations
+from isthmus.pipeline.findings import evidence, key, life, message, violations
+from isthmus.pipeline.formats import GROUP
 from isthmus.pipeline.gaps import missing, stays
-from isthmus.pipeline.lives import GROUP, bit, word
+from isthmus.pipeline.lives import NEVER, bit, is_own, word
 from isthmus.pipeline.tables import Tables
 
 NAME = "fifo"
@@ -41,45 +43,46 @@ def fifo(tables: Tables) -> DataFrame:
 
 def late(firsts: DataFrame) -> DataFrame:
     """Messages delivered after a later one of the same sender."""
-    order = Window.partitionBy("run", "group", "process", "life", "sender").orderBy("local")
+    order = Window.partitionBy("run", "group", "process", "life", "origin", "sender").orderBy("local")
     before = order.rowsBetween(Window.unboundedPreceding, -1)
     found = firsts.withColumn("highest", F.max("number").over(before)).where(F.col("number") < F.col("highest"))
-    sentence = say(life(), " delivered ", message(), " after ", message("sender", "highest"), " of the same sender")
     keys = [
-        key(Kind.DELIVER, "process", "delivered first", number="highest"),
+        key(Kind.DELIVER, "process", "delivered first", ("origin", "sender", "highest")),
         key(Kind.DELIVER, "process", "delivered late", local="local"),
     ]
-    return violations(found, NAME, sentence, keys, "time_ns")
+    messages = [message(), message(number="highest")]
+    return violations(found, NAME, "late", "time_ns", keys, lives=[life()], messages=messages)
 
 
 def gaps(tables: Tables) -> DataFrame:
     """Messages that were passed over."""
     lacking = missing(tables).select(
-        *STREAM, "number", "process", "life", F.col("index").alias("place"), "from_view", "from_ns"
+        *STREAM, "origin", "number", "process", "life", F.col("index").alias("place"), "from_view", "from_ns"
     )
     pairs = lacking.select(*STREAM, "process", "life").distinct().withColumn("word", word())
     reached = (
-        tables.marks.where(F.col("n") > 0)
+        tables.marks.where((F.col("n") > 0) & is_own())
         .join(pairs, [*STREAM, "life", "word"])
         .where(F.col("bits").bitwiseAND(bit()) != 0)
         .select(*STREAM, "process", "life", "view", "index", "number")
     )
     reached = (
         stays(tables, reached)
-        .where(F.col("first") < (1 << 31) - 1)
+        .where(F.col("first") < NEVER)
         .groupBy(*STREAM, "process", "life", "first")
         .agg(F.max(F.struct("index", F.col("number").alias("later"))).alias("reached"))
     )
     passed = (
         lacking.join(reached, [*STREAM, "process", "life"])
         .where((F.col("first") <= F.col("from_view")) & (F.col("place") < F.col("reached.index")))
-        .groupBy("run", "group", "sender", "number", "process", "life", "from_ns")
+        .groupBy("run", "group", "origin", "sender", "number", "process", "life", "from_ns")
         .agg(F.min("reached.later").alias("later"))
     )
-    sentence = say(life(), " delivered ", message("sender", "later"), " but never ", message(), ", submitted before it")
+    later = ("origin", "sender", "later")
     keys = [
         key(Kind.SUBMIT, "sender", "submitted, never delivered"),
-        key(Kind.SUBMIT, "sender", "submitted later", number="later"),
-        key(Kind.DELIVER, "process", "delivered", number="later"),
+        key(Kind.SUBMIT, "sender", "submitted later", later),
+        key(Kind.DELIVER, "process", "delivered", later),
     ]
-    return violations(passed, NAME, sentence, keys, "from_ns")
+    messages = [message(number="later"), message()]
+    return violations(passed, NAME, "gap", "from_ns", keys, lives=[life()], messages=messages)

@@ -1,9 +1,9 @@
 """Agreement, or view synchrony: lives that go together from a view to the next deliver the same in it.
 
 The idea: the lives that went from v to w, or are in the last view when a settled group comes to rest, form a class. A
-message's deliverers in v, cut with the class and with the addressees, must be nobody or all of the class that it is
-addressed to. Both sides are counts: the first of bits, the second the size of the class, or for messages to some of
-the group the size of an intersection of two short arrays.
+message's deliverers in v, cut with the class and with the addressees, must be none or all of the class that it is
+addressed to; one that was carried into the group is addressed to all. Both sides are counts: the first of bits, the
+second the size of the class, or for messages to some of the group the size of an intersection of two short arrays.
 
 Invariants: a class of one owes nothing. In a static group the class is all first lives that submitted or delivered
 anything and are up. Messages that were never submitted are integrity's business.
@@ -15,13 +15,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
-from isthmus.pipeline.findings import evidence, key, message, say, violations
-from isthmus.pipeline.lives import GROUP, MESSAGE, bit, processes, word
+from isthmus.pipeline.findings import evidence, key, life, message, violations
+from isthmus.pipeline.formats import GROUP, MESSAGE
+from isthmus.pipeline.lives import bit, processes, word
 from isthmus.pipeline.tables import Tables
 from isthmus.trace.schema import NONE
+from isthmus.trace.witness import AT_END
 
 NAME = "agreement"
-AT_END = -2  # in the place of a next view: the end of the run
 CLASS = ("run", "group", "view", "onward")
 
 
@@ -31,7 +32,7 @@ def finalists(tables: Tables) -> DataFrame:
 
 
 def staying(tables: Tables) -> DataFrame:
-    """The same, worked out."""
+    """The same, computed."""
     last = tables.epochs.groupBy(*GROUP).agg(F.max("view").alias("view"))
     there = (
         tables.epochs.where(F.col("last") & F.col("up"))
@@ -57,7 +58,8 @@ def standing(tables: Tables) -> DataFrame:
     """The first lives of static groups that are up at the end."""
     held = tables.rosters.groupBy(*GROUP, "life", "word").agg(F.bit_or("roster").alias("bits"))
     delivered = held.select(*GROUP, "life", F.explode(processes(F.col("bits"), F.col("word"))).alias("process"))
-    submitted = tables.submits.select(*GROUP, F.col("from_life").alias("life"), F.col("sender").alias("process"))
+    home = tables.submits.where("home")
+    submitted = home.select(*GROUP, F.col("from_life").alias("life"), F.col("sender").alias("process"))
     static = tables.seen.where(F.col("static")).select(*GROUP)
     present = (
         delivered.unionByName(submitted).where(F.col("life") == 0).distinct().join(static, list(GROUP), "left_semi")
@@ -67,14 +69,14 @@ def standing(tables: Tables) -> DataFrame:
 
 
 def classes(tables: Tables) -> DataFrame:
-    """Those who go together: one row a life."""
+    """The lives that go together: one row per life."""
     onward = tables.epochs.where(F.col("onward").isNotNull() & (F.col("view") != NONE))
     ends = finalists(tables).withColumn("onward", F.lit(AT_END))
     return onward.select(*CLASS, "process", "life").unionByName(ends.select(*CLASS, "process", "life"))
 
 
 def agreement(tables: Tables) -> DataFrame:
-    """Findings: who of a class lacks what others of it delivered."""
+    """Findings: lives of a class that lack what others of it delivered."""
     each = tables.small(classes(tables).where(tables.asks(NAME)))
     sizes = each.groupBy(*CLASS).agg(
         F.count("*").alias("size"), F.array_sort(F.collect_set("process")).alias("members")
@@ -112,7 +114,7 @@ def lacks() -> Column:
 
 
 def named(tables: Tables, lacking: DataFrame, masks: DataFrame) -> DataFrame:
-    """Who has the message and who lacks it, for the few messages where some do."""
+    """Which processes have a message and which lack it, for the few messages where some do."""
     some = lacking.select(*MESSAGE, "view", "onward", "addressed", "owing", "from_ns")
     has = processes(F.col("bits").bitwiseAND(F.col("mask")), F.col("word"))
     holding = tables.marks.join(masks, ["run", "group", "view", "life", "word"])
@@ -131,27 +133,18 @@ def named(tables: Tables, lacking: DataFrame, masks: DataFrame) -> DataFrame:
             "left",
         )
     )
-    where = F.when(F.col("view") == NONE, "").otherwise(F.format_string(" in view %d", F.col("view")))
-    way = F.when(F.col("onward") == AT_END, "is up at the end too").otherwise(
-        F.format_string("went on to view %d too", F.col("onward"))
+    return violations(
+        found,
+        NAME,
+        "disagreement",
+        "from_ns",
+        [
+            key(Kind.SUBMIT, "sender", "submitted"),
+            key(Kind.DELIVER, "one", "delivered"),
+            key(Kind.DELIVER, "process", "delivered elsewhere"),
+        ],
+        lives=[life("one", 0), life("process", 0)],
+        messages=[message()],
+        numbers=["view", "onward", F.coalesce("late", F.lit(False)).cast("int")],
+        count=F.size("owing") - F.col("addressed"),
     )
-    how = F.when(F.col("late"), "delivered it in another view").otherwise("never did")
-    said = say(
-        "process ",
-        F.col("one").cast("string"),
-        " delivered ",
-        message(),
-        where,
-        "; process ",
-        F.col("process").cast("string"),
-        ", which ",
-        way,
-        ", ",
-        how,
-    )
-    keys = [
-        key(Kind.SUBMIT, "sender", "submitted"),
-        key(Kind.DELIVER, "one", "delivered"),
-        key(Kind.DELIVER, "process", "elsewhere"),
-    ]
-    return violations(found, NAME, said, keys, "from_ns", F.size("owing") - F.col("addressed"))

@@ -1,19 +1,21 @@
 """Causal order: what happened before a message was submitted, and is addressed to q, q delivers before it.
 
-The problem: m1 to q, then m2 not to q by someone who delivered m1, then m3 to q by someone who delivered m2; q must
+The problem: m1 to q, then m2 not to q by a process that delivered m1, then m3 to q by one that delivered m2; q must
 deliver m1 before m3, though it never sees m2. The idea has two tiers.
 
 First a certificate, in linear SQL: in an orderly group the position of a message is a clock. If each message has a
 greater position than all that its sender had delivered or submitted before, then positions rise along every causal
-path, so that whoever delivers by position delivers in causal order. The submit's own place in the sort of tables.py is
-all that this takes; totals.py compares. What an addressee lacks (gaps.py) must not lie below something it delivered.
+path, so that a process that delivers by position delivers in causal order. The submit's own place in the sort of
+tables.py is all that this takes; totals.py compares. What an addressee lacks (gaps.py) must not lie below something it
+delivered.
 
 Second, for groups without the certificate, which is the rule where order is causal and not total: one pass over the
-rows of the group with a vector a life (past.py). Groups are taken in parallel; one group is not split.
+rows of the group with a vector per life (past.py). Groups are taken in parallel; one group is not split.
 
 Owed. If q delivers m in view w, and m' happened before m and is addressed to q, then q delivers m', and before m; but
 it need not deliver an m' that died with its sender, or that belongs to a view which q's stay does not have, or whose
-sender's stay ended before w.
+sender's stay ended before w, or that was carried into the group. A carried message has no past in the group, but it is
+in the past of what is submitted after its deliveries. In a domain only the order of what is delivered is asked.
 """
 
 from __future__ import annotations
@@ -22,11 +24,13 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
-from isthmus.pipeline.findings import evidence, key, life, message, say, violations
+from isthmus.pipeline.findings import evidence, key, life, message, violations
+from isthmus.pipeline.formats import GROUP, MESSAGE, PLACE, ddl
 from isthmus.pipeline.gaps import missing, stays
-from isthmus.pipeline.lives import GROUP, MESSAGE, NEVER, PLACE, bit, word
-from isthmus.pipeline.past import CODE_BITS, COLUMNS, RESULT, walk
+from isthmus.pipeline.lives import NEVER, bit, word
+from isthmus.pipeline.past import COLUMNS, RESULT, walk
 from isthmus.pipeline.tables import Tables
+from isthmus.trace.past import CODE_BITS, CODE_INDEX, NOWHERE
 
 NAME = "causal"
 
@@ -60,7 +64,7 @@ def exact(tables: Tables, lacking: DataFrame, chosen: DataFrame) -> DataFrame:
     firsts = tables.keep(tables.firsts(chosen).withColumn("rank", number))
     submits = tables.submits.join(chosen, list(GROUP), "left_semi")
     lives = firsts.select(*PLACE).unionByName(
-        submits.select(*GROUP, F.col("sender").alias("process"), F.col("from_life").alias("life"))
+        submits.where("home").select(*GROUP, F.col("sender").alias("process"), F.col("from_life").alias("life"))
     )
     slots = tables.keep(
         lives.distinct()
@@ -70,7 +74,7 @@ def exact(tables: Tables, lacking: DataFrame, chosen: DataFrame) -> DataFrame:
     delivered = firsts.select(*MESSAGE, "process", "life", F.shiftleft("rank", CODE_BITS).alias("code"))
     never = owed(tables, firsts, lacking.join(chosen, list(GROUP), "left_semi"))
     codes = tables.keep(delivered.unionByName(never).join(slots, list(PLACE)))
-    found = rows(firsts, submits, slots, codes).mapInArrow(walk, RESULT)
+    found = rows(firsts, submits, slots, codes).mapInArrow(walk, ddl(RESULT))
     return named(tables.keep(found), codes)
 
 
@@ -81,16 +85,18 @@ def owed(tables: Tables, firsts: DataFrame, lacking: DataFrame) -> DataFrame:
     within = (F.col("first") <= F.col("from_view")) & (F.col("at") <= F.col("from_final"))
     last = lacking.join(spans, list(PLACE)).where(within).groupBy(*MESSAGE, "process", "life", "from_local")
     index = F.row_number().over(Window.partitionBy(*PLACE, "rank").orderBy("from_local", "sender"))
-    most = F.lit((1 << CODE_BITS) - 1)
     return (
         last.agg(F.max("rank").alias("rank"))
-        .withColumn("code", F.shiftleft("rank", CODE_BITS) + F.least(index, most))
+        .withColumn("code", F.shiftleft("rank", CODE_BITS) + F.least(index, F.lit(CODE_INDEX)))
         .select(*MESSAGE, "process", "life", "code")
     )
 
 
 def rows(firsts: DataFrame, submits: DataFrame, slots: DataFrame, codes: DataFrame) -> DataFrame:
-    """Submits with the codes of all addressees, and deliveries with their own, in the order for the pass."""
+    """Submits with the codes of all addressees, and deliveries with their own, in the order for the pass.
+
+    A carried message enters by a row of no life, at the time of its submit.
+    """
     given = codes.groupBy(*MESSAGE).agg(F.collect_list(F.struct("slot", "code")).alias("all"))
     nothing = F.array().cast("array<struct<slot:int,code:bigint>>")
     sent = submits.join(given, list(MESSAGE), "left").select(
@@ -99,9 +105,10 @@ def rows(firsts: DataFrame, submits: DataFrame, slots: DataFrame, codes: DataFra
         F.col("from_life").alias("life"),
         F.col("from_local").alias("local"),
         F.col("from_ns").alias("time_ns"),
-        F.lit(int(Kind.SUBMIT)).alias("kind"),
+        F.lit(True).alias("submit"),
         F.lit(0).cast("long").alias("code"),
-        F.lit(True).alias("sent"),
+        F.lit(True).alias("known"),
+        "home",
         F.coalesce("all", nothing).alias("all"),
     )
     known = submits.select(*MESSAGE, F.lit(True).alias("known"))
@@ -111,17 +118,19 @@ def rows(firsts: DataFrame, submits: DataFrame, slots: DataFrame, codes: DataFra
         "life",
         "local",
         "time_ns",
-        F.lit(int(Kind.DELIVER)).alias("kind"),
+        F.lit(False).alias("submit"),
         F.shiftleft("rank", CODE_BITS).alias("code"),
-        F.coalesce("known", F.lit(False)).alias("sent"),
+        F.coalesce("known", F.lit(False)).alias("known"),
+        F.lit(True).alias("home"),
         nothing.alias("all"),
     )
     # A clock that was set back must not put a process's rows out of their order.
     onward = F.max("time_ns").over(Window.partitionBy("run", "group", "process").orderBy("local"))
+    events = sent.where("home").unionByName(taken).withColumn("at", onward).join(slots, list(PLACE))
+    counts = slots.select(*GROUP, "slots").distinct()
+    entries = sent.where("NOT home").withColumn("at", F.col("time_ns")).join(counts, list(GROUP))
     return (
-        sent.unionByName(taken)
-        .withColumn("at", onward)
-        .join(slots, list(PLACE))
+        events.unionByName(entries.withColumn("slot", F.lit(NOWHERE)))
         .repartition(*GROUP)
         .sortWithinPartitions(*GROUP, "at", "process", "local")
         .withColumn("to", F.col("all.slot"))
@@ -132,19 +141,19 @@ def rows(firsts: DataFrame, submits: DataFrame, slots: DataFrame, codes: DataFra
 
 def named(found: DataFrame, codes: DataFrame) -> DataFrame:
     """The violations with the message that should have come first."""
+    due = {"origin": "due_origin", "sender": "due_sender", "number": "due_number"}
     blamed = codes.select(
-        *GROUP, "slot", "code", "process", "life", F.col("sender").alias("from"), F.col("number").alias("due")
+        *GROUP, "slot", "code", "process", "life", *(F.col(name).alias(other) for name, other in due.items())
     )
     seen = found.join(blamed, [*GROUP, "slot", "code"])
-    never = F.col("code").bitwiseAND(F.lit((1 << CODE_BITS) - 1)) != 0
-    how = F.when(never, " but never ").otherwise(" before ")
-    sentence = say(
-        life(), " delivered ", message(), how, message("from", "due"), ", which happened before it was submitted"
-    )
+    never = F.col("code").bitwiseAND(F.lit(CODE_INDEX)) != 0
+    other = tuple(due.values())
     keys = [
-        key(Kind.SUBMIT, "from", "submitted first", "from", "due"),
+        key(Kind.SUBMIT, "due_sender", "submitted first", other),
         key(Kind.SUBMIT, "sender", "submitted later"),
         key(Kind.DELIVER, "process", "delivered first", local="local"),
-        key(Kind.DELIVER, "process", "delivered late", "from", "due"),
+        key(Kind.DELIVER, "process", "delivered late", other),
     ]
-    return violations(seen, NAME, sentence, keys, "local", "count")
+    form = F.when(never, "causal-never").otherwise("causal-late")
+    messages = [message(), message(*other)]
+    return violations(seen, NAME, form, "local", keys, lives=[life()], messages=messages, count="count")

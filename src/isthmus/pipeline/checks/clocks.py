@@ -4,7 +4,7 @@ The idea: a CLOCK row has the reference time as `time_ns` and the site's reading
 reading is from the reference time; precision bounds how far readings of one time are from one another, and so needs
 sites that are read at the same times, which a simulator does and a live observer can.
 
-Invariants: bounds are given by whoever asks, in ns; without them nothing is judged.
+Invariants: bounds are parameters of the check, in ns; without them nothing is judged.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
-from isthmus.pipeline.findings import evidence, key, violations
-from isthmus.pipeline.lives import GROUP, is_kind
+from isthmus.pipeline.findings import evidence, key, life, violations
+from isthmus.pipeline.formats import GROUP
+from isthmus.pipeline.lives import is_kind
 from isthmus.pipeline.tables import Tables
 
 
@@ -27,14 +28,10 @@ def accuracy(tables: Tables, bound_ns: int) -> DataFrame:
     rows = readings(tables)
     count = evidence(rows.groupBy(*GROUP).agg(F.count("*").alias("count")), "clock-accuracy", "count")
     off = F.col("value") - F.col("time_ns")
-    sentence = F.format_string(
-        f"the clock of process %d is off by %d ns at %d ns; {bound_ns} are allowed",
-        F.col("process"),
-        off,
-        F.col("time_ns"),
-    )
-    keys = [key(Kind.CLOCK, "process", "read", None, None, local="local")]
-    bad = violations(rows.where(F.abs(off) > bound_ns), "clock-accuracy", sentence, keys, "time_ns")
+    keys = [key(Kind.CLOCK, "process", "read", None, local="local")]
+    numbers = [off, F.col("time_ns"), F.lit(bound_ns)]
+    far = rows.where(F.abs(off) > bound_ns)
+    bad = violations(far, "clock-accuracy", "clock-off", "time_ns", keys, lives=[life(incarnation=0)], numbers=numbers)
     return count.unionByName(bad)
 
 
@@ -49,16 +46,11 @@ def precision(tables: Tables, bound_ns: int) -> DataFrame:
     several = each.where(F.col("clocks") > 1)
     count = evidence(several.groupBy(*GROUP).agg(F.sum("clocks").alias("count")), "clock-precision", "count")
     apart = F.col("high.value") - F.col("low.value")
-    sentence = F.format_string(
-        f"the clocks of processes %d and %d are %d ns apart at %d ns; {bound_ns} are allowed",
-        F.col("low.process"),
-        F.col("high.process"),
-        apart,
-        F.col("time_ns"),
-    )
     keys = [
-        key(Kind.CLOCK, F.col("low.process"), "lowest", None, None, local=F.col("low.local")),
-        key(Kind.CLOCK, F.col("high.process"), "highest", None, None, local=F.col("high.local")),
+        key(Kind.CLOCK, "low.process", "lowest", None, local="low.local"),
+        key(Kind.CLOCK, "high.process", "highest", None, local="high.local"),
     ]
-    bad = violations(several.where(apart > bound_ns), "clock-precision", sentence, keys, "time_ns")
+    lives, numbers = [life("low.process", 0), life("high.process", 0)], [apart, F.col("time_ns"), F.lit(bound_ns)]
+    wide = several.where(apart > bound_ns)
+    bad = violations(wide, "clock-precision", "clocks-apart", "time_ns", keys, lives=lives, numbers=numbers)
     return count.unionByName(bad)

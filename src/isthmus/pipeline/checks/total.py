@@ -8,8 +8,8 @@ Orderly groups have one already: the position (tables.py), which even rises at e
 one by relaxation; what is left are messages of equal number that follow one another at some process, and these small
 sets are decided exactly, by Kahn's algorithm of trace/order.py.
 
-`total` passes over what a life that ended delivered in its last view, `uniform-total` does not. `across_groups` takes
-the deliveries of all groups of a run at a process as one sequence.
+`total` passes over what a life that ended delivered in its last view, `uniform-total` does not. In a domain, which has
+no views, `total` passes over lives that ended.
 
 Evidence as the oracle counts it: deliveries that follow another, both shared by two lives; none unless two lives share
 two messages. The latter is certain when there are more pairs of deliverers of one message than pairs of lives; if not,
@@ -22,11 +22,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.pipeline.findings import evidence
-from isthmus.pipeline.lives import GROUP, MESSAGE, processes
+from isthmus.pipeline.formats import GROUP, MESSAGE
+from isthmus.pipeline.lives import processes
 from isthmus.pipeline.order import cycles
 from isthmus.pipeline.tables import Tables
-
-ACROSS = -1  # as a group: all groups of a run
 
 
 def total(tables: Tables) -> DataFrame:
@@ -44,7 +43,7 @@ def judged(tables: Tables, name: str, variant: str, counted: Column) -> DataFram
     if not tables.alarms["disorderly"]:
         return seen
     rows = tables.unordered.where(counted).select(*MESSAGE, "process", "life", "local", "time_ns")
-    return seen.unionByName(cycles(tables, rows.withColumn("of", F.col("group")), name))
+    return seen.unionByName(cycles(tables, rows, name))
 
 
 def comparable(tables: Tables, variant: str) -> DataFrame:
@@ -66,16 +65,3 @@ def sharing_twice(tables: Tables, chosen: DataFrame, bits: str, lives: str) -> D
     other = each.select(*MESSAGE, F.struct("process", "life").alias("other"))
     both = one.join(other, list(MESSAGE)).where(F.col("one") < F.col("other"))
     return both.groupBy(*GROUP, "one", "other").count().where("count > 1").select(*GROUP).distinct()
-
-
-def across_groups(tables: Tables) -> DataFrame:
-    """Findings of `total` for runs with several groups: all their deliveries at a process are one sequence."""
-    chosen = tables.small(tables.seen.where(F.col("several") & tables.asks("total")).select(*GROUP))
-    firsts = tables.keep(tables.firsts(chosen).where(F.col("counted")))
-    rows = firsts.select(*MESSAGE, "process", "life", "local", "time_ns").withColumn("of", F.lit(ACROSS))
-    shared = firsts.groupBy(*MESSAGE).agg(F.count("*").alias("deliverers")).where("deliverers > 1")
-    follow = (
-        firsts.join(shared, list(MESSAGE)).groupBy("run", "process", "life").agg((F.count("*") - 1).alias("follow"))
-    )
-    count = follow.groupBy("run").agg(F.sum("follow").alias("count")).withColumn("group", F.lit(ACROSS))
-    return evidence(count, "total", "count").unionByName(cycles(tables, rows, "total"))

@@ -2,7 +2,7 @@
 
 The idea: the lives that are there at the end of a settled group, each with the first view of its last stay, owe every
 message of a sender's last stay that belongs to a view from then on. How many owe a message is a count of such lives,
-cut with its addressees; how many delivered it is a count of bits. Only where they differ is it asked who.
+cut with its addressees; how many delivered it is a count of bits. Only where they differ are the processes named.
 
 Invariants: an unsettled group owes nothing, and its verdict is unknown with the reason.
 """
@@ -13,16 +13,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
-from isthmus.pipeline.check_agreement import finalists
-from isthmus.pipeline.findings import evidence, key, life, message, say, violations
-from isthmus.pipeline.lives import GROUP, MESSAGE, bit, processes, word
+from isthmus.pipeline.checks.agreement import finalists
+from isthmus.pipeline.findings import evidence, key, life, message, violations
+from isthmus.pipeline.formats import GROUP, MESSAGE
+from isthmus.pipeline.lives import bit, is_own, processes, word
 from isthmus.pipeline.tables import Tables
 
 NAME = "validity"
 
 
 def validity(tables: Tables) -> DataFrame:
-    """Findings: messages that someone who stayed never delivered."""
+    """Findings: messages that a process which stayed never delivered."""
     there = finalists(tables).where(tables.asks(NAME))
     senders = there.select(
         *GROUP, F.col("process").alias("sender"), F.col("life").alias("from_life"), F.col("stay").alias("from_stay")
@@ -36,7 +37,7 @@ def validity(tables: Tables) -> DataFrame:
     had = F.col("bits").bitwiseAND(F.col("mask")).bitwiseAND(F.col("to"))
     all_owe = F.col("destinations").isNull() & (F.col("latest") <= F.col("from_view"))
     compared = (
-        tables.holders.where(F.col("sent"))
+        tables.holders.where(F.col("sent") & is_own())
         .join(tables.small(senders), ["run", "group", "sender", "from_life", "from_stay"])
         .join(tables.small(masks), ["run", "group", "life", "word"], "left")
         .groupBy(*MESSAGE, "from_life", "from_view", "from_ns", "destinations")
@@ -72,5 +73,6 @@ def named(tables: Tables, short: DataFrame) -> DataFrame:
         there, ["run", "group", "process"]
     )
     found = each.join(held, [*MESSAGE, "life", "process"], "left_anti")
-    sentence = say(life(), " never delivered ", message(), ", submitted by ", life("sender", "from_life"))
-    return violations(found, NAME, sentence, [key(Kind.SUBMIT, "sender", "submitted")], "from_ns")
+    events = [key(Kind.SUBMIT, "sender", "submitted")]
+    lives = [life(), life("sender", "from_life")]
+    return violations(found, NAME, "undelivered", "from_ns", events, lives=lives, messages=[message()])

@@ -1,0 +1,96 @@
+"""Primary: at most one view at a time goes on as the group.
+
+The idea: the views of one group are looked at together, outside SQL, because the question is one of paths: there are as
+many rows as views and installations of them.
+
+A view is a number with its members. It is *established* if more than half of its members installed it. It is *primary*
+if it is established, and either none of those that installed it had an earlier view, or it has more than half of the
+members of a primary view that one of them installed just before it. Two primary views must be ordered: a chain of
+processes leads from one to the other, each of which installed both ends of its link one after the other. Two halves of
+a group that both go on as the group break this; so do two groups that were founded apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+import pandas as pd  # type: ignore[import-untyped]
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from isthmus.core.layer import Kind
+from isthmus.pipeline.findings import evidence, finding_row
+from isthmus.pipeline.formats import FINDING, GROUP, ddl
+from isthmus.pipeline.tables import Tables
+from isthmus.trace.witness import EventKey, Witness
+
+NAME = "primary"
+View = tuple[int, tuple[int, ...]]  # number and members
+
+
+def primary(tables: Tables) -> DataFrame:
+    """Findings: two primary views that nothing puts in an order."""
+    if not tables.has_views:
+        return evidence(tables.seen, NAME, 0)
+    rows = tables.epochs.where(F.col("destinations").isNotNull()).select(
+        *GROUP, "process", "life", F.col("start").alias("local"), "view", F.col("destinations").alias("members")
+    )
+
+    def judge(parts: tuple[int, ...], frame: pd.DataFrame) -> pd.DataFrame:
+        return pd.DataFrame(rivals(int(parts[0]), int(parts[1]), frame), columns=list(FINDING))
+
+    return rows.groupBy(*GROUP).applyInPandas(judge, ddl(FINDING))
+
+
+def rivals(run: int, group: int, frame: pd.DataFrame) -> Iterator[tuple[object, ...]]:
+    """The findings of one group."""
+    installed: dict[View, dict[int, int]] = {}  # view to where it was installed, with the local number
+    before: dict[View, set[View]] = {}  # view to those that were installed just before it somewhere
+    for _, steps in frame.sort_values("local").groupby(["process", "life"], sort=True):
+        last: View | None = None
+        for process, local, number, members in zip(
+            steps["process"], steps["local"], steps["view"], steps["members"], strict=True
+        ):
+            view = (int(number), tuple(int(member) for member in members))
+            installed.setdefault(view, {}).setdefault(int(process), int(local))
+            before.setdefault(view, set())
+            if last is not None and last != view:
+                before[view].add(last)
+            last = view
+    found = primaries(installed, before)
+    yield finding_row(run, group, NAME, evidence_count=len(installed) if len(installed) > 1 else 0)
+    ahead = {view: earlier(view, before) for view in found}
+    for one, other in combinations(found, 2):
+        if one not in ahead[other] and other not in ahead[one]:
+            events = tuple(event(installed[view]) for view in (one, other))
+            witness = Witness("rivals", numbers=(one[0], other[0]), members=(one[1], other[1]), events=events)
+            yield finding_row(run, group, NAME, violation_count=1, rank=one[0], witness=witness)
+
+
+def primaries(installed: dict[View, dict[int, int]], before: dict[View, set[View]]) -> list[View]:
+    """The primary views, by number."""
+    found: list[View] = []
+    for view in sorted(installed):
+        members = set(view[1])
+        established = 2 * len(members & set(installed[view])) > len(members)
+        heir = any(old in found and 2 * len(members & set(old[1])) > len(old[1]) for old in before[view])
+        if established and (heir or not before[view]):
+            found.append(view)
+    return found
+
+
+def earlier(view: View, before: dict[View, set[View]]) -> set[View]:
+    """All views that a chain of installations leads from to this one."""
+    seen: set[View] = set()
+    left = [view]
+    while left:
+        for old in before[left.pop()] - seen:
+            seen.add(old)
+            left.append(old)
+    return seen
+
+
+def event(places: dict[int, int]) -> EventKey:
+    process = min(places)
+    return EventKey(Kind.VIEW, process, local=places[process], role="installed")
