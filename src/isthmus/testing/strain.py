@@ -13,6 +13,7 @@ import msgspec
 
 from isthmus.protocols.total.compensation import POLICIES, OptimisticOptions
 from isthmus.protocols.transport.credit import CreditOptions
+from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.scenario.faults import ClockJump, Crash, Fault, Recover
 from isthmus.scenario.model import Clocks, Scenario
 from isthmus.scenario.workload import Burst, Poisson, Workload
@@ -78,7 +79,11 @@ def flooded(plain: Scenario, random: Random) -> Scenario:
         to="all" if random.random() < 0.8 else random.randint(1, len(names)),
         payload_bytes=FLOOD_BYTES,
     )
-    stack = msgspec.structs.replace(plain.stack, credit=CreditOptions(window=WIDE, queue_max=WIDE))
+    stack = msgspec.structs.replace(
+        plain.stack,
+        credit=CreditOptions(window=WIDE, queue_max=WIDE),
+        reliable=ReliableOptions(ack_every=plain.stack.reliable.ack_every),  # one frame per repair would take hours
+    )
     if "hybrid" in STACKS[stack.name].options:  # the flood is ticketed by others, who gather tickets for a while
         clock = random.choice(["lamport", "lamport", stack.hybrid.clock])  # whose numbers are close to each other
         hybrid = msgspec.structs.replace(stack.hybrid, null_ms=200.0, eager=random.random() < 0.3, clock=clock)
