@@ -10,6 +10,7 @@ from collections import defaultdict
 
 import msgspec
 import pytest
+from isthmus.sim.fuzz import hard_scenario, random_scenario
 
 from isthmus.core.layer import View
 from isthmus.core.message import GroupId, Message, SiteId, Targets
@@ -17,7 +18,6 @@ from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.frames import Data, Nak, Repair, Status
 from isthmus.protocols.transport.reliable import Reliable
 from isthmus.scenario.model import Scenario
-from isthmus.sim.fuzz import hard_scenario, random_scenario
 from isthmus.sim.network import DelayNetwork, Stamp
 from isthmus.sim.run import Run
 from isthmus.sim.site import SimPort
