@@ -118,7 +118,9 @@ def table(
 ) -> pa.Table:
     zero = np.zeros(len(process), dtype=np.int64)
     destinations = pa.nulls(len(process), pa.list_(pa.int32())) if to is None else to
-    columns = [zero, process, local, time_ns, kind, sender, number, zero, zero + 1, destinations, payload, zero, value]
+    message = [np.minimum(sender, 0), sender, number]  # of group 0, or none
+    place = [zero, process, local, time_ns, kind]
+    columns = [*place, *message, zero, zero + 1, destinations, payload, zero, value, zero]
     return pa.table(
         [
             column

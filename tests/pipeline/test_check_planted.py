@@ -221,10 +221,46 @@ def other_histories() -> dict[str, tuple[list[Row], dict[tuple[int | str, str], 
     }
 
 
+def carried_histories() -> dict[str, tuple[list[Row], dict[tuple[int | str, str], str]]]:
+    """Messages that routers carry between groups, with some of the verdicts of groups and domains."""
+    a, b = (1, 1), (1, 2)
+    sound = Story().submit(1, 1, 2).deliver(1, a, b).deliver(2, a, b)
+    sound.add(2, SUBMIT, a, group=1, origin=0).deliver(3, a, b, group=1, origin=0).deliver(4, a, b, group=1, origin=0)
+    twice = Story().submit(*a).deliver(1, a).deliver(2, a, group=1, origin=0).deliver(2, a, group=2, origin=0)
+    late = Story().submit(1, 1, 2, group=5).deliver(1, a, b, group=5)
+    late.deliver(2, b, group=0, origin=5).deliver(2, a, group=1, origin=5)
+    answer = Story().submit(*a).deliver(1, a).deliver(3, a, group=1, origin=0).submit(3, 1, group=1)
+    answer.deliver(5, (3, 1), group=1).deliver(5, a)
+    local = Story().submit(*a).submit(2, 1, 2).deliver(1, a).deliver(3, a, group=1, origin=0).deliver(1, (2, 2), (2, 1))
+    stray = Story().submit(1, 1, to=(1, 2)).deliver(3, a, group=1, origin=0)
+    return {
+        "carried": (sound.rows, {(place, "integrity"): "valid" for place in (0, 1, "both", "between")}),
+        "carried in order": (sound.rows, {(place, "total"): "valid" for place in (0, 1, "both")}),
+        "twice by two routers": (
+            twice.rows,
+            {("three", "integrity"): "violated"} | {(place, "integrity"): "valid" for place in (0, 1, 2, "both")},
+        ),
+        "late by another way": (
+            late.rows,
+            {("both", "fifo"): "violated", (0, "fifo"): "unknown", (1, "fifo"): "unknown", (5, "fifo"): "valid"},
+        ),
+        "the answer first": (answer.rows, {("both", "causal"): "violated", (1, "causal"): "unknown"}),
+        "in one group only": (
+            local.rows,
+            {("both", "fifo"): "violated", (0, "fifo"): "violated", ("between", "fifo"): "unknown"},
+        ),
+        "destinations are of the origin group": (stray.rows, {(1, "integrity"): "valid"}),
+        "never submitted": (
+            Story().deliver(3, a, group=1, origin=0).rows,
+            {(1, "integrity"): "violated", ("both", "integrity"): "violated"},
+        ),
+    }
+
+
 def test_other_histories(spark):
-    made = other_histories()
-    both = Domain("both", (0, 1))
-    found = statuses(check(frame(spark, [rows for rows, _ in made.values()]), PROPERTIES, domains=[both]))
+    made = other_histories() | carried_histories()
+    domains = [Domain("both", (0, 1)), Domain("between", (0, 1), "inter"), Domain("three", (0, 1, 2))]
+    found = statuses(check(frame(spark, [rows for rows, _ in made.values()]), PROPERTIES, domains=domains))
     for run, (name, (_, expected)) in enumerate(made.items()):
         for (group, prop), status in expected.items():
             assert found[run, group, prop] == status, (name, prop)
