@@ -1,133 +1,110 @@
-"""When to ask again, by tables: the first wait, its growth, what is on its way, and which answers are round trips."""
+"""When and what to ask again: tables of the arithmetic."""
 
 from __future__ import annotations
 
 import pytest
 
 from isthmus.core.message import SiteId
-from isthmus.protocols.transport.pacing import LONGEST_WAIT_MS, Asked, Gaps, Pacing, count, first_of
+from isthmus.protocols.transport.pacing import LONGEST_WAIT_MS, Asked, Gaps, Pacing, Run, count, first_of, near, without
 
 MS = 1_000_000
-ORIGIN, OTHER = SiteId(3), SiteId(4)
-FIRST_MS, LEAST_MS = 100.0, 10.0
+WAIT = 100 * MS
+ORIGIN = SiteId(3)
 
 
-def pacing(*samples_ms: float) -> Pacing:
-    """One that has seen round trips with the origin."""
-    made = Pacing(FIRST_MS, LEAST_MS)
-    for sample in samples_ms:
-        made.answered(ORIGIN, round(sample * MS))
-    return made
+def run(first: int, last: int) -> Run:
+    return Run(first, last, 0, True, False)
 
 
 @pytest.mark.parametrize(
-    ("samples_ms", "wait_ms"),
+    ("gaps", "runs", "left"),
     [
-        ((), FIRST_MS),  # nothing is known
-        ((40.0,), 60.0),  # one and a half of the first
-        ((40.0, 40.0), 60.0),
-        ((400.0,), 600.0),
-        ((0.0,), LEAST_MS),
-        ((1.0,), LEAST_MS),
+        (((1, 5),), [], ((1, 5),)),
+        (((1, 5),), [run(1, 5)], ()),
+        (((1, 5),), [run(3, 3)], ((1, 2), (4, 5))),
+        (((1, 5),), [run(0, 2), run(5, 9)], ((3, 4),)),
+        (((1, 2), (4, 9)), [run(2, 5)], ((1, 1), (6, 9))),
+        (((1, 2),), [run(7, 9)], ((1, 2),)),
     ],
 )
-def test_the_first_wait(samples_ms: tuple[float, ...], wait_ms: float) -> None:
-    assert pacing(*samples_ms).wait_ns(ORIGIN) == round(wait_ms * MS)
-    assert pacing(*samples_ms).wait_ns(OTHER) == round(FIRST_MS * MS), "origins are apart"
-
-
-def test_a_new_sample_moves_the_wait_towards_it() -> None:
-    faster, steady, slower, new = (pacing(*seen).wait_ns(ORIGIN) for seen in [(40, 20), (40, 40), (40, 80), (80,)])
-    assert faster < steady < slower < new
-
-
-@pytest.mark.parametrize("samples_ms", [(), (40.0,), (3.0,)])
-def test_the_wait_doubles_each_time_that_it_passes_in_vain_up_to_a_bound(samples_ms: tuple[float, ...]) -> None:
-    made = pacing(*samples_ms)
-    waits = [made.wait_ns(ORIGIN)]
-    for _ in range(20):
-        made.in_vain(ORIGIN)
-        waits.append(made.wait_ns(ORIGIN))
-    assert waits[:4] == [waits[0], 2 * waits[0], 4 * waits[0], 8 * waits[0]]
-    assert waits == sorted(waits) and waits[-1] == LONGEST_WAIT_MS * MS
-    assert made.wait_ns(OTHER) == FIRST_MS * MS
-
-
-def test_back_off_makes_a_wait_no_longer_than_asked_for_and_a_round_trip_does() -> None:
-    made = pacing(40.0)
-    for _ in range(10):
-        made.in_vain(ORIGIN)
-    assert made.wait_ns(ORIGIN, 1_000.0) == 1_000 * MS
-    assert pacing(2_000.0).wait_ns(ORIGIN, 1_000.0) == 3_000 * MS
-
-
-def test_a_clear_answer_ends_the_doubling() -> None:
-    made = pacing(40.0)
-    for _ in range(5):
-        made.in_vain(ORIGIN)
-    made.answered(ORIGIN, 40 * MS)
-    assert made.wait_ns(ORIGIN) == 60 * MS
+def test_gaps_but_for_what_was_asked(gaps: Gaps, runs: list[Run], left: Gaps) -> None:
+    assert without(gaps, runs) == left
+    assert count(left) == sum(last - first + 1 for first, last in left)
 
 
 @pytest.mark.parametrize(
-    ("requests", "number", "sample_ms"),
+    ("gaps", "held", "slots", "expected"),
     [
-        ([], 5, None),  # it came unasked
-        ([(0, ((5, 5),))], 5, 200),
-        ([(0, ((3, 9),))], 5, 200),
-        ([(0, ((3, 4), (6, 9)))], 5, None),
-        ([(50, ((5, 5),))], 5, 150),
-        ([(0, ((5, 5),)), (110, ((5, 5),))], 5, None),  # asked for twice: nobody knows which of the two it answers
-        ([(0, ((3, 9),)), (110, ((5, 5),))], 5, None),
-        ([(0, ((3, 4),)), (110, ((5, 5),))], 5, 90),  # another run was, not this one
+        (((1, 9),), [], 4, ((1, 4),)),
+        (((1, 1), (3, 9)), [1], 4, ((1, 1), (3, 4))),  # frame 2 is held, and has a slot of its own
+        (((1, 2), (7, 9)), [2, 3, 4, 5], 4, ((1, 2),)),  # what is held beyond 2 makes place for it
+        (((1, 9),), [], 0, ((1, 1),)),  # the very next needs no place
+        (((1, 9),), [], -3, ((1, 1),)),
     ],
 )
-def test_only_what_was_asked_for_once_is_a_round_trip(
-    requests: list[tuple[int, Gaps]], number: int, sample_ms: int | None
-) -> None:
-    """Karn's rule."""
+def test_what_there_is_room_for(gaps: Gaps, held: list[int], slots: int, expected: Gaps) -> None:
+    assert near(gaps, held, slots) == expected
+
+
+def test_the_first_numbers() -> None:
+    assert first_of(((1, 3), (7, 9)), 4) == ((1, 3), (7, 7))
+
+
+def test_what_is_on_its_way_is_not_asked_for_again() -> None:
     asked = Asked()
-    for at_ms, gaps in requests:
-        asked.note(gaps, 0, at_ms * MS, 100 * MS)
-    assert asked.sample_ns(number, 200 * MS) == (None if sample_ms is None else sample_ms * MS)
+    gaps = ((1, 4), (8, 9))
+    assert asked.due(gaps, 0, WAIT) == (gaps, False)
+    asked.note(((1, 4),), 0, WAIT)
+    assert asked.due(gaps, 50 * MS, WAIT) == (((8, 9),), False)
+    asked.note(((8, 9),), 50 * MS, WAIT)
+    assert asked.due(gaps, 99 * MS, WAIT) == ((), False)
+    assert asked.due(gaps, 100 * MS, WAIT) == (((1, 4),), True)
+    assert asked.earliest_ns(-1) == 0
 
 
-@pytest.mark.parametrize(
-    ("gaps", "at_ms", "due", "again"),
-    [
-        (((5, 8),), 50, (), False),  # all is on its way
-        (((5, 9),), 50, ((9, 9),), False),
-        (((2, 9),), 50, ((2, 4), (9, 9)), False),
-        (((1, 2), (11, 12)), 50, ((1, 2), (11, 12)), False),
-        (((5, 8),), 100, ((5, 8),), True),  # the wait is over
-        (((6, 6),), 100, ((6, 6),), True),
-        (((9, 9),), 100, ((9, 9),), False),
-        ((), 100, (), False),
-    ],
-)
-def test_what_is_on_its_way_is_not_asked_for_again(gaps: Gaps, at_ms: int, due: Gaps, again: bool) -> None:
+def test_only_what_was_asked_for_once_tells_a_round_trip() -> None:
     asked = Asked()
-    asked.note(((5, 8),), 0, 0, 100 * MS)
-    assert asked.due(gaps, at_ms * MS, 100 * MS) == (due, again)
+    asked.note(((1, 4),), 0, WAIT)
+    assert asked.sample_ns(2, 30 * MS) == 30 * MS
+    assert asked.sample_ns(5, 30 * MS) is None
+    asked.note(((1, 2),), 100 * MS, WAIT)
+    assert asked.sample_ns(2, 130 * MS) is None
 
 
-def test_what_has_come_is_forgotten() -> None:
+def test_what_is_overtaken_is_due_at_once_and_not_in_vain() -> None:
     asked = Asked()
-    asked.note(((1, 4),), 0, 0, 100 * MS)
-    asked.note(((9, 9),), 4, 50 * MS, 100 * MS)
-    assert [run[:2] for run in asked.runs] == [(9, 9)] and asked.earliest_ns(0) == 50 * MS
-    assert Asked().earliest_ns(7) == 7
+    asked.note(((1, 4),), 0, WAIT)
+    asked.note(((6, 6),), 1, WAIT)
+    assert asked.overtaken(3)
+    assert not asked.overtaken(3)
+    assert asked.due(((1, 2), (4, 4), (6, 6)), 10 * MS, WAIT) == (((1, 2),), False)
+    assert asked.overtaken(6)  # 4 was asked for before it
+    assert asked.due(((1, 2), (4, 4)), 10 * MS, WAIT) == (((1, 2), (4, 4)), False)
 
 
-@pytest.mark.parametrize(
-    ("gaps", "most", "first"),
-    [
-        (((1, 3), (6, 6)), 9, ((1, 3), (6, 6))),
-        (((1, 3), (6, 6)), 4, ((1, 3), (6, 6))),
-        (((1, 3), (6, 9)), 5, ((1, 3), (6, 7))),
-        (((1, 3), (6, 6)), 2, ((1, 2),)),
-        ((), 5, ()),
-    ],
-)
-def test_the_first_of_some_gaps(gaps: Gaps, most: int, first: Gaps) -> None:
-    assert first_of(gaps, most) == first and count(first) == min(count(gaps), most)
+def test_waits_double_until_a_clear_answer() -> None:
+    pacing = Pacing(100, 5)
+    waits = []
+    for _ in range(12):
+        waits.append(pacing.wait_ns(ORIGIN) / MS)
+        pacing.in_vain(ORIGIN)
+    assert waits[:4] == [100, 200, 400, 800]
+    assert waits[-1] == LONGEST_WAIT_MS
+    assert pacing.wait_ns(ORIGIN, longest_ms=1000) == 1000 * MS
+    pacing.answered(ORIGIN, None)  # of two requests: which it answers nobody knows
+    assert 100 * MS < pacing.wait_ns(ORIGIN) < LONGEST_WAIT_MS * MS
+    pacing.answered(ORIGIN, 40 * MS)
+    assert pacing.wait_ns(ORIGIN) == 60 * MS
+    assert pacing.wait_ns(ORIGIN, round_ns=80 * MS) == 120 * MS
+
+
+def test_late_frames_teach_patience() -> None:
+    pacing = Pacing(100, 5)
+    assert pacing.delay_ns(ORIGIN) == 5 * MS
+    pacing.came_late(ORIGIN, 12 * MS)
+    assert pacing.delay_ns(ORIGIN) == 17 * MS
+    for _ in range(100):
+        pacing.answered(ORIGIN, 40 * MS)
+    assert pacing.delay_ns(ORIGIN) == 5 * MS
+    pacing.came_late(ORIGIN, 5000 * MS)
+    assert pacing.delay_ns(ORIGIN) == 40 * MS  # no longer than an answer takes

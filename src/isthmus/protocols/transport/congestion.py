@@ -13,9 +13,10 @@ This is LEDBAT's control (RFC 6817) with the proportional cut of TCP Vegas.
   a loss of one packet in three, or a receiver without room, the window is halved.
 - A path that does not answer at all has its window halved, and doubles its way back.
 
-A round trip is judged by the shortest of the last few, as single ones vary on a path that jitters. Where the window is
-at its floor and the queue seems long all the same, the path has become longer, or the queue is not ours: after a few
-round trips what is seen there counts as the base.
+Round trips are judged by the shortest of the last few, as single ones vary on a path that jitters; two that are far
+too long in a row are enough. Only answers to questions put since the last cut count. Where the window is at its floor
+and the queue seems long all the same, the path has become longer, or the queue is not ours: after a few round trips
+what is seen there counts as the base.
 
 A cut starts from what is in flight, not from a window that was never filled. A window that is not filled grows up to
 `IDLE_BYTES` only.
@@ -33,6 +34,7 @@ REPAIRED_SHARE = 0.5  # of what arrives: beyond, loss is congestion
 LOSS_FLOORS = 6  # loss is judged after so many times the floor
 STUCK_ROUNDS = 8  # at the floor with a queue, until the base is taken anew
 WEIGHT = 0.25  # of a new round trip in the mean
+NEVER_NS = -(2**62)  # a site's clock may start below 0
 
 
 def target_ns(base_ns: int) -> int:
@@ -55,8 +57,8 @@ class Window:
         self.base_ns: int | None = None  # the shortest round trip; None: none was seen
         self.round_ns = 0  # the mean of round trips, recent ones above all
         self.recent: list[int] = []  # the last round trips since the last cut, at most RECENT
-        self.cut_ns = 0  # when that was
-        self.epoch_ns = 0  # when the present round trip began; one judgement each
+        self.cut_ns = NEVER_NS  # when that was
+        self.epoch_ns = NEVER_NS  # when the present round trip began; one judgement each
         self.arrived = self.repaired = 0  # bytes since loss was last judged
         self.stuck_count = 0  # judgements at the floor that still saw a queue
 
@@ -71,11 +73,11 @@ class Window:
             return  # it tells of the time before the cut
         self.recent = [*self.recent[1 - RECENT :], round_ns]
         self.arrived += arrived
-        overlong = min(self.recent[-2:]) - self.base_ns > 2 * target_ns(self.base_ns)
-        if now_ns - self.epoch_ns >= self.round_ns and (len(self.recent) >= RECENT or overlong):
+        queue, target = min(self.recent[-2:]) - self.base_ns, target_ns(self.base_ns)
+        if now_ns - self.epoch_ns >= self.round_ns and (len(self.recent) >= RECENT or queue > 2 * target):
             self.judge(now_ns, self.base_ns, in_flight, floor)
-        elif min(self.recent[-2:]) - self.base_ns <= target_ns(self.base_ns):
-            self.grow(arrived, self.base_ns, 2 * in_flight >= self.size)
+        if self.cut_ns < now_ns and queue <= target:
+            self.grow(arrived, 1 - queue / target, 2 * in_flight >= self.size)
 
     def judge(self, now_ns: int, base_ns: int, in_flight: int, floor: int) -> None:
         """Cut the window where the last round trip shows that it was too large."""
@@ -86,21 +88,20 @@ class Window:
         if self.arrived + self.repaired >= LOSS_FLOORS * floor:
             lossy = self.repaired > REPAIRED_SHARE * self.arrived
             self.arrived = self.repaired = 0
-        if shortest - base_ns <= target and not lossy:
-            self.stuck_count = 0
-            return
-        self.stuck_count = self.stuck_count + 1 if self.size <= floor else 0
+        crowded = shortest - base_ns > target
+        self.stuck_count = self.stuck_count + 1 if crowded and self.size <= floor else 0
         if self.stuck_count > STUCK_ROUNDS:
             self.base_ns, self.stuck_count = shortest, 0
+        if not crowded and not lossy:
+            return
         factor = 0.5 if lossy else max(0.5, (base_ns + target) / shortest)
         self.size = max(floor, factor * min(self.size, max(in_flight, floor)))
         self.threshold, self.cut_ns, self.recent = self.size, now_ns, []
 
-    def grow(self, arrived: int, base_ns: int, filled: bool) -> None:
-        """Make room for more, the less the closer the queue is to what is aimed at."""
+    def grow(self, arrived: int, share: float, filled: bool) -> None:
+        """Make room for more; `share` is how much of the aimed queue is still free."""
         if not filled and self.size >= IDLE_BYTES:
             return
-        share = 1 - (min(self.recent[-2:]) - base_ns) / target_ns(base_ns)
         if share < 0.5:
             self.threshold = min(self.threshold, self.size)
         if self.size < self.threshold:

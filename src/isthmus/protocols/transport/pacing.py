@@ -7,8 +7,12 @@ Idea: a request names runs of numbers, each of which is remembered with its time
 wait is over. The wait is one and a half of the round trips seen with that origin, doubled for each time that it passed
 in vain, up to `LONGEST_WAIT_MS`. A round trip is measured only where a run was asked for once (Karn's rule): such an
 answer ends the doubling, as it shows that the wait is long enough. Any other progress halves the doublings: something
-was lost, or the wait is too short, and nobody can tell which. Where a frame comes and one that was asked for before it
-does not, that one is asked for again without a wait; whoever sends it does so once in a round trip.
+was lost, or the wait is too short, and nobody can tell which. Where an answer comes and one that was asked for before
+it does not, that one is asked for again without a wait; whoever sends it does so once in a round trip.
+
+A gap may be mere reordering, so it is not asked for before it has some age. A frame that was asked for and came by
+itself shows that this was too soon: from then on gaps are given as long as it was late (`patience_ms`), which every
+answer shortens a little.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ may hold up the other. Idea: a path counts the bytes that were sent over it and 
 (`Ack.arrived`); the difference is in flight, and bounded by a window (congestion.py). A frame without room is kept,
 as all are until they are stable, and its number is put down as *deferred* for that path alone; it follows in order.
 
-Every quarter of a window, and once half of it is in flight, the member is asked (`Status.ask`) what has arrived. The
-answers tell round trips, and make room at the pace of the path.
+Once half of a window is in flight, and every quarter of it until there is an answer, the member is asked what has
+arrived (`Status.ask`). The answers tell round trips, and make room at the pace of the path.
 
 As long as no path is near its window, nothing is done per path: `budget` is how many bytes may still be sent, to
 whomever, before any path needs a look. It is spent by each frame and set by `review`.
@@ -18,7 +18,7 @@ Invariants:
 
 Bounds: deferred numbers are those of kept frames; `ASKS_MAX` questions are remembered per path, then the oldest is
 forgotten and its answer is no sample; what was repaired is remembered for one round trip, in which no more is repaired
-than the window holds.
+than the window holds, or `REPAIRS_LEAST` frames.
 """
 
 from __future__ import annotations
