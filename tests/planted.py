@@ -41,10 +41,10 @@ class DuplicateDelivered(Reliable):
 
     __slots__ = ()
 
-    def accept(self, origin: SiteId, data: Data[Any]) -> None:
+    def accept(self, origin: SiteId, data: Data[Any], **more: Any) -> None:
         stream = self.streams.get(origin)
         again = stream is not None and data.seq <= stream.received
-        super().accept(origin, data)
+        super().accept(origin, data, **more)
         if again:
             bodies = data.body.bodies if type(data.body) is Batch else (data.body,)
             self.hand_up_batch(origin, bodies)

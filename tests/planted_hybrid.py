@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from isthmus.protocols.total.ticketed import TICKETS_MAX
-
 from isthmus.core.layer import Host, Stack, View
 from isthmus.core.message import SiteId
 from isthmus.protocols.application import Application
 from isthmus.protocols.estimator import Estimator
-from isthmus.protocols.total.hybrid import Hybrid
+from isthmus.protocols.total.hybrid import TICKETS_MAX, Hybrid
 from isthmus.protocols.total.hybrid_wire import Go, Packet
 from isthmus.protocols.total.roles import SERVED, Phase
 from isthmus.protocols.total.tickets import NEVER, Place, TicketOrder
@@ -164,7 +162,7 @@ class PromiseBeyondUnsent(Hybrid):
 
     def send_null(self) -> None:
         tickets, self.unsent = tuple(self.unsent[:TICKETS_MAX]), self.unsent[TICKETS_MAX:]
-        self.order.clock = max(self.order.clock, self.clock_reading())
+        self.order.clock = max(self.order.clock, self.clock.reading(self.host))
         self.heard, self.sent_ns = False, self.host.now_ns
         self.below.submit(Packet(self.order.clock, tickets))
 

@@ -8,8 +8,9 @@ from isthmus.core.layer import Finality, Host, Stack
 from isthmus.core.message import SiteId
 from isthmus.protocols.application import Application
 from isthmus.protocols.total.compensation import Compensation
-from isthmus.protocols.total.optimistic import Optimistic, Waiting
+from isthmus.protocols.total.optimistic import Optimistic
 from isthmus.protocols.total.optimistic_wire import Numbers
+from isthmus.protocols.total.together import Together, Waiting
 from isthmus.protocols.transport.credit import Credit
 from isthmus.stacks import Build, StackOptions, transport
 
@@ -28,43 +29,58 @@ class TentativeAfterFinal(Optimistic):
 
     __slots__ = ()
 
-    def forget_due(self, waiting: Waiting) -> None:
+    def forget_due(self, together: Together) -> None:
         pass
+
+    def act(self, together: Together) -> None:
+        if self.leads():
+            super().act(together)
+            return
+        for cast in together.casts:
+            self.above.deliver(cast, Finality.TENTATIVE)
 
 
 class TentativeTwice(Optimistic):
-    """Delivers what is due tentatively once more as its number comes."""
+    """Delivers a message tentatively once more as its number comes."""
 
     __slots__ = ()
 
-    def forget_due(self, waiting: Waiting) -> None:
+    def take(self, sender: SiteId, start: int, count: int) -> list[Waiting]:
+        found = super().take(sender, start, count)
         if not self.leads():
-            self.above.deliver(waiting.cast, Finality.TENTATIVE)
-        super().forget_due(waiting)
+            for cast, _, _ in found:
+                self.above.deliver(cast, Finality.TENTATIVE)
+        return found
 
 
 class ShiftedByALateMessage(Optimistic):
-    """Passes over a number whose message is late: those behind move up, the late one comes after them."""
+    """Passes over numbers whose messages are late: those behind move up, the late ones come after them."""
 
     __slots__ = ()
 
     def deliver_ready(self) -> None:
         super().deliver_ready()
-        while (number := self.numbers.get(self.delivered + 2)) is not None and number[0] in self.waiting:
-            late = self.numbers.pop(self.delivered + 1)
-            self.numbers[self.delivered + 1] = number
-            self.numbers[self.delivered + 2] = late
+        first = self.delivered + 1
+        late = self.numbers.get(first)
+        if late is None:
+            return
+        following = self.numbers.get(first + late[2])
+        if following is not None and following[:2] in self.waiting:
+            del self.numbers[first + late[2]]
+            self.numbers[first] = following
+            self.numbers[first + following[2]] = late
             super().deliver_ready()
 
 
 class NumbersAsTheyCome(Optimistic):
-    """Takes whatever number comes for the next one."""
+    """Takes whatever numbers come for the next ones."""
 
     __slots__ = ()
 
     def on_numbers(self, source: SiteId, numbers: Numbers) -> None:
         if numbers.first > self.delivered + 1:
-            numbers = msgspec.structs.replace(numbers, first=self.delivered + 1 + len(self.numbers))
+            known = sum(count for _, _, count, _, _ in self.numbers.values())
+            numbers = msgspec.structs.replace(numbers, first=self.delivered + 1 + known)
         super().on_numbers(source, numbers)
 
 
@@ -73,8 +89,8 @@ class SendersOrderIgnored(Optimistic):
 
     __slots__ = ()
 
-    def number(self, waiting: Waiting) -> None:
-        self.add(waiting)
+    def number(self, together: Together) -> None:
+        self.add(together.casts)
 
 
 class LeftoversAsTheyCame(Optimistic):
@@ -83,11 +99,13 @@ class LeftoversAsTheyCame(Optimistic):
     __slots__ = ()
 
     def close_view(self) -> None:
-        while (entry := self.numbers.get(self.delivered + 1)) is not None:
-            self.delivered += 1
-            waiting = self.waiting.pop(entry[0], None)  # type: ignore[arg-type]
-            if waiting is not None:
-                self.finish(waiting)
+        while (given := self.numbers.get(self.delivered + 1)) is not None:
+            sender, start, count, _, _ = given
+            self.delivered += count
+            for number in range(start, start + count):
+                waiting = self.waiting.pop((sender, number), None)
+                if waiting is not None:
+                    self.finish(waiting)
         for waiting in list(self.waiting.values()):
             self.finish(waiting)
         self.waiting.clear()

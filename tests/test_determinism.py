@@ -51,9 +51,68 @@ drift_ppm = 100
 """
 
 
-def simulate(folder: Path, out: str, hash_seed: str, seed: int = 3) -> str:
-    """Run the scenario in a process of its own; the digest of its trace."""
-    command = [sys.executable, "-c", "from isthmus.cli.main import main; main()", "sim", "rough.toml"]
+GROUPED = """
+name = "grouped"
+duration_ms = 2000
+turn_ms = 5
+payloads = "varied"
+trace = "wire"
+[topology]
+[topology.defaults]
+lan = { delay = { kind = "uniform", low_ms = 0, high_ms = 2 }, loss = 0.05, fifo = false }
+wan = { delay = { kind = "normal", mean_ms = 20, sd_ms = 5 }, loss = 0.1, duplicate = 0.05, fifo = false }
+[[topology.clusters]]
+name = "a"
+sites = 3
+[[topology.clusters]]
+name = "b"
+sites = 3
+[stack]
+name = "dynamic-hybrid"
+[stack.hybrid]
+rule = "restless"
+[[groups]]
+name = "all"
+[[groups]]
+name = "some"
+sites = ["a", "b-0"]
+[groups.stack]
+name = "optimistic"
+[[workloads]]
+kind = "poisson"
+rate_per_s = 20
+[[workloads]]
+kind = "burst"
+period_ms = 500
+burst_count = 20
+one_turn = true
+[[workloads]]
+kind = "poisson"
+group = "some"
+rate_per_s = 20
+to = 2
+[membership]
+detection_ms = 20
+stagger_ms = 100
+hasty = true
+majority = true
+[random_faults]
+crashes = 1
+recover = 1.0
+partitions = 1
+losses = 1
+clock_jumps = 1
+[clocks]
+offset_ms = 20
+drift_ppm = 100
+"""
+SCENARIOS = {"rough": ROUGH, "grouped": GROUPED}
+
+
+def simulate(folder: Path, name: str, out: str, hash_seed: str, seed: int = 3) -> str:
+    """Run a scenario in a process of its own; the digest of its trace."""
+    (folder / f"{name}.toml").write_text(SCENARIOS[name])
+    command = [sys.executable, "-c", "from isthmus.cli.main import main; main()", "sim", f"{name}.toml"]
     environment = os.environ | {"PYTHONHASHSEED": hash_seed}
     done = subprocess.run(
         [*command, "--seed", str(seed), "-o", out],
@@ -70,20 +129,20 @@ def simulate(folder: Path, out: str, hash_seed: str, seed: int = 3) -> str:
     return digest.hexdigest()
 
 
-def test_same_seed_same_bytes_in_two_processes_under_two_hash_seeds(tmp_path):
-    (tmp_path / "rough.toml").write_text(ROUGH)
-    first = simulate(tmp_path, "one", "1")
-    assert simulate(tmp_path, "two", "2") == first
-    assert simulate(tmp_path, "three", "random") == first
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_same_seed_same_bytes_in_two_processes_under_two_hash_seeds(tmp_path, name):
+    first = simulate(tmp_path, name, "one", "1")
+    assert simulate(tmp_path, name, "two", "2") == first
+    assert simulate(tmp_path, name, "three", "random") == first
 
 
-def test_another_seed_gives_another_trace(tmp_path):
-    (tmp_path / "rough.toml").write_text(ROUGH)
-    assert simulate(tmp_path, "one", "1", seed=3) != simulate(tmp_path, "two", "1", seed=4)
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_another_seed_gives_another_trace(tmp_path, name):
+    assert simulate(tmp_path, name, "one", "1", seed=3) != simulate(tmp_path, name, "two", "1", seed=4)
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("name", SCENARIOS)
 @pytest.mark.parametrize("seed", range(10, 30))
-def test_same_seed_same_bytes_for_more_seeds(tmp_path, seed):
-    (tmp_path / "rough.toml").write_text(ROUGH)
-    assert simulate(tmp_path, "one", "1", seed) == simulate(tmp_path, "two", "2", seed)
+def test_same_seed_same_bytes_for_more_seeds(tmp_path, name, seed):
+    assert simulate(tmp_path, name, "one", "1", seed) == simulate(tmp_path, name, "two", "2", seed)

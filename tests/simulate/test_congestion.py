@@ -8,8 +8,6 @@ import msgspec
 import pytest
 from bench.congestion import CASES, SLOW, measure, scenario
 from bench.simulator import scenario as uncongested
-from isthmus.sim.fuzz import hard_scenario, random_scenario
-from isthmus.sim.judge import judge
 
 from isthmus.core.message import SiteId
 from isthmus.protocols.transport.base import Transport
@@ -19,6 +17,8 @@ from isthmus.scenario.faults import Crash
 from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.sim.run import Run
 from isthmus.stacks import STACKS
+from isthmus.testing.judge import judge
+from isthmus.testing.random_scenarios import hard_scenario, random_scenario
 from isthmus.trace.oracle import Oracle
 from isthmus.trace.schema import Row
 

@@ -18,7 +18,7 @@ from isthmus.testing.group_rows import key_of
 from isthmus.testing.judge import judge, judge_run
 from isthmus.testing.random_scenarios import bridged_scenario
 from isthmus.testing.watch import Limits
-from isthmus.trace.schema import GROUP, KIND, ORIGIN, VALUE, Row
+from isthmus.trace.schema import GROUP, KIND, ORIGIN, PROCESS, VALUE, Row
 
 CHUNK = 5
 NAMES = list(STACKS)
@@ -71,12 +71,13 @@ def test_what_a_courier_carries_in_more_runs(first: str, second: str, start: int
 
 
 def forgeries(first: str, second: str, seed: int, run_type: type[ForgedRun] = ForgedRun) -> tuple[int, int, int]:
-    """Messages forged by a site that is up, packets of it that were refused, and forgeries delivered."""
+    """Messages forged, packets of the forger that were refused, and forgeries that others delivered."""
     rows: list[Row] = []
     run = run_type(bridged_scenario(first, second, seed), rows)
     run.watch(Limits(packets=50_000, events=200_000))  # its own stream may end there, so it need not come to rest
     refused = [row for row in rows if row[KIND] == Kind.REJECT and row[VALUE] == run.forger]
-    delivered = [row for row in rows if row[KIND] == Kind.DELIVER and key_of(row) in run.forged]
+    others = [row for row in rows if row[PROCESS] != run.forger]
+    delivered = [row for row in others if row[KIND] == Kind.DELIVER and key_of(row) in run.forged]
     return len(run.forged), len(refused), len(delivered)
 
 

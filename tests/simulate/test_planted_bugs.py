@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from isthmus.protocols.total.ticketed import TICKETS_MAX
 from tests.planted import PLANTED
 from tests.planted_contract import PLANTED_CONTRACT
 from tests.planted_hybrid import PLANTED_HYBRID
 from tests.planted_optimistic import PLANTED as PLANTED_OPTIMISTIC
 from tests.planted_optimistic import with_order
 
+from isthmus.protocols.total.hybrid import TICKETS_MAX
 from isthmus.scenario.faults import Crash, Recover
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.workload import Burst

@@ -78,9 +78,15 @@ class Courier(Layer):
 
 
 class Forger(Courier):
-    """Sends messages in the name of others: of a member of its own group, and without being the courier."""
+    """Sends messages in the name of others, of its own group or of another, and takes them itself."""
 
     __slots__ = ()
+
+    def vouches(self, courier: SiteId, carried: Carried[Any]) -> bool:
+        return courier == self.host.site or super().vouches(courier, carried)
+
+    def pass_on(self, payload: bytes, author: Author) -> None:
+        """Carry nothing: a courier is believed in the other group, whatever it says."""
 
     def forge(self, author: Author) -> None:
         """Send a message that is said to be of an author."""

@@ -19,11 +19,12 @@ from isthmus.scenario.model import GroupOfRun
 from isthmus.scenario.workload import NS_PER_MS
 from isthmus.sim.membership import Change, IdealMembership
 from isthmus.sim.network import Network, Receive, Stamp
-from isthmus.sim.run import Progress, Run
+from isthmus.sim.run import SETTLE_NS, Progress, Run
 from isthmus.sim.site import SimPort
 
 LOOK_NS = 25 * NS_PER_MS  # how often flow control is looked at while there is traffic
-QUIET_NS = 1_000 * NS_PER_MS  # how long a run at rest must send nothing for its messages
+# For how long a run at rest must send nothing for its messages; where it does, as roles may still change, again.
+QUIET_NS = (1_000 * NS_PER_MS, 5_000 * NS_PER_MS, 5_000 * NS_PER_MS, 10_000 * NS_PER_MS)
 FOUND_MAX = 5  # sentences kept
 
 
@@ -53,6 +54,7 @@ class WatchedRun(Run):
                     f"more than {limits.packets:,} or {limits.events:,}; {self.why_unsettled()}"
                 )
                 return self.found
+        self.wait_for_rest()
         if not self.at_rest():
             drain_s = self.scenario.drain_ms / 1000
             self.note_fault(f"did not come to rest within {drain_s:g} s after its end: {self.why_unsettled()}")
@@ -89,12 +91,26 @@ class WatchedRun(Run):
         for port in self.ports_up():
             tap.watched[port.group] = {*port.stack.find(Transport).handlers()}
             port.network = tap
-        for _ in self.advance(self.scheduler.now_ns + QUIET_NS):
-            pass
+        for quiet_ns in QUIET_NS:
+            tap.sent.clear()
+            self.go_on(quiet_ns)
+            self.wait_for_rest()
+            if not tap.sent:
+                return
         for (site, kind), count in tap.sent.items():
             self.note_fault(
-                f"did not come to rest: site {site} sent {count} {kind} within {QUIET_NS / 1e9:g} s after the end"
+                f"did not come to rest: site {site} sent {count} {kind} within {quiet_ns / 1e9:g} s after the end"
             )
+
+    def wait_for_rest(self) -> None:
+        """Go on while something that began after the end goes on, as a change of roles may."""
+        last_ns = self.end_ns + round(self.scenario.drain_ms * NS_PER_MS)
+        while not self.at_rest() and self.scheduler.now_ns < last_ns:
+            self.go_on(SETTLE_NS)
+
+    def go_on(self, span_ns: int) -> None:
+        for _ in self.advance(self.scheduler.now_ns + span_ns):
+            pass
 
     # Rules that hold between any two events
 
