@@ -11,6 +11,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from isthmus.core.message import ONLY_GROUP
 from isthmus.protocols.total.optimistic import Optimistic
 from isthmus.sim.run import Run
 from isthmus.studies.optimistic_setup import DISTANT, SEQUENCER, paper_scenario
@@ -31,7 +32,10 @@ def measure(batch_ms: float | None) -> tuple[float, float, float, float, float]:
     summary = run.execute()
     copies = len(scenario.topology.sites)
     packets = run.network.packet_count / copies - summary.submitted_count  # all but the messages themselves
-    assert run.meter is not None and run.hosts[SEQUENCER].stack.find(Optimistic).issued == summary.submitted_count
+    assert (
+        run.meter is not None
+        and run.sites[SEQUENCER].ports[ONLY_GROUP].stack.find(Optimistic).issued == summary.submitted_count
+    )
     figures = optimism(rows, WARM_UP_NS)[DISTANT]
     control = run.meter.control_bytes / summary.submitted_count
     return packets / summary.submitted_count, figures.latency_ms, figures.window_ms, figures.hit, control

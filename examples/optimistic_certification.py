@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from isthmus.core.layer import Finality, Host, Stack
-from isthmus.core.message import Cast
+from isthmus.core.message import ONLY_GROUP, Cast
 from isthmus.protocols.application import Application
 from isthmus.protocols.total.compensation import OptimisticOptions
 from isthmus.scenario.model import Scenario, StackSpec
@@ -133,7 +133,7 @@ def run_store(optimistic: bool, seed: int) -> list[Replica]:
 
     def build(host: Host, application: Application, options: StackOptions) -> Stack:
         replicas.append(Replica(lambda: run.scheduler.now_ns, optimistic))
-        application.on_deliver = replicas[-1].deliver
+        application.on_deliver, application.wants = replicas[-1].deliver, tuple(Finality)
         applications.append(application)
         return STACKS["optimistic"].build(host, application, options)
 
@@ -142,10 +142,12 @@ def run_store(optimistic: bool, seed: int) -> list[Replica]:
 
     def client(site: int, random: Random) -> None:
         def act(_a: object, _b: object) -> None:
-            run.hosts[site].enter()
+            run.sites[site].ports[ONLY_GROUP].run(submit)
+            arrange()
+
+        def submit() -> None:
             sent = applications[site].cast(replicas[site].begin(random))
             replicas[site].submitted_ns[sent.sender, sent.number] = run.scheduler.now_ns
-            arrange()
 
         def arrange() -> None:
             when_ns = run.scheduler.now_ns + round(random.expovariate(RATE_PER_S / clients) * 1e9)

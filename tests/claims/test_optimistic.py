@@ -13,6 +13,7 @@ import pytest
 from tests.planted_optimistic import SignReversed
 
 from isthmus.core.layer import Host, Stack
+from isthmus.core.message import ONLY_GROUP
 from isthmus.protocols.application import Application
 from isthmus.protocols.total.compensation import Compensation, PolicyName
 from isthmus.protocols.total.optimistic import Optimistic
@@ -45,10 +46,10 @@ def delays(build: Build | None = None) -> dict[int, list[float]]:
     run.execute()
     found = {}
     for site in (NEAR, DISTANT):
-        policy = run.hosts[site].stack.find(Optimistic).policy
+        policy = run.sites[site].ports[ONLY_GROUP].stack.find(Optimistic).policy
         assert isinstance(policy, Compensation)
         found[site] = [round(delay / 1e6, 6) for delay in policy.delays_ns.values()]
-    own = run.hosts[SEQUENCER].stack.find(Optimistic).requests
+    own = run.sites[SEQUENCER].ports[ONLY_GROUP].stack.find(Optimistic).requests
     return found | {SEQUENCER: [round(max(asked for asked, _ in own.asked.values()) / 1e6, 6)]}
 
 

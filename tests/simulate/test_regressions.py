@@ -47,6 +47,9 @@ KEPT = [
     # survivor had neither: nobody alive had been sent the same packet, though another survivor knew the tickets.
     "dynamic-hybrid-217",
     "dynamic-hybrid-294",
+    # A receiver kept as many frames of an origin as it may, and took no more until it would hear what is stable. The
+    # origin had been told by all, but looked only when it had something to acknowledge itself, or was full: never.
+    "token-site-352",
 ]
 
 

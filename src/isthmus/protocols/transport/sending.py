@@ -187,6 +187,8 @@ class Sender(Transport):
         """Tell members how far our stream goes for them, and ask what has arrived."""
         if not paths:
             return
+        if self.acked.news:  # a receiver without room waits for word of what is stable; our next Ack may never be due
+            self.drop_stable()
         self.paths.ask += 1
         by_top: dict[int, list[SiteId]] = {}
         for path in paths:
