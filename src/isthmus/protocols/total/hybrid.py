@@ -276,15 +276,18 @@ class Hybrid(Layer):
             others = self.order.active - {self.host.site}
             if others and not self.outlook.wants(True, others) and self.below.writable():
                 self.phase = Phase.TO_PASSIVE
-                self.send_entries((self.outlook.request(False, self.view.members),))
+                self.send_go(False)
         elif self.phase is Phase.PASSIVE:
             if self.outlook.wants(False, self.order.active):
                 if self.below.writable():
                     self.phase = Phase.TO_ACTIVE
-                    self.send_entries((self.outlook.request(True, self.view.members),))
+                    self.send_go(True)
                 return
             if self.outlook.is_better(self.outlook.sequencer(self.order.active), self.sequencer):
                 self.change_sequencer()
+
+    def send_go(self, active: bool) -> None:
+        self.send_entries((self.outlook.request(active, self.view.members),))
 
     def change_sequencer(self) -> None:
         """Go over to another sequencer, as soon as all is delivered that the present one has to ticket."""

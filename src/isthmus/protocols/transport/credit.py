@@ -30,6 +30,7 @@ from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
 
 PROBE = 0  # timer key
 BACKOFF_MAX = 2
+LIST_BYTES = 8_192  # what waits goes down in lists of about this: a bound in bytes below is overshot by no more
 FINAL = Finality.FINAL
 SENDER = attrgetter("sender")
 
@@ -185,9 +186,10 @@ class Credit(Layer):
             if cast.destinations or not queue or queue[0].destinations or self.room < 2:
                 self.pass_down(cast)
                 continue
-            run = [cast]
-            while queue and len(run) < self.room and not queue[0].destinations:
+            run, size = [cast], len(cast.payload)
+            while queue and len(run) < self.room and size < LIST_BYTES and not queue[0].destinations:
                 run.append(queue.popleft())
+                size += len(run[-1].payload)
             self.pass_down_all(run)
 
     def notify(self) -> None:
