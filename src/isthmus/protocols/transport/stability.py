@@ -19,7 +19,7 @@ class Stability:
     __slots__ = ("news", "rows")
 
     def __init__(self, members: Targets) -> None:
-        self.rows: dict[SiteId, Sequence[int]] = {site: (0,) * len(members) for site in members}
+        self.rows: dict[SiteId, Sequence[int]] = dict.fromkeys(members, (0,) * len(members))
         self.news = False  # something was noted since `collect` looked
 
     def note(self, site: SiteId, received: Sequence[int]) -> None:
