@@ -81,7 +81,8 @@ def test_rows_and_verdicts_follow_what_sites_write(spark, tmp_path):
     watch.write("site-001", orderly(1) + orderly(1, run=1))  # a prefix that sorts before, and a second run
     watch.run(segments_max=2)
     watch.check()
-    assert {(change.run, change.after) for change in watch.changes} == {(0, "valid"), (1, "valid")}
+    # Segments of one millisecond come in any order: a batch may show a gap that the next one fills.
+    assert {change.run: change.after for change in watch.changes} == {0: "valid", 1: "valid"}
     told = len(watch.changes)
     watch.run()
     assert len(watch.changes) == told  # nothing new
