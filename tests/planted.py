@@ -126,7 +126,9 @@ class AcknowledgesTooMuch(Tampering):
     def tampered(self, targets: Targets, message: Message) -> Message:
         if type(message) is not Ack:
             return message
-        return replace(message, received=tuple(max(stream.received, stream.top) for stream in self.streams.values()))
+        return replace(
+            message, received=tuple(max(stream.received, stream.top) for stream in map(self.open, self.view.members))
+        )
 
 
 class TopOfAll(Tampering):

@@ -27,8 +27,9 @@ Members need not do this at the same time: what a port receives of a view that i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, IntEnum
+from functools import lru_cache
 from itertools import pairwise
 from random import Random
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
@@ -91,6 +92,12 @@ class View(msgspec.Struct, frozen=True, gc=False):
         lives = set(zip(before.members, before.incarnations or (0,) * len(before.members), strict=True))
         now = zip(self.members, self.incarnations or (0,) * len(self.members), strict=True)
         return tuple(life[0] for life in now if life in lives)
+
+
+@lru_cache(maxsize=64)
+def places(members: Targets) -> Mapping[SiteId, int]:
+    """Where each member stands in the order of seniority; one table for all who share a view in this process."""
+    return {site: place for place, site in enumerate(members)}
 
 
 class Host(Protocol):

@@ -134,7 +134,7 @@ class WatchedRun(Run):
         credit = port.stack.find(Credit)
         window = credit.options.window
         for site in credit.view.members:
-            left = window - credit.sent_to(site) + max(0, credit.granted_by[site] or 0)
+            left = window - credit.sent_to(site) + max(0, credit.granted_by.get(site, 0))
             if left < 0 or credit.room > left:
                 count = max(credit.room, 0) - left
                 self.note_fault(f"site {port.site} may send site {site} {count} messages beyond its window of {window}")

@@ -101,7 +101,7 @@ def test_a_slow_reader_takes_its_time_and_starts_empty_after_a_crash() -> None:
     assert len(run.traffic[2].mailboxes[ONLY_GROUP].unread) == 0
     list(run.advance(1_000_000_000))
     assert Counter(len(traffic.mailboxes) for traffic in run.traffic) == {1: 3}
-    assert set(run.sites[2].ports[ONLY_GROUP].stack.find(Credit).consumed_of.values()) == {0}, (
+    assert not any(run.sites[2].ports[ONLY_GROUP].stack.find(Credit).consumed_of.values()), (
         "what the old one was reading is gone"
     )
 

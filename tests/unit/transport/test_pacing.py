@@ -5,15 +5,26 @@ from __future__ import annotations
 import pytest
 
 from isthmus.core.message import SiteId
-from isthmus.protocols.transport.pacing import LONGEST_WAIT_MS, Asked, Gaps, Pacing, Run, count, first_of, near, without
+from isthmus.protocols.transport.pacing import (
+    ASKS_MAX,
+    LONGEST_WAIT_MS,
+    Asked,
+    Gaps,
+    Pacing,
+    Run,
+    count,
+    first_of,
+    near,
+    without,
+)
 
 MS = 1_000_000
 WAIT = 100 * MS
-ORIGIN = SiteId(3)
+ORIGIN, OTHER = SiteId(3), SiteId(5)
 
 
 def run(first: int, last: int) -> Run:
-    return Run(first, last, 0, True, False)
+    return Run(first, last, ORIGIN, 0, WAIT, True, False)
 
 
 @pytest.mark.parametrize(
@@ -53,49 +64,73 @@ def test_the_first_numbers() -> None:
 def test_what_is_on_its_way_is_not_asked_for_again() -> None:
     asked = Asked()
     gaps = ((1, 4), (8, 9))
-    assert asked.due(gaps, 0, WAIT) == (gaps, False)
-    asked.note(((1, 4),), 0, WAIT)
-    assert asked.due(gaps, 50 * MS, WAIT) == (((8, 9),), False)
-    asked.note(((8, 9),), 50 * MS, WAIT)
-    assert asked.due(gaps, 99 * MS, WAIT) == ((), False)
-    assert asked.due(gaps, 100 * MS, WAIT) == (((1, 4),), True)
-    assert asked.earliest_ns(-1) == 0
+    assert asked.due(gaps, 0) == (gaps, [])
+    asked.note(((1, 4),), ORIGIN, 0, WAIT)
+    assert asked.due(gaps, 50 * MS) == (((8, 9),), [])
+    asked.note(((8, 9),), OTHER, 50 * MS, WAIT)
+    assert asked.due(gaps, 99 * MS) == ((), [])
+    assert asked.due_ns(-1) == WAIT
+    assert asked.due(gaps, 100 * MS) == (((1, 4),), [ORIGIN])
+    assert asked.due(gaps, 99 * MS, longest_ns=60 * MS) == (((1, 4),), [])  # cut short, not in vain
+    assert asked.due(gaps, 150 * MS) == (gaps, [ORIGIN, OTHER])
 
 
-def test_only_what_was_asked_for_once_tells_a_round_trip() -> None:
+def test_every_answer_tells_a_round_trip() -> None:
     asked = Asked()
-    asked.note(((1, 4),), 0, WAIT)
-    assert asked.sample_ns(2, 30 * MS) == 30 * MS
-    assert asked.sample_ns(5, 30 * MS) is None
-    asked.note(((1, 2),), 100 * MS, WAIT)
-    assert asked.sample_ns(2, 130 * MS) is None
+    first = asked.note(((1, 4),), ORIGIN, 0, WAIT)
+    again = asked.note(((1, 2),), ORIGIN, 100 * MS, WAIT)
+    assert asked.round_ns(first, 130 * MS) == 130 * MS
+    assert asked.round_ns(again, 130 * MS) == 30 * MS
+    assert asked.round_ns(77, 130 * MS) is None
+    for _ in range(ASKS_MAX):
+        asked.note(((1, 2),), ORIGIN, 200 * MS, WAIT)
+    assert asked.round_ns(again, 230 * MS) is None  # forgotten
+
+
+def test_only_what_was_asked_for_once_can_be_late() -> None:
+    asked = Asked()
+    asked.note(((1, 4),), ORIGIN, 0, WAIT)
+    assert asked.late_ns(2, 30 * MS) == 30 * MS
+    assert asked.late_ns(5, 30 * MS) is None
+    asked.note(((1, 2),), ORIGIN, 100 * MS, WAIT)
+    assert asked.late_ns(2, 130 * MS) is None
 
 
 def test_what_is_overtaken_is_due_at_once_and_not_in_vain() -> None:
     asked = Asked()
-    asked.note(((1, 4),), 0, WAIT)
-    asked.note(((6, 6),), 1, WAIT)
+    asked.note(((1, 4),), ORIGIN, 0, WAIT)
+    asked.note(((6, 6),), ORIGIN, 1, WAIT)
     assert asked.overtaken(3)
     assert not asked.overtaken(3)
-    assert asked.due(((1, 2), (4, 4), (6, 6)), 10 * MS, WAIT) == (((1, 2),), False)
+    assert asked.due(((1, 2), (4, 4), (6, 6)), 10 * MS) == (((1, 2),), [])
     assert asked.overtaken(6)  # 4 was asked for before it
-    assert asked.due(((1, 2), (4, 4)), 10 * MS, WAIT) == (((1, 2), (4, 4)), False)
+    assert asked.due(((1, 2), (4, 4)), 10 * MS) == (((1, 2), (4, 4)), [])
 
 
-def test_waits_double_until_a_clear_answer() -> None:
+def test_waits_double_from_the_second_in_vain_on_until_an_answer() -> None:
     pacing = Pacing(100, 5)
     waits = []
-    for _ in range(12):
+    for _ in range(13):
         waits.append(pacing.wait_ns(ORIGIN) / MS)
         pacing.in_vain(ORIGIN)
-    assert waits[:4] == [100, 200, 400, 800]
+    assert waits[:5] == [100, 100, 200, 400, 800]
     assert waits[-1] == LONGEST_WAIT_MS
-    assert pacing.wait_ns(ORIGIN, longest_ms=1000) == 1000 * MS
-    pacing.answered(ORIGIN, None)  # of two requests: which it answers nobody knows
-    assert 100 * MS < pacing.wait_ns(ORIGIN) < LONGEST_WAIT_MS * MS
+    assert pacing.urgent_ns(ORIGIN) == 1000 * MS
+    assert pacing.wait_ns(OTHER) == 100 * MS
     pacing.answered(ORIGIN, 40 * MS)
-    assert pacing.wait_ns(ORIGIN) == 60 * MS
-    assert pacing.wait_ns(ORIGIN, round_ns=80 * MS) == 120 * MS
+    assert pacing.wait_ns(ORIGIN) == 55 * MS  # three eighths above the round trip: how much it varies is not known yet
+    assert pacing.wait_ns(ORIGIN, round_ns=80 * MS) == 95 * MS
+    pacing.answered(ORIGIN, 4_000 * MS)
+    assert pacing.urgent_ns(ORIGIN) > 4_000 * MS  # a queue that grows is waited for
+
+
+def test_waits_come_close_to_steady_round_trips() -> None:
+    pacing = Pacing(100, 5)
+    for _ in range(40):
+        pacing.answered(ORIGIN, 200 * MS)
+    assert pacing.wait_ns(ORIGIN) == 210 * MS
+    assert pacing.round_ns(ORIGIN, 0) == 200 * MS
+    assert pacing.round_ns(OTHER, 0) == 100 * MS  # assumed
 
 
 def test_late_frames_teach_patience() -> None:

@@ -56,21 +56,6 @@ def test_a_stream_has_reached_all_when_each_has_its_own_last_frame(last: dict[Si
     assert stability.reached(0, (), last.__getitem__), "alone there is nobody to wait for"
 
 
-@pytest.mark.parametrize(
-    ("received", "asked", "expected"),
-    [
-        (4, (C, D), D),  # the first that is further
-        (3, (C, D), C),
-        (3, (D, C), D),  # in the order asked
-        (6, (C, D), A),  # none is: the one to ask otherwise
-        (3, (), A),
-    ],
-)
-def test_who_is_asked_for_a_repair(received: int, asked: Targets, expected: SiteId) -> None:
-    stability = known((A, B, C, D), (C, (4, 0, 0, 0)), (D, (6, 0, 0, 0)))
-    assert stability.first_beyond(0, received, asked, otherwise=A) == expected
-
-
 ALL_HAVE = dict.fromkeys(SIX, 9)
 
 

@@ -25,7 +25,7 @@ import msgspec
 
 from isthmus.core.document import COUNT_MAX, LONGEST_MS, SHORTEST_MS, within
 from isthmus.core.errors import RemoteError
-from isthmus.core.layer import Finality, Handler, Layer, View
+from isthmus.core.layer import Finality, Handler, Layer, View, places
 from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
 
 PROBE = 0  # timer key
@@ -65,6 +65,7 @@ class Credit(Layer):
         "consumed_of",
         "extra_to",
         "granted_by",
+        "members",
         "options",
         "probe_armed",
         "probe_count",
@@ -88,11 +89,11 @@ class Credit(Layer):
         self.reset()
 
     def reset(self) -> None:
-        members = self.view.members
         self.sent_to_all = 0  # messages to every member; those to subsets are counted per member on top
-        self.extra_to = dict.fromkeys(members, 0)
-        self.granted_by: dict[SiteId, int | None] = dict.fromkeys(members)  # None: not a word yet, which counts as 0
-        self.reported_to = dict.fromkeys(members, 0)
+        self.members = places(self.view.members)
+        self.extra_to: dict[SiteId, int] = {}
+        self.granted_by: dict[SiteId, int] = {}  # as long as there is not a word yet, it counts as 0
+        self.reported_to: dict[SiteId, int] = {}
         self.room = 0  # messages that surely have credit everywhere; recomputed when it reaches 0
         self.probe_armed = False
         self.probe_count = 0
@@ -104,10 +105,10 @@ class Credit(Layer):
         self.host.cancel_timer(self, PROBE)
         self.view = view
         self.reset()
-        self.consumed_of = {site: -self.unread_of.get(site, 0) for site in view.members}
-        for site, consumed in self.consumed_of.items():
-            if consumed < 0:
-                self.grant(site)
+        unread = [site for site in view.members if self.unread_of.get(site, 0)]
+        self.consumed_of = {site: -self.unread_of[site] for site in unread}
+        for site in unread:
+            self.grant(site)
 
     def resume(self) -> None:
         self.pump()
@@ -151,23 +152,23 @@ class Credit(Layer):
 
     def outstanding(self, site: SiteId) -> int:
         """Messages to a member that its application is not known to have consumed."""
-        return self.sent_to(site) - (self.granted_by[site] or 0)
+        return self.sent_to(site) - self.granted_by.get(site, 0)
 
     def sent_to(self, site: SiteId) -> int:
-        return self.sent_to_all + self.extra_to[site]
+        return self.sent_to_all + self.extra_to.get(site, 0)
 
     def settled(self) -> bool:
         return not self.queue and self.below.settled()
 
     def lacks_credit(self, site: SiteId) -> bool:
-        return site in self.extra_to and self.outstanding(site) >= self.options.window
+        return site in self.members and self.outstanding(site) >= self.options.window
 
     def pass_down(self, cast: Cast) -> None:
         self.room -= 1
         if cast.destinations:
             for site in cast.destinations:
-                if site in self.extra_to:
-                    self.extra_to[site] += 1
+                if site in self.members:
+                    self.extra_to[site] = self.extra_to.get(site, 0) + 1
         else:
             self.sent_to_all += 1
         self.below.submit(cast, cast.destinations)
@@ -220,12 +221,7 @@ class Credit(Layer):
         self.above.deliver_all(casts)
 
     def consumed(self, cast: Cast) -> None:
-        sender = cast.sender
-        self.unread_of[sender] -= 1
-        if sender in self.consumed_of:
-            consumed = self.consumed_of[sender] = self.consumed_of[sender] + 1
-            if 4 * (consumed - self.reported_to[sender]) >= self.options.window:
-                self.grant(sender)
+        self.note_consumed(cast.sender, 1)
 
     def consumed_all(self, casts: Sequence[Cast]) -> None:
         for sender, count in runs_of_senders(casts):
@@ -233,15 +229,15 @@ class Credit(Layer):
 
     def note_consumed(self, sender: SiteId, count: int) -> None:
         self.unread_of[sender] -= count
-        if sender in self.consumed_of:
-            consumed = self.consumed_of[sender] = self.consumed_of[sender] + count
-            if 4 * (consumed - self.reported_to[sender]) >= self.options.window:
+        if sender in self.members:
+            consumed = self.consumed_of[sender] = self.consumed_of.get(sender, 0) + count
+            if 4 * (consumed - self.reported_to.get(sender, 0)) >= self.options.window:
                 self.grant(sender)
 
     def grant(self, sender: SiteId) -> None:
         if self.view is not self.stack.view:
             return  # the view closes: in the next one, as which this would leave, all counts start anew
-        consumed = self.consumed_of[sender]
+        consumed = self.consumed_of.get(sender, 0)
         self.reported_to[sender] = consumed
         if sender == self.host.site:
             self.credit(sender, consumed)
@@ -249,7 +245,7 @@ class Credit(Layer):
             self.send((sender,), Grant(consumed))
 
     def on_grant(self, source: SiteId, grant: Grant) -> None:
-        if source not in self.granted_by:
+        if source not in self.members:
             raise RemoteError(f"a Grant of site {source}, which is not in the view")
         if grant.consumed > self.sent_to(source):
             raise RemoteError(f"site {source} consumed {grant.consumed} messages, more than it was sent")
@@ -257,7 +253,7 @@ class Credit(Layer):
 
     def credit(self, site: SiteId, consumed: int) -> None:
         """Note what a member consumed in all; what it said before, and comes late, takes nothing back."""
-        known = self.granted_by[site]
+        known = self.granted_by.get(site)
         if known is None or consumed > known:
             self.granted_by[site] = consumed
             self.room = 0
@@ -266,7 +262,7 @@ class Credit(Layer):
             self.notify()
 
     def on_probe(self, source: SiteId, _probe: Probe) -> None:
-        if source not in self.consumed_of:
+        if source not in self.members:
             raise RemoteError(f"a Probe of site {source}, which is not in the view")
         self.grant(source)
 

@@ -76,6 +76,7 @@ class Repair(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=11
 
     origin: SiteId
     data: Data[B]
+    ask: int = 0  # which request of its receiver's this answers, so that the answer tells a round trip
 
     def payload_bytes(self) -> int:
         return self.data.payload_bytes()
@@ -90,6 +91,7 @@ class Nak(Message, frozen=True, gc=False, array_like=True, tag=12):
     origin: SiteId
     gaps: Gaps  # first and last number, both included
     most: int = REPAIR_MAX  # frames that there is room for: the first of those missing
+    ask: int = 0  # which request for this stream this is; repairs repeat it
 
 
 class Status(Message, frozen=True, gc=False, array_like=True, tag=13):

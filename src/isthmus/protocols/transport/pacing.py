@@ -1,14 +1,15 @@
-"""When to ask again: after what a round trip takes, and longer each time that nothing came.
+"""When to ask again: after what a round trip takes, and longer each time that nobody answers.
 
 Problem: a frame that was asked for is on its way for a round trip. Asking again before that brings it twice, and on a
-path whose queue grows, twice the load makes the next round trip longer still.
+path whose queue grows, twice the load makes the next round trip longer still. Yet where packets are lost at random,
+waiting longer than that is time wasted.
 
-Idea: a request names runs of numbers, each of which is remembered with its time (`Asked`) and not named again until the
-wait is over. The wait is one and a half of the round trips seen with that origin, doubled for each time that it passed
-in vain, up to `LONGEST_WAIT_MS`. A round trip is measured only where a run was asked for once (Karn's rule): such an
-answer ends the doubling, as it shows that the wait is long enough. Any other progress halves the doublings: something
-was lost, or the wait is too short, and nobody can tell which. Where an answer comes and one that was asked for before
-it does not, that one is asked for again without a wait; whoever sends it does so once in a round trip.
+Idea: a request has a number, which every repair that it brings repeats: each answer tells a round trip, whether its
+frames were asked for once or more often. A request names runs of numbers, each of which is remembered with its time
+(`Asked`) and not named again until its wait is over: the mean of the round trips seen with the site that was asked,
+and four times how far they are from it. A wait that passed in vain may be chance, a lost packet; from the second one
+without any answer between them, each doubles the next, up to `LONGEST_WAIT_MS`. Where an answer comes and one that was
+asked for before it does not, that one is asked for again without a wait; whoever sends it does so once in a round trip.
 
 A gap may be mere reordering, so it is not asked for before it has some age. A frame that was asked for and came by
 itself shows that this was too soon: from then on gaps are given as long as it was late (`patience_ms`), which every
@@ -25,9 +26,14 @@ from isthmus.core.message import SiteId
 
 Gaps = tuple[tuple[int, int], ...]  # first and last number, both included; in order, apart from each other
 WEIGHT = 0.25  # of a new sample
+SPREADS = 4  # that a wait allows for, beyond the mean
+FIRST_SPREAD = 0.125  # of the first round trip
 LESS = 0.05  # of patience, for each answer
 LONGEST_WAIT_MS = 30_000.0
-DOUBLINGS_MAX = 12  # beyond the longest wait for any round trip of 5 ms and more
+LONGEST_NS = round(LONGEST_WAIT_MS * 1e6)
+CHANCE = 1  # waits in vain that do not double the next
+VAIN_MAX = 13  # beyond the longest wait for any round trip of 5 ms and more
+ASKS_MAX = 16  # requests per stream whose answers tell a round trip
 URGENT_WAIT_MS = 1_000.0  # the longest, once the origin is heard of
 
 
@@ -36,49 +42,67 @@ class Run(NamedTuple):
 
     first: int
     last: int
+    target: SiteId  # who was asked
     asked_ns: int
+    wait_ns: int  # for an answer
     once: bool  # not asked for before
     lost: bool  # what was asked for later has come: it is asked for again
 
+    def is_on_its_way(self, now_ns: int, longest_ns: int) -> bool:
+        return not self.lost and now_ns - self.asked_ns < min(self.wait_ns, longest_ns)
+
 
 class Pacing:
-    """How long repairs take, by origin; it outlives views."""
+    """How long repairs take, by site; it outlives views."""
 
-    __slots__ = ("delay_ms", "doublings", "first_ms", "least_ms", "patience_ms", "round_ms")
+    __slots__ = ("delay_ms", "first_ms", "least_ms", "patience_ms", "round_ms", "spread_ms", "vain_count")
 
     def __init__(self, first_ms: float, delay_ms: float) -> None:
         self.first_ms = first_ms  # the wait as long as nothing is known
         self.delay_ms = delay_ms  # how old a gap must be to be asked for, at least
         self.least_ms = 2 * delay_ms
-        self.patience_ms: dict[SiteId, float] = {}  # the same where frames overtake each other by more
-        self.round_ms: dict[SiteId, float] = {}
-        self.doublings: dict[SiteId, int] = {}  # of the wait, since the last clear answer
+        self.patience_ms: dict[SiteId, float] = {}  # the same where frames of an origin overtake each other by more
+        self.round_ms: dict[SiteId, float] = {}  # with a site, the mean
+        self.spread_ms: dict[SiteId, float] = {}  # how far round trips are from their mean, on the mean
+        self.vain_count: dict[SiteId, int] = {}  # waits without an answer, since the last one
 
-    def wait_ns(self, origin: SiteId, longest_ms: float = LONGEST_WAIT_MS, round_ns: int = 0) -> int:
-        """How long to wait for what a request brings, given what else is known of the round trip.
+    def wait_ns(self, site: SiteId, round_ns: int = 0) -> int:
+        """How long to wait for what a request to a site brings, given what else is known of the round trip.
 
-        Back-off makes it no longer than asked for.
+        Back-off makes it no longer than the longest wait.
         """
-        known = max(self.round_ms.get(origin, 0.0), round_ns / 1e6)
-        wait_ms = max(self.least_ms, 1.5 * known) if known else self.first_ms
-        doubled_ms = wait_ms * 2.0 ** self.doublings.get(origin, 0)
-        return round(max(wait_ms, min(doubled_ms, longest_ms)) * 1e6)
+        wait_ms = self.once_ms(site, round_ns)
+        doubled_ms = wait_ms * 2.0 ** max(0, self.vain_count.get(site, 0) - CHANCE)
+        return round(max(wait_ms, min(doubled_ms, LONGEST_WAIT_MS)) * 1e6)
 
-    def in_vain(self, origin: SiteId) -> None:
-        """Note that a wait is over and something is still missing."""
-        self.doublings[origin] = min(self.doublings.get(origin, 0) + 1, DOUBLINGS_MAX)
+    def urgent_ns(self, site: SiteId, round_ns: int = 0) -> int:
+        """The longest wait for what was asked for before, once the origin is heard of."""
+        return round(max(self.once_ms(site, round_ns), URGENT_WAIT_MS) * 1e6)
 
-    def answered(self, origin: SiteId, round_ns: int | None) -> None:
-        """Note progress, and how long it took what was asked for once; None for what was asked for more often."""
-        if round_ns is None:
-            self.doublings[origin] = self.doublings.get(origin, 0) // 2
-            return
-        if origin in self.patience_ms:
-            self.patience_ms[origin] *= 1 - LESS
+    def once_ms(self, site: SiteId, round_ns: int) -> float:
+        """A wait without back-off."""
+        known = max(self.round_ms.get(site, 0.0), round_ns / 1e6)
+        spread_ms = self.spread_ms.get(site, known * FIRST_SPREAD)
+        return known + max(self.least_ms, SPREADS * spread_ms) if known else self.first_ms
+
+    def round_ns(self, site: SiteId, round_ns: int) -> int:
+        """The round trip, on the mean; what is assumed as long as none was seen."""
+        return round((max(self.round_ms.get(site, 0.0), round_ns / 1e6) or self.first_ms) * 1e6)
+
+    def in_vain(self, site: SiteId) -> None:
+        """Note that the wait for a site's answer is over and something is still missing."""
+        self.vain_count[site] = min(self.vain_count.get(site, 0) + 1, VAIN_MAX)
+
+    def answered(self, site: SiteId, round_ns: int) -> None:
+        """Note how long it took a site to answer."""
         sample = round_ns / 1e6
-        known = self.round_ms.get(origin, sample)
-        self.round_ms[origin] = known + WEIGHT * (sample - known)
-        self.doublings[origin] = 0
+        known = self.round_ms.get(site, sample)
+        spread = self.spread_ms.get(site, sample * FIRST_SPREAD)
+        self.spread_ms[site] = spread + WEIGHT * (abs(sample - known) - spread)
+        self.round_ms[site] = known + WEIGHT * (sample - known)
+        self.vain_count[site] = 0
+        if site in self.patience_ms:
+            self.patience_ms[site] *= 1 - LESS
 
     def came_late(self, origin: SiteId, late_ns: int) -> None:
         """Note that a frame came by itself, so long after it was asked for: the next gap is given more time."""
@@ -94,29 +118,42 @@ class Pacing:
 class Asked:
     """What was asked for of one stream, and when; forgets what is overdue whenever it is told more."""
 
-    __slots__ = ("runs",)
+    __slots__ = ("asks", "count", "runs")
 
     def __init__(self) -> None:
         self.runs: list[Run] = []
+        self.count = 0  # requests
+        self.asks: dict[int, int] = {}  # the last ones: when each was made
 
-    def due(self, gaps: Gaps, now_ns: int, wait_ns: int) -> tuple[Gaps, bool]:
-        """The parts of some gaps that are not on their way, and whether any of them was waited for in vain."""
-        found = without(gaps, [run for run in self.runs if not run.lost and now_ns - run.asked_ns < wait_ns])
-        late = [run for run in self.runs if not run.lost and now_ns - run.asked_ns >= wait_ns]
-        return found, bool(late) and without(found, late) != found
+    def due(self, gaps: Gaps, now_ns: int, longest_ns: int = LONGEST_NS) -> tuple[Gaps, list[SiteId]]:
+        """The parts of some gaps that are not on their way, and the sites that were waited for in vain."""
+        found = without(gaps, [run for run in self.runs if run.is_on_its_way(now_ns, longest_ns)])
+        late = [run for run in self.runs if not run.lost and not run.is_on_its_way(now_ns, LONGEST_NS)]
+        vain = sorted({run.target for run in late if without(found, [run]) != found})
+        return found, vain
 
-    def note(self, gaps: Gaps, now_ns: int, wait_ns: int) -> None:
-        """Remember a request, and forget what is overdue."""
-        overdue = [run for run in self.runs if run.lost or now_ns - run.asked_ns >= wait_ns]
-        runs = [run for run in self.runs if now_ns - run.asked_ns < wait_ns]
+    def note(self, gaps: Gaps, target: SiteId, now_ns: int, wait_ns: int, longest_ns: int = LONGEST_NS) -> int:
+        """Remember a request and forget what is overdue; the number of the request."""
+        overdue = [run for run in self.runs if not run.is_on_its_way(now_ns, longest_ns)]
+        runs = [run for run in self.runs if run.is_on_its_way(now_ns, longest_ns)]
         for first, last in gaps:
             once = not any(run.first <= last and run.last >= first for run in overdue)
-            runs.append(Run(first, last, now_ns, once, False))
+            runs.append(Run(first, last, target, now_ns, wait_ns, once, False))
         self.runs = sorted(runs)
+        self.count += 1
+        self.asks[self.count] = now_ns
+        if len(self.asks) > ASKS_MAX:
+            del self.asks[next(iter(self.asks))]
+        return self.count
 
-    def earliest_ns(self, default: int) -> int:
-        """When the oldest of the requests was made."""
-        return min([run.asked_ns for run in self.runs if not run.lost], default=default)
+    def due_ns(self, default: int) -> int:
+        """When the first of the waits is over."""
+        return min([run.asked_ns + run.wait_ns for run in self.runs if not run.lost], default=default)
+
+    def round_ns(self, ask: int, now_ns: int) -> int | None:
+        """How long an answer to a request took; None where that was forgotten, or never made."""
+        asked_ns = self.asks.get(ask)
+        return None if asked_ns is None else now_ns - asked_ns
 
     def overtaken(self, number: int) -> bool:
         """Give up what was asked for no later than a frame that is here now, and should have come before it.
@@ -135,8 +172,8 @@ class Asked:
         found, self.runs = runs != self.runs, runs
         return found
 
-    def sample_ns(self, number: int, now_ns: int) -> int | None:
-        """How long a frame took that was asked for once; None for any other."""
+    def late_ns(self, number: int, now_ns: int) -> int | None:
+        """How long ago a frame was asked for that came by itself; None unless it was asked for once."""
         found = [run for run in self.runs if run.first <= number <= run.last]
         return now_ns - found[0].asked_ns if len(found) == 1 and found[0].once and not found[0].lost else None
 

@@ -23,7 +23,6 @@ than the window holds, or `REPAIRS_LEAST` frames.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
@@ -51,7 +50,7 @@ class Path:
         self.window = Window(most)
         self.extra = 0  # bytes of frames to some that were for this member
         self.arrived = 0  # bytes that it says are there
-        self.deferred: deque[tuple[int, int]] = deque()  # number and size of frames that wait for room
+        self.deferred: dict[int, int] = {}  # number and size of frames that wait for room, in order
         self.deferred_bytes = 0
         self.sent = 0  # the last number sent; only while some are deferred
         self.mark = 0  # the last number that had been sent at the last tick of the status timer
@@ -123,19 +122,40 @@ class Path:
 class Paths:
     """The paths to the other members of one view."""
 
-    __slots__ = ("ask", "budget", "of", "to_all", "to_some")
+    __slots__ = ("ask", "budget", "fresh", "most", "of", "others", "to_all", "to_some")
 
-    def __init__(self, others: Iterable[SiteId], most: int) -> None:
-        self.of = {site: Path(site, most) for site in others}
+    def __init__(self, others: Targets, most: int) -> None:
+        self.others = others
+        self.most = most  # bytes in flight on a path
+        self.of: dict[SiteId, Path] = {}  # made when something is to be known of a path
+        self.fresh = Path(SiteId(-1), most)  # as is each of the others
         self.to_all = 0  # bytes of frames to every member
         self.to_some = 0  # bytes of the other frames
         self.ask = 0  # the last question
         self.budget: float = 0
         self.review()
 
+    def to(self, site: SiteId) -> Path | None:
+        """The path to a member; None where it is not another member."""
+        path = self.of.get(site)
+        if path is None and site in self.others:
+            path = self.of[site] = Path(site, self.most)
+        return path
+
+    def all(self) -> Iterable[Path]:
+        """The paths to all others."""
+        if len(self.of) < len(self.others):
+            self.of = {site: self.of.get(site) or Path(site, self.most) for site in self.others}
+        return self.of.values()
+
     def sent(self, path: Path) -> int:
         """Bytes that were sent over a path."""
         return self.to_all + path.extra - path.deferred_bytes
+
+    def round_ns(self, site: SiteId) -> int:
+        """The round trip to a member, on the mean; 0 where none was seen."""
+        path = self.of.get(site)
+        return path.window.round_ns if path else 0
 
     def floor(self, frames: int) -> int:
         """The least window: a few frames of mean size, given how many there were."""
@@ -149,18 +169,18 @@ class Paths:
         """Count a frame that goes to some members only."""
         self.to_some += size
         for site in targets:
-            path = self.of.get(site)
+            path = self.to(site)
             if path is not None:
                 path.extra += size
 
     def admits(self, site: SiteId, data: Data[Any], size: int, members: Targets) -> bool:
         """Whether a frame, already counted, may leave for a member now; otherwise it is deferred there."""
-        path = self.of.get(site)
+        path = self.to(site)
         if path is None or (not path.deferred and path.has_room(self.sent(path) - size - path.arrived, size)):
             return True
         if not path.deferred:
             path.sent = data.prev(site, members)
-        path.deferred.append((data.seq, size))
+        path.deferred[data.seq] = size
         path.deferred_bytes += size
         return False
 
@@ -168,22 +188,22 @@ class Paths:
         """The number of the deferred frame that may leave now, if there is one; it counts as sent then."""
         if not path.deferred:
             return None
-        number, size = path.deferred[0]
+        number, size = next(iter(path.deferred.items()))
         if not path.has_room(path.in_flight(self.sent(path)), size):
             return None
-        path.deferred.popleft()
+        del path.deferred[number]
         path.deferred_bytes -= size
         path.sent = number
         return number
 
     def due(self) -> list[Path]:
         """The paths whose members should be asked what has arrived."""
-        return [path for path in self.of.values() if path.until_ask(self.sent(path)) <= 0]
+        return [path for path in self.all() if path.until_ask(self.sent(path)) <= 0]
 
     def review(self) -> None:
         """Work out how much may be sent before any path needs a look."""
         budget: float = UNLIMITED
-        for path in self.of.values():
+        for path in (*self.of.values(), self.fresh) if len(self.of) < len(self.others) else self.of.values():
             sent = self.sent(path)
             room = -1 if path.deferred else path.window.size - path.in_flight(sent)
             budget = min(budget, room, path.until_ask(sent))

@@ -52,14 +52,14 @@ from isthmus.protocols.transport.frames import (
     Stream,
     frame_bytes,
 )
-from isthmus.protocols.transport.pacing import LONGEST_WAIT_MS, URGENT_WAIT_MS, Gaps, Pacing, count, first_of, near
+from isthmus.protocols.transport.pacing import LONGEST_NS, Gaps, Pacing, count, first_of, near
 from isthmus.protocols.transport.sending import ACK, NAK, PROBE, STATUS, Sender
 
 
 class Reliable(Sender):
     """Numbers, repairs and acknowledges; hands up in each origin's order, or on arrival where `fifo` is false."""
 
-    __slots__ = ("ack_armed", "ack_left", "ack_share", "keep_most", "pacing", "plain")
+    __slots__ = ("ack_armed", "ack_left", "ack_share", "gapped", "keep_most", "pacing", "plain")
     timer_names = ("ack", "status", "probe", "nak_")
 
     def __init__(self, options: ReliableOptions | None = None, fifo: bool = True) -> None:
@@ -73,6 +73,7 @@ class Reliable(Sender):
         super().reset()
         self.ack_left = self.options.ack_every  # frames, or their share of bytes, that may come before an Ack is due
         self.ack_armed = False
+        self.gapped: dict[SiteId, Stream] = {}  # the streams of which something is asked for
 
     def handlers(self) -> dict[type[Message], Handler]:
         return {Data: self.accept, Repair: self.on_repair, Nak: self.on_nak, Status: self.on_status, Ack: self.on_ack}
@@ -87,9 +88,7 @@ class Reliable(Sender):
 
     def accept(self, origin: SiteId, data: Data[Any], again: bool = False) -> None:
         """Take a frame, fresh, late or sent again, and hand up what it completes."""
-        stream = self.streams.get(origin)
-        if stream is None:
-            raise RemoteError(f"a frame of site {origin}, which is not in view {self.view.view_id}")
+        stream = self.streams.get(origin) or self.open(origin)
         seq, body = data.seq, data.body
         prev = data.prev(self.host.site, self.view.members) if data.prevs or data.targets else seq - 1
         if seq <= stream.received or prev in stream.held:
@@ -104,7 +103,7 @@ class Reliable(Sender):
             size = FRAME_BYTES + body.payload_bytes()
         asking = stream.asking
         if asking:
-            self.note_answer(stream, seq, again)
+            self.note_arrival(stream, seq, again)
         if prev != stream.received:
             if prev < stream.received:
                 raise RemoteError(f"frame {seq} of site {origin} says it follows {prev}, not {stream.received}")
@@ -128,6 +127,14 @@ class Reliable(Sender):
         self.ack_left -= 1 if size <= self.ack_share else size // self.ack_share
         if self.ack_left <= 0 or not self.ack_armed:
             self.owe_ack()
+
+    def open(self, origin: SiteId) -> Stream:
+        """The stream of a member, made when something of it is first heard of."""
+        if origin not in self.index:
+            raise RemoteError(f"word of site {origin}, which is not in view {self.view.view_id}")
+        if origin not in self.streams:
+            self.streams[origin] = Stream(origin, 2 * self.options.keep_max_bytes)
+        return self.streams[origin]
 
     def owe_ack(self) -> None:
         """See to it that what was received is acknowledged."""
@@ -186,22 +193,21 @@ class Reliable(Sender):
 
     # What is missing
 
-    def note_answer(self, stream: Stream, seq: int, again: bool) -> None:
-        """Learn from a frame that may have been asked for: how long an answer takes, or how late frames can be."""
-        round_ns = stream.asked.sample_ns(seq, self.host.now_ns)
+    def note_arrival(self, stream: Stream, seq: int, again: bool) -> None:
+        """Learn from a frame that may have been asked for: what else is lost, or how late frames can be."""
         if again:
-            self.pacing.answered(stream.origin, round_ns)
             if stream.asked.overtaken(seq) and stream.patient:
                 self.set_nak(stream, self.pacing.delay_ns(stream.origin), patient=False)
-        elif round_ns is not None:
-            self.pacing.came_late(stream.origin, round_ns)
+            return
+        late_ns = stream.asked.late_ns(seq, self.host.now_ns)
+        if late_ns is not None:
+            self.pacing.came_late(stream.origin, late_ns)
 
     def note_progress(self, stream: Stream) -> None:
         """What is still missing is asked for soon, not after the long wait of a late retry."""
         stream.tries = 0
         if stream.received >= stream.top:  # nothing is known to be missing
-            stream.asking = stream.patient = False
-            stream.asked.runs.clear()
+            self.stop_asking(stream)
             self.host.cancel_timer(self, NAK + stream.origin)
         elif stream.patient:
             self.set_nak(stream, self.pacing.delay_ns(stream.origin), patient=False)
@@ -226,6 +232,7 @@ class Reliable(Sender):
 
     def set_nak(self, stream: Stream, delay_ns: int, patient: bool) -> None:
         stream.asking, stream.patient = True, patient
+        self.gapped[stream.origin] = stream
         self.host.set_timer(self, NAK + stream.origin, delay_ns)
 
     def on_repair(self, source: SiteId, repair: Repair[Any]) -> None:
@@ -233,35 +240,63 @@ class Reliable(Sender):
             raise RemoteError(f"a repair by site {source}, which is not in the view")
         if repair.origin == self.host.site:
             raise RemoteError(f"site {source} sends what it says is our own frame {repair.data.seq}")
+        round_ns = self.open(repair.origin).asked.round_ns(repair.ask, self.host.now_ns)
+        if round_ns is not None:
+            self.pacing.answered(source, round_ns)
         self.accept(repair.origin, repair.data, again=True)
 
-    def send_nak(self, stream: Stream, urgent: bool = False) -> None:
+    def send_nak(self, stream: Stream, longest_ns: int = LONGEST_NS, target: SiteId | None = None) -> None:
         """Ask for what is missing and not on its way, as far as there is room for it.
 
-        It goes to the origin, and every second time without progress to another member that has it. An urgent request
-        does not wait for the end of a long back-off: the origin was just heard of.
+        `longest_ns` cuts a wait short that is not over yet.
         """
-        stream.asking = stream.patient = False
         origin, now_ns, gaps = stream.origin, self.host.now_ns, stream.gaps()
         if not gaps:
-            stream.asked.runs.clear()
+            self.stop_asking(stream)
             return
-        round_ns = self.paths.of[origin].window.round_ns
-        wait_ns = self.pacing.wait_ns(origin, URGENT_WAIT_MS if urgent else LONGEST_WAIT_MS, round_ns)
-        due, again = stream.asked.due(self.near(stream, gaps), now_ns, wait_ns)
+        due, vain = stream.asked.due(self.near(stream, gaps), now_ns, longest_ns)
         if due:
-            if again and not urgent:
+            if origin in vain:  # another may have nothing for us: it is the origin's answer that counts
                 self.pacing.in_vain(origin)
-            target = origin
-            if stream.tries % 2 == 1:
-                others = [site for site in self.others if site != origin]
-                target = self.acked.first_beyond(self.index[origin], stream.received, others, origin)
+            if target is None:
+                target = self.whom_to_ask(stream)
+                stream.tries += 1
             most = min(self.options.repair_max, count(due))
-            self.send((target,), Nak(origin, stream.asked.due(gaps, now_ns, wait_ns)[0], most))
-            stream.asked.note(first_of(due, most), now_ns, wait_ns)
-            stream.tries += 1
-        due_ns = stream.asked.earliest_ns(now_ns) + self.pacing.wait_ns(origin, round_ns=round_ns)
+            missing = stream.asked.due(gaps, now_ns, longest_ns)[0]
+            wait_ns = self.pacing.wait_ns(target, self.paths.round_ns(target))
+            ask = stream.asked.note(first_of(due, most), target, now_ns, wait_ns, longest_ns)
+            self.send((target,), Nak(origin, missing, most, ask))
+        due_ns = stream.asked.due_ns(now_ns)
         self.set_nak(stream, max(self.pacing.delay_ns(origin), due_ns - now_ns), patient=True)
+
+    def stop_asking(self, stream: Stream) -> None:
+        stream.asking = stream.patient = False
+        stream.asked.runs.clear()
+        self.gapped.pop(stream.origin, None)
+
+    def whom_to_ask(self, stream: Stream) -> SiteId:
+        """The nearest of those known to have more; every second time without progress the origin.
+
+        Or, where that is the nearest, the next: what another has may not be for us, and an origin may be cut off.
+        """
+        origin, place = stream.origin, self.index[stream.origin]
+        holders = [site for site in self.others if site == origin or self.acked.of(site, place) > stream.received]
+        nearest, *more = sorted(holders, key=self.distance_ns)
+        if stream.tries % 2 == 0:
+            return nearest
+        return more[0] if nearest == origin and more else origin
+
+    def distance_ns(self, site: SiteId) -> int:
+        """The round trip to a site, or what is assumed as long as none was seen."""
+        return self.pacing.round_ns(site, self.paths.round_ns(site))
+
+    def ask_nearer(self, holder: SiteId) -> None:
+        """Ask a member that is now known to have what is missing, where its answer would come first by far."""
+        answer_ns = self.host.now_ns + 2 * self.distance_ns(holder)
+        for stream in list(self.gapped.values()):
+            has_more = self.acked.of(holder, self.index[stream.origin]) > stream.received
+            if has_more and stream.patient and answer_ns < stream.asked.due_ns(answer_ns):
+                self.send_nak(stream, 0, holder)
 
     def near(self, stream: Stream, gaps: Gaps) -> Gaps:
         """What there is room for: a frame may take the place of one held that is further ahead, if that can be."""
@@ -271,9 +306,9 @@ class Reliable(Sender):
 
     def on_nak(self, source: SiteId, nak: Nak) -> None:
         """Send again what was asked for, but for what was sent again within a round trip and for what is deferred."""
-        stream, path = self.streams.get(nak.origin), self.paths.of.get(source)
-        if stream is None or path is None:
-            raise RemoteError(f"site {source} asks for frames of site {nak.origin}, outside the view")
+        stream, path = self.open(nak.origin), self.paths.to(source)
+        if path is None:
+            raise RemoteError(f"site {source} asks for frames, outside view {self.view.view_id}")
         own, now_ns = nak.origin == self.host.site, self.host.now_ns
         round_ns = path.window.base_ns or round(self.options.nak_retry_ms * 5e5)
         recent = path.repairs_since(now_ns - round_ns, nak.origin)
@@ -287,7 +322,7 @@ class Reliable(Sender):
                 break
             if own:
                 path.window.repaired += size
-            self.send((source,), Repair(nak.origin, data))
+            self.send((source,), Repair(nak.origin, data, nak.ask))
 
     # Acknowledgements
 
@@ -296,16 +331,19 @@ class Reliable(Sender):
         self.collect()
         self.send(self.others, Ack(self.received(), self.stable()))
 
+    def on_ack(self, source: SiteId, ack: Ack) -> None:
+        super().on_ack(source, ack)
+        if self.gapped:
+            self.ask_nearer(source)
+
     def on_status(self, source: SiteId, status: Status) -> None:
-        stream = self.streams.get(source)
-        if stream is None:
-            raise RemoteError(f"a Status of site {source}, which is not in the view")
+        stream = self.open(source)
         self.release(stream, status.stable)
         stream.top = max(stream.top, status.top)
         self.send((source,), Ack(self.received(), self.stable(), status.ask, stream.arrived if status.ask else 0))
         if stream.received < stream.top:
-            if stream.patient:
-                self.send_nak(stream, urgent=True)
+            if stream.patient:  # the origin is there: no long back-off for what it was asked for
+                self.send_nak(stream, self.pacing.urgent_ns(source, self.paths.round_ns(source)))
             else:
                 self.ask_later(stream)
 
@@ -324,13 +362,13 @@ class Reliable(Sender):
     # View change
 
     def unstable(self, origin: SiteId) -> Mapping[int, Message]:
-        return self.streams[origin].kept
+        return self.open(origin).kept
 
     def absorb(self, origin: SiteId, frame: Message, over_gap: bool = False) -> bool:
         assert isinstance(frame, Data)
         if frame.targets and self.host.site not in frame.targets:
             return True
-        stream = self.streams[origin]
+        stream = self.open(origin)
         prev = frame.prev(self.host.site, self.view.members)
         if over_gap and prev > stream.received:
             stream.received = prev

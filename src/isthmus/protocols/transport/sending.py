@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from isthmus.core.errors import RemoteError
-from isthmus.core.layer import View
+from isthmus.core.layer import View, places
 from isthmus.core.message import ALL, Batch, Cast, Message, SiteId, Targets
 from isthmus.protocols.transport.base import Transport, cut
 from isthmus.protocols.transport.frames import FRAME_BYTES, Ack, Data, ReliableOptions, Status, Stream
@@ -23,6 +23,7 @@ from isthmus.protocols.transport.paths import Path, Paths
 from isthmus.protocols.transport.stability import Stability
 
 ACK, STATUS, PROBE, NAK = 0, 1, 2, 3  # timer keys; NAK + site for each origin
+NOTHING = Stream(SiteId(-1))  # of a member of which nothing has come
 DOUBLINGS_MAX = 2  # of the status period, while nobody answers
 
 
@@ -38,7 +39,7 @@ class Sender(Transport):
         super().__init__()
         self.options = options or ReliableOptions()
         self.fifo = fifo
-        self.streams: dict[SiteId, Stream] = {}
+        self.streams: dict[SiteId, Stream] = {}  # of the members of which something has come
         self.own = Stream(SiteId(-1))  # what this site sent itself
         self.others: Targets = ()
         self.place = 0  # of this site in the view
@@ -47,7 +48,7 @@ class Sender(Transport):
 
     def reset(self) -> None:
         members = self.view.members
-        self.index = {site: position for position, site in enumerate(members)}
+        self.index = places(members)
         self.out = Outgoing(members)
         self.paths = Paths(self.others, self.options.keep_max_bytes)
         self.acked = Stability(members)
@@ -61,8 +62,8 @@ class Sender(Transport):
         super().install(view)
         for key in (ACK, STATUS, PROBE, *(NAK + origin for origin in self.streams)):
             self.host.cancel_timer(self, key)
-        self.streams = {site: Stream(site, 2 * self.options.keep_max_bytes) for site in view.members}
-        self.own = self.streams[self.host.site] = Stream(self.host.site)
+        self.own = Stream(self.host.site)
+        self.streams = {self.host.site: self.own}
         self.others = tuple(site for site in view.members if site != self.host.site)
         self.place = view.members.index(self.host.site)
         self.reset()
@@ -148,7 +149,7 @@ class Sender(Transport):
 
     def is_limited(self, size: int) -> bool:
         """Whether some path may lack room, or is to be asked what has arrived; first learns from all Acks so far."""
-        for path in self.paths.of.values():
+        for path in self.paths.all():
             if self.acked.of(path.site, self.place) >= self.last_sent(path):
                 path.arrived = self.paths.sent(path)
         self.paths.review()
@@ -218,7 +219,7 @@ class Sender(Transport):
     def send_status(self) -> None:
         """Tell those who have not acknowledged what they were sent a period ago how far the stream goes."""
         now_ns, late = self.host.now_ns, []
-        for path in self.paths.of.values():
+        for path in self.paths.all():
             if self.acked.of(path.site, self.place) < path.mark:
                 late.append(path)
             path.mark = self.last_sent(path)
@@ -238,21 +239,23 @@ class Sender(Transport):
     # What is stable
 
     def received(self) -> tuple[int, ...]:
-        return tuple([stream.received for stream in self.streams.values()])
+        streams, nothing = self.streams, NOTHING
+        return tuple([streams.get(site, nothing).received for site in self.view.members])
 
     def stable(self) -> int:
         """Every own frame up to this number is stable."""
         return next(iter(self.own.kept), self.out.seq + 1) - 1  # they are in order of numbers
 
     def on_ack(self, source: SiteId, ack: Ack) -> None:
-        path = self.paths.of.get(source)
+        path = self.paths.to(source)
         if path is None or len(ack.received) != len(self.index):
             raise RemoteError(f"an Ack of site {source} that does not fit view {self.view.view_id}")
         sent = self.paths.sent(path)
         if ack.received[self.place] > self.out.seq or ack.arrived > sent:
             raise RemoteError(f"site {source} acknowledges frames that were never sent")
         self.acked.note(source, ack.received)
-        self.release(self.streams[source], ack.stable)
+        if source in self.streams:
+            self.release(self.streams[source], ack.stable)
         if ack.ask:
             path.answered(ack.ask, ack.arrived, sent, self.paths.floor(self.out.seq), self.host.now_ns)
         if path.deferred:
