@@ -10,8 +10,9 @@ from __future__ import annotations
 import multiprocessing
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeVar
 
 import msgspec
 from rich.console import Console
@@ -19,6 +20,7 @@ from rich.table import Table
 
 from bench.simulator import scenario
 from isthmus.scenario.model import Scenario, StackSpec
+from isthmus.scenario.workload import Poisson
 from isthmus.sim.run import Run
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
@@ -30,7 +32,7 @@ EVENTS_PER_S = 21_000  # of virtual time, about; the run ends by its count of ev
 GROWTH_MAX = 1.10
 SITES = 600
 START_MAX_MB = 200
-Readings: TypeAlias = "multiprocessing.Queue[list[tuple[int, float]]]"
+T = TypeVar("T")
 
 
 def resident_mb() -> float:
@@ -38,16 +40,17 @@ def resident_mb() -> float:
     return pages * 4096 / 1e6
 
 
-def start(results: Readings, transport: str) -> None:
+def start(transport: str) -> float:
     """Start a group of many sites, each with a link, a stream and a path to each other one once they are used."""
     channel = Channel(Constant(50.0))
     stack = StackSpec(name="token-site", transport=transport)
-    given = Scenario(topology=mesh(SITES // 10, 10, channel, channel), stack=stack, duration_ms=1, trace="none")
-    Run(given).start()
-    results.put([(0, resident_mb())])
+    topology = mesh(SITES // 10, 10, channel, channel)
+    run = Run(Scenario(topology=topology, stack=stack, workloads=(Poisson(rate_per_s=1),), duration_ms=1, trace="none"))
+    run.start()
+    return resident_mb()
 
 
-def run_events(results: Readings) -> None:
+def run_events() -> list[tuple[int, float]]:
     given = msgspec.structs.replace(scenario("reliable"), duration_ms=1e3 * EVENTS / EVENTS_PER_S * 2, trace="events")
     readings: list[tuple[int, float]] = []
     with tempfile.TemporaryDirectory() as folder, TraceWriter(Path(folder) / "trace", {}) as writer:
@@ -56,22 +59,17 @@ def run_events(results: Readings) -> None:
         while run.scheduler.event_count < EVENTS:
             run.scheduler.run(run.end_ns, EVENTS // 10)
             readings.append((run.scheduler.event_count, resident_mb()))
-    results.put(readings)
-
-
-def in_process(target: Callable[..., None], *arguments: str) -> list[tuple[int, float]]:
-    """What a process of its own has read."""
-    context = multiprocessing.get_context("spawn")
-    results: Readings = context.Queue()
-    process = context.Process(target=target, args=(results, *arguments))
-    process.start()
-    readings = results.get()
-    process.join()
     return readings
 
 
+def in_process(measure: Callable[..., T], *arguments: str) -> T:
+    """What a process of its own has measured."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        return process.submit(measure, *arguments).result()
+
+
 def main() -> bool:
-    starts = {transport: in_process(start, transport)[0][1] for transport in ("direct", "reliable")}
+    starts = {transport: in_process(start, transport) for transport in ("direct", "reliable")}
     told = ", ".join(f"{mb:.0f} MB with the {transport} transport" for transport, mb in starts.items())
     print(f"{SITES} sites before the first event: {told}; target: at most {START_MAX_MB}")
     readings = in_process(run_events)
