@@ -300,11 +300,12 @@ def over(
     """A stack with one of the layers replaced."""
 
     def build(host: Host, application: Application, options: StackOptions) -> Stack:
-        below = bottom(options.reliable, fifo) if bottom is not None else transport(options, fifo)
+        given = transport(options, fifo)
+        below = given if bottom is None else (bottom(options.reliable, fifo), *given[1:])
         if order is None:
-            return Stack(host, application, flow(options.credit), below)
+            return Stack(host, application, flow(options.credit), *below)
         ordering = order(options.sequencer, options.batch_ms)
-        return Stack(host, application, flow(options.credit), ordering, below)
+        return Stack(host, application, flow(options.credit), ordering, *below)
 
     return build
 

@@ -78,7 +78,7 @@ def at(port: type[SimPort], stack: str) -> tuple[str, Build]:
 def forgetful(host: Host, application: Application, options: StackOptions) -> Stack:
     estimator = Estimator(options.hybrid.estimator)
     order = StateIgnored(options.hybrid, estimator)
-    return Stack(host, application, estimator, Credit(options.credit), order, transport(options))
+    return Stack(host, application, estimator, Credit(options.credit), order, *transport(options))
 
 
 PLANTED_CONTRACT: dict[str, tuple[str, Build]] = {  # name: (the stack, the stack with the bug)

@@ -186,7 +186,7 @@ def over(order: type[Hybrid], fifo: bool = True) -> Build:
     def build(host: Host, application: Application, options: StackOptions) -> Stack:
         estimator = Estimator(options.hybrid.estimator)
         layer = order(options.hybrid, estimator)
-        return Stack(host, application, estimator, Credit(options.credit), layer, transport(options, fifo))
+        return Stack(host, application, estimator, Credit(options.credit), layer, *transport(options, fifo))
 
     return build
 

@@ -126,7 +126,7 @@ class NumberedAgain(Optimistic):
 def with_order(order: type[Optimistic]) -> Build:
     def build(host: Host, application: Application, options: StackOptions) -> Stack:
         ordering = order(options.optimistic, options.sequencer, options.batch_ms)
-        return Stack(host, application, Credit(options.credit), ordering, transport(options, fifo=False))
+        return Stack(host, application, Credit(options.credit), ordering, *transport(options, fifo=False))
 
     return build
 

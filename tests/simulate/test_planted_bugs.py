@@ -50,8 +50,14 @@ def leaves_the_late(scenario: Scenario) -> bool:
     )
 
 
+def is_restless(scenario: Scenario) -> bool:
+    """Whether roles change for no reason, again and again."""
+    return scenario.stack.hybrid.rule == "restless"
+
+
 RARE: dict[str, Callable[[Scenario], bool]] = {
     "hybrid: a promise beyond unsent tickets": floods,
+    "hybrid: a change of sequencer ends with an own delivery only": is_restless,
     "contract: a frozen port that takes messages": leaves_the_late,
 }
 ALL_BUGS = {prefix + name: bug for prefix, bugs in BUGS.items() for name, bug in bugs.items()}

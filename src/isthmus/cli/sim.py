@@ -124,7 +124,11 @@ def figures(run: Run, cpu_s: float) -> Table:
     table.add_row("deliveries", f"{summary.delivered.count:,}, and {summary.undelivered_count():,} undelivered")
     table.add_row("latency per delivery", spread(summary.delivered))
     table.add_row("latency per message", spread(summary.per_message) + "  (its last delivery)")
-    table.add_row("packets", f"{run.network.packet_count:,} sent, {run.network.dropped_count:,} lost")
+    network = run.network
+    wan = f"{network.wan_count:,} of them between LANs" + (
+        f" ({network.wan_bytes:,} bytes)" if network.wan_bytes else ""
+    )
+    table.add_row("packets", f"{network.packet_count:,} sent, {wan}, {network.dropped_count:,} lost")
     if run.meter is not None:
         per_message = run.meter.control_bytes / max(1, summary.submitted_count)
         table.add_row("control bytes", f"{run.meter.control_bytes:,}: {per_message:,.0f} per message, over all copies")

@@ -31,6 +31,8 @@ class Message(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Base of every wire type; each layer subclasses it in its own module, with a tag of its own."""
 
     viewless: ClassVar[bool] = False  # it is taken whatever view its sender or receiver is in
+    gathers: ClassVar[bool] = False  # it says all that an earlier one of its sender said, and may wait for company
+    wraps: ClassVar[bool] = False  # what it carries are whole packets: any other wire type of the stack
 
     def payload_bytes(self) -> int:
         """The application's share of the encoded size; the rest is control information."""
@@ -124,7 +126,9 @@ def closed(routed: tuple[type[Message], ...], bodies: tuple[type[Message], ...])
     inside: Any = Union[tuple(plain)]  # noqa: UP007  made at run time
     for _ in range(NESTING):
         inside = Union[(*plain, *(kind[inside] for kind in bodies if is_generic(kind)))]  # type: ignore[index]
-    return Union[tuple(kind[inside] if is_generic(kind) else kind for kind in routed)]  # type: ignore[index]  # noqa: UP007
+    packets = [kind[inside] if is_generic(kind) else kind for kind in routed if not kind.wraps]  # type: ignore[index]
+    whole: Any = Union[tuple(packets)]  # noqa: UP007
+    return Union[(*packets, *(kind[whole] for kind in routed if kind.wraps))]  # type: ignore[index]
 
 
 def is_generic(kind: type[Message]) -> bool:

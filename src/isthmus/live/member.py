@@ -62,7 +62,8 @@ class JoinedGroup:
         self.group = group
         everyone = tuple(SiteId(number) for number in range(len(topology.sites)))
         self.members: Targets = named_sites(topology, plan.sites, "sites") or everyone
-        self.options = plan.options or StackOptions(hybrid=HybridSpec().of(plan.stack, topology))
+        given = plan.options or StackOptions(hybrid=HybridSpec().of(plan.stack, topology))
+        self.options = msgspec.structs.replace(given, clusters=tuple(each.cluster for each in topology.sites))
         self.application: Application | None = None  # None: this site has none in the group
         self.on_end: Callable[[], None] = lambda: None  # nothing more will come: the site has left, or is refused
         self.port: LivePort | None = None  # while it is joined

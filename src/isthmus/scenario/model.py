@@ -19,6 +19,7 @@ from isthmus.protocols.total.compensation import OptimisticOptions
 from isthmus.protocols.total.hybrid_wire import HybridOptions, HybridPolicy
 from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.protocols.transport.frames import ReliableOptions
+from isthmus.protocols.transport.relay import RelayOptions
 from isthmus.scenario.faults import Fault, Heal, Loss, Partition, RandomFaults
 from isthmus.scenario.workload import Workload, named_sites, span_ms
 from isthmus.stacks import STACKS, StackOptions
@@ -75,6 +76,7 @@ class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     reliable: ReliableOptions = ReliableOptions()
     optimistic: OptimisticOptions = OptimisticOptions()
     hybrid: HybridSpec = HybridSpec()
+    relay: RelayOptions | None = None  # one copy of a multicast per remote LAN; a table, which may be empty
 
     def __post_init__(self) -> None:
         if self.name not in STACKS:
@@ -86,6 +88,10 @@ class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 raise Invalid(field.name, found, f"one of {', '.join(taken)}, which the stack {self.name} takes")
         if self.batch_ms is not None:
             span_ms("batch_ms", self.batch_ms)
+        if self.relay is not None and self.transport != "reliable":
+            raise Invalid(
+                "relay", "a relay over the direct transport", "the reliable transport: a relay may lose packets"
+            )
 
 
 class Clocks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -264,7 +270,11 @@ class Scenario(Settings, frozen=True, kw_only=True):
         sequencer = None if spec.sequencer is None else self.topology.site_id(spec.sequencer)
         direct = spec.transport == "direct"
         hybrid = spec.hybrid.of(spec.name, self.topology)
-        return StackOptions(direct, sequencer, spec.batch_ms, spec.credit, spec.reliable, spec.optimistic, hybrid)
+        clusters = tuple(site.cluster for site in self.topology.sites)
+        return StackOptions(
+            *(direct, sequencer, spec.batch_ms, spec.credit, spec.reliable, spec.optimistic, hybrid, spec.relay),
+            clusters=clusters,
+        )
 
 
 def with_prefix(prefix: str, check: Callable[[], object]) -> None:

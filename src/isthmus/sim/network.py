@@ -26,7 +26,8 @@ from isthmus.topology.passage import Passage, Pipe
 
 Stamp = tuple[SiteId, int]  # who sent a message, and in which view; 0: it belongs to none
 Receive = Callable[[Stamp, Message], None]
-Plan = list[tuple[int, tuple[Receive, ...]]]  # a delay, and those whom a packet reaches after it
+Steps = list[tuple[int, tuple[Receive, ...]]]  # a delay, and those whom a packet reaches after it
+Plan = tuple[int, Steps | None]  # copies that leave the LAN; None: some link varies
 VARIES = -1
 PLANS_MAX = 4096  # sets of targets whose plans are kept; then all are made anew
 
@@ -94,7 +95,7 @@ class DelayNetwork:
 
     __slots__ = (
         *("dropped_count", "latest_ns", "links", "needs_sizes", "packet_count", "pipes", "plans", "random"),
-        *("receivers", "scheduler", "topology"),
+        *("receivers", "scheduler", "topology", "wan_bytes", "wan_count"),
     )
 
     def __init__(self, topology: Topology, scheduler: Scheduler, random: Random) -> None:
@@ -103,12 +104,14 @@ class DelayNetwork:
         self.random = random
         self.packet_count = 0  # copies sent, those to oneself included
         self.dropped_count = 0
+        self.wan_count = 0  # copies sent to another LAN
+        self.wan_bytes = 0  # of these; 0 where sizes are not looked at
         self.latest_ns = 0  # when all that is under way now will have arrived
         self.links: dict[tuple[SiteId, SiteId], Link] = {}
         self.pipes: dict[tuple[object, ...], Pipe] = {}  # shared by all links that pass them
         self.needs_sizes = any(channel.bandwidth_mbps is not None for channel in topology.all_channels())
         self.receivers: dict[tuple[SiteId, GroupId], Receive] = {}
-        self.plans: dict[tuple[SiteId, GroupId, Targets], Plan | None] = {}  # None: some link varies
+        self.plans: dict[tuple[SiteId, GroupId, Targets], Plan] = {}
 
     def attach(self, site: SiteId, group: GroupId, receive: Receive) -> None:
         """Let a port receive what is sent to a site in a group from now on."""
@@ -143,29 +146,33 @@ class DelayNetwork:
         ]
         return Link(channels, self.random, used)
 
-    def plan(self, source: SiteId, group: GroupId, targets: Targets) -> Plan | None:
-        """How a multicast reaches its targets, if every link on the way is constant and without faults."""
+    def plan(self, source: SiteId, group: GroupId, targets: Targets) -> Plan:
+        """How a multicast reaches its targets; its steps if every link on the way is constant and without faults."""
+        sites = self.topology.sites
+        wan = sum(sites[target].cluster != sites[source].cluster for target in targets)
         groups: dict[int, list[Receive]] = {}
         for target in targets:
             delay = 0 if target == source else self.link(source, target).steady_now(self.scheduler.now_ns)
             groups.setdefault(delay, []).append(self.receivers.get((target, group), nobody))
         if len(self.plans) >= PLANS_MAX:
             self.plans.clear()
-        made = None if VARIES in groups else [(delay, tuple(reached)) for delay, reached in groups.items()]
-        self.plans[source, group, targets] = made
-        return made
+        steps = None if VARIES in groups else [(delay, tuple(reached)) for delay, reached in groups.items()]
+        self.plans[source, group, targets] = (wan, steps)
+        return (wan, steps)
 
     def send(self, stamp: Stamp, group: GroupId, targets: Targets, message: Message, size_bytes: int) -> None:
         """Put a copy to each target under way."""
         self.packet_count += len(targets)
         key = (stamp[0], group, targets)
-        plan = self.plans[key] if key in self.plans else self.plan(*key)
-        if plan is None:
+        wan, steps = self.plans[key] if key in self.plans else self.plan(*key)
+        self.wan_count += wan
+        self.wan_bytes += wan * size_bytes
+        if steps is None:
             self.send_one_by_one(stamp, group, targets, message, size_bytes)
             return
         scheduler = self.scheduler
         now = scheduler.now_ns
-        for delay, reached in plan:
+        for delay, reached in steps:
             scheduler.counter += 1
             if now + delay > self.latest_ns:
                 self.latest_ns = now + delay

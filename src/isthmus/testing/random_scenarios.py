@@ -4,9 +4,9 @@ They are small, so that thousands run in minutes, and rough, so that few orders 
 duplication, reordering, heavy-tailed delays, crashes at any time, recoveries, partitions that heal, clock jumps, slow
 readers; up to nine sites, bursts that fill batches and windows, replies on delivery, messages to subsets, tiny windows,
 turns that last; views that members install and resume at times of their own, that do not wait for what is under way, or
-that only a majority may form; a second group at the same sites; a direct transport where the network is clean. Payloads
-differ, and are checked at delivery. Every fault ends before the run does, so that what is still owed at the end is owed
-for good.
+that only a majority may form; a second group at the same sites; a relay between LANs; a direct transport where the
+network is clean. Payloads differ, and are checked at delivery. Every fault ends before the run does, so that what is
+still owed at the end is owed for good.
 
 What is drawn for a stack follows from what its `NamedStack` says of it, never from its name.
 """
@@ -21,6 +21,7 @@ import msgspec
 from isthmus.protocols.estimator import EstimatorOptions
 from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.protocols.transport.frames import ReliableOptions
+from isthmus.protocols.transport.relay import RelayOptions
 from isthmus.scenario.faults import Crash, Fault, RandomFaults, Recover
 from isthmus.scenario.model import Clocks, GroupSpec, HybridSpec, Membership, Reader, Scenario, StackSpec
 from isthmus.scenario.workload import Workload
@@ -63,6 +64,10 @@ def random_scenario(stack: str, seed: int) -> Scenario:
         payloads="varied",
         wire="codec" if random.random() < 0.1 else "reference",
     )
+    apart = Random(f"relay/{stack}/{seed}")  # of its own, so that all else is as it was without
+    if not direct and apart.random() < 0.3:
+        relay = RelayOptions(pack_ms=apart.choice([0, 1, 50]))
+        made = msgspec.structs.replace(made, stack=msgspec.structs.replace(made.stack, relay=relay))
     if "optimistic" in STACKS[stack].options:
         made = strained(made, random)
     if flood:

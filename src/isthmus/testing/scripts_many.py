@@ -11,6 +11,7 @@ one per pair, until the script delivers, drops or duplicates it. The commands:
     site=2 group=1 forge 0/1:3 "text"                   the same past its own checks, as a faulty site would
     site=2 consume [3]                                  it is done with its oldest unread messages
     site=1 crash | site=1 start                         a site stops; it starts again with nothing
+    site=1 suspect 2 | site=1 trust 2                   an opinion about another site
     deliver 1->3 [1->2 ...] [all]                       the next packet on each channel arrives, or all of them
     drop 1->3 [all] | duplicate 1->3                    the next packet is lost, or comes once more
     drop only=Ask                                       all packets of a type are lost, on all channels
@@ -216,6 +217,9 @@ class Story:
             return lambda: act(text.strip('"').encode(), author)
         if verb == "consume":
             return lambda: rig.consume(int(words[0]) if words else 1)
+        if verb in ("suspect", "trust"):
+            suspected = SiteId(int(command.word("site")))
+            return lambda: rig.stack.layers[-1].suspect(suspected, verb == "suspect")
         raise LocalError(f"no such command: {verb}")
 
     # The network

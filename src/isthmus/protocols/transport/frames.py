@@ -105,6 +105,8 @@ class Status(Message, frozen=True, gc=False, array_like=True, tag=13):
 class Ack(Message, frozen=True, gc=False, array_like=True, tag=14):
     """What its sender has of every member's stream; to one member alone also what has arrived of that one's."""
 
+    gathers = True
+
     received: tuple[int, ...]  # in the order of the view's members
     stable: int = 0  # every frame of its sender's up to this number is
     ask: int = 0  # the question that this answers; 0: none
