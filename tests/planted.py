@@ -19,7 +19,7 @@ from isthmus.protocols.transport.credit import Credit
 from isthmus.protocols.transport.frames import Ack, Data, Nak, Repair, Status, Stream
 from isthmus.protocols.transport.reliable import Reliable
 from isthmus.sim.site import SimPort
-from isthmus.stacks import Build, StackOptions, transport
+from isthmus.stacks import Build, StackOptions, bottom
 
 replace = msgspec.structs.replace
 
@@ -292,7 +292,7 @@ class RangesOverGaps(TokenSite):
 
 
 def over(
-    bottom: type[Reliable] | None = None,
+    planted: type[Reliable] | None = None,
     order: type[TokenSite] | None = None,
     fifo: bool = True,
     flow: type[Credit] = Credit,
@@ -300,8 +300,8 @@ def over(
     """A stack with one of the layers replaced."""
 
     def build(host: Host, application: Application, options: StackOptions) -> Stack:
-        given = transport(options, fifo)
-        below = given if bottom is None else (bottom(options.reliable, fifo), *given[1:])
+        given = bottom(options, fifo)
+        below = given if planted is None else (planted(options.reliable, fifo), *given[1:])
         if order is None:
             return Stack(host, application, flow(options.credit), *below)
         ordering = order(options.sequencer, options.batch_ms)

@@ -10,7 +10,7 @@ from isthmus.protocols.estimator import Estimator
 from isthmus.protocols.total.hybrid import Hybrid
 from isthmus.protocols.transport.credit import Credit
 from isthmus.sim.site import SimPort
-from isthmus.stacks import STACKS, Build, StackOptions, transport
+from isthmus.stacks import STACKS, Build, StackOptions, bottom
 
 
 class EarlyDropped(SimPort):
@@ -78,7 +78,7 @@ def at(port: type[SimPort], stack: str) -> tuple[str, Build]:
 def forgetful(host: Host, application: Application, options: StackOptions) -> Stack:
     estimator = Estimator(options.hybrid.estimator)
     order = StateIgnored(options.hybrid, estimator)
-    return Stack(host, application, estimator, Credit(options.credit), order, *transport(options))
+    return Stack(host, application, estimator, Credit(options.credit), order, *bottom(options))
 
 
 PLANTED_CONTRACT: dict[str, tuple[str, Build]] = {  # name: (the stack, the stack with the bug)

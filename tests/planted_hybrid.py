@@ -11,7 +11,7 @@ from isthmus.protocols.total.hybrid_wire import Go, Packet
 from isthmus.protocols.total.roles import SERVED, Phase
 from isthmus.protocols.total.tickets import NEVER, Place, TicketOrder
 from isthmus.protocols.transport.credit import Credit
-from isthmus.stacks import Build, StackOptions, transport
+from isthmus.stacks import Build, StackOptions, bottom
 
 
 class Twice(TicketOrder):
@@ -186,7 +186,7 @@ def over(order: type[Hybrid], fifo: bool = True) -> Build:
     def build(host: Host, application: Application, options: StackOptions) -> Stack:
         estimator = Estimator(options.hybrid.estimator)
         layer = order(options.hybrid, estimator)
-        return Stack(host, application, estimator, Credit(options.credit), layer, *transport(options, fifo))
+        return Stack(host, application, estimator, Credit(options.credit), layer, *bottom(options, fifo))
 
     return build
 

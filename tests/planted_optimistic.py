@@ -12,7 +12,7 @@ from isthmus.protocols.total.optimistic import Optimistic
 from isthmus.protocols.total.optimistic_wire import Numbers
 from isthmus.protocols.total.together import Together, Waiting
 from isthmus.protocols.transport.credit import Credit
-from isthmus.stacks import Build, StackOptions, transport
+from isthmus.stacks import Build, StackOptions, bottom
 
 
 class SignReversed(Compensation):
@@ -126,7 +126,7 @@ class NumberedAgain(Optimistic):
 def with_order(order: type[Optimistic]) -> Build:
     def build(host: Host, application: Application, options: StackOptions) -> Stack:
         ordering = order(options.optimistic, options.sequencer, options.batch_ms)
-        return Stack(host, application, Credit(options.credit), ordering, *transport(options, fifo=False))
+        return Stack(host, application, Credit(options.credit), ordering, *bottom(options, fifo=False))
 
     return build
 

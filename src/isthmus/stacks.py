@@ -16,6 +16,7 @@ from isthmus.protocols.total.hybrid import Hybrid
 from isthmus.protocols.total.hybrid_wire import HybridOptions
 from isthmus.protocols.total.optimistic import Optimistic
 from isthmus.protocols.total.token_site import TokenSite
+from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.credit import Credit, CreditOptions
 from isthmus.protocols.transport.direct import Direct
 from isthmus.protocols.transport.frames import ReliableOptions
@@ -37,45 +38,49 @@ class StackOptions(msgspec.Struct, frozen=True):
     clusters: tuple[int, ...] = ()  # the LAN of each site, by its number; a relay needs it
 
 
-def transport(options: StackOptions, fifo: bool = True) -> tuple[Layer, ...]:
+def transport(options: StackOptions, fifo: bool = True) -> Transport:
+    return Direct() if options.direct else Reliable(options.reliable, fifo)
+
+
+def bottom(options: StackOptions, fifo: bool = True) -> tuple[Layer, ...]:
     """The transport, and below it the relay where there is one."""
-    carrier = Direct() if options.direct else Reliable(options.reliable, fifo)
-    return (carrier,) if options.relay is None else (carrier, Relay(options.clusters, options.relay))
+    below = () if options.relay is None else (Relay(options.clusters, options.relay),)
+    return (transport(options, fifo), *below)
 
 
 def unordered(host: Host, application: Application, options: StackOptions) -> Stack:
     """Every message once, as it arrives."""
-    return Stack(host, application, Credit(options.credit), *transport(options, fifo=False))
+    return Stack(host, application, Credit(options.credit), *bottom(options, fifo=False))
 
 
 def fifo(host: Host, application: Application, options: StackOptions) -> Stack:
     """Each sender's messages in the order sent."""
-    return Stack(host, application, Credit(options.credit), *transport(options))
+    return Stack(host, application, Credit(options.credit), *bottom(options))
 
 
 def token_site(host: Host, application: Application, options: StackOptions) -> Stack:
     """One order for all, given by a fixed sequencer."""
     order = TokenSite(options.sequencer, options.batch_ms)
-    return Stack(host, application, Credit(options.credit), order, *transport(options))
+    return Stack(host, application, Credit(options.credit), order, *bottom(options))
 
 
 def hybrid(host: Host, application: Application, options: StackOptions) -> Stack:
     """One order for all: some issue tickets, the others have theirs issued, as given or as they find best."""
     estimator = Estimator(options.hybrid.estimator)
     order = Hybrid(options.hybrid, estimator)
-    return Stack(host, application, estimator, Credit(options.credit), order, *transport(options))
+    return Stack(host, application, estimator, Credit(options.credit), order, *bottom(options))
 
 
 def optimistic(host: Host, application: Application, options: StackOptions) -> Stack:
     """One order for all, which a site may guess at before the sequencer's word: tentative now, final then."""
     order = Optimistic(options.optimistic, options.sequencer, options.batch_ms)
-    return Stack(host, application, Credit(options.credit), order, *transport(options, fifo=False))
+    return Stack(host, application, Credit(options.credit), order, *bottom(options, fifo=False))
 
 
 def optimistic_arrival(host: Host, application: Application, options: StackOptions) -> Stack:
     """The same, but numbered strictly as messages arrive at the sequencer, one sender's too."""
     order = Optimistic(options.optimistic, options.sequencer, options.batch_ms, fifo=False)
-    return Stack(host, application, Credit(options.credit), order, *transport(options, fifo=False))
+    return Stack(host, application, Credit(options.credit), order, *bottom(options, fifo=False))
 
 
 Build = Callable[[Host, Application, StackOptions], Stack]
