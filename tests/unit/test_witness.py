@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from isthmus.core.layer import Kind
-from isthmus.report.witness import EVENTS_MAX, Event, chosen, columns, draw_witness, save_witness, text_of
+from isthmus.report.witness import Event, columns, draw_witness, save_witness, text_of
 
 SUBMIT, DELIVER = int(Kind.SUBMIT), int(Kind.DELIVER)
 CROSSED = [
-    Event(1, 0, 90, SUBMIT, (0, 1, 1), named=False),  # its clock is ahead of everyone's
-    Event(2, 0, 5, SUBMIT, (0, 2, 1), named=False),
+    Event(1, 0, 90, SUBMIT, (0, 1, 1)),  # its clock is ahead of everyone's
+    Event(2, 0, 5, SUBMIT, (0, 2, 1)),
     Event(3, 4, 10, DELIVER, (0, 1, 1)),
     Event(3, 5, 20, DELIVER, (0, 2, 1)),
     Event(4, 2, 12, DELIVER, (0, 2, 1)),
@@ -43,12 +43,17 @@ def test_columns_of_a_trace_that_contradicts_itself_end():
     assert sorted(columns(events)) == sorted(events)
 
 
-def test_an_event_is_drawn_once_and_context_gives_way():
-    many = [Event(1, local, local, DELIVER, (0, 1, local), named=False) for local in range(100)]
-    named = Event(1, 50, 50, DELIVER, (0, 1, 50))
-    kept = chosen([*many, named])
-    assert len(kept) == EVENTS_MAX
-    assert kept[0] == named and sum(event.place == (1, 50) for event in kept) == 1
+def test_the_local_order_is_kept_in_a_trace_that_contradicts_itself():
+    early, late = Event(1, 0, 9, DELIVER, (0, 1, 1)), Event(1, 1, 0, SUBMIT, (0, 1, 1))
+    assert columns([late, early]) == [early, late]
+
+
+def test_what_is_missing_stands_ahead_of_what_it_should_precede():
+    submit, given = Event(1, 0, 0, SUBMIT, (0, 1, 1)), Event(2, 5, 3, DELIVER, (0, 1, 2))
+    gap = Event(2, 5, None, DELIVER, (0, 1, 1), missing=True)
+    end = Event(3, None, None, DELIVER, (0, 1, 1), missing=True)
+    assert columns([end, given, gap, submit]) == [submit, gap, given, end]
+    assert text_of(gap, {1: "amy"}) == "no delivery\namy:1"
 
 
 def test_the_same_events_give_the_same_bytes(tmp_path):
@@ -61,7 +66,7 @@ def test_the_same_events_give_the_same_bytes(tmp_path):
 @pytest.mark.parametrize("kind", list(Kind))
 def test_every_kind_has_a_mark(tmp_path, kind):
     event = Event(1, 0, 0, int(kind), view=3)
-    assert text_of(event).startswith(kind.name.lower())
+    assert text_of(event, {}).startswith(kind.name.lower())
     assert picture(tmp_path, "a.svg", [event], names={1: "a name that is longer than there is room"})
 
 

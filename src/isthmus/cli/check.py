@@ -1,64 +1,43 @@
-"""`isthmus check`: judge a trace of any size and origin on Spark, say what was found, draw the witnesses.
+"""`isthmus check`: judge a trace of any size and origin, say what was found, leave a proof with pictures.
 
-One session, one pass for what the trace has, then the checks; only sums and one witness per property come back to this
-process, so that ten thousand runs print the same table as one.
+Two engines give the same verdicts: this process, for what fits it, and Spark, for what does not or where it is asked
+for. Whatever Spark needs is imported only then: a small trace is judged in the time that it takes to read it.
 """
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import click
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.storagelevel import StorageLevel
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from isthmus.cli.console import wide_console
-from isthmus.cli.trace import COLORS, domain_option
+from isthmus.cli.trace import COLORS
 from isthmus.core.errors import InputError
-from isthmus.core.layer import Kind
-from isthmus.pipeline.failures import one_sentence
-from isthmus.pipeline.formats import IDENTITY
-from isthmus.pipeline.ingest import FORMS, files_of, form_of, read_trace
-from isthmus.pipeline.session import spark_session
-from isthmus.pipeline.shiviz import hosts, patterns_of
-from isthmus.pipeline.verdicts import PROPERTIES, check
-from isthmus.report.witness import Event, draw_witness, save_witness
 from isthmus.trace.domain import parse_domains
-from isthmus.trace.schema import NONE
+from isthmus.trace.files import FORMS
+from isthmus.trace.inputs import Place, Source
+from isthmus.trace.judging import Judged, Summary, Told, judge
+from isthmus.trace.oracle import PROPERTIES
+from isthmus.trace.proof import FILE, check_free, document, replaced, status_of, write
+from isthmus.trace.shiviz import patterns_of
+from isthmus.trace.witness import sentence
 
-NEEDS = {  # the kinds without which a property has no evidence; all others need deliveries
-    "validity": (Kind.SUBMIT,),
-    "final": (Kind.TENTATIVE,),
-    "views": (Kind.VIEW,),
-    "primary": (Kind.VIEW,),
-    "clock-precision": (Kind.CLOCK,),
-    "clock-accuracy": (Kind.CLOCK,),
-}
-IMPLIED = {"fifo-total": "fifo and total say it"}
-SHUFFLE_BYTES = 32 << 20  # of input for one partition of a shuffle
+EXIT_CODES = {"valid": 0, "violated": 1, "unknown": 3}
+LOCAL_ROWS_MAX = 2_000_000  # rows that the in-process engine takes by itself: about a gigabyte of memory
 NS_PER_MS = 1_000_000
+NAMES_SHOWN = 30
 
-
-class Summary(NamedTuple):
-    """The verdicts of one property over all runs, groups and domains."""
-
-    name: str
-    counts: dict[str, int]  # by status
-    evidence_count: int
-    violation_count: int
-    witness: Row | None  # of the first run that has one: run, group, domain, sentence, events
-    reason: str  # why one is unknown
-
-    @property
-    def status(self) -> str:
-        return next((status for status in ("violated", "unknown", "valid") if self.counts[status]), "unknown")
+domain_option = click.option(
+    "--domain", "domains", multiple=True, metavar="NAME=0,1[:inter|all]",
+    help="Judge these groups end to end, too; repeatable. inter: only messages that pass between them.",
+)  # fmt: skip
 
 
 @click.command()
@@ -66,24 +45,41 @@ class Summary(NamedTuple):
 @click.option(
     "--property", "properties", type=click.Choice(PROPERTIES), multiple=True, help="Only this one; repeatable."
 )
+@click.option(
+    "--engine",
+    type=click.Choice(("auto", "local", "spark")),
+    default="auto",
+    show_default=True,
+    help=f"local: in this process; spark: on Spark. auto: local up to {LOCAL_ROWS_MAX:,} rows.",
+)
 @click.option("--format", "form", type=click.Choice(("auto", *FORMS)), default="auto", show_default=True)
 @click.option("--pattern", "patterns", multiple=True, help="For ShiViz: KIND=REGEX with the groups sender, number, to.")
 @click.option("--clock-precision", "precision_ms", type=click.FloatRange(min=0), help="Bound between two clocks, ms.")
 @click.option("--clock-accuracy", "accuracy_ms", type=click.FloatRange(min=0), help="Bound to the true time, ms.")
 @domain_option
-@click.option("--master", help="A Spark master, such as spark://host:7077. [local[*]]")
-@click.option("--remote", help="A Spark Connect server, such as sc://host:15002.")
-@click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("out/check"), show_default=True)
+@click.option("--partial", is_flag=True, help="The trace stops early: conclude nothing from what it does not have.")
+@click.option("--master", help="A Spark master, such as spark://host:7077; implies --engine spark. [local[*]]")
+@click.option("--remote", help="A Spark Connect server, such as sc://host:15002; implies --engine spark.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path("out/check"),
+    show_default=True,
+    help="Folder for verdicts.json and the pictures; that of an earlier check is replaced.",
+)
 @click.option("--png", is_flag=True, help="Draw the witnesses as PNG, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print verdicts.json instead of the table.")
 def command(
-    path: str, properties: tuple[str, ...], form: str, patterns: tuple[str, ...], precision_ms: float | None,
-    accuracy_ms: float | None, domains: tuple[str, ...], master: str | None, remote: str | None, out: Path, png: bool,
+    path: str, properties: tuple[str, ...], engine: str, form: str, patterns: tuple[str, ...],
+    precision_ms: float | None, accuracy_ms: float | None, domains: tuple[str, ...], partial: bool, master: str | None,
+    remote: str | None, output: Path, png: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Judge a trace on Spark: Parquet, CSV, JSON lines or a ShiViz log, of any system and any size.
+    """Judge a trace: Parquet, CSV, JSON lines or a ShiViz log, of any system and any size.
 
     docs/TRACE.md defines the columns, the properties and the words of a ShiViz log. Without --property all are judged
     for which the trace can have evidence. Each group is judged by itself; --domain names groups that are judged end to
-    end, too. Witnesses of violations are drawn into the folder OUT.
+    end, too. The output folder gets verdicts.json and a picture of the first witness of each violated property.
 
     Exit code 0: all valid; 1: a violation; 2: bad input; 3: no violation, but a property with no evidence.
 
@@ -93,159 +89,109 @@ def command(
       isthmus check events.csv --property total --property fifo
       isthmus check out/trace --domain campus=0,1,2:inter --property total
       isthmus check run.log --pattern 'deliver=got (?P<sender>\\w+)#(?P<number>\\d+)'
-      isthmus check out/trace --master spark://cluster:7077 -o out/verdicts
+      isthmus check out/trace --engine spark --master spark://cluster:7077 -o out/verdicts
     """
     bounds_ms = {"clock-precision": precision_ms, "clock-accuracy": accuracy_ms}
     bounds = {name: int(bound * NS_PER_MS) for name, bound in bounds_ms.items() if bound is not None}
     words, joined = patterns_of(patterns), parse_domains(domains)
-    if "://" not in path:
-        form = form_of(Path(path), files_of(Path(path)), form)
-    settings = {"spark.sql.shuffle.partitions": str(shuffle_partitions(path))}
-    status = Console(stderr=True).status("starting Spark")
-    with one_sentence(path), status, spark_session(master, remote, settings=settings) as spark:
-        status.update("reading the trace")
-        trace = read_trace(spark, path, form, words)
-        if form != "parquet":
-            trace = trace.persist(StorageLevel.MEMORY_AND_DISK)
-        kinds = {row.kind: row["count"] for row in trace.groupBy("kind").count().collect()}
-        asked, left_out = choose(properties, kinds, bounds)
-        rows = sum(kinds.values())
-        status.update(f"judging {rows:,} rows: {', '.join(asked)}")
-        verdicts = check(trace, asked, bounds, joined)
-        summaries = summarize(verdicts, asked)
-        names = {}
-        if form == "shiviz":
-            files = files_of(Path(path)) if "://" not in path else [Path(path)]
-            names = {row.process: row.host for row in hosts(spark, files, words).collect()}
-        status.update("drawing witnesses")
-        drawn = draw(spark, trace, summaries, names, out, png)
-    print_summary(summaries, rows, left_out, names, drawn)
-    found = {summary.status for summary in summaries}
-    sys.exit(1 if "violated" in found else 3 if "unknown" in found else 0)
+    check_free(output)
+    source = Source(Path(path), form, words) if "://" not in path else None
+    chosen, why = choose_engine(engine, source, master, remote)
+    with Console(stderr=True).status("reading the trace"):
+        if chosen == "local":
+            assert source is not None
+            judged = judge(source.rows(), properties, bounds, joined, partial)
+        else:
+            from isthmus.pipeline.judging import judge_on_spark
+
+            judged = judge_on_spark(
+                source or path, form, words, properties, bounds, joined, partial, master=master, remote=remote
+            )
+    about = told_about(source, path, form)
+    names = source.names() if source is not None else {}
+    places = source.places(wanted(judged)) if source is not None else {}
+    with replaced(output) as folder:
+        pictures: Mapping[str, list[str]] = {}
+        if any(summary.told is not None for summary in judged.summaries):
+            from isthmus.report.witnesses import draw_all
+
+            pictures = draw_all(folder, judged.summaries, names, places, png)
+        notes = source.notes() if source is not None else []
+        proof = document(
+            judged, engine=chosen, source=about, names=names, places=places, domains=joined, bounds=bounds,
+            partial=partial, notes=notes, pictures=pictures,
+        )  # fmt: skip
+        write(folder, proof)
+    if as_json:
+        click.echo(json.dumps(proof, indent=2, ensure_ascii=False))
+    else:
+        print_judged(judged, names, [*notes, why], [output / name for own in pictures.values() for name in own])
+        wide_console().print(f"The verdicts are in {escape(str(output / FILE))}.", highlight=False, soft_wrap=True)
+    sys.exit(EXIT_CODES[status_of(judged.summaries)])
 
 
-def shuffle_partitions(path: str) -> int:
-    """As many as the size of the input asks for; a small trace should not pay for 200."""
-    if "://" in path:
-        return 200
-    size = sum(file.stat().st_size for file in files_of(Path(path)))
-    return max(4, min(2000, size // SHUFFLE_BYTES))
+def choose_engine(asked: str, source: Source | None, master: str | None, remote: str | None) -> tuple[str, str]:
+    """The engine, and a sentence that says why."""
+    afar = source is None or master is not None or remote is not None
+    if asked == "local" and afar:
+        found = "--engine local" if source is not None else "a path that only Spark can see"
+        raise InputError("--engine", "local", found, "no --master, --remote or remote path with it")
+    if asked != "auto" or afar or source is None:
+        return ("spark" if afar else asked), ""
+    size = source.size()
+    if size <= LOCAL_ROWS_MAX:
+        return "local", f"Judged in this process (up to {LOCAL_ROWS_MAX:,} rows; --engine spark overrules)"
+    return "spark", f"Judged on Spark (over {LOCAL_ROWS_MAX:,} rows; --engine local overrules)"
 
 
-def choose(
-    properties: Sequence[str], kinds: dict[int, int], bounds: dict[str, int]
-) -> tuple[list[str], dict[str, str]]:
-    """The properties to judge, and why the others are not."""
-    if properties:
-        return list(dict.fromkeys(properties)), {}
-    left_out: dict[str, str] = {}
-    for name in PROPERTIES:
-        lacking = [kind.name for kind in NEEDS.get(name, (Kind.DELIVER,)) if not kinds.get(int(kind))]
-        if lacking:
-            left_out[name] = f"no {lacking[0]} row"
-        elif name.startswith("clock-") and name not in bounds:
-            left_out[name] = f"no --{name}"
-        elif name in IMPLIED:
-            left_out[name] = IMPLIED[name]
-    asked = [name for name in PROPERTIES if name not in left_out]
-    return asked or ["integrity"], left_out
+def told_about(source: Source | None, path: str, form: str) -> dict[str, Any]:
+    """What the proof says of the input."""
+    if source is None:
+        return {"path": path, "format": form, "files": None, "sha256": None}
+    return {"path": path, "format": source.form, "files": len(source.files), "sha256": source.digest()}
 
 
-def summarize(verdicts: DataFrame, asked: Sequence[str]) -> list[Summary]:
-    """Sums over runs, groups and domains, and the first witness by run, one row per property."""
-    statuses = [F.count_if(F.col("status") == status).alias(status) for status in COLORS]
-    place = F.struct("run", "domain", "group")
-    told = F.struct("run", "group", "domain", "witness", "witness_events")
-    violated, unknown = F.col("status") == "violated", F.col("status") == "unknown"
-    found = verdicts.groupBy("property").agg(
-        *statuses,
-        F.sum("evidence_count").alias("evidence"),
-        F.sum("violation_count").alias("violations"),
-        F.min_by(told, F.when(violated, place)).alias("told"),
-        F.min(F.when(unknown, F.col("witness"))).alias("reason"),
-    )
-    rows = {row.property: row for row in found.collect()}
-    nothing = dict.fromkeys(COLORS, 0)
-    return [
-        Summary(name, {status: row[status] for status in COLORS}, row.evidence, row.violations,
-                row.told if row["violated"] else None, row.reason or "")
-        if (row := rows.get(name)) else Summary(name, nothing | {"unknown": 1}, 0, 0, None, "the trace has no rows")
-        for name in asked
-    ]  # fmt: skip
+def wanted(judged: Judged) -> set[Place]:
+    """The rows of all witnesses."""
+    told = [summary.told for summary in judged.summaries if summary.told is not None]
+    return {(one.run, event.process, event.local) for one in told for event in one.events if event.local is not None}
 
 
-def draw(
-    spark: SparkSession, trace: DataFrame, summaries: list[Summary], names: dict[int, str], out: Path, png: bool
-) -> list[Path]:
-    """A picture for each witness; the submits of its messages are looked up, so that arrows have a beginning."""
-    told = [(summary, summary.witness) for summary in summaries if summary.witness is not None]
-    told = [(summary, witness) for summary, witness in told if witness.witness_events]
-    wanted = {(witness.run, *message_of(event)) for _, witness in told for event in witness.witness_events}
-    keys = sorted(key for key in wanted if key[1] != NONE)
-    submits: list[Row] = []
-    if keys:
-        sought = spark.createDataFrame(keys, "run bigint, origin int, sender int, number bigint")
-        home = (F.col("process") == F.col("sender")) & (F.col("origin") == F.col("group"))
-        rows = trace.where((F.col("kind") == int(Kind.SUBMIT)) & home)
-        submits = rows.join(F.broadcast(sought), list(IDENTITY), "left_semi").collect()
-    drawn: list[Path] = []
-    try:
-        for summary, witness in told:
-            sent = {message_of(event) for event in witness.witness_events}
-            events = [event_of(event, True) for event in witness.witness_events]
-            events += [event_of(row, False) for row in submits if row.run == witness.run and message_of(row) in sent]
-            title = f"{summary.name} is violated in run {witness.run}{place_of(witness)}"
-            figure = draw_witness(title, witness.witness, events, names)
-            out.mkdir(parents=True, exist_ok=True)
-            group = place_of(witness).replace(", ", "-").replace(" ", "-")
-            for suffix in (".svg", ".png") if png else (".svg",):
-                drawn.append(out / f"{summary.name}-run-{witness.run}{group}{suffix}")
-                save_witness(figure, drawn[-1])
-    except OSError as error:
-        raise InputError(str(out), "", error.strerror or str(error), "a folder that can be written") from error
-    return drawn
-
-
-def message_of(row: Row) -> tuple[int, int, int]:
-    return row.origin, row.sender, row.number
-
-
-def place_of(witness: Row) -> str:
-    """Where a witness was found, for people; nothing where there is one group."""
-    return f", domain {witness.domain}" if witness.domain else f", group {witness.group}" if witness.group > 0 else ""
-
-
-def event_of(row: Row, named: bool) -> Event:
-    message = message_of(row) if row.sender != NONE else None
-    return Event(row.process, row.local, row.time_ns, row.kind, message, row.group, row.view, named=named)
-
-
-def print_summary(
-    summaries: list[Summary], rows: int, left_out: dict[str, str], names: dict[int, str], drawn: list[Path]
-) -> None:
+def print_judged(judged: Judged, names: Mapping[int, str], notes: list[str], drawn: list[Path]) -> None:
     """The table, then what the user should know besides."""
-    many = any(sum(summary.counts.values()) > 1 for summary in summaries)
+    many = any(sum(summary.counts.values()) > 1 for summary in judged.summaries)
     table = Table()
     heads = ["property", *(COLORS if many else ["verdict"]), "evidence", "violations", "first witness"]
     for head in heads:
         table.add_column(head, justify="left" if head in ("property", "verdict", "first witness") else "right")
-    shown: Callable[[str, str], str] = lambda status, text: f"[{COLORS[status]}]{text}[/]"  # noqa: E731
-    for summary in summaries:
-        witness = summary.witness.witness if summary.witness is not None else summary.reason
-        if many and summary.witness is not None:
-            witness = f"run {summary.witness.run}{place_of(summary.witness)}: {witness}"
-        counts = [shown(status, f"{count:,}") if count else "0" for status, count in summary.counts.items()]
-        verdict = counts if many else [shown(summary.status, summary.status)]
-        table.add_row(summary.name, *verdict, f"{summary.evidence_count:,}", f"{summary.violation_count:,}",
-                      escape(witness))  # fmt: skip
+    for summary in judged.summaries:
+        counts = [f"[{COLORS[status]}]{count:,}[/]" if count else "0" for status, count in summary.counts.items()]
+        verdict = counts if many else [f"[{COLORS[summary.status]}]{summary.status}[/]"]
+        numbers = (f"{summary.evidence_count:,}", f"{summary.violation_count:,}")
+        table.add_row(summary.name, *verdict, *numbers, escape(witness_text(summary, names, many)))
     console = wide_console()
     console.print(table)
-    console.print(f"{rows:,} rows judged.", highlight=False)
+    console.print(f"{judged.row_count:,} rows judged.", highlight=False)
     if names:
-        told = ", ".join(f"{process} is {name}" for process, name in sorted(names.items())[:30])
+        told = ", ".join(f"{process} is {name}" for process, name in sorted(names.items())[:NAMES_SHOWN])
         console.print(escape(f"Processes: {told}."), highlight=False, soft_wrap=True)
-    if left_out:
-        reasons = "; ".join(f"{name} ({reason})" for name, reason in left_out.items())
-        console.print(f"Not judged: {reasons}.", highlight=False, soft_wrap=True)
+    if judged.left_out:
+        reasons = "; ".join(f"{name} ({reason})" for name, reason in judged.left_out.items())
+        console.print(escape(f"Not judged: {reasons}."), highlight=False, soft_wrap=True)
+    for note in filter(None, notes):
+        console.print(escape(f"{note}."), highlight=False, soft_wrap=True)
     for path in drawn:
         console.print(f"Witness: {escape(str(path))}", highlight=False, soft_wrap=True)
+
+
+def witness_text(summary: Summary, names: Mapping[int, str], many: bool) -> str:
+    """The first witness, with its place where there are several; or why something is unknown."""
+    told = summary.told
+    if told is None:
+        return summary.reason
+    text = sentence(told.witness, told.group, names)
+    return f"run {told.run}{place_of(told)}: {text}" if many else text
+
+
+def place_of(told: Told) -> str:
+    return f", domain {told.domain}" if told.domain else f", group {told.group}" if told.group > 0 else ""

@@ -25,7 +25,7 @@ COMMANDS = {  # name: (module that has it as `command`, one line of help)
     "fuzz": ("isthmus.cli.fuzz", "Try a stack in random scenarios."),
     "live": ("isthmus.cli.live", "Run a scenario in real time, one process per site."),
     "trace": ("isthmus.cli.trace", "Look into a trace."),
-    "check": ("isthmus.cli.check", "Judge a trace of any system and any size, on Spark."),
+    "check": ("isthmus.cli.check", "Judge a trace of any system and any size."),
     "watch": ("isthmus.cli.watch", "Follow a trace as live sites write it."),
     "study": ("isthmus.cli.study", "Measure again what the papers measured."),
     "report": ("isthmus.cli.report", "Make one page of finished studies."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 import time
@@ -25,6 +26,7 @@ from isthmus.scenario.promises import promised_verdicts
 from isthmus.sim.run import Run
 from isthmus.trace.histogram import Histogram
 from isthmus.trace.reader import read_rows
+from isthmus.trace.schema import Recording
 from isthmus.trace.writer import TraceWriter
 
 CHECK_MAX = 2_000_000  # deliveries that the in-process check takes in reasonable memory
@@ -93,6 +95,7 @@ def execute(scenario: Scenario, folder: Path, overwrite: bool, console: Console)
             error = attempt(run, progress)
         else:
             meta["isthmus"] = __version__
+            meta["sites"] = json.dumps([site.name for site in scenario.topology.sites], ensure_ascii=False)
             with TraceWriter(folder, meta, overwrite=overwrite) as writer:
                 run = Run(scenario, writer)
                 error = attempt(run, progress)
@@ -100,12 +103,19 @@ def execute(scenario: Scenario, folder: Path, overwrite: bool, console: Console)
 
 
 def attempt(run: Run, progress: Callable[[int], None]) -> str:
+    """Carry a run out; the traceback where it failed. The trace says whether it was cut short."""
+    run.record(Recording.BEGUN)
     try:
         run.execute(progress)
     except InputError:  # the trace cannot be written: no fault of the run's
         raise
     except Exception:
+        run.record(Recording.CUT)
         return traceback.format_exc()
+    except BaseException:  # interrupted, or ended
+        run.record(Recording.CUT)
+        raise
+    run.record(Recording.ENDED)
     return ""
 
 

@@ -1,12 +1,7 @@
-"""`isthmus trace`: look into a trace, and judge it in this process.
-
-`show` reads no further than it prints. `check` keeps the submits, deliveries and views of all runs in memory, which
-serves up to some million deliveries; each run is judged apart, and a table says what was found.
-"""
+"""`isthmus trace`: look into a trace; `show` reads no further than it prints. `isthmus check` judges one."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -17,8 +12,7 @@ from rich.table import Table
 
 from isthmus.cli.console import wide_console
 from isthmus.core.layer import Kind
-from isthmus.trace.domain import parse_domains
-from isthmus.trace.oracle import PROPERTIES, Oracle, Verdict
+from isthmus.trace.oracle import Verdict
 from isthmus.trace.reader import read_meta, read_rows
 from isthmus.trace.schema import (
     CONTROL,
@@ -51,10 +45,6 @@ COLUMNS = (
 VERDICT_LINES = 60  # longer tables leave out what is valid, then what is too much
 
 trace_path = click.argument("path", type=click.Path(path_type=Path))
-domain_option = click.option(
-    "--domain", "domains", multiple=True, metavar="NAME=0,1[:inter|all]",
-    help="Judge these groups end to end, too; repeatable. inter: only messages that pass between them.",
-)  # fmt: skip
 
 
 @click.group()
@@ -64,7 +54,6 @@ def command() -> None:
     \b
     Examples:
       isthmus trace show out/trace --process 2 --kind deliver
-      isthmus trace check out/trace --property total --property fifo
     """
 
 
@@ -97,42 +86,6 @@ def show(path: Path, run: int | None, process: tuple[int, ...], kind: tuple[str,
         console.print(f"The first {limit} rows; --limit shows more.")
     elif count == 0:
         console.print("No such rows.")
-
-
-@command.command()
-@trace_path
-@click.option(
-    "--property", "properties", type=click.Choice(list(PROPERTIES)), multiple=True, help="Only this one; repeatable."
-)
-@domain_option
-def check(path: Path, properties: tuple[str, ...], domains: tuple[str, ...]) -> None:
-    """Judge every run and group of a trace; docs/TRACE.md defines the properties.
-
-    `final` is judged where there are tentative deliveries. Exit code 0: all valid; 1: a violation; 3: no violation, but
-    a property with no evidence.
-
-    \b
-    Examples:
-      isthmus trace check out/trace
-      isthmus trace check out/trace --property total --property agreement
-      isthmus trace check out/trace --property fifo --domain campus=0,1,2:inter
-    """
-    joined = parse_domains(domains)
-    oracles: dict[int, Oracle] = {}
-    optimistic = False  # whether anything was delivered tentatively
-    for row in read_rows(path):
-        optimistic |= row[KIND] == Kind.TENTATIVE
-        oracle = oracles.get(row[RUN])
-        if oracle is None:
-            oracle = oracles[row[RUN]] = Oracle(domains=joined)
-        oracle.feed(row)
-    asked = properties or tuple(name for name in PROPERTIES if optimistic or name != "final")
-    verdicts = [(run, verdict) for run in sorted(oracles) for verdict in oracles[run].scoped(asked)]
-    if not verdicts:
-        verdicts = [(NONE, verdict) for verdict in Oracle().scoped(asked)]
-    print_verdicts(verdicts, len(oracles))
-    statuses = {verdict.status for _, verdict in verdicts}
-    sys.exit(1 if "violated" in statuses else 3 if "unknown" in statuses else 0)
 
 
 def chosen(rows: Iterable[Row], run: int | None, processes: tuple[int, ...], kinds: set[int]) -> Iterator[Row]:

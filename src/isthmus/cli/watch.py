@@ -15,7 +15,8 @@ from isthmus.cli.trace import COLORS
 from isthmus.pipeline.failures import one_sentence
 from isthmus.pipeline.session import spark_session
 from isthmus.pipeline.streaming import AT_REST, Change, Lake, follow
-from isthmus.pipeline.verdicts import PROPERTIES, check
+from isthmus.pipeline.verdicts import check
+from isthmus.trace.oracle import PROPERTIES
 
 POLL_S = 1
 USUAL = tuple(name for name in PROPERTIES if not name.startswith("clock-") and name != "fifo-total")
@@ -23,7 +24,9 @@ USUAL = tuple(name for name in PROPERTIES if not name.startswith("clock-") and n
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="The lake: rows, verdicts, checkpoint. [out/lake]")
+@click.option(
+    "-o", "--output", "out", type=click.Path(path_type=Path), help="The lake: rows, verdicts, checkpoint. [out/lake]"
+)
 @click.option("--once", is_flag=True, help="Take what is there now, judge it as a whole, and end.")
 @click.option(
     "--property", "properties", type=click.Choice(PROPERTIES), multiple=True, help="Only this one; repeatable."
@@ -37,11 +40,13 @@ def command(
 ) -> None:  # fmt: skip
     """Follow a trace as it is written, and print verdicts as they change.
 
-    Rows go to OUT/rows, partitioned by run, each exactly once however often the watch is stopped, killed and started
-    again; the latest verdicts are in OUT/verdicts. A violation that rests on a segment not yet there is withdrawn when
-    it arrives. What presumes that a run is over (agreement, validity) is judged with --once, or if asked for.
+    Rows go to OUTPUT/rows, partitioned by run, each exactly once however often the watch is stopped, killed and
+    started again; the latest verdicts are in OUTPUT/verdicts. A violation that rests on a segment not yet there is
+    withdrawn when it arrives. What presumes that a run is over (agreement, validity) is judged with --once, or if asked
+    for.
 
-    Exit code with --once: 0 all valid, 1 a violation, 3 a property with no evidence; 130 after Ctrl-C.
+    Exit code with --once: 0 nothing is violated, 1 a violation, 3 nothing could be judged, or a property that was asked
+    for by name has no evidence; 130 after Ctrl-C.
 
     \b
     Examples:
@@ -77,7 +82,7 @@ def command(
         sys.exit(130)
     told = ", ".join(f"{counts.get(status, 0)} {status}" for status in COLORS)
     console.print(f"{told}; the lake is {escape(str(lake.root))}.", highlight=False, soft_wrap=True)
-    sys.exit(exit_code(list(counts)))
+    sys.exit(exit_code(list(counts), bool(properties)))
 
 
 def wait(query: StreamingQuery) -> None:
@@ -96,5 +101,8 @@ def line(change: Change) -> str:
     return f"{place}: {change.property} {moved}{count}" + (f": {escape(change.witness)}" if change.witness else "")
 
 
-def exit_code(statuses: Sequence[str]) -> int:
-    return 1 if "violated" in statuses else 3 if "unknown" in statuses or not statuses else 0
+def exit_code(statuses: Sequence[str], asked: bool) -> int:
+    """What the statuses come to; what was not asked for by name may lack evidence, as views do where none changed."""
+    if "violated" in statuses:
+        return 1
+    return 3 if "valid" not in statuses or (asked and "unknown" in statuses) else 0

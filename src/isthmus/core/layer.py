@@ -63,6 +63,7 @@ class Kind(IntEnum):
     REJECT = 14  # a peer's packet that was dropped as wrong
     CLOCK = 15  # a reading of the site's clock
     GAUGE = 16  # a measured value; the row's gauge says of what
+    RECORD = 17  # the recording at the process began, ended, or was cut short
 
 
 class Finality(Enum):

@@ -42,10 +42,11 @@ from isthmus.scenario.traffic import At, SiteTraffic
 from isthmus.scenario.workload import NS_PER_MS
 from isthmus.stacks import STACKS
 from isthmus.trace.log import SiteLog
+from isthmus.trace.schema import Recording
 from isthmus.trace.writer import TraceWriter
 
 STATUS_S = 0.05
-ROLL_S = 10.0  # a segment is completed this often, so that a long run can be followed
+ROLL_S = 1.0  # a segment is completed this often: a run can be followed, and a site that is killed loses little
 GRACE_MS = 5_000.0  # beyond duration and drain: then the parent process is taken for stuck
 
 
@@ -95,9 +96,13 @@ class SiteProcess:
     async def take_part(self, socket: Socket, begin: dict[str, Any]) -> None:
         scenario, site = self.scenario, self.site
         meta = {"scenario": scenario.name, "seed": str(scenario.seed), "stack": scenario.stack.name}
-        meta |= {"version": __version__, "host": "live", "site": scenario.topology.sites[site].name}
+        names = [each.name for each in scenario.topology.sites]
+        meta |= {"version": __version__, "host": "live", "site": names[site]}
+        meta["sites"] = json.dumps(names, ensure_ascii=False)
         with TraceWriter(self.folder, meta, prefix=f"site-{site:03d}") as writer:
             log = SiteLog(site, None if scenario.trace == "none" else writer)
+            log.record(time.time_ns(), Recording.BEGUN)
+            writer.roll()
             live = self.live_site(socket, log, begin["ports"], begin["token"])
             driver = Driver(live, socket)
             traffic = SiteTraffic(scenario, site, self.timetable(driver), lambda: time.monotonic_ns() - self.start_ns)
@@ -117,7 +122,12 @@ class SiteProcess:
             traffic.start()
             await self.report_until_stopped(traffic, writer)
             driver.close()
+            log.record(time.time_ns(), Recording.ENDED if self.is_over() else Recording.CUT)
         say({"summary": self.summary(traffic, live, socket)})
+
+    def is_over(self) -> bool:
+        """Whether the parent process said that the run has come to its end, before it stopped us."""
+        return not self.heard.empty() and bool(self.heard.get_nowait().get("over"))
 
     def live_site(self, socket: Socket, log: SiteLog, ports: list[int], token: int) -> LiveSite:
         scenario, site = self.scenario, self.site

@@ -156,6 +156,8 @@ async def run_live(
             children.append(await SiteChild.spawn(site.name, [*arguments, "--site", str(number)]))
         await start(children)
         await watch(children, scenario, progress)
+        for child in children:
+            child.tell({"over": True})
     finally:
         await asyncio.shield(asyncio.gather(*(child.stop() for child in children)))
     summaries = []

@@ -25,9 +25,18 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
 from isthmus.pipeline.failures import refuse
+from isthmus.trace.foreign import (
+    DEFAULTS,
+    KINDS_EXPECTED,
+    LIST,
+    REQUIRED,
+    WITH_MESSAGE,
+    arrow_type,
+    missing_column,
+    wrong_type,
+)
 from isthmus.trace.schema import ADDED, NONE, SCHEMA
 
 SPARK_TYPES: dict[str, DataType] = {
@@ -42,18 +51,8 @@ TRACE_TYPE = StructType(
         for field in SCHEMA
     ]
 )
-REQUIRED = ("process", "local", "kind", "sender", "number")
-DEFAULTS = {
-    **dict.fromkeys(("run", "time_ns", "group", "payload_bytes", "control_bytes", "value", "gauge"), 0),
-    "view": NONE,
-    "destinations": None,
-    "origin": None,  # at first; then the row's group, where there is a message
-}
 WIDTHS = {"tinyint": 1, "smallint": 2, "int": 4, "bigint": 8}
 FILE = "_file"  # a column that may say which file a row came from
-LIST = r"^\s*[\[{(]?\s*(-?\d+([\s,;]+-?\d+)*)?\s*[\])}]?\s*$"
-WITH_MESSAGE = (Kind.SUBMIT, Kind.TENTATIVE, Kind.DELIVER, Kind.REVOKE)
-KIND_NAMES = ", ".join(kind.name for kind in Kind)
 
 
 def conform(frame: DataFrame, source: str, trusted: bool = False) -> DataFrame:
@@ -121,9 +120,7 @@ def kind_of(found: DataType, place: Column, trusted: bool) -> Column:
     if isinstance(found, StringType):
         names = F.create_map(*(F.lit(part) for kind in Kind for part in (kind.name, int(kind))))
         number = F.coalesce(F.trim(column).try_cast("int"), F.try_element_at(names, F.upper(F.trim(column))))
-    bad = refuse(
-        place, "kind", F.coalesce(quoted(column), F.lit("nothing")), f"1 to {len(Kind)} or one of {KIND_NAMES}"
-    )
+    bad = refuse(place, "kind", F.coalesce(quoted(column), F.lit("nothing")), KINDS_EXPECTED)
     return F.when(F.array_contains(known, number), number).otherwise(bad.cast("int")).cast("tinyint")
 
 
@@ -146,17 +143,3 @@ def quoted(column: Column) -> Column:
 
 def integers(found: DataType) -> bool:
     return isinstance(found, ArrayType) and isinstance(found.elementType, IntegralType)
-
-
-def arrow_type(name: str) -> str:
-    return str(SCHEMA.field(name).type)
-
-
-def missing_column(source: str, name: str, names: list[str]) -> InputError:
-    there = ", ".join(names) if names else "none"
-    return InputError(source, name, f"no such column among {there}", f"a column of {arrow_type(name)}")
-
-
-def wrong_type(source: str, name: str, found: str) -> InputError:
-    expected = f"{arrow_type(name)} or a name" if name == "kind" else arrow_type(name)
-    return InputError(source, name, f"a column of {found}", expected)

@@ -9,7 +9,6 @@ Invariants: a file is trusted only if its statistics say so; without them the ro
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -18,13 +17,10 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
-from isthmus.pipeline.columns import REQUIRED, missing_column, wrong_type
+from isthmus.trace.foreign import HIVE, check_column
 from isthmus.trace.reader import check_version, unreadable
 from isthmus.trace.schema import SCHEMA
-
-HIVE = re.compile(r"^(\w+)=(.+)$")
 
 
 class Footer(NamedTuple):
@@ -48,7 +44,7 @@ def footer_of(root: Path, file: Path) -> Footer:
     folders = file.relative_to(root).parts[:-1] if file != root else ()
     hive = {found[1]: found[2] for found in map(HIVE.match, folders) if found}
     for field in SCHEMA:
-        check_column(file, schema, field, hive)
+        check_column(str(file), schema, field, hive)
     low = Ranges(metadata)
     trusted = all(low.complete(field.name) for field in SCHEMA if not field.nullable and field.name in schema.names)
     kinds = low.range("kind")
@@ -56,30 +52,6 @@ def footer_of(root: Path, file: Path) -> Footer:
     run = (int(hive["run"]),) * 2 if hive.get("run", "").isdigit() and "run" not in schema.names else low.range("run")
     shape = (tuple((name, str(schema.field(name).type)) for name in SCHEMA.names if name in schema.names), tuple(hive))
     return Footer(file, shape, hive, trusted or metadata.num_rows == 0, run)
-
-
-def check_column(file: Path, schema: pa.Schema, field: pa.Field, hive: dict[str, str]) -> None:
-    """Refuse a column that is missing, doubled or of a type that cannot be meant."""
-    places = schema.get_all_field_indices(field.name)
-    if not places and field.name in REQUIRED and field.name not in hive:
-        raise missing_column(str(file), field.name, schema.names)
-    if len(places) > 1:
-        raise InputError(str(file), field.name, f"{len(places)} columns of that name", "one")
-    for place in places:
-        kind = schema.field(place).type
-        if pa.types.is_list(field.type):
-            fits = (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and pa.types.is_integer(kind.value_type)
-            fits = fits or pa.types.is_null(kind)
-        else:
-            fits = pa.types.is_integer(kind) or (field.name == "kind" and is_text(kind))
-        if not fits:
-            raise wrong_type(str(file), field.name, str(kind))
-
-
-def is_text(kind: pa.DataType) -> bool:
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 class Ranges:

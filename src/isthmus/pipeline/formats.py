@@ -57,7 +57,7 @@ FINDING = {
     **WITNESS,
     "lack": "string",  # why there is no evidence
 }
-EVENT = {  # one row of the trace that a witness shows
+EVENT = {  # one row of the trace that a witness shows, or that is missing (trace.witness.WitnessEvent)
     "process": "int",
     "local": "bigint",
     "time_ns": "bigint",
@@ -68,7 +68,9 @@ EVENT = {  # one row of the trace that a witness shows
     "group": "int",
     "view": "int",
     "role": "string",
+    "missing": "boolean",  # there is no such row, and there should be; local: the row that it should precede
 }
+SHOWN = {name: kind for name, kind in WITNESS.items() if name != "events"}
 VERDICT_KEY = ("run", "group", "domain", "property")
 VERDICT = {
     "run": "bigint",
@@ -80,6 +82,7 @@ VERDICT = {
     "violation_count": "bigint",
     "witness": "string",  # a sentence; where unknown, the reason
     "witness_events": f"array<{struct(EVENT)}>",
+    "shown": struct(SHOWN),  # the first violation, as fields; null where there is none
 }
 
 # The table of runs, made by a sweep; then the fields of simulate.Outcome and one column per parameter

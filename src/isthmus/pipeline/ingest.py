@@ -14,37 +14,26 @@ are no part of a trace. A partition folder (`run=3`) supplies a column that its 
 from __future__ import annotations
 
 import csv
-import gzip
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import islice
 from pathlib import Path
-from typing import IO, cast
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType, StructField, StructType
 
 from isthmus.core.errors import InputError
-from isthmus.pipeline.columns import FILE, REQUIRED, conform, missing_column
+from isthmus.pipeline.columns import FILE, conform
 from isthmus.pipeline.failures import one_sentence
 from isthmus.pipeline.footers import Footer, footer_of, overlapping_studies
-from isthmus.pipeline.shiviz import PATTERNS, read_shiviz
+from isthmus.pipeline.shiviz import read_shiviz
+from isthmus.trace.files import chosen_files, opened, suffix_form
+from isthmus.trace.foreign import check_names
 from isthmus.trace.schema import SCHEMA
+from isthmus.trace.shiviz import PATTERNS
 
-FORMS = ("parquet", "csv", "json", "shiviz")
-SUFFIXES = {
-    suffix: form
-    for form, suffixes in {
-        "parquet": (".parquet", ".pq"),
-        "csv": (".csv", ".tsv"),
-        "json": (".json", ".jsonl", ".ndjson"),
-        "shiviz": (".log", ".shiviz", ".txt"),
-    }.items()
-    for suffix in suffixes
-}
-ENDINGS = "a file that ends in .parquet, .csv, .json, .jsonl or .log, or --format"
 PLACE = ("_block", "_line")  # with FILE: where a row of a text stands
 
 
@@ -54,12 +43,7 @@ def read_trace(
     """The trace at a path: a file, or a folder of files of one format."""
     if "://" in str(path):
         return read_afar(spark, str(path), form, patterns)
-    files = files_of(Path(path))
-    form = form_of(Path(path), files, form)
-    kept = files if len(files) == 1 else [file for file in files if suffix_form(file) == form] or files
-    for file in kept:
-        if file.stat().st_size == 0:
-            raise InputError(str(file), "", "an empty file", "a trace with at least one row")
+    form, kept = chosen_files(Path(path), form)
     with one_sentence(str(path)):
         if form == "parquet":
             return read_parquet(spark, Path(path), kept)
@@ -68,49 +52,6 @@ def read_trace(
         if form == "json":
             return read_json(spark, Path(path), kept)
         return read_shiviz(spark, kept, str(path), patterns)
-
-
-def files_of(path: Path) -> list[Path]:
-    """The files of a trace, by name; a folder's hidden ones are none."""
-    if path.is_file():
-        return [path]
-    if not path.is_dir():
-        raise InputError(str(path), "", "nothing there", "a trace: a folder of files, or one file")
-    found = [
-        file
-        for file in path.rglob("*")
-        if not any(part[0] in "._" for part in file.relative_to(path).parts) and suffix_form(file) and file.is_file()
-    ]
-    if not found:
-        raise InputError(str(path), "", "no trace in this folder", f"at least one segment: {ENDINGS}")
-    return sorted(found)
-
-
-def suffix_form(file: Path) -> str:
-    return SUFFIXES.get(Path(file.name.removesuffix(".gz")).suffix.lower(), "")
-
-
-def form_of(path: Path, files: Sequence[Path], asked: str) -> str:
-    """The format of a trace: what was asked for, what the names say, or what the first bytes look like."""
-    if asked != "auto":
-        return asked
-    forms = sorted({suffix_form(file) for file in files})
-    if len(forms) > 1:
-        raise InputError(str(path), "", f"files of several formats ({', '.join(forms)})", "one, or --format to choose")
-    if forms[0] and forms[0] != "shiviz":
-        return forms[0]
-    with opened(files[0]) as file:
-        head = file.read(1 << 12)
-    lines = [line for line in head.decode(errors="replace").splitlines() if line.strip()]
-    if head.startswith(b"PAR1"):
-        return "parquet"
-    if forms[0] == "shiviz":
-        return "shiviz"
-    if lines and lines[0].lstrip().startswith("{"):
-        return "json"
-    if lines and "," in lines[0] and "{" not in lines[0]:
-        return "csv"
-    raise InputError(str(files[0]), "", "a format that neither name nor content tells", ENDINGS)
 
 
 def read_parquet(spark: SparkSession, path: Path, files: Sequence[Path]) -> DataFrame:
@@ -230,16 +171,6 @@ def text_type(names: Iterable[str]) -> StructType:
     return StructType([StructField(name, StringType()) for name in names])
 
 
-def check_names(source: str, names: list[str]) -> None:
-    """Refuse a head that lacks a column or has one twice; `local` may be left to the order of the file."""
-    for name in REQUIRED:
-        if name not in names and name != "local":
-            raise missing_column(source, name, names)
-    for name in SCHEMA.names:
-        if names.count(name) > 1:
-            raise InputError(source, name, f"{names.count(name)} columns of that name", "one")
-
-
 def head_lines(file: Path, count: int) -> list[str]:
     """The first lines that are not blank; none is an error."""
     try:
@@ -261,7 +192,3 @@ def json_object(file: Path, line: str) -> dict[str, object]:
     if not isinstance(found, dict):
         raise InputError(str(file), "", f"the line {line[:60]!r}", "one JSON object per line")
     return found
-
-
-def opened(file: Path) -> IO[bytes]:
-    return cast(IO[bytes], gzip.open(file)) if file.suffix == ".gz" else file.open("rb")

@@ -1,20 +1,4 @@
-r"""Logs for ShiViz as a trace.
-
-The problem: such a log knows hosts, vector clocks and free text, not processes, numbers and kinds. The idea: its
-default format is two lines per event, the host with its clock, then what happened:
-
-    alice {"alice":1}
-    submit m=alice:1 to=bob,carol
-    bob {"alice":1, "bob":1}
-    deliver m=alice:1
-
-Hosts become processes 0, 1, ... in the order of their first line; names that only senders or `to=` have come after
-them. The own entry of the clock is the local order. A line `=== name ===` begins another run. What an event says is
-found by one pattern per kind; events that match none are passed over, their place in the local order stays empty.
-
-Invariants: other entries of the clocks are not looked at: what happened before what is derived from submits and
-deliveries, as in every trace. A log in which no event matches is refused, because no verdict on it would mean anything.
-"""
+"""Logs for ShiViz as a DataFrame: what trace/shiviz.py reads line by line, by windows and patterns of Spark."""
 
 from __future__ import annotations
 
@@ -29,39 +13,7 @@ from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
 from isthmus.pipeline.columns import conform
 from isthmus.pipeline.failures import refuse
-
-HOST_LINE = r"^(\S+)\s+(\{.*\})\s*$"
-RUN_LINE = r"^===\s*(.*?)\s*===\s*$"
-MESSAGE = r"m=(?P<sender>[^\s:]+):(?P<number>\d+)"
-PATTERNS = {  # kind: regular expression with the groups sender, number and to, as far as the kind has them
-    "submit": rf"^\s*submit {MESSAGE}(?:\s+to=(?P<to>\S+))?",
-    "tentative": rf"^\s*tentative {MESSAGE}",
-    "deliver": rf"^\s*deliver {MESSAGE}",
-    "crash": r"^\s*crash\s*$",
-}
-GROUPS = ("sender", "number", "to")
-
-
-def patterns_of(given: Sequence[str]) -> dict[str, str]:
-    """The patterns after `--pattern KIND=REGEX`; the first that is given replaces all, so that none surprises."""
-    chosen: dict[str, str] = {}
-    for text in given:
-        kind, equals, pattern = text.partition("=")
-        if not equals or kind.strip().upper() not in Kind.__members__:
-            raise InputError(
-                "--pattern", "", repr(text), "KIND=REGEX, such as deliver=got (?P<sender>\\S+)/(?P<number>\\d+)"
-            )
-        try:
-            groups = re.compile(pattern).groupindex
-        except re.error as error:
-            raise InputError("--pattern", kind, f"{pattern!r} ({error})", "a regular expression") from error
-        unknown = [name for name in groups if name not in GROUPS]
-        lacking = [name for name in GROUPS[:2] if name not in groups and kind.strip().lower() != "crash"]
-        if unknown or lacking:
-            found = ", ".join(groups) or "no named group"
-            raise InputError("--pattern", kind, found, "the groups (?P<sender>) and (?P<number>), and perhaps (?P<to>)")
-        chosen[kind.strip().lower()] = pattern
-    return chosen or PATTERNS
+from isthmus.trace.shiviz import GROUPS, HOST_LINE, PATTERNS, RUN_LINE
 
 
 def read_shiviz(

@@ -76,11 +76,16 @@ class Tables(Store):
     """One trace, arranged for checking; `asked` are the properties with the runs they are asked of, None: all."""
 
     def __init__(
-        self, trace: DataFrame, asked: Mapping[str, Sequence[range] | None], domains: Sequence[Domain] = ()
+        self,
+        trace: DataFrame,
+        asked: Mapping[str, Sequence[range] | None],
+        domains: Sequence[Domain] = (),
+        partial: bool = False,
     ) -> None:
         super().__init__(trace.sparkSession)
         self.asked = asked
         self.domains = domains
+        self.partial = partial
         addressed = F.col("destinations").isNotNull() & (F.size("destinations") > 0)
         rows = trace.withColumn("destinations", F.when(addressed, F.col("destinations")))
         self.trace = with_domains(rows, domains, self.hold)

@@ -8,6 +8,8 @@ violated is the trace read once more, to fetch the two or three events of each w
     verdicts = check(trace, PROPERTIES, bounds={"clock-precision": 1_000_000, "clock-accuracy": 5_000_000})  # ns
     verdicts = check(trace, ["fifo"], domains=[Domain("campus", (0, 1, 2), "inter")])
 
+Runs that fit a task are judged by the oracle of one process, there (runs.py); all of the above is for longer ones.
+
 Invariants: every run and group of the trace has a row for every property asked of it; so has every run and domain with
 rows in scope, for the properties that domains have. Without evidence the status is unknown, and the witness says what
 is missing. formats.VERDICT declares the columns, docs/TRACE.md defines the properties, docs/design/checks.md says how
@@ -37,13 +39,17 @@ from isthmus.pipeline.checks.validity import validity
 from isthmus.pipeline.checks.views import views
 from isthmus.pipeline.domains import domain_names, is_domain
 from isthmus.pipeline.findings import evidence
-from isthmus.pipeline.formats import EVENT, EVENT_KEY, FINDING, GROUP, VERDICT, WITNESS, ddl
+from isthmus.pipeline.formats import EVENT, EVENT_KEY, FINDING, GROUP, SHOWN, VERDICT, WITNESS, ddl
 from isthmus.pipeline.lives import in_runs
+from isthmus.pipeline.runs import Spans, judge_runs
+from isthmus.pipeline.store import Store
 from isthmus.pipeline.tables import Tables
-from isthmus.trace.domain import DOMAIN_PROPERTIES, Domain, check_names
+from isthmus.trace.domain import JOINT, Domain, check_names
+from isthmus.trace.oracle import BOTH, PROPERTIES, check_bounds
 from isthmus.trace.schema import NONE
 from isthmus.trace.witness import LACKS, Witness, sentence
 
+RUN_ROWS_MAX = 1_000_000  # rows of a run that one task judges by itself: about half a gigabyte of memory
 Check = Callable[[Tables], DataFrame]
 Asked = Iterable[str] | Mapping[str, Sequence[range]]  # names; or names, each with the runs that it is asked of
 CHECKS: dict[str, Check] = {
@@ -60,33 +66,48 @@ CHECKS: dict[str, Check] = {
     "primary": primary,
 }
 CLOCKS = {"clock-precision": precision, "clock-accuracy": accuracy}
-BOTH = "fifo-total"
 PARTS = {BOTH: ("fifo", "total"), "final": ("total",)}  # what a property is made of, beside its own check
-PROPERTIES = (*CHECKS, BOTH, *CLOCKS)
-JOINT = (*DOMAIN_PROPERTIES, BOTH)  # the properties that domains have
 
 
 def check(
-    trace: DataFrame, properties: Asked, bounds: Mapping[str, int] | None = None, domains: Sequence[Domain] = ()
+    trace: DataFrame,
+    properties: Asked,
+    bounds: Mapping[str, int] | None = None,
+    domains: Sequence[Domain] = (),
+    partial: bool = False,
+    run_rows_max: int = RUN_ROWS_MAX,
 ) -> DataFrame:
     """Judge properties of every run and group of a trace, and of domains; `bounds` are those of the clocks, in ns.
 
     `properties` are names, or names with the runs in which each is asked for: traces of several kinds, told apart by
-    the numbers of their runs, are judged in one go, which costs far less than one by one.
+    the numbers of their runs, are judged in one go. `partial` says that the trace stops early. Runs of up to
+    `run_rows_max` rows are judged whole in one task each (runs.py), longer ones by the tables that all tasks share.
     """
     check_names(domains)
+    check_bounds(bounds or {})
     spans: dict[str, Sequence[range] | None] = (
         dict(properties) if isinstance(properties, Mapping) else dict.fromkeys(properties)
     )
     for name in spans:
         if name not in PROPERTIES:
             raise InputError("property", "", repr(name), "one of " + ", ".join(PROPERTIES))
-    for name in bounds or {}:
-        if name not in CLOCKS:
-            raise InputError("bounds", "", repr(name), "one of " + ", ".join(CLOCKS))
-    tables = Tables(trace, with_parts(spans), domains)
+    store = Store(trace.sparkSession)
+    long = [row.run for row in trace.groupBy("run").count().where(F.col("count") > run_rows_max).collect()]
+    is_long = F.col("run").isin(long)
+    short = store.keep(judge_runs(trace.where(~is_long) if long else trace, spans, bounds or {}, domains, partial))
+    if not long:
+        return short
+    found = judge_by_tables(trace.where(is_long), spans, bounds or {}, domains, partial)
+    return short.unionByName(found)
+
+
+def judge_by_tables(
+    trace: DataFrame, spans: Spans, bounds: Mapping[str, int], domains: Sequence[Domain], partial: bool
+) -> DataFrame:
+    """The same of runs of any size, each spread over all tasks."""
+    tables = Tables(trace, with_parts(spans), domains, partial)
     try:
-        found = findings(tables, bounds or {})
+        found = findings(tables, bounds)
         return witnessed(tables, tables.keep(summed(tables, found, spans)))
     finally:
         tables.release()
@@ -161,7 +182,9 @@ def witnessed(tables: Tables, verdicts: DataFrame) -> DataFrame:
     bad = verdicts.where(F.col("status") == "violated")
     told = {"group": F.when(is_domain(), NONE).otherwise(F.col("group")), "domain": domain_names(tables.domains)}
     if bad.isEmpty():
-        shown = verdicts.withColumns(told | {"witness": F.col("reason"), "witness_events": F.array()})
+        shown = verdicts.withColumns(
+            told | {"witness": F.col("reason"), "witness_events": F.array(), "shown": F.lit(None)}
+        )
     else:
         place = [*GROUP, "property"]
         spoken = F.udf(spoken_of, "string", useArrow=False)(told["group"], F.struct(*WITNESS))
@@ -170,6 +193,7 @@ def witnessed(tables: Tables, verdicts: DataFrame) -> DataFrame:
             verdicts.join(sentences, place, "left")
             .join(events_of(tables, bad), place, "left")
             .withColumns(told | {"witness": F.coalesce("sentence", "reason")})
+            .withColumn("shown", F.when(F.col("status") == "violated", F.struct(*SHOWN)))
             .withColumn("witness_events", F.coalesce("witness_events", F.array().cast(VERDICT["witness_events"])))
         )
     shaped = shown.select(*(F.col(name).cast(kind).alias(name) for name, kind in VERDICT.items()))
@@ -196,7 +220,7 @@ def events_of(tables: Tables, bad: DataFrame) -> DataFrame:
     )
     for name in ("origin", "sender", "number", "local", "value"):
         same &= F.col(f"key_{name}").isNull() | (F.col(name) == F.col(f"key_{name}"))
-    given = {"role": F.col("key_role"), "group": F.col("seen_in")}
+    given = {"role": F.col("key_role"), "group": F.col("seen_in"), "missing": F.lit(False)}
     event = F.struct(*(given.get(name, F.col(name)).alias(name) for name in EVENT))
     first = F.struct("local", event.alias("event"))  # the first row that fits a key is meant
     found = (

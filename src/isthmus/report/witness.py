@@ -3,14 +3,17 @@
 Processes are horizontal lines, time runs from left to right. Each event has a column of its own; columns follow what
 must have come first: the local order at each process, and a message's submit before its deliveries; the clock only
 breaks ties, because it is never an order. Arrows lead from a submit to the deliveries, in a colour and a dash of the
-message's own (the palette of Okabe and Ito); the events that the verdict names wear a halo, the others are context.
+message's own (the palette of Okabe and Ito). What should be there and is not is a cross at its process, ahead of the
+event that it should have preceded, or at the end of the line; the arrow of its message ends there. Where a trace
+contradicts itself, the local order is kept and the arrow leads back.
+
 The same events give the same bytes: no date, a fixed salt for the SVG's ids, text as outlines.
 """
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +29,7 @@ from isthmus.trace.latency import MessageKey
 from isthmus.trace.schema import NONE
 from isthmus.trace.witness import name_in
 
-INK, SOFT, PAPER, RAIL, HALO = "#1b2330", "#5b6573", "#ffffff", "#c3cad4", "#f0e442"
+INK, SOFT, PAPER, RAIL, FAULT = "#1b2330", "#5b6573", "#ffffff", "#c3cad4", "#c0182b"
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 DASHES: tuple[Any, ...] = ("solid", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)))
 MARKS = {Kind.SUBMIT: "o", Kind.DELIVER: "s", Kind.TENTATIVE: "D", Kind.VIEW: "P", Kind.CRASH: "X", Kind.RECOVER: "^"}
@@ -36,7 +39,7 @@ ARC = 0.7  # an arrow to the sender itself is an arc of the same height, however
 GIVEN = (Kind.DELIVER, Kind.TENTATIVE)
 COLUMN, ROW = 1.15, 0.95  # inches
 LEFT, RIGHT, TOP, BOTTOM = 1.15, 0.55, 1.25, 0.65  # inches around the columns and rows
-EVENTS_MAX = 24  # more are cut, context first
+EVENTS_MAX = 80  # more are cut
 STYLE: Any = {
     "font.family": "DejaVu Sans",
     "svg.hashsalt": "isthmus",
@@ -46,26 +49,37 @@ STYLE: Any = {
 
 
 class Event(NamedTuple):
-    """One row of a trace as a witness shows it."""
+    """One row of a trace as a witness shows it, or one that is missing."""
 
     process: int
-    local: int
-    time_ns: int
+    local: int | None  # of a missing one, the row that it should precede; None: the end of its process
+    time_ns: int | None
     kind: int
     message: MessageKey | None = None
     group: int = 0
     view: int = NONE
-    named: bool = True  # by the verdict; otherwise context
+    missing: bool = False
+    place: str = ""  # file and line, of a text
 
     @property
-    def place(self) -> tuple[int, int]:
-        return self.process, self.local
+    def order(self) -> tuple[float, int]:
+        """Where it stands among the events of its process."""
+        if self.local is None:
+            return float("inf"), 0
+        return self.local, 0 if self.missing else 1
 
 
-def draw_witness(title: str, sentence: str, events: Sequence[Event], names: dict[int, str] | None = None) -> Figure:
-    """The diagram of a verdict's events; `names` are of processes that have one."""
-    ordered = columns(chosen(events))
-    rows = {process: row for row, process in enumerate(sorted({event.process for event in ordered}))}
+def draw_witness(
+    title: str,
+    sentence: str,
+    events: Sequence[Event],
+    names: Mapping[int, str] | None = None,
+    processes: Sequence[int] = (),
+) -> Figure:
+    """The diagram of a verdict's events; `processes` have a line even without one, `names` are of those that have."""
+    known = names or {}
+    ordered = columns(list(dict.fromkeys(events))[:EVENTS_MAX])
+    rows = {process: row for row, process in enumerate(sorted({*processes, *(event.process for event in ordered)}))}
     messages = list(dict.fromkeys(event.message for event in ordered if event.message is not None))
     wide = max(6.4, LEFT + RIGHT + COLUMN * max(1, len(ordered)))
     high = TOP + BOTTOM + ROW * max(1, len(rows))
@@ -79,40 +93,44 @@ def draw_witness(title: str, sentence: str, events: Sequence[Event], names: dict
         figure.text(0.18 / wide, 1 - 0.32 / high, title, size=12.5, weight="bold", color=INK, va="center")
         lines = textwrap.wrap(sentence, int(wide * 13.2))[:3]
         figure.text(0.18 / wide, 1 - 0.5 / high, "\n".join(lines), size=9.5, color=SOFT, va="top", linespacing=1.3)
-        draw_rails(axes, rows, names or {})
+        draw_rails(axes, rows, known)
         draw_arrows(axes, ordered, rows, messages)
-        draw_events(axes, ordered, rows, messages)
+        draw_events(axes, ordered, rows, messages, known)
         draw_legend(figure, ordered)
     return figure
 
 
-def chosen(events: Sequence[Event]) -> list[Event]:
-    """Each event once, those the verdict names first, as many as can be read."""
-    known: dict[tuple[int, int], Event] = {}
-    for event in sorted(events, key=lambda event: not event.named):
-        known.setdefault(event.place, event)
-    return list(known.values())[:EVENTS_MAX]
-
-
 def columns(events: Sequence[Event]) -> list[Event]:
     """The events from left to right: what must come first does, the clock breaks ties."""
-    left = sorted(events, key=lambda event: (event.time_ns, event.process, event.local))
+    latest = max((event.time_ns for event in events if event.time_ns is not None), default=0)
+    left = sorted(
+        events,
+        key=lambda event: (
+            event.local is None,  # the end of a process comes last
+            latest if event.time_ns is None else event.time_ns,
+            event.process,
+            event.order,
+        ),
+    )
     done: list[Event] = []
     while left:
-        ready = [event for event in left if not any(precedes(other, event) for other in left)]
-        after = (ready or left)[0]  # no event is ready only in a trace that contradicts itself
+        first = [event for event in left if not any(stands_before(other, event) for other in left)]
+        ready = [event for event in first if not any(causes(other, event) for other in left)]
+        after = (ready or first)[0]  # none is ready only in a trace that contradicts itself
         left.remove(after)
         done.append(after)
     return done
 
 
-def precedes(one: Event, other: Event) -> bool:
-    if one.process == other.process:
-        return one.local < other.local
-    return one.kind == Kind.SUBMIT and other.kind in GIVEN and one.message == other.message
+def stands_before(one: Event, other: Event) -> bool:
+    return one.process == other.process and one.order < other.order
 
 
-def draw_rails(axes: Axes, rows: dict[int, int], names: dict[int, str]) -> None:
+def causes(one: Event, other: Event) -> bool:
+    return one.kind == Kind.SUBMIT and other.kind in GIVEN and one.message == other.message and one is not other
+
+
+def draw_rails(axes: Axes, rows: dict[int, int], names: Mapping[int, str]) -> None:
     right = axes.get_xlim()[1]
     for process, row in rows.items():
         axes.plot([-0.5, right], [row, row], color=RAIL, linewidth=1.4, zorder=1, solid_capstyle="butt", clip_on=False)
@@ -137,27 +155,31 @@ def draw_arrows(axes: Axes, events: list[Event], rows: dict[int, int], messages:
             bend = -min(0.35, ARC / max(1, column - source))
         arrow = FancyArrowPatch(
             start, end, arrowstyle="-|>", mutation_scale=11, shrinkA=7, shrinkB=7.5, linewidth=1.5, zorder=2,
-            color=color_of(event, messages), linestyle=DASHES[messages.index(event.message) % len(DASHES)],
-            connectionstyle=f"arc3,rad={bend}",
+            color=FAULT if event.missing else color_of(event, messages), connectionstyle=f"arc3,rad={bend}",
+            linestyle=DASHES[messages.index(event.message) % len(DASHES)],
         )  # fmt: skip
         axes.add_patch(arrow)
 
 
-def draw_events(axes: Axes, events: list[Event], rows: dict[int, int], messages: Sequence[MessageKey | None]) -> None:
+def draw_events(
+    axes: Axes, events: list[Event], rows: dict[int, int], messages: Sequence[MessageKey | None],
+    names: Mapping[int, str],
+) -> None:  # fmt: skip
     for column, event in enumerate(events):
         row = rows[event.process]
-        color = color_of(event, messages)
-        if event.named:
-            axes.plot([column], [row], marker="o", markersize=19, color=HALO, markeredgecolor=INK, zorder=3,
-                      markeredgewidth=0.8, clip_on=False)  # fmt: skip
-        fill = PAPER if event.kind == Kind.TENTATIVE else color
-        axes.plot([column], [row], marker=MARKS.get(Kind(event.kind), OTHER), markersize=8.5, color=fill, zorder=4,
-                  markeredgecolor=color, markeredgewidth=1.6, clip_on=False)  # fmt: skip
+        color = FAULT if event.missing else color_of(event, messages)
+        if event.missing:
+            axes.plot([column], [row], marker="x", markersize=13, color=FAULT, markeredgewidth=3.2, zorder=4,
+                      clip_on=False)  # fmt: skip
+        else:
+            fill = PAPER if event.kind == Kind.TENTATIVE else color
+            axes.plot([column], [row], marker=MARKS.get(Kind(event.kind), OTHER), markersize=9.5, color=fill, zorder=4,
+                      markeredgecolor=color, markeredgewidth=1.6, clip_on=False)  # fmt: skip
         above = label_above(event, events, rows)
         axes.annotate(
-            text_of(event), (column, row), xytext=(0, 13 if above else -13), textcoords="offset points", size=8.5,
-            color=INK, weight="bold" if event.named else "normal", ha="center", va="bottom" if above else "top",
-            zorder=5, linespacing=1.15, annotation_clip=False,
+            text_of(event, names), (column, row), xytext=(0, 11 if above else -11), textcoords="offset points",
+            size=8.5, color=FAULT if event.missing else INK, weight="bold" if event.missing else "normal", ha="center",
+            va="bottom" if above else "top", zorder=5, linespacing=1.15, annotation_clip=False,
             bbox={"boxstyle": "square,pad=0.12", "facecolor": PAPER, "edgecolor": "none", "alpha": 0.85},
         )  # fmt: skip
 
@@ -175,13 +197,15 @@ def label_above(event: Event, events: list[Event], rows: dict[int, int]) -> bool
     return not ends or sum(ends) / len(ends) >= rows[event.process]
 
 
-def text_of(event: Event) -> str:
-    """What stands beside an event: its kind and message, or what the verdict calls it."""
+def text_of(event: Event, names: Mapping[int, str]) -> str:
+    """What stands beside an event: its kind and message, and its line in a text."""
     kind = Kind(event.kind).name.lower()
-    what = name_in(event.group, event.message) if event.message is not None else ""
+    what = name_in(event.group, event.message, names) if event.message is not None else ""
     if event.kind == Kind.VIEW:
         what = str(event.view)
-    return f"{kind}\n{what}".strip()
+    if event.missing:
+        kind = "no delivery" if event.kind == Kind.DELIVER else f"no {kind}"
+    return "\n".join(part for part in (kind, what, event.place) if part)
 
 
 def color_of(event: Event, messages: Sequence[MessageKey | None]) -> str:
@@ -189,17 +213,18 @@ def color_of(event: Event, messages: Sequence[MessageKey | None]) -> str:
 
 
 def draw_legend(figure: Figure, events: list[Event]) -> None:
-    """The marks that occur, and what the halo means."""
-    kinds = sorted({event.kind for event in events})
+    """The marks that occur."""
+    kinds = sorted({event.kind for event in events if not event.missing})
     shown = [
         Line2D([], [], linestyle="none", marker=MARKS.get(Kind(kind), OTHER), markersize=7, markeredgecolor=SOFT,
                color=PAPER if kind == Kind.TENTATIVE else SOFT, label=Kind(kind).name.lower())
         for kind in kinds
     ]  # fmt: skip
-    halo = Line2D([], [], linestyle="none", marker="o", markersize=11, color=HALO, markeredgecolor=INK,
-                  markeredgewidth=0.8, label="named by the verdict")  # fmt: skip
+    if any(event.missing for event in events):
+        shown.append(Line2D([], [], linestyle="none", marker="x", markersize=8, color=FAULT, markeredgewidth=2.4,
+                            label="should be here"))  # fmt: skip
     figure.legend(
-        handles=[*shown, halo], loc="lower center", ncols=len(shown) + 1, frameon=False, fontsize=8.5, labelcolor=SOFT,
+        handles=shown, loc="lower center", ncols=max(1, len(shown)), frameon=False, fontsize=8.5, labelcolor=SOFT,
         handletextpad=0.3, columnspacing=1.4, borderaxespad=0.4,
     )  # fmt: skip
 

@@ -20,7 +20,7 @@ from isthmus.sim.scheduler import Scheduler
 from isthmus.sim.site import Meter, SimPort, SimSite
 from isthmus.stacks import STACKS, Build
 from isthmus.trace.log import SiteLog
-from isthmus.trace.schema import Sink
+from isthmus.trace.schema import Recording, Sink
 from isthmus.trace.summary import Summary
 
 SLICE = 50_000  # events between two stops, at which the caller may report progress
@@ -112,6 +112,11 @@ class Run:
             service.start(self.sites)
         for traffic in self.traffic:
             traffic.start()
+
+    def record(self, how: Recording) -> None:
+        """Say at every site how far the trace reaches."""
+        for log in self.logs:
+            log.record(self.scheduler.now_ns, how)
 
     def execute(self, progress: Progress | None = None) -> Summary:
         """Run to the end."""

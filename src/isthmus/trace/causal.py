@@ -5,8 +5,9 @@ deliver m1 before m3, though it never sees m2. past.py walks the events with a v
 group's history.
 
 Owed. If q delivers m in view w, and m' happened before m and is addressed to q, then q delivers m', and before m; but
-it need not deliver an m' that died with its sender, that belongs to a view which q's stay does not have, whose sender's
-stay ended before w, or that was carried into the group. In a domain only the order of what is delivered is asked.
+where q never delivers m', it is excused if m' died with its sender, belongs to a view which q's stay does not have, or
+to a stay of its sender that ended before w, or was carried into the group. In a domain only the order of what is
+delivered is asked.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from isthmus.trace.history import DELIVER, NEVER, SUBMIT, Group, Life
-from isthmus.trace.past import CODE_BITS, CODE_INDEX, NOWHERE, Past, PastEvent, Vector
-from isthmus.trace.properties import Finding, lost
+from isthmus.trace.history import DELIVER, NEVER, Group, Life, Stay
+from isthmus.trace.past import CODE_BITS, CODE_INDEX, NOWHERE, PastEvent, Vector, closed
+from isthmus.trace.precedence import chain, chain_events
+from isthmus.trace.properties import Finding, absent, lost
 from isthmus.trace.witness import LACKS, EventKey, Witness
 
 NOTHING: Vector = np.zeros(0, dtype=np.int64)
@@ -28,10 +30,7 @@ def causal(group: Group) -> Finding:
     finding = Finding(LACKS["causal"])
     finding.evidence_count = sum(max(0, len(life.delivered) - 1) for life in group.lives)
     codes = Codes(group)
-    past = Past(len(group.lives))
-    for event in events(group, codes):
-        past.take(event)
-    past.finish()
+    past = closed(len(group.lives), lambda: events(group, codes))
     if past.first is not None:
         finding.violate(told(group, codes, *past.first))
         finding.violation_count = past.count
@@ -65,18 +64,22 @@ class Codes:
 
     def add_owed(self, group: Group, slot: int, life: Life) -> None:
         """Enter what a life never delivered though it owes it, behind the last delivery that it should precede."""
-        reached: list[tuple[int, int, int]] = []  # the stay's first view, the view, the greatest number in it
+        lacking = group.lacking(life)
+        if not lacking:
+            return
+        reached: list[tuple[Stay, int, int]] = []  # a stay, the view, the greatest number in it
         for epoch, start, end in life.spans():
             ranks = [self.ranks[slot][message] for message in life.deliveries[start:end]]
             if ranks and epoch.stay.first != NEVER:
-                reached.append((epoch.stay.first, epoch.view, max(ranks)))
+                reached.append((epoch.stay, epoch.view, max(ranks)))
         indexes: dict[int, int] = {}  # number to how many were entered behind it
-        for message in range(len(group.names)):
-            source = group.own(message)
-            if source is None or message in life.delivered or not group.addresses(message, life.process):
-                continue
+        for message in lacking:
+            source = group.submitted[message]
+            assert source is not None
             view, last = source.epoch.view, source.epoch.stay.last
-            rank = max((rank for first, at, rank in reached if first <= view and at <= last), default=0)
+            rank = max(
+                (rank for stay, at, rank in reached if stay.first <= view <= stay.last and at <= last), default=0
+            )
             if rank and not lost(group, message):
                 index = indexes[rank] = min(CODE_INDEX, indexes.get(rank, 0) + 1)
                 self.add(slot, message, (rank << CODE_BITS) + index)
@@ -111,14 +114,16 @@ def submitted(slot: int, group: Group, message: int, codes: Codes) -> PastEvent:
 def told(group: Group, codes: Codes, event: PastEvent, due_code: int) -> Witness:
     """A delivery, and the message that should have come before it."""
     life = group.lives[event.slot]
-    due = group.names[codes.message_of[event.slot, due_code]]
+    due = codes.message_of[event.slot, due_code]
     never = due_code & CODE_INDEX != 0
-    keys = [
-        EventKey(SUBMIT, due[1], due, role="submitted first"),
-        EventKey(SUBMIT, event.message[1], event.message, role="submitted later"),
-        EventKey(DELIVER, life.process, event.message, role="delivered first"),
-    ]
+    first, message = group.names[due], event.message
+    links = chain(group, due, group.ids[message])
+    keys = list(chain_events(group, links))
+    if never:
+        keys.append(absent(life, first, before=message))
+    keys.append(EventKey(DELIVER, life.process, message, role="delivered first", life=life.incarnation))
     if not never:
-        keys.append(EventKey(DELIVER, life.process, due, role="delivered late"))
+        keys.append(EventKey(DELIVER, life.process, first, role="delivered late", life=life.incarnation))
+    between = tuple(group.names[one] for one in links[1:-1])
     form = "causal-never" if never else "causal-late"
-    return Witness(form, (life.key,), (event.message, due), events=tuple(keys))
+    return Witness(form, (life.key,), (message, first, *between), events=tuple(keys))

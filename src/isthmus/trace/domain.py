@@ -23,6 +23,7 @@ Scope = Literal["inter", "all"]
 FORM = re.compile(r"(?P<name>[\w.-]+)=(?P<groups>\d+(,\d+)+)(:(?P<scope>\w+))?")
 EXPECTED = "NAME=0,1,2 with two groups or more, or NAME=0,1,2:inter"
 DOMAIN_PROPERTIES = ("integrity", "fifo", "causal", "total", "uniform-total")  # the others are of one group
+JOINT = (*DOMAIN_PROPERTIES, "fifo-total")  # the same, and what is made of them
 
 
 class Domain(msgspec.Struct, frozen=True):

@@ -8,12 +8,13 @@ process is in a view of its own; a RECOVER row ends them all.
 from __future__ import annotations
 
 from isthmus.core.layer import Kind, View
-from isthmus.core.message import Cast
+from isthmus.core.message import ONLY_GROUP, Cast
 from isthmus.trace.latency import MessageKey
-from isthmus.trace.schema import NONE, Sink
+from isthmus.trace.schema import NONE, Recording, Sink, digest_of
 from isthmus.trace.summary import Summary
 
 DELIVER, RECOVER, REJECT, SUBMIT, VIEW = Kind.DELIVER, Kind.RECOVER, Kind.REJECT, Kind.SUBMIT, Kind.VIEW
+PAYLOAD_KINDS = (SUBMIT, DELIVER)  # whose value is the digest of the payload
 NOTHING: MessageKey = (NONE, NONE, NONE)
 
 
@@ -47,8 +48,17 @@ class SiteLog:
             self.summary.deliver(self.process, time_ns, key, group)
         if self.sink is not None:
             self.local = local = self.local + 1
-            view, size = self.views.get(group, NONE), len(subject.payload)
-            self.sink.append((self.run, self.process, local, time_ns, DELIVER, *key, group, view, None, size, 0, 0, 0))
+            view, size, digest = self.views.get(group, NONE), len(subject.payload), digest_of(subject.payload)
+            self.sink.append(
+                (self.run, self.process, local, time_ns, DELIVER, *key, group, view, None, size, 0, digest, 0)
+            )
+
+    def record(self, time_ns: int, how: Recording) -> None:
+        """Add a RECORD row: the recording begins, ends as planned, or is cut short."""
+        if self.sink is not None:
+            self.local += 1
+            place = (self.run, self.process, self.local, time_ns, Kind.RECORD)
+            self.sink.append((*place, *NOTHING, ONLY_GROUP, NONE, None, 0, 0, how, 0))
 
     def write(
         self,
@@ -82,6 +92,8 @@ class SiteLog:
             size = len(subject.payload)
             if kind == SUBMIT:
                 sites = subject.destinations or None
+            if kind in PAYLOAD_KINDS:
+                value = digest_of(subject.payload)
         elif kind == VIEW:
             self.views[group], sites = view.view_id, view.members
         elif kind == RECOVER:

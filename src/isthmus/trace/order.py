@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain
 
-from isthmus.trace.history import DELIVER, Group, Life
+from isthmus.trace.history import DELIVER, SUBMIT, Group, Life
 from isthmus.trace.properties import Finding
 from isthmus.trace.witness import LACKS, EventKey, Witness
 
@@ -105,8 +105,10 @@ def shown(group: Group, steps: list[Step]) -> Witness:
     for life, first, second in steps:
         for message, role in ((first, "delivered first"), (second, "delivered second")):
             messages.append(group.names[message])
-            events.append(EventKey(DELIVER, life.process, group.names[message], role=role))
-    return Witness("order", tuple(life.key for life, _, _ in steps), tuple(messages), events=tuple(events))
+            events.append(EventKey(DELIVER, life.process, group.names[message], role=role, life=life.incarnation))
+    submits = [EventKey(SUBMIT, key[1], key, role="submitted") for key in dict.fromkeys(messages)]
+    lives = tuple(life.key for life, _, _ in steps)
+    return Witness("order", lives, tuple(messages), events=(*submits, *events))
 
 
 def inversion(left: list[Order]) -> list[Step]:

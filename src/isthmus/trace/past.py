@@ -14,13 +14,17 @@ deliveries: it enters with its own codes alone.
 Events of one life come in its order. A life whose next event is the delivery of a message that has not been submitted
 yet waits, and its events with it, until it is; so those of different lives may come in any order.
 
-Invariants: memory holds the vectors of the lives and of messages on their way, and the events that wait. A life that
-would wait for ever (its message was submitted in its own future) goes on at the end without that message's past.
+Where messages answer one another in a circle, each is in the past of the others, and lives would wait for ever: at the
+end the first of them goes on with as much of the message's past as is known, and the pass is made again, with what was
+learnt, until nothing is added. `closed` does that.
+
+Invariants: memory holds the vectors of the lives and of messages on their way, and the events that wait.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -61,9 +65,11 @@ class Flight:
 class Past:
     """One group of one run under way."""
 
-    __slots__ = ("count", "first", "flying", "lives", "waiting", "wanted")
+    __slots__ = ("count", "first", "flying", "guesses", "learnt", "lives", "waiting", "wanted")
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, guesses: dict[MessageKey, tuple[Vector, Vector]] | None = None) -> None:
+        self.guesses = guesses or {}  # the past of messages that some wait for in a circle, as far as it is known
+        self.learnt: dict[MessageKey, tuple[Vector, Vector]] = dict(self.guesses)
         self.lives = np.zeros((slots, slots), dtype=np.int64)  # one row per life: its vector
         self.flying: dict[MessageKey, Flight] = {}
         self.waiting: dict[int, deque[PastEvent]] = {}  # slot to its events from the one that cannot be taken yet
@@ -99,19 +105,21 @@ class Past:
         if not event.known:
             return []
         flight = self.flying.get(event.message)
-        if flight is None:
+        if flight is None and event.message not in self.guesses:
             self.wanted.setdefault(event.message, []).append(event.slot)
             return None
+        before, after = (flight.before, flight.after) if flight is not None else self.guesses[event.message]
         own = self.lives[event.slot]
-        due = int(flight.before[event.slot])
-        if due >= event.code:
+        due = int(before[event.slot])
+        if due > event.code:  # equal: the message itself, which is in its own past where there is a circle
             self.count += 1
             if self.first is None:
                 self.first = (event, due)
-        np.maximum(own, flight.after, out=own)
-        flight.left -= 1
-        if flight.left == 0:
-            del self.flying[event.message]
+        np.maximum(own, after, out=own)
+        if flight is not None:
+            flight.left -= 1
+            if flight.left == 0:
+                del self.flying[event.message]
         return []
 
     def submit(self, event: PastEvent) -> list[int]:
@@ -121,12 +129,33 @@ class Past:
         deliveries = int(np.count_nonzero(event.codes & CODE_INDEX == 0))
         if deliveries:
             self.flying[event.message] = Flight(before, own.copy(), deliveries)
+        if event.message in self.learnt:
+            self.learnt[event.message] = (before, own.copy())
         return self.wanted.pop(event.message, [])
 
     def finish(self) -> None:
-        """Let those that would wait for ever go on, without the past of what they wait for."""
+        """Let those that would wait for ever go on, and note the messages that they wait for."""
         while self.waiting:
             slot = min(self.waiting)
             queue = self.waiting.pop(slot)
-            self.wanted[queue.popleft().message].remove(slot)
+            message = queue.popleft().message
+            self.wanted[message].remove(slot)
+            self.learnt.setdefault(message, (nothing := np.zeros(len(self.lives), dtype=np.int64), nothing))
             self.go(slot, queue)
+
+
+def closed(slots: int, events: Callable[[], Iterable[PastEvent]]) -> Past:
+    """The pass over a group, made until the past of messages that answer one another in a circle is whole."""
+    past = Past(slots)
+    while True:
+        for event in events():
+            past.take(event)
+        past.finish()
+        same = len(past.learnt) == len(past.guesses) and all(
+            np.array_equal(one, other)
+            for message, known in past.learnt.items()
+            for one, other in zip(known, past.guesses[message], strict=True)
+        )
+        if same:
+            return past
+        past = Past(slots, past.learnt)

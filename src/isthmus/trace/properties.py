@@ -1,4 +1,4 @@
-"""Five of the properties: integrity, fifo, agreement, validity, views; each a pure function of a group's history.
+"""Four of the properties: integrity, fifo, agreement, validity; each a pure function of a group's history.
 
 Each counts its evidence, the places where it could have been broken, and its violations, and keeps the first of these
 as a witness. They are independent: what one of them reports, the others pass over (a message delivered twice is
@@ -18,7 +18,9 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import pairwise
 
-from isthmus.trace.history import DELIVER, SUBMIT, VIEW, Group, Life
+from isthmus.trace.history import BYTES_MASK, CRASH, DELIVER, DIGEST_SHIFT, SUBMIT, VIEW, Group, Late, Life, Stay
+from isthmus.trace.latency import MessageKey
+from isthmus.trace.precedence import chain, chain_events, impossible
 from isthmus.trace.schema import NONE
 from isthmus.trace.witness import AT_END, LACKS, EventKey, Witness
 
@@ -26,10 +28,11 @@ from isthmus.trace.witness import AT_END, LACKS, EventKey, Witness
 class Finding:
     """Evidence and violations of one property in one group."""
 
-    __slots__ = ("evidence_count", "lack", "violation_count", "witness")
+    __slots__ = ("doubt", "evidence_count", "lack", "violation_count", "witness")
 
     def __init__(self, lack: str) -> None:
         self.lack = lack  # what is missing where there is no evidence
+        self.doubt = ""  # why the property cannot be called valid, whatever the evidence
         self.evidence_count = 0
         self.violation_count = 0
         self.witness: Witness | None = None  # the first violation
@@ -51,43 +54,90 @@ def submit_and_delivery(group: Group, life: Life, message: int) -> tuple[EventKe
     key = group.names[message]
     return (
         EventKey(SUBMIT, key[1], key, role="submitted"),
-        EventKey(DELIVER, life.process, key, role="delivered"),
+        EventKey(DELIVER, life.process, key, role="delivered", life=life.incarnation),
     )
 
 
 def integrity(group: Group) -> Finding:
-    """Each life delivers a message at most once, as submitted, and only what is addressed to its process."""
+    """Each life delivers a message at most once, after it was submitted, as it was, and only where it is addressed."""
     finding = Finding(LACKS["integrity"])
-    for life, message in group.again:
+    for life, message, local in group.again:
         key = group.names[message]
-        event = EventKey(SUBMIT, life.process, key, role="submitted")
-        finding.violate(Witness("submitted-again", (life.key,), (key,), events=(event,)))
+        events = (
+            EventKey(SUBMIT, life.process, key, role="submitted"),
+            EventKey(SUBMIT, life.process, key, local, role="submitted once more"),
+        )
+        finding.violate(Witness("submitted-again", (life.key,), (key,), events=events))
     for life in group.lives:
         finding.evidence_count += len(life.deliveries)
         if len(life.delivered) < len(life.deliveries):
             seen: set[int] = set()
             for message in life.deliveries:
                 if message in seen:
-                    finding.violate(at_life("twice", group, life, message))
+                    finding.violate(twice(group, life, message))
                 seen.add(message)
         integrity_at(group, life, finding)
+    for life, message in impossible(group):
+        finding.violate(too_early(group, life, message))
+    for late in group.late:
+        finding.violate(after_crash(group, late))
     return finding
 
 
 def integrity_at(group: Group, life: Life, finding: Finding) -> None:
-    """What is wrong with single deliveries of a life: never submitted, other bytes, not addressed."""
+    """What is wrong with single deliveries of a life: never submitted, another payload, not addressed."""
     submitted, names, process = group.submitted, group.names, life.process
-    for message, payload_bytes in zip(life.deliveries, life.payloads, strict=True):
+    for message, tag in zip(life.deliveries, life.tags, strict=True):
         source = submitted[message]
         if source is None:
-            finding.violate(at_life("unsent", group, life, message))
+            if names[message][1] in group.missing:
+                finding.doubt = f"{group.cut}, and others delivered what it has no SUBMIT row of"
+            else:
+                finding.violate(at_life("unsent", group, life, message))
             continue
-        if source.payload_bytes != payload_bytes:
-            finding.violate(at_life("altered", group, life, message, payload_bytes, source.payload_bytes))
+        if source.tag != tag:
+            sizes = tag & BYTES_MASK, source.tag & BYTES_MASK
+            digests = tag >> DIGEST_SHIFT, source.tag >> DIGEST_SHIFT
+            if sizes[0] != sizes[1]:
+                finding.violate(at_life("altered", group, life, message, *sizes))
+            elif all(digests):
+                finding.violate(at_life("digest", group, life, message, *digests))
         to = source.destinations
         if to is not None and process not in to and names[message][0] == group.number:
             events = submit_and_delivery(group, life, message)
             finding.violate(Witness("astray", (life.key,), (names[message],), members=(to,), events=events))
+
+
+def twice(group: Group, life: Life, message: int) -> Witness:
+    key = group.names[message]
+    events = (
+        EventKey(DELIVER, life.process, key, role="delivered", life=life.incarnation),
+        EventKey(DELIVER, life.process, key, role="delivered once more", life=life.incarnation, nth=1),
+    )
+    return Witness("twice", (life.key,), (key,), events=events)
+
+
+def too_early(group: Group, life: Life, message: int) -> Witness:
+    """A witness of a delivery that precedes its submit: at the sender itself, or round a cycle of answers."""
+    key = group.names[message]
+    links = chain(group, message, message, over_lives=True)
+    first = EventKey(DELIVER, life.process, key, role="delivered before it was submitted")
+    if key[1] == life.process or len(links) < 3:
+        return Witness("early", (life.key,), (key,), events=(first, EventKey(SUBMIT, key[1], key, role="submitted")))
+    messages = tuple(group.names[one] for one in links)
+    return Witness("answers", (life.key,), messages, events=(first, *chain_events(group, links)))
+
+
+def after_crash(group: Group, late: Late) -> Witness:
+    """A witness of a row that follows a crash without a recovery."""
+    process = late.life.process
+    events = [EventKey(CRASH, process, role="crashed")]
+    if late.message == NONE:
+        events.append(EventKey(late.kind, process, local=late.local, role="after the crash"))
+        return Witness("after-crash", (late.life.key,), numbers=(late.kind,), events=tuple(events))
+    key = group.names[late.message]
+    events.append(EventKey(late.kind, process, key, late.local, role="after the crash"))
+    return Witness("after-crash", (late.life.key,), (key,), (late.kind,), events=tuple(events))
 
 
 def fifo(group: Group) -> Finding:
@@ -100,12 +150,16 @@ def fifo(group: Group) -> Finding:
 
 def fifo_at(group: Group, life: Life, finding: Finding) -> None:
     submitted, names, here = group.submitted, group.names, group.number
-    delivered, process = life.delivered, life.process
+    lacking = group.lacking(life) if group.domain is None else []
     highest: dict[tuple[int, int], int] = {}  # origin and sender to the message with the highest number so far
-    reached: dict[int, int] = {}  # a sender's stay, by identity, to the index its deliveries have reached
-    seen: set[int] | None = set() if len(delivered) < len(life.deliveries) else None  # where some come twice
+    seen: set[int] | None = set() if len(life.delivered) < len(life.deliveries) else None  # where some come twice
+    owed: dict[int, list[int]] = {}
+    stay: Stay | None = None
+    told: set[int] = set()  # gaps that were reported
     for epoch, start, end in life.spans():
-        first = epoch.stay.first
+        if lacking and epoch.stay is not stay:
+            stay = epoch.stay
+            owed = owed_in(group, stay, lacking, told)
         for message in life.deliveries[start:end]:
             if seen is not None:
                 if message in seen:
@@ -119,54 +173,77 @@ def fifo_at(group: Group, life: Life, finding: Finding) -> None:
                     finding.violate(passed("late", group, life, message, before))
                     continue
             highest[origin, sender] = message
-            source = submitted[message]
-            if source is None or origin != here:
+            if not owed or origin != here or (source := submitted[message]) is None:
                 continue
-            stay, index = source.epoch.stay, source.index
-            place = reached.get(id(stay), -1)
-            if index <= place:
-                continue
-            reached[id(stay)] = index
-            for left_out in stay.sent[place + 1 : index]:
-                owed = submitted[left_out]
-                if (
-                    left_out not in delivered
-                    and owed is not None
-                    and first <= owed.epoch.view
-                    and (owed.destinations is None or process in owed.destinations)
-                    and not lost(group, left_out)
-                ):
-                    finding.violate(passed("gap", group, life, message, left_out))
+            gaps = owed.get(id(source.epoch.stay))
+            while gaps and submitted[gaps[-1]].index < source.index:  # type: ignore[union-attr]
+                left_out = gaps.pop()
+                told.add(left_out)
+                finding.violate(passed("gap", group, life, message, left_out))
+
+
+def owed_in(group: Group, stay: Stay, lacking: list[int], told: set[int]) -> dict[int, list[int]]:
+    """What a life owes in a stay of its own and never delivers, by the sender's stay, the earliest last."""
+    owed: dict[int, list[int]] = {}
+    for message in lacking:
+        source = group.submitted[message]
+        assert source is not None
+        if stay.first <= source.epoch.view <= stay.last and message not in told and not lost(group, message):
+            owed.setdefault(id(source.epoch.stay), []).append(message)
+    for messages in owed.values():
+        messages.sort(key=lambda message: -group.submitted[message].index)  # type: ignore[union-attr]
+    return owed
 
 
 def passed(form: str, group: Group, life: Life, message: int, other: int) -> Witness:
     """A witness of a message that a life delivered beside another, late or not at all."""
     one, two = group.names[message], group.names[other]
-    kind, where = (DELIVER, life.process) if form == "late" else (SUBMIT, two[1])
-    events = (
-        EventKey(kind, where, two, role="delivered first" if form == "late" else "submitted, never delivered"),
-        EventKey(DELIVER, life.process, one, role="delivered late" if form == "late" else "delivered"),
-    )
+    delivered = EventKey(DELIVER, life.process, one, role="delivered", life=life.incarnation)
+    if form == "late":
+        events = (
+            EventKey(SUBMIT, one[1], one, role="submitted"),
+            EventKey(SUBMIT, two[1], two, role="submitted"),
+            EventKey(DELIVER, life.process, two, role="delivered first", life=life.incarnation),
+            delivered._replace(role="delivered late"),
+        )
+    else:
+        events = (
+            EventKey(SUBMIT, two[1], two, role="submitted, never delivered"),
+            EventKey(SUBMIT, one[1], one, role="submitted later"),
+            absent(life, two, before=one),
+            delivered,
+        )
     return Witness(form, (life.key,), (one, two), events=events)
 
 
+def absent(life: Life, message: MessageKey, before: MessageKey | None = None, view: int | None = None) -> EventKey:
+    """The delivery that a life owes and does not make: ahead of that of another message, of a view, or of the end."""
+    ahead: tuple[int, MessageKey | None, int | None] | None = None
+    if before is not None:
+        ahead = (DELIVER, before, None)
+    elif view is not None:
+        ahead = (VIEW, None, view)
+    key = EventKey(DELIVER, life.process, message, role="missing", life=life.incarnation)
+    return key._replace(missing=True, ahead=ahead)
+
+
 def lost(group: Group, message: int) -> bool:
-    """Whether a message may have died with its sender: no life that is up delivered it, and the sender is not up.
+    """Whether a message died with its sender: no life that delivered it is up, nor the sender, which did not skip it.
 
     To b and q it sent m1 and m2, to q alone m0 before them; then it crashed, and only b had received anything. b holds
-    m1 and m2, which q must deliver as b does; m0 is nowhere.
+    m1 and m2, which q must deliver as b does; m0 is nowhere. But a sender that delivered its own m2 without m1 had m1.
     """
     source = group.submitted[message]
-    return (
-        source is not None
-        and not source.life.up
-        and not any(life.up and message in life.delivered for life in group.lives)
-    )
+    if source is None or (source.life.up and source.life.whole) or group.alive(message):
+        return False
+    life = source.life
+    own = source.destinations is None or life.process in source.destinations
+    return not (own and message not in life.delivered and life.reached > source.place)
 
 
 def agreement(group: Group) -> Finding:
     """Lives that go together from a view to the next deliver the same in it, as far as it is addressed to both."""
-    finding = Finding(LACKS["agreement"])
+    finding = Finding(group.cut or LACKS["agreement"])
     together: defaultdict[tuple[int, int], list[tuple[Life, set[int]]]] = defaultdict(list)
     static = not group.members
     finalists = set(map(id, group.finalists() if not group.unsettled else ()))
@@ -188,10 +265,16 @@ def compare(group: Group, view: int, onward: int, companions: list[tuple[Life, s
     """Find the messages of one view that some companions delivered and others should have."""
     sets = [delivered for _, delivered in companions]
     finding.evidence_count += sum(map(len, sets))
+    by_process: dict[int, list[tuple[Life, set[int]]]] = {}
+    for companion in companions:
+        by_process.setdefault(companion[0].process, []).append(companion)
     for message in sorted(sets[0].union(*sets) - sets[0].intersection(*sets)):
         if group.submitted[message] is None:
             continue
-        addressed = [(life, delivered) for life, delivered in companions if group.addresses(message, life.process)]
+        source = group.own(message)
+        addressed = companions
+        if source is not None and source.destinations is not None:
+            addressed = [one for process in sorted(set(source.destinations)) for one in by_process.get(process, ())]
         having = next((life for life, delivered in addressed if message in delivered), None)
         for life, delivered in addressed:
             if having is not None and message not in delivered:
@@ -202,8 +285,14 @@ def disagreement(group: Group, message: int, view: int, onward: int, having: Lif
     """A witness of two lives that went the same way, and of a message that one of them lacks there."""
     key, late = group.names[message], message in lacking.delivered
     events = submit_and_delivery(group, having, message)
+    if onward != AT_END:
+        events += tuple(
+            EventKey(VIEW, life.process, value=onward, role="went on", life=life.incarnation)
+            for life in (having, lacking)
+        )
+    events += (absent(lacking, key, view=None if onward == AT_END else onward),)
     if late:
-        events += (EventKey(DELIVER, lacking.process, key, role="delivered elsewhere"),)
+        events += (EventKey(DELIVER, lacking.process, key, role="delivered elsewhere", life=lacking.incarnation),)
     return Witness("disagreement", (having.key, lacking.key), (key,), (view, onward, int(late)), events=events)
 
 
@@ -226,27 +315,6 @@ def validity(group: Group) -> Finding:
             if destinations is None or life.process in destinations:
                 finding.evidence_count += 1
                 if message not in life.delivered:
-                    events = (EventKey(SUBMIT, key[1], key, role="submitted"),)
+                    events = (EventKey(SUBMIT, key[1], key, role="submitted"), absent(life, key))
                     finding.violate(Witness("undelivered", (life.key, source.life.key), (key,), events=events))
-    return finding
-
-
-def views(group: Group) -> Finding:
-    """View numbers increase at each process, and a number has the same members everywhere."""
-    finding = Finding(LACKS["views"])
-    latest: dict[int, int] = {}  # process to its last view
-    said: dict[int, tuple[int, tuple[int, ...]]] = {}  # view to the process that first told its members
-    for process, view, members in group.view_rows:
-        before = latest.get(process)
-        teller, told = said.setdefault(view, (process, members))
-        if before is not None or teller != process:
-            finding.evidence_count += 1
-        if before is not None and view <= before:
-            events = tuple(EventKey(VIEW, process, value=number, role="installed") for number in (before, view))
-            finding.violate(Witness("view-back", ((process, 0),), numbers=(view, before), events=events))
-        if told != members:
-            events = tuple(EventKey(VIEW, where, value=view, role="installed") for where in (teller, process))
-            lives = ((process, 0), (teller, 0))
-            finding.violate(Witness("view-differs", lives, numbers=(view,), members=(members, told), events=events))
-        latest[process] = view
     return finding

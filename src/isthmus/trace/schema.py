@@ -12,20 +12,22 @@ null where a message goes to every member of the view; an empty tuple in memory 
 written as null.
 
 Version 1 had neither `origin` nor `gauge`. Readers derive the first (the group, where there is a message) and take 0
-for the second, so both columns may be left out by any writer.
+for the second, so both columns may be left out by any writer. Version 3 added the digest of the payload, as the value
+of SUBMIT and DELIVER rows (0: not told), and the kind RECORD.
 """
 
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
-VERSION = 2
-READABLE = ("1", "2")  # versions that readers take
+VERSION = 3
+READABLE = ("1", "2", "3")  # versions that readers take
 VERSION_KEY = b"isthmus.trace.version"
 META_KEY = b"isthmus.trace.meta"
 NONE = -1  # as origin, sender and number: no message; as a view: before the first one
@@ -103,6 +105,14 @@ class Gauge(IntEnum):
     PARTICIPANT_LEAVE = 12  # the participant that left, by its number
 
 
+class Recording(IntEnum):
+    """The value of a RECORD row: how far the trace of its process reaches."""
+
+    BEGUN = 0  # and nothing more is known: the writer was killed, unless a later row says otherwise
+    ENDED = 1  # the run came to its planned end, and all of it is here
+    CUT = 2  # the run was interrupted; what was under way then is not here
+
+
 class Sink(Protocol):
     """Where a host puts its rows: a writer, or a plain list."""
 
@@ -128,6 +138,11 @@ def version_of(schema: pa.Schema) -> str:
     """The version a trace was written in; the current one where it does not say."""
     version: bytes = (schema.metadata or {}).get(VERSION_KEY, str(VERSION).encode())
     return version.decode(errors="replace")
+
+
+def digest_of(payload: bytes) -> int:
+    """The digest of a payload that rows carry: its CRC-32, plus 1 so that it is never 0, which is "not told"."""
+    return zlib.crc32(payload) + 1
 
 
 def message_name(sender: int, number: int) -> str:

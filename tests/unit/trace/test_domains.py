@@ -7,10 +7,9 @@ from stories import Story
 
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
-from isthmus.trace.domain import DOMAIN_PROPERTIES, Domain, parse_domain, parse_domains
+from isthmus.trace.domain import DOMAIN_PROPERTIES, JOINT, Domain, parse_domain, parse_domains
 from isthmus.trace.oracle import Oracle, Verdict
 from isthmus.trace.schema import NONE
-from isthmus.trace.witness import EventKey
 
 BOTH = Domain("both", (0, 1))
 INTER = Domain("between", (0, 1), "inter")
@@ -43,7 +42,7 @@ def test_a_carried_message_was_submitted_where_it_comes_from():
     for name in ("integrity", "fifo", "total"):
         assert {found[place, name].status for place in (0, 1, "both")} == {"valid"}
     assert (found["both", "total"].group, found["both", "total"].domain) == (NONE, "both")
-    assert not any(place == "both" and name not in DOMAIN_PROPERTIES for place, name in found)
+    assert not any(place == "both" and name not in JOINT for place, name in found)
 
 
 def test_a_message_that_no_group_submitted_is_found_in_the_group_and_the_domain():
@@ -77,7 +76,10 @@ def test_two_routers_bring_a_duplicate():
     assert violated(story, domain) == {("all", "integrity")}
     verdict = judged(story, domain)["all", "integrity"]
     assert verdict.witness == "process 2 delivered 0/1:1 twice"
-    assert verdict.events[-1] == EventKey(Kind.DELIVER, 2, (0, 1, 1), 0, None, "delivered")
+    assert [(event.process, event.message, event.group) for event in verdict.events] == [
+        (2, (0, 1, 1), 1),
+        (2, (0, 1, 1), 2),
+    ]
 
 
 def test_fifo_across_groups():
@@ -110,7 +112,7 @@ def test_total_across_groups():
     assert judged(story)["both", "total"].witness == (
         "process 1 delivered 0/1:1 before 1/3:1, process 3 delivered 1/3:1 before 0/1:1"
     )
-    assert [event.local for event in judged(story)["both", "total"].events] == [1, 2, 1, 2]
+    assert [event.local for event in judged(story)["both", "total"].events] == [0, 0, 1, 2, 1, 2]
     crashed = story.crash(3).crash(4)
     assert violated(crashed) == {("both", "uniform-total")}
 
@@ -120,7 +122,7 @@ def test_causal_across_groups():
     story = Story().submit(1, 1).deliver(1, (1, 1)).deliver(3, (1, 1), group=1, origin=0).submit(3, 1, group=1)
     story.deliver(5, (3, 1), group=1).deliver(5, (1, 1))
     assert violated(story) == {("both", "causal")}
-    assert "which happened before it was submitted" in judged(story)["both", "causal"].witness
+    assert "which happened before it" in judged(story)["both", "causal"].witness
 
 
 def test_a_carried_message_is_in_the_past_of_what_follows_it_in_the_group():

@@ -90,7 +90,8 @@ def test_domains_agree_with_trying_everything(domain):
     for seed in range(300):
         rows = random_groups(seed)
         verdicts = [verdict for verdict in Oracle(rows, [domain]).scoped() if verdict.domain]
-        found.append({verdict.property for verdict in verdicts if verdict.status == "violated"})
+        broken = {verdict.property for verdict in verdicts if verdict.status == "violated"}
+        found.append(broken - {"fifo-total"})
         assert found[-1] == broken_in(domain, rows), (seed, verdicts)
     for name in ("integrity", "fifo", "causal", "total"):
         assert 10 < sum(name in broken for broken in found) < 290
