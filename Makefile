@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
 
-.PHONY: help demo tour test test-full cluster-test check bench bench-live bench-spark lock clean bench-congestion
+.PHONY: help demo tour test test-full cluster-test check bench bench-check bench-live bench-spark lock clean bench-congestion
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -36,6 +36,9 @@ check: $(READY)  ## ruff, mypy --strict on src, unused code, the architecture te
 
 bench: $(READY)  ## figures, as ratios taken in one run
 	@$(BIN)/python -m bench
+
+bench-check: $(READY)  ## isthmus check in one process: CPU per command, and per row of a million (a minute)
+	@$(BIN)/python -m bench.check
 
 bench-live: $(READY)  ## live groups on the loopback: CPU per delivery of each stack, beside bare UDP (minutes)
 	@$(BIN)/python -m bench.live

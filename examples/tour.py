@@ -115,7 +115,7 @@ def page(outcomes: list[Outcome], svg: str) -> str:
     found = [(one, verdict) for one in outcomes for verdict in one.verdicts if verdict.status == "violated"]
     witnesses = [f"<p class=aside>{o.title}: {v.property} violated: {escape(v.witness)}.</p>" for o, v in found]
     again = [f"isthmus sim out/tour/{stack}.toml --overwrite -o out/tour/{stack}" for stack in STACKS]
-    again += ["isthmus live out/tour/live.toml --overwrite -o out/tour/live", "isthmus trace check out/tour/live"]
+    again += ["isthmus live out/tour/live.toml --overwrite -o out/tour/live", "isthmus check out/tour/live"]
     return f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>Isthmus: a tour</title><style>{STYLE}</style>
 <h1>Three LANs, three stacks</h1>
 <p>Seven sites; each multicasts 20 messages a second to all. One-way mean delays; links to Tokyo lose packets.</p>

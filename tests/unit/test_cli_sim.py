@@ -14,10 +14,12 @@ from isthmus.cli import fuzz as fuzz_command
 from isthmus.cli import sim as sim_command
 from isthmus.cli.main import main
 from isthmus.core.errors import InputError
+from isthmus.core.layer import Kind
 from isthmus.sim.run import Run
 from isthmus.stacks import STACKS
+from isthmus.trace.oracle import Oracle
 from isthmus.trace.reader import read_rows
-from isthmus.trace.schema import KIND
+from isthmus.trace.schema import KIND, VALUE, Recording, Row
 
 NET = """
 [defaults]
@@ -149,6 +151,18 @@ def test_a_trace_that_cannot_be_written_is_no_fault_of_the_run(folder: Path, ist
 
     with pytest.raises(InputError):
         sim_command.attempt(Run(sim_command.load_scenario(folder / "small.toml"), Full()), lambda _: None)
+
+
+def test_an_interrupted_run_says_so_in_its_trace(folder: Path) -> None:
+    def interrupt(_now_ns: int) -> None:
+        raise KeyboardInterrupt
+
+    rows: list[Row] = []
+    with pytest.raises(KeyboardInterrupt):
+        sim_command.attempt(Run(sim_command.load_scenario(folder / "small.toml"), rows), interrupt)
+    assert {row[VALUE] for row in rows if row[KIND] == Kind.RECORD} == {Recording.BEGUN, Recording.CUT}
+    verdict = Oracle(rows).verdicts(["validity"])[0]
+    assert verdict.status == "unknown" and "was cut short" in verdict.witness
 
 
 @pytest.mark.parametrize("stack", STACKS)

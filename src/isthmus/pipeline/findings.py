@@ -61,9 +61,10 @@ def message(origin: Value = "origin", sender: Value = "sender", number: Value = 
     return F.struct(*(column(part).cast(kind).alias(name) for (part, kind), name in zip(parts, HERE, strict=True)))
 
 
-def evidence(frame: DataFrame, name: str, count: Value, lack: Value = None) -> DataFrame:
-    """How often a property could have been broken; or why it could not, if that is known."""
-    return shaped(frame, {"property": F.lit(name), "evidence_count": column(count), "lack": column(lack)})
+def evidence(frame: DataFrame, name: str, count: Value, lack: Value = None, doubt: Value = None) -> DataFrame:
+    """How often a property could have been broken; or why it could not, or cannot be told, if that is known."""
+    given = {"property": F.lit(name), "evidence_count": column(count), "lack": column(lack), "doubt": column(doubt)}
+    return shaped(frame, given)
 
 
 def violations(
@@ -121,4 +122,4 @@ def finding_row(run: int, group: int, name: str, *, evidence_count: int = 0, vio
         ]
         lists = (list(witness.lives), list(witness.messages), list(witness.numbers), list(map(list, witness.members)))
         fields = (witness.form, *lists, events)
-    return (run, group, name, evidence_count, violation_count, rank, *fields, None)
+    return (run, group, name, evidence_count, violation_count, rank, *fields, None, None)

@@ -56,6 +56,7 @@ FINDING = {
     "rank": "bigint",  # the witness of the lowest is shown
     **WITNESS,
     "lack": "string",  # why there is no evidence
+    "doubt": "string",  # why the property cannot be called valid, whatever the evidence
 }
 EVENT = {  # one row of the trace that a witness shows, or that is missing (trace.witness.WitnessEvent)
     "process": "int",

@@ -73,21 +73,30 @@ def mask_of(destinations: Column, at: Column) -> Column:
 
 
 def lives(rows: DataFrame) -> DataFrame:
-    """The lives of each process that ever crashed or came back: life, start, end (local, exclusive), up."""
+    """The lives of each process that ever crashed or came back: life, start, end (local, exclusive), crash, up."""
     order = Window.partitionBy("run", "process").orderBy("local")
     recover = is_kind(Kind.RECOVER)
     told = rows.where(is_kind(Kind.CRASH, Kind.RECOVER)).withColumn(
         "life", F.sum(F.when(recover, 1).otherwise(0)).over(order).cast("int")
     )
-    first = told.select("run", "process", F.lit(0).alias("life"), F.lit(BEGIN).alias("start"), F.lit(True).alias("off"))
+    first = told.select(
+        *("run", "process"),
+        F.lit(0).alias("life"),
+        F.lit(BEGIN).alias("start"),
+        F.lit(True).alias("off"),
+        F.lit(None).cast("long").alias("crash"),
+    )
     later = told.select(
-        "run", "process", "life", F.when(recover, F.col("local")).alias("start"), (~recover).alias("off")
+        *("run", "process", "life"),
+        F.when(recover, F.col("local")).alias("start"),
+        (~recover).alias("off"),
+        F.when(~recover, F.col("local")).alias("crash"),
     )
     by_life = Window.partitionBy("run", "process").orderBy("life")
     return (
         first.unionByName(later)
         .groupBy("run", "process", "life")
-        .agg(F.min("start").alias("start"), F.max("off").alias("off"))
+        .agg(F.min("start").alias("start"), F.max("off").alias("off"), F.min("crash").alias("crash"))
         .withColumn("end", F.coalesce(F.lead("start").over(by_life), F.lit(END)))
         .withColumn("up", ~F.col("off") & (F.col("end") == END))
         .drop("off")
@@ -121,6 +130,8 @@ def epochs(rows: DataFrame, known: DataFrame) -> DataFrame:
         *PLACE, "up", "life_start", "life_end", "local", F.col("value").cast("int").alias("view"), "destinations"
     )
     order = Window.partitionBy(*PLACE).orderBy("local")
+    again = F.coalesce(F.lag("view").over(order) == F.col("view"), F.lit(False))  # told once more
+    told = told.withColumn("again", again).where(~F.col("again")).drop("again")
     by_number = Window.partitionBy("run", "group").orderBy("view")
     before = F.lag("view").over(order)
     placed = (
@@ -212,14 +223,7 @@ def restless(rows: DataFrame, known: DataFrame, views: DataFrame) -> DataFrame:
             "view %d still lists process %d, which is not there at the end", F.col("view"), F.col("member")
         ).alias("reason"),
     )
-    latest = Window.partitionBy("run", "process", "value").orderBy(F.desc("local"))
-    minded = with_lives(rows.where(is_kind(Kind.SUSPECT, Kind.TRUST)), known)
-    doubts = (
-        minded.where((F.col("life_end") == END) & F.col("up"))
-        .withColumn("latest", F.row_number().over(latest))
-        .where((F.col("latest") == 1) & is_kind(Kind.SUSPECT))
-        .select("run", F.col("process").alias("member"), F.col("value").cast("int").alias("other"))
-    )
+    doubts = suspicions(rows, known)
     others = seats.select("run", "group", F.col("member").alias("other"))
     doubted = (
         seats.join(doubts, ["run", "member"])
@@ -235,6 +239,18 @@ def restless(rows: DataFrame, known: DataFrame, views: DataFrame) -> DataFrame:
         )
     )
     return away.unionByName(doubted).groupBy("run", "group").agg(F.min_by("reason", "rank").alias("reason"))
+
+
+def suspicions(rows: DataFrame, known: DataFrame) -> DataFrame:
+    """Who suspects whom at the end: run, member, other."""
+    latest = Window.partitionBy("run", "process", "value").orderBy(F.desc("local"))
+    minded = with_lives(rows.where(is_kind(Kind.SUSPECT, Kind.TRUST)), known)
+    return (
+        minded.where((F.col("life_end") == END) & F.col("up"))
+        .withColumn("latest", F.row_number().over(latest))
+        .where((F.col("latest") == 1) & is_kind(Kind.SUSPECT))
+        .select("run", F.col("process").alias("member"), F.col("value").cast("int").alias("other"))
+    )
 
 
 def down(known: DataFrame) -> DataFrame:
@@ -263,8 +279,17 @@ def extremes() -> list[Column]:
         F.max("most").alias("most"),
         F.min("bytes_least").alias("bytes_least"),
         F.max("bytes_most").alias("bytes_most"),
+        F.min("digest_least").alias("digest_least"),
+        F.max("digest_most").alias("digest_most"),
         F.min("from_position").alias("from_position"),
     ]
+
+
+def is_whole() -> Column:
+    """Whether all deliveries of a message have the payload that was submitted, as far as rows tell."""
+    same = (F.col("bytes_least") == F.col("from_bytes")) & (F.col("bytes_most") == F.col("from_bytes"))
+    alike = (F.col("digest_least") == F.col("from_digest")) & (F.col("digest_most") == F.col("from_digest"))
+    return same & ((F.col("from_digest") == 0) | F.coalesce(alike, F.lit(True)))
 
 
 def in_runs(spans: Sequence[range] | None) -> Column:

@@ -54,14 +54,17 @@ from isthmus.pipeline.lives import (
 )
 from isthmus.pipeline.store import Store
 from isthmus.pipeline.totals import alarms, rosters, totals
+from isthmus.trace.arrange import told_cut
 from isthmus.trace.domain import DOMAIN_PROPERTIES, Domain
+from isthmus.trace.schema import Recording
 
 VIEW_SHIFT = 32  # a position is (view + 1) << 32 | place in the view, from 1
-TOLD = (Kind.SUBMIT, Kind.VIEW, Kind.SUSPECT, Kind.TRUST, Kind.CRASH, Kind.RECOVER)
+TOLD = (Kind.SUBMIT, Kind.VIEW, Kind.SUSPECT, Kind.TRUST, Kind.CRASH, Kind.RECOVER, Kind.RECORD)
 ABOUT = (Kind.SUBMIT, Kind.TENTATIVE, Kind.DELIVER, Kind.REVOKE, Kind.VIEW, Kind.CLOCK)
-COUNTED = (*ABOUT, Kind.CRASH, Kind.RECOVER)
+COUNTED = (*ABOUT, Kind.CRASH, Kind.RECOVER, Kind.RECORD)
 SUBMITTED = (  # what a message's SUBMIT row says; null where there is none
     *("from_life", "from_up", "from_view", "from_stay", "from_final", "from_local", "from_ns", "from_bytes"),
+    "from_digest",
     *("index", "submits", "destinations", "home"),
 )
 NEIGHBOURS = 8  # processes of a block, at most
@@ -136,9 +139,34 @@ class Tables(Store):
         return self.small(found) if self.has_views else self.nothing(found)
 
     @cached_property
+    def missing(self) -> DataFrame:
+        """The processes whose trace is incomplete: run, process."""
+        if self.partial:
+            return self.small(self.trace.select("run", "process").distinct())
+        latest = self.told.where(is_kind(Kind.RECORD)).groupBy("run", "process")
+        found = latest.agg(F.max_by("value", "local").alias("how")).where(F.col("how") != int(Recording.ENDED))
+        found = found.select("run", "process")
+        return self.small(found) if self.census["record"] else self.nothing(found)
+
+    @cached_property
+    def cut(self) -> DataFrame:
+        """The runs of which a trace is incomplete, with the reason that verdicts give: run, reason."""
+        if self.partial:
+            reason = F.lit(told_cut(frozenset(), partial=True))
+        else:
+            named, many = F.slice("missing", 1, 3), F.size("missing") > 3
+            several = F.when(F.size("missing") > 1, "es").otherwise("")
+            listed = F.concat(F.array_join(named, ", "), F.when(many, " ...").otherwise(""))
+            reason = F.concat(F.lit("the trace of process"), several, F.lit(" "), listed, F.lit(" was cut short"))
+        runs = self.missing.groupBy("run").agg(F.array_sort(F.collect_list("process")).alias("missing"))
+        return self.small(runs.select("run", reason.alias("reason")))
+
+    @cached_property
     def restless(self) -> DataFrame:
         found = restless(self.told, self.lives, self.epochs)
-        return self.small(found) if self.has_views else self.nothing(found)
+        moving = found if self.has_views else self.nothing(found)
+        cut = self.seen.select(*GROUP).join(self.cut, "run").select(*GROUP, "reason")
+        return self.small(moving.join(cut.select(*GROUP), list(GROUP), "left_anti").unionByName(cut))
 
     def located(self, rows: DataFrame) -> DataFrame:
         """Rows with life, view and stay."""
@@ -176,7 +204,7 @@ class Tables(Store):
             .withColumn("submits", F.count("*").over(whole))
         )
         stay = Window.partitionBy("run", "group", "sender", "life", "stay").orderBy("local")
-        names = {"local": "from_local", "time_ns": "from_ns", "payload_bytes": "from_bytes"}
+        names = {"local": "from_local", "time_ns": "from_ns", "payload_bytes": "from_bytes", "value": "from_digest"}
         names |= {name: f"from_{name}" for name in ("life", "up", "view", "stay", "final")}
         found = self.located(firsts.where(F.col("again") == 1)).withColumn("index", F.row_number().over(stay))
         own = found.withColumns({"home": F.lit(True), "destinations": F.when(is_own(), F.col("destinations"))})
@@ -208,6 +236,7 @@ class Tables(Store):
         own = is_kind(Kind.SUBMIT) & is_home()
         rows = self.trace.where(given | own).select(
             *(*MESSAGE, "process", "local", "payload_bytes"),
+            F.when(F.col("value") != 0, F.col("value")).alias("digest"),
             given.alias("given"),
             F.floor(F.col("process") / size).cast("int").alias("block"),
         )
@@ -229,6 +258,8 @@ class Tables(Store):
             F.max(F.when(given, position)).alias("most"),
             F.min(F.when(given, F.col("payload_bytes"))).alias("bytes_least"),
             F.max(F.when(given, F.col("payload_bytes"))).alias("bytes_most"),
+            F.min(F.when(given, F.col("digest"))).alias("digest_least"),
+            F.max(F.when(given, F.col("digest"))).alias("digest_most"),
             F.min(F.when(~given, position)).alias("from_position"),
         )
         summed = (

@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.pipeline.formats import GROUP, MESSAGE
-from isthmus.pipeline.lives import distinct_count, is_own
+from isthmus.pipeline.lives import distinct_count, is_own, is_whole
 
 ALARMS = (
     *("repeated", "unsent", "altered", "again", "astray", "moved"),  # messages that are wrong by themselves
@@ -64,8 +64,7 @@ def pairs(lives: str) -> Column:
 def totals(seen: DataFrame, messages: DataFrame, rosters: DataFrame, backward: DataFrame) -> DataFrame:
     """The groups to judge with their sums; `backward` are those in which views went back somewhere."""
     n, lives, sent = F.col("n"), F.col("lives"), F.col("sent")
-    unaltered = (F.col("bytes_least") == F.col("from_bytes")) & (F.col("bytes_most") == F.col("from_bytes"))
-    alive = F.col("from_up") | (F.col("up_lives") > 0)
+    unaltered = is_whole()
     to_all = F.when(F.col("destinations").isNull(), lives).otherwise(-1)
     sums = (
         followed(messages)
@@ -81,7 +80,7 @@ def totals(seen: DataFrame, messages: DataFrame, rosters: DataFrame, backward: D
             F.max(F.col("submits") > 1).alias("again"),
             F.max(sent & (F.col("addressed_lives") < lives)).alias("astray"),
             F.max(sent & is_own() & (F.col("here") < n)).alias("moved"),
-            F.min(F.when(sent & is_own() & alive, to_all)).alias("fewest"),
+            F.min(F.when(sent & is_own(), to_all)).alias("fewest"),
             F.max("early").alias("early"),
             F.max("descending").alias("descending"),
             *(F.sum(F.when(F.col(of) > 1, F.col(of))).alias(f"{name}shared") for name, of in VARIANTS),

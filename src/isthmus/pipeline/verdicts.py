@@ -165,14 +165,16 @@ def summed(tables: Tables, found: DataFrame, wanted: Mapping[str, Sequence[range
         F.sum("violation_count").alias("violation_count"),
         F.min_by(told, F.when(F.col("violation_count") > 0, F.struct("rank", *WITNESS))).alias("told"),
         F.max("lack").alias("lack"),
+        F.max("doubt").alias("doubt"),
     )
-    violated, seen = F.col("violation_count") > 0, F.col("evidence_count") > 0
+    violated = F.col("violation_count") > 0
+    seen = (F.col("evidence_count") > 0) & F.col("doubt").isNull()
     return (
         rows.join(counts, [*GROUP, "property"], "left")
         .withColumn("evidence_count", F.coalesce("evidence_count", F.lit(0)).cast("long"))
         .withColumn("violation_count", F.coalesce("violation_count", F.lit(0)).cast("long"))
         .withColumn("status", F.when(violated, "violated").when(seen, "valid").otherwise("unknown"))
-        .withColumn("reason", F.when(violated | seen, "").otherwise(F.coalesce("lack", "usual")))
+        .withColumn("reason", F.when(violated | seen, "").otherwise(F.coalesce("doubt", "lack", "usual")))
         .select(*GROUP, "property", "status", "evidence_count", "violation_count", "reason", "told.*")
     )
 

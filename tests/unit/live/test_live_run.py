@@ -18,8 +18,9 @@ from isthmus.core.errors import InputError, LocalError
 from isthmus.core.layer import Kind
 from isthmus.live.run import check_live, run_live, tally
 from isthmus.scenario.load import load_scenario, scenario_from_tables
+from isthmus.trace.oracle import Oracle
 from isthmus.trace.reader import read_rows
-from isthmus.trace.schema import GROUP, KIND, PROCESS
+from isthmus.trace.schema import GROUP, KIND, PROCESS, VALUE, Recording
 
 TIMEOUT_S = 60.0
 TABLES: dict[str, Any] = {
@@ -166,5 +167,9 @@ def test_an_interrupted_run_leaves_no_process(path: Path, tmp_path: Path, monkey
             await run
 
     asyncio.run(asyncio.wait_for(interrupted(), TIMEOUT_S))
-    assert len(list(folder.glob("site-*.parquet"))) == 2 and list(read_rows(folder))
+    rows = list(read_rows(folder))
+    last = {row[PROCESS]: row[VALUE] for row in rows if row[KIND] == Kind.RECORD}
+    assert last == {0: Recording.CUT, 1: Recording.CUT}
+    validity = Oracle(rows).verdicts(["validity"])[0]
+    assert (validity.status, validity.witness) == ("unknown", "the trace of processes 0, 1 was cut short")
     assert len(started) == 2 and all(process.returncode is not None for process in started)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from isthmus.core.layer import Kind
 from isthmus.trace.oracle import Oracle, Verdict
-from isthmus.trace.schema import NONE, Row
+from isthmus.trace.schema import NONE, Recording, Row
 
 
 class Story:
@@ -83,4 +83,20 @@ def quiet_run() -> Story:
     story.view(2, 1, 2, 3).submit(3, 1)
     for process in (1, 2, 3):
         story.deliver(process, (3, 1))
+    return story
+
+
+def answers() -> Story:
+    """1:1 answers 2:1, and 2:1 answers 1:1."""
+    return Story().deliver(1, (2, 1)).submit(1, 1).deliver(2, (1, 1)).submit(2, 1).deliver(1, (1, 1)).deliver(2, (2, 1))
+
+
+def recorded(end: Recording | None) -> Story:
+    """A run whose recording began, and perhaps ended or was cut short; process 2 lacks a delivery."""
+    story = Story()
+    for process in (1, 2):
+        story.add(process, Kind.RECORD, value=Recording.BEGUN)
+    story.view(1, 1, 2).submit(1, 1, 2).deliver(1, (1, 1), (1, 2)).deliver(2, (1, 1))
+    for process in (1, 2) if end is not None else ():
+        story.add(process, Kind.RECORD, value=end or 0)
     return story

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from stories import Story
+from stories import Story, answers, recorded
 
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
@@ -23,11 +23,6 @@ def test_a_delivery_before_its_submit_breaks_integrity_even_at_the_sender():
 def test_a_delivery_in_an_earlier_life_precedes_the_submit_too():
     story = Story().deliver(1, (1, 1)).crash(1).recover(1).submit(1, 1)
     assert story.verdict("integrity").witness == "process 1 delivered 1:1 before it was submitted"
-
-
-def answers() -> Story:
-    """1:1 answers 2:1, and 2:1 answers 1:1."""
-    return Story().deliver(1, (2, 1)).submit(1, 1).deliver(2, (1, 1)).submit(2, 1).deliver(1, (1, 1)).deliver(2, (2, 1))
 
 
 def test_two_messages_that_answer_each_other_break_integrity():
@@ -178,16 +173,6 @@ def test_a_row_that_was_ingested_twice_counts_once():
 
 
 # Traces that were cut short
-
-
-def recorded(end: Recording | None) -> Story:
-    story = Story()
-    for process in (1, 2):
-        story.add(process, Kind.RECORD, value=Recording.BEGUN)
-    story.view(1, 1, 2).submit(1, 1, 2).deliver(1, (1, 1), (1, 2)).deliver(2, (1, 1))
-    for process in (1, 2) if end is not None else ():
-        story.add(process, Kind.RECORD, value=end or 0)
-    return story
 
 
 def test_a_trace_that_was_cut_short_is_unknown_where_it_matters():

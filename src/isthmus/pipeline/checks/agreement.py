@@ -5,8 +5,8 @@ message's deliverers in v, cut with the class and with the addressees, must be n
 addressed to; one that was carried into the group is addressed to all. Both sides are counts: the first of bits, the
 second the size of the class, or for messages to some of the group the size of an intersection of two short arrays.
 
-Invariants: a class of one owes nothing. In a static group the class is all first lives that submitted or delivered
-anything and are up. Messages that were never submitted are integrity's business.
+Invariants: a class of one owes nothing. In a static group the class is all first lives that did anything there, or are
+named in destinations, and are up. Messages that were never submitted are integrity's business.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
+from isthmus.pipeline.domains import is_domain
 from isthmus.pipeline.findings import evidence, key, life, message, violations
 from isthmus.pipeline.formats import GROUP, MESSAGE
-from isthmus.pipeline.lives import bit, processes, word
+from isthmus.pipeline.lives import bit, is_kind, processes, with_lives, word
 from isthmus.pipeline.tables import Tables
 from isthmus.trace.schema import NONE
 from isthmus.trace.witness import AT_END
@@ -60,12 +61,17 @@ def standing(tables: Tables) -> DataFrame:
     delivered = held.select(*GROUP, "life", F.explode(processes(F.col("bits"), F.col("word"))).alias("process"))
     home = tables.submits.where("home")
     submitted = home.select(*GROUP, F.col("from_life").alias("life"), F.col("sender").alias("process"))
-    static = tables.seen.where(F.col("static")).select(*GROUP)
-    present = (
-        delivered.unionByName(submitted).where(F.col("life") == 0).distinct().join(static, list(GROUP), "left_semi")
+    static = tables.seen.where(F.col("static") & ~is_domain()).select(*GROUP)
+    others = is_kind(Kind.TENTATIVE, Kind.REVOKE, Kind.SEND, Kind.RECEIVE)
+    silent = with_lives(tables.trace.where(others).select(*GROUP, "process", "local"), tables.lives)
+    named = home.where(F.col("destinations").isNotNull()).select(
+        *GROUP, F.lit(0).alias("life"), F.explode("destinations").alias("process")
     )
+    found = delivered.unionByName(submitted).unionByName(silent.select(*GROUP, "life", "process")).unionByName(named)
+    present = found.where(F.col("life") == 0).distinct().join(static, list(GROUP), "left_semi")
     ended = tables.lives.where((F.col("life") == 0) & ~F.col("up")).select("run", "process")
-    return present.select(*GROUP, "process").join(ended, ["run", "process"], "left_anti")
+    there = present.select(*GROUP, "process").join(ended, ["run", "process"], "left_anti")
+    return there.join(tables.restless, list(GROUP), "left_anti")
 
 
 def classes(tables: Tables) -> DataFrame:
@@ -87,7 +93,8 @@ def agreement(tables: Tables) -> DataFrame:
     compared = counted(tables, masks).join(sizes, list(CLASS)).withColumn("lacks", lacks())
     sums = compared.groupBy(*GROUP).agg(F.sum("have").alias("count"), F.max("lacks").alias("lacks"))
     sums = tables.keep(sums)
-    seen = evidence(sums, NAME, "count")
+    cut = tables.seen.select(*GROUP).join(tables.cut, "run")
+    seen = evidence(sums, NAME, "count").unionByName(evidence(cut, NAME, 0, "reason"))
     if sums.where(F.col("lacks")).isEmpty():
         return seen
     to_all = F.col("destinations").isNull()

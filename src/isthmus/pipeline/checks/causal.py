@@ -81,8 +81,8 @@ def exact(tables: Tables, lacking: DataFrame, chosen: DataFrame) -> DataFrame:
 def owed(tables: Tables, firsts: DataFrame, lacking: DataFrame) -> DataFrame:
     """What is never delivered though owed, with a code after the last delivery that it should have preceded."""
     spans = stays(tables, firsts.groupBy(*PLACE, "view").agg(F.max("rank").alias("rank")))
-    spans = spans.where(F.col("first") != NEVER).select(*PLACE, F.col("view").alias("at"), "first", "rank")
-    within = (F.col("first") <= F.col("from_view")) & (F.col("at") <= F.col("from_final"))
+    spans = spans.where(F.col("first") != NEVER).select(*PLACE, F.col("view").alias("at"), "first", "until", "rank")
+    within = F.col("from_view").between(F.col("first"), F.col("until")) & (F.col("at") <= F.col("from_final"))
     last = lacking.join(spans, list(PLACE)).where(within).groupBy(*MESSAGE, "process", "life", "from_local")
     index = F.row_number().over(Window.partitionBy(*PLACE, "rank").orderBy("from_local", "sender"))
     return (

@@ -69,12 +69,12 @@ def gaps(tables: Tables) -> DataFrame:
     reached = (
         stays(tables, reached)
         .where(F.col("first") < NEVER)
-        .groupBy(*STREAM, "process", "life", "first")
+        .groupBy(*STREAM, "process", "life", "first", "until")
         .agg(F.max(F.struct("index", F.col("number").alias("later"))).alias("reached"))
     )
     passed = (
         lacking.join(reached, [*STREAM, "process", "life"])
-        .where((F.col("first") <= F.col("from_view")) & (F.col("place") < F.col("reached.index")))
+        .where(F.col("from_view").between(F.col("first"), F.col("until")) & (F.col("place") < F.col("reached.index")))
         .groupBy("run", "group", "origin", "sender", "number", "process", "life", "from_ns")
         .agg(F.min("reached.later").alias("later"))
     )

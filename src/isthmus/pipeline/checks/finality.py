@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
+from isthmus.pipeline.checks.agreement import finalists
 from isthmus.pipeline.findings import evidence, key, life, message, violations
 from isthmus.pipeline.formats import GROUP, MESSAGE
 from isthmus.pipeline.lives import is_kind, with_lives
@@ -82,4 +83,33 @@ def final(tables: Tables) -> DataFrame:
         lives=at,
         messages=what,
     )
-    return reduce(DataFrame.unionByName, [count, twice, after, undone])
+    marked = each.where(F.col("times") > 0)
+    missing = tables.missing.select("run", F.col("process").alias("sender"))
+    told = marked.join(tables.submits.select(*MESSAGE), list(MESSAGE), "left_anti")
+    unsent = violations(
+        told.where(~F.coalesce(F.col("last_tentative") > F.col("final"), F.lit(False))).join(
+            missing, ["run", "sender"], "left_anti"
+        ),
+        NAME,
+        "tentative-unsent",
+        "time_ns",
+        [key(Kind.TENTATIVE, "process", "tentative", local="first_tentative")],
+        lives=at,
+        messages=what,
+    )
+    open_ones = marked.where(F.col("final").isNull() & F.col("revoked").isNull())
+    there = finalists(tables).select(*GROUP, "process", "life")
+    ever = violations(
+        open_ones.join(there, [*GROUP, "process", "life"], "left_semi"),
+        NAME,
+        "tentative-ever",
+        "time_ns",
+        [
+            key(Kind.SUBMIT, "sender", "submitted"),
+            key(Kind.TENTATIVE, "process", "tentative", local="first_tentative"),
+        ],
+        lives=at,
+        messages=what,
+    )
+    doubts = evidence(open_ones.select(*GROUP).distinct().join(tables.cut, "run"), NAME, 0, doubt="reason")
+    return reduce(DataFrame.unionByName, [count, twice, after, undone, unsent, ever, doubts])

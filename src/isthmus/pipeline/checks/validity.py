@@ -28,6 +28,8 @@ def validity(tables: Tables) -> DataFrame:
     senders = there.select(
         *GROUP, F.col("process").alias("sender"), F.col("life").alias("from_life"), F.col("stay").alias("from_stay")
     )
+    if tables.alarms["static"]:
+        senders = senders.unionByName(recovered(tables)).distinct()
     firsts = there.groupBy(*GROUP).agg(
         F.count("*").alias("size"),
         F.max("first").alias("latest"),
@@ -51,6 +53,16 @@ def validity(tables: Tables) -> DataFrame:
     if sums.where(F.col("short")).isEmpty():
         return found
     return found.unionByName(named(tables, tables.keep(compared.where(short).withColumn("owers", owers()["process"]))))
+
+
+def recovered(tables: Tables) -> DataFrame:
+    """The lives of static groups that came back and are up: they owe nothing, but what they submit is owed."""
+    static = tables.seen.where(F.col("static") & tables.asks(NAME)).select(*GROUP)
+    static = static.join(tables.restless, list(GROUP), "left_anti")
+    back = tables.lives.where((F.col("life") > 0) & F.col("up"))
+    return static.join(back, "run").select(
+        *GROUP, F.col("process").alias("sender"), F.col("life").alias("from_life"), F.lit(0).alias("from_stay")
+    )
 
 
 def owers() -> Column:

@@ -1,0 +1,88 @@
+"""Both engines give equal verdicts and equal witnesses: over random histories, and for all planted faults."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from histories import DOMAINS, frame, guessed, random_groups, random_rows
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, Row, SparkSession
+from tests.unit.trace.stories import Story, answers, quiet_run, recorded
+
+from isthmus.core.layer import Kind
+from isthmus.pipeline.judging import event_of
+from isthmus.pipeline.verdicts import check
+from isthmus.trace.oracle import PROPERTIES, Oracle, Verdict
+from isthmus.trace.schema import Recording
+
+BOUNDS = {"clock-precision": 5, "clock-accuracy": 5}
+PLANTED = {
+    "quiet": quiet_run(),
+    "circle": answers(),
+    "before its submit": Story().deliver(1, (1, 1)).submit(1, 1),
+    "gap": Story().submit(1, 1, 2).deliver(1, (1, 1), (1, 2)).deliver(2, (1, 2)),
+    "skipped by its sender": Story().submit(1, 1, 2).deliver(1, (1, 2)).deliver(2, (1, 2)).crash(1),
+    "chain": Story().submit(1, 1).deliver(2, (1, 1)).submit(2, 1, to=(3,)).deliver(3, (2, 1)).submit(3, 1)
+    .deliver(4, (3, 1), (1, 1)),
+    "silent": Story().submit(1, 1, to=(1, 2, 3)).deliver(1, (1, 1)).deliver(2, (1, 1)).add(4, Kind.RECEIVE, value=1),
+    "after a crash": Story().submit(1, 1).deliver(1, (1, 1)).crash(1).deliver(1, (1, 1)).submit(1, 2),
+    "stranger": Story().view(1, 1, 2, at=(1, 2, 3)),
+    "absent": Story().view(1, 1, 2, 3).view(2, 1, 2, 3, at=(1, 2)),
+    "told twice": Story().view(1, 1, 2).view(1, 1, 2).submit(1, 1).deliver(1, (1, 1)).deliver(2, (1, 1)),
+    "tentative": Story().submit(2, 1).tentative(1, (2, 1), (2, 9)).deliver(2, (2, 1)),
+    "digest": Story().add(1, Kind.SUBMIT, (1, 1), value=7).add(1, Kind.DELIVER, (1, 1), value=8),
+    "recovered sender": Story().submit(1, 1).deliver(2, (1, 1)).crash(1).recover(1).submit(1, (1 << 32) + 1),
+    "cut short": recorded(Recording.CUT),
+    "killed": recorded(None),
+    "clocks": Story().add(1, Kind.CLOCK, value=100).add(2, Kind.CLOCK, value=0),
+    "rivals": Story().view(1, 1, 2).view(1, 3, 4),
+}  # fmt: skip
+
+
+def compared(row: Row) -> tuple[object, ...]:
+    place = (row.run, row.domain or row.group, row.property)
+    events = tuple(map(event_of, row.witness_events))
+    return (*place, row.status, row.evidence_count, row.violation_count, row.witness, events)
+
+
+def expected(run: int, verdict: Verdict) -> tuple[object, ...]:
+    counts = (verdict.evidence_count, verdict.violation_count)
+    place = (run, verdict.domain or verdict.group, verdict.property)
+    return (*place, verdict.status, *counts, verdict.witness, verdict.events)
+
+
+def assert_equal(found: DataFrame, runs: list[list], domains: tuple = ()) -> None:
+    judged = [
+        expected(run, verdict)
+        for run, rows in enumerate(runs)
+        for verdict in Oracle(rows, domains, BOUNDS).scoped(PROPERTIES)
+    ]
+    assert sorted(map(compared, found.collect()), key=str) == sorted(judged, key=str)
+
+
+def test_planted_faults_have_the_same_verdicts_and_witnesses(spark: SparkSession):
+    runs = [story.rows for story in PLANTED.values()]
+    assert_equal(check(frame(spark, runs), PROPERTIES, BOUNDS), runs)
+    statuses = {name: {v.status for v in Oracle(story.rows).scoped()} for name, story in PLANTED.items()}
+    assert all("violated" in found for name, found in statuses.items() if name not in (
+        "quiet", "told twice", "cut short", "killed", "clocks"
+    )), statuses  # fmt: skip
+
+
+def test_rows_that_were_ingested_twice_count_once(spark: SparkSession):
+    runs = [quiet_run().rows, PLANTED["gap"].rows]
+    trace = frame(spark, runs)
+    assert_equal(check(trace.unionByName(trace), PROPERTIES, BOUNDS), runs)
+
+
+@pytest.mark.full  # minutes of Spark
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@given(first=st.integers(0, 100_000))
+def test_random_histories_have_the_same_verdicts_and_witnesses(spark: SparkSession, first: int):
+    """Runs with views, crashes, recoveries, subsets, guesses, several groups and domains, many in each example."""
+    plain = [random_rows(seed) for seed in range(first, first + 15)]
+    runs = [rows for rows in (*plain, *(random_groups(seed) for seed in range(first, first + 10))) if rows]
+    runs += [guessed(rows, Random(f"{first}/{number}")) for number, rows in enumerate(runs[:5])]
+    assert_equal(check(frame(spark, runs), PROPERTIES, BOUNDS, DOMAINS), runs, DOMAINS)
