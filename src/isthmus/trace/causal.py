@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from isthmus.trace.certificate import is_certified
 from isthmus.trace.history import DELIVER, NEVER, Group, Life, Stay
 from isthmus.trace.past import CODE_BITS, CODE_INDEX, NOWHERE, PastEvent, Vector, closed
 from isthmus.trace.precedence import chain, chain_events
@@ -29,12 +30,34 @@ def causal(group: Group) -> Finding:
     """No life delivers a message ahead of its past."""
     finding = Finding(LACKS["causal"])
     finding.evidence_count = sum(max(0, len(life.delivered) - 1) for life in group.lives)
+    if is_certified(group) and not (group.domain is None and any(map(any_owed, group.lives))):
+        return finding
     codes = Codes(group)
     past = closed(len(group.lives), lambda: events(group, codes))
     if past.first is not None:
         finding.violate(told(group, codes, *past.first))
         finding.violation_count = past.count
     return finding
+
+
+def any_owed(life: Life) -> bool:
+    """Whether a life lacks anything that it should have delivered before something that it did deliver."""
+    group = life.group
+    lacking = group.lacking(life)
+    reached = reached_by(life) if lacking else []
+    return any(owes(group, message, reached) and not lost(group, message) for message in lacking)
+
+
+def reached_by(life: Life) -> list[tuple[Stay, int]]:
+    """The stays and views in which a life delivered something and owes what others send."""
+    return [(epoch.stay, epoch.view) for epoch, start, end in life.spans() if end > start and epoch.stay.first != NEVER]
+
+
+def owes(group: Group, message: int, reached: list[tuple[Stay, int]]) -> bool:
+    source = group.submitted[message]
+    assert source is not None
+    view, last = source.epoch.view, source.epoch.stay.last
+    return any(stay.first <= view <= stay.last and at <= last for stay, at in reached)
 
 
 class Codes:
