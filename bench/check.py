@@ -1,8 +1,8 @@
 """`isthmus check` in one process: CPU time from command to verdict, and per row of a large trace: `make bench-check`.
 
 Two traces of a million rows: every message to all, in one order; and every message to a random tenth, in which no two
-processes share a sequence. All properties are judged together, reading included. A third trace has sixty rows: what it costs is
-the command itself. Times are CPU seconds of a child process, so that the start of Python counts.
+processes share a sequence. All properties are judged together, reading included. A third trace has sixty rows: what it
+costs is the command itself. Times are CPU seconds of a child process, so that the start of Python counts.
 
     python -m bench.check [ROWS]
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from random import Random
 
 import pytest
@@ -11,12 +12,13 @@ from pyspark.sql import SparkSession
 from tests.unit.trace.brute import breaks_causality
 
 from isthmus.core.layer import Kind
-from isthmus.pipeline.verdicts import PROPERTIES, check
+from isthmus.pipeline import verdicts as on_spark
 from isthmus.trace.domain import DOMAIN_PROPERTIES
-from isthmus.trace.oracle import PROPERTIES as KNOWN
-from isthmus.trace.oracle import Oracle
+from isthmus.trace.oracle import PROPERTIES, Oracle
 from isthmus.trace.schema import KIND, Row
 
+KNOWN = ("integrity", "fifo", "causal", "total", "uniform-total", "agreement", "validity", "views", "final")
+check = partial(on_spark.check, run_rows_max=0)  # by tables that all tasks share, however short a run is
 pytestmark = pytest.mark.full  # minutes of Spark
 
 SEEDS = 300
@@ -45,7 +47,7 @@ def test_status_is_the_oracles(judged, name):
 @pytest.fixture(scope="module")
 def grouped(spark: SparkSession) -> tuple[list[list[Row]], dict[tuple[int, int | str, str], tuple[str, int]]]:
     runs = [rows for seed in range(GROUP_SEEDS) if (rows := random_groups(seed))]
-    found = check(frame(spark, runs), [*KNOWN, "fifo-total"], domains=DOMAINS).collect()
+    found = check(frame(spark, runs), PROPERTIES, domains=DOMAINS).collect()
     return runs, {
         (row["run"], row["domain"] or row["group"], row["property"]): (row["status"], row["evidence_count"])
         for row in found

@@ -16,7 +16,7 @@ from isthmus.core.layer import Kind
 from isthmus.pipeline.columns import TRACE_TYPE
 from isthmus.pipeline.failures import one_sentence, sentence
 from isthmus.pipeline.ingest import read_trace
-from isthmus.pipeline.shiviz import hosts, patterns_of
+from isthmus.pipeline.shiviz import hosts
 from isthmus.trace.schema import (
     ADDED,
     DESTINATIONS,
@@ -31,6 +31,7 @@ from isthmus.trace.schema import (
     VERSION_KEY,
     Row,
 )
+from isthmus.trace.shiviz import patterns_of
 from isthmus.trace.writer import TraceWriter, to_batch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "trace"))
