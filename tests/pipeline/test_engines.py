@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from tests.unit.trace.stories import Story, answers, quiet_run, recorded
 
 from isthmus.core.layer import Kind
-from isthmus.pipeline.judging import event_of
+from isthmus.pipeline.checking import event_of
 from isthmus.pipeline.verdicts import check
 from isthmus.trace.oracle import PROPERTIES, Oracle, Verdict
 from isthmus.trace.schema import Recording

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from isthmus.cli import check, watch
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
-from isthmus.pipeline import judging
+from isthmus.pipeline import checking
 from isthmus.pipeline.streaming import Change
 from isthmus.trace.judging import choose
 from isthmus.trace.writer import TraceWriter
@@ -38,7 +38,7 @@ def one_session(spark, monkeypatch):
     def one(*arguments, **options):
         yield spark
 
-    for module in (judging, watch):
+    for module in (checking, watch):
         monkeypatch.setattr(module, "spark_session", one)
 
 

@@ -102,7 +102,7 @@ def command(
             assert source is not None
             judged = judge(source.rows(), properties, bounds, joined, partial)
         else:
-            from isthmus.pipeline.judging import judge_on_spark
+            from isthmus.pipeline.checking import judge_on_spark
 
             judged = judge_on_spark(
                 source or path, form, words, properties, bounds, joined, partial, master=master, remote=remote

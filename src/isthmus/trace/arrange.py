@@ -31,12 +31,12 @@ from isthmus.trace.history import (
     TENTATIVE,
     TRUST,
     VIEW,
+    ClockReading,
     Epoch,
     Group,
     Installed,
     Late,
     Life,
-    Reading,
     Stay,
     Submitted,
     tag_of,
@@ -231,7 +231,7 @@ def walk(process: int, rows: list[Row], groups: dict[int, Group]) -> Walked:
         elif kind == TRUST:
             suspected.discard(row[VALUE])
         elif kind == CLOCK:
-            reading = Reading(process, row[LOCAL], row[TIME_NS], row[VALUE])
+            reading = ClockReading(process, row[LOCAL], row[TIME_NS], row[VALUE])
             group_of(groups, row[GROUP]).readings.append(reading)
         elif kind == RECORD:
             cut = row[VALUE] != Recording.ENDED

@@ -7,7 +7,7 @@ read at the same times, which a simulator does and a live observer can. Without 
 
 from __future__ import annotations
 
-from isthmus.trace.history import CLOCK, Group, Reading
+from isthmus.trace.history import CLOCK, ClockReading, Group
 from isthmus.trace.properties import Finding
 from isthmus.trace.witness import LACKS, EventKey, Witness
 
@@ -32,7 +32,7 @@ def clock_precision(group: Group, bound_ns: int | None) -> Finding:
     finding = Finding(LACKS["clock-precision"])
     if bound_ns is None:
         return finding
-    by_time: dict[int, list[Reading]] = {}
+    by_time: dict[int, list[ClockReading]] = {}
     for reading in group.readings:
         by_time.setdefault(reading.time_ns, []).append(reading)
     for time_ns in sorted(by_time):
@@ -49,5 +49,5 @@ def clock_precision(group: Group, bound_ns: int | None) -> Finding:
     return finding
 
 
-def read(reading: Reading, role: str) -> EventKey:
+def read(reading: ClockReading, role: str) -> EventKey:
     return EventKey(CLOCK, reading.process, local=reading.local, role=role)

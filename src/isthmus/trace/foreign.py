@@ -1,6 +1,6 @@
 """Columns of other systems' traces: which are required, what stands for the others, and what is said of wrong ones.
 
-Both readers of foreign traces, in this process (texts.py, tables.py) and on Spark (pipeline/columns.py), take their
+Both readers of foreign traces, in this process (texts.py, parquet.py) and on Spark (pipeline/columns.py), take their
 rules and sentences from here.
 """
 

@@ -135,7 +135,7 @@ class Late(NamedTuple):
     local: int
 
 
-class Reading(NamedTuple):
+class ClockReading(NamedTuple):
     """A CLOCK row."""
 
     process: int
@@ -173,7 +173,7 @@ class Group:
         self.again: list[tuple[Life, int, int]] = []  # messages that were submitted once more, and where (local)
         self.late: list[Late] = []  # what was done after a crash
         self.view_rows: list[Installed] = []  # by process, in local order
-        self.readings: list[Reading] = []
+        self.readings: list[ClockReading] = []
         self.suspects: dict[int, set[int]] = {}  # process to whom it suspects at the end
         self.ended: frozenset[int] = frozenset()  # processes that ever crashed or recovered
         self.members: dict[int, tuple[int, ...]] = {}  # by view, as the first row has them

@@ -7,9 +7,9 @@ from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 
 from isthmus.trace.files import chosen_files, digest_of_files, line_count
+from isthmus.trace.parquet import table_count, table_meta, table_rows
 from isthmus.trace.schema import LOCAL, PROCESS, RUN, Row
 from isthmus.trace.shiviz import PATTERNS, Log
-from isthmus.trace.tables import table_count, table_meta, table_rows
 from isthmus.trace.texts import text_rows
 
 Place = tuple[int, int, int]  # run, process, local: a row

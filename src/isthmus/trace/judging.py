@@ -2,7 +2,7 @@
 
 The problem: ten thousand runs should print the same table as one, and both engines the same. The idea: verdicts of
 runs, groups and domains are added up here, in the order of run, domain and group; Spark adds them up on its own
-(pipeline/judging.py), to the same `Summary`.
+(pipeline/checking.py), to the same `Summary`.
 
 Without a word of the user which properties are meant, all are judged for which the trace can have evidence; what then
 turns out to have none is named as not judged, with the reason, and is no fault of the trace.

@@ -27,7 +27,7 @@ from isthmus.trace.membership import primary, sending_view, views
 from isthmus.trace.order import total, uniform_total
 from isthmus.trace.properties import Finding, agreement, fifo, integrity, validity
 from isthmus.trace.schema import GROUP, KIND, LOCAL, PROCESS, Row
-from isthmus.trace.witness import LACKS, NOTHING, Witness, WitnessEvent, events_of, sentence
+from isthmus.trace.witness import LACKS, NOTHING, Witness, WitnessEvent, rows_shown, sentence
 
 Status = Literal["valid", "violated", "unknown"]
 CHECKS: dict[str, Callable[[Group], Finding]] = {
@@ -159,7 +159,7 @@ class Oracle:
             for (_, place), finding in zip(asked, findings, strict=True)
             if finding.witness is not None
         ]
-        events = iter(events_of(self._rows, broken) if broken else ())
+        events = iter(rows_shown(self._rows, broken) if broken else ())
         return [
             verdict_of(name, groups[place], finding, next(events) if finding.witness is not None else ())
             for (name, place), finding in zip(asked, findings, strict=True)

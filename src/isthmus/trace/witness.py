@@ -3,7 +3,7 @@
 The problem: two engines find violations, a table shows them as sentences and a picture shows them as events, and both
 must speak of the same. The idea: a check hands in a `Witness`, which names its form and, in the order that the form
 wants them, lives, messages, numbers and lists of members, and the keys of the events to look up. The sentence is made
-of these fields, here, for both engines. `events_of` looks the rows up.
+of these fields, here, for both engines. `rows_shown` looks the rows up.
 
 Invariants: nothing is ever read back out of a sentence. A message is called 3:7, and 0/3:7 where it is seen outside of
 its origin group 0; processes go by the names that the input has for them. An event that should exist and does not has a
@@ -213,7 +213,7 @@ FORMS: dict[str, str | Callable[[list[str], list[str], tuple[int, ...]], str]] =
 }
 
 
-def events_of(rows: Sequence[Row], wanted: Iterable[tuple[Witness, Iterable[int]]]) -> list[tuple[WitnessEvent, ...]]:
+def rows_shown(rows: Sequence[Row], wanted: Iterable[tuple[Witness, Iterable[int]]]) -> list[tuple[WitnessEvent, ...]]:
     """The rows of witnesses, each found in some groups; a key without a row goes. The rows are read once for all."""
     asked = [(witness, frozenset(groups)) for witness, groups in wanted]
     involved = {key.process for witness, _ in asked for key in witness.events}
