@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "trace"))
 from stories import Story
 
 FIFO = ("fifo",)
-VERDICT = ddl({name: kind for name, kind in formats.VERDICT.items() if name != "witness_events"})
+VERDICT = ddl({name: kind for name, kind in formats.VERDICT.items() if name not in ("witness_events", "shown")})
 
 
 def judge(trace, properties):
