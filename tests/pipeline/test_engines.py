@@ -78,6 +78,19 @@ def test_rows_that_were_ingested_twice_count_once(spark: SparkSession):
 
 
 @pytest.mark.full  # minutes of Spark
+def test_long_runs_have_the_same_statuses_and_evidence(spark: SparkSession):
+    """By the tables that all tasks share: planted faults, some of them ingested twice."""
+    runs = [story.rows for story in PLANTED.values()]
+    for trace in (frame(spark, runs), frame(spark, runs).unionByName(frame(spark, runs))):
+        found = check(trace, PROPERTIES, BOUNDS, run_rows_max=0).collect()
+        judged = {(row.run, row.group, row.property): (row.status, row.evidence_count) for row in found}
+        for run, rows in enumerate(runs):
+            for verdict in Oracle(rows, bounds=BOUNDS).scoped(PROPERTIES):
+                place = (run, verdict.group, verdict.property)
+                assert judged[place] == (verdict.status, verdict.evidence_count), (place, verdict.witness)
+
+
+@pytest.mark.full  # minutes of Spark
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(first=st.integers(0, 100_000))
 def test_random_histories_have_the_same_verdicts_and_witnesses(spark: SparkSession, first: int):

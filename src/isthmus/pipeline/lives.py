@@ -282,6 +282,7 @@ def extremes() -> list[Column]:
         F.min("digest_least").alias("digest_least"),
         F.max("digest_most").alias("digest_most"),
         F.min("from_position").alias("from_position"),
+        F.max("doubled").alias("doubled"),
     ]
 
 

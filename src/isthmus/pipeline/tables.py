@@ -244,6 +244,7 @@ class Tables(Store):
         return (
             self.located(rows.repartition("run", "group", "block"))
             .withColumn("place", F.count_if("given").over(order))
+            .withColumn("doubled", F.coalesce(F.lag("local").over(order) == F.col("local"), F.lit(False)))
             .withColumn("position", position())
             .withColumn("word", word())
         )
@@ -261,6 +262,7 @@ class Tables(Store):
             F.min(F.when(given, F.col("digest"))).alias("digest_least"),
             F.max(F.when(given, F.col("digest"))).alias("digest_most"),
             F.min(F.when(~given, position)).alias("from_position"),
+            F.max("doubled").alias("doubled"),
         )
         summed = (
             by_block.repartition(*MESSAGE)

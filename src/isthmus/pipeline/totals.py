@@ -24,6 +24,7 @@ ALARMS = (
     *("repeated", "unsent", "altered", "again", "astray", "moved"),  # messages that are wrong by themselves
     *("incomplete", "early", "descending", "disorderly"),  # messages that may be wrong beside others
     *("unsure", "counted_unsure", "static"),  # what checks have to tell apart
+    "doubled",  # rows that are there twice, for which all is judged anew without them
 )
 VARIANTS = (("", "lives"), ("counted_", "counted_lives"))  # of what uniform-total, and total, takes into account
 
@@ -82,6 +83,7 @@ def totals(seen: DataFrame, messages: DataFrame, rosters: DataFrame, backward: D
             F.max(sent & is_own() & (F.col("here") < n)).alias("moved"),
             F.min(F.when(sent & is_own(), to_all)).alias("fewest"),
             F.max("early").alias("early"),
+            F.max("doubled").alias("doubled"),
             F.max("descending").alias("descending"),
             *(F.sum(F.when(F.col(of) > 1, F.col(of))).alias(f"{name}shared") for name, of in VARIANTS),
             *(pairs(of).alias(f"{name}pairs") for name, of in VARIANTS),

@@ -102,11 +102,20 @@ def check(
 
 
 def judge_by_tables(
-    trace: DataFrame, spans: Spans, bounds: Mapping[str, int], domains: Sequence[Domain], partial: bool
+    trace: DataFrame,
+    spans: Spans,
+    bounds: Mapping[str, int],
+    domains: Sequence[Domain],
+    partial: bool,
+    once: bool = False,
 ) -> DataFrame:
-    """The same of runs of any size, each spread over all tasks."""
+    """The same of runs of any size, each spread over all tasks; `once` where no row can be there twice."""
     tables = Tables(trace, with_parts(spans), domains, partial)
     try:
+        if tables.alarms["doubled"]:
+            if once:
+                raise InputError("trace", "local", "two rows of a process with one number", "a number for each row")
+            return judge_by_tables(trace.dropDuplicates(), spans, bounds, domains, partial, once=True)
         found = findings(tables, bounds)
         return witnessed(tables, tables.keep(summed(tables, found, spans)))
     finally:

@@ -106,7 +106,9 @@ def sending_view(group: Group) -> Finding:
 def primary(group: Group) -> Finding:
     """Any two primary views are ordered."""
     steps = [
-        (life.process, life.incarnation, local, (view, members)) for life, view, members, local, _ in group.view_rows
+        (life.process, life.incarnation, local, (view, members))
+        for life, view, members, local, again in group.view_rows
+        if not again
     ]
     return rivals(steps)
 

@@ -28,7 +28,7 @@ from isthmus.pipeline.findings import evidence, key, life, message, violations
 from isthmus.pipeline.formats import GROUP, MESSAGE, PLACE, ddl
 from isthmus.pipeline.gaps import missing, stays
 from isthmus.pipeline.lives import NEVER, bit, word
-from isthmus.pipeline.past import COLUMNS, RESULT, walk
+from isthmus.pipeline.past import COLUMNS, RESULT, walk, walk_closed
 from isthmus.pipeline.tables import Tables
 from isthmus.trace.past import CODE_BITS, CODE_INDEX, NOWHERE
 
@@ -74,8 +74,16 @@ def exact(tables: Tables, lacking: DataFrame, chosen: DataFrame) -> DataFrame:
     delivered = firsts.select(*MESSAGE, "process", "life", F.shiftleft("rank", CODE_BITS).alias("code"))
     never = owed(tables, firsts, lacking.join(chosen, list(GROUP), "left_semi"))
     codes = tables.keep(delivered.unionByName(never).join(slots, list(PLACE)))
-    found = rows(firsts, submits, slots, codes).mapInArrow(walk, ddl(RESULT))
-    return named(tables.keep(found), codes)
+    events = rows(firsts, submits, slots, codes)
+    found = tables.keep(events.mapInArrow(walk, ddl(RESULT)))
+    circles = found.where(F.col("slot") == NOWHERE).select(*GROUP)
+    if circles.isEmpty():
+        return named(found, codes)
+    again = events.join(tables.small(circles), list(GROUP), "left_semi")
+    again = again.repartition(*GROUP).sortWithinPartitions(*GROUP, "slot", "local")
+    closed = again.mapInArrow(walk_closed, ddl(RESULT))
+    straight = found.join(circles, list(GROUP), "left_anti")
+    return named(straight.unionByName(tables.keep(closed)), codes)
 
 
 def owed(tables: Tables, firsts: DataFrame, lacking: DataFrame) -> DataFrame:
