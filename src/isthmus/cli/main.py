@@ -21,6 +21,7 @@ from isthmus.core.errors import InputError, LocalError
 COMMANDS = {  # name: (module that has it as `command`, one line of help)
     "topology": ("isthmus.cli.topology", "Import, shape, show and draw networks."),
     "plan": ("isthmus.cli.plan", "Choose a total order and a role for every site."),
+    "compare": ("isthmus.cli.compare", "Run a scenario over several stacks, and say which to choose."),
     "sim": ("isthmus.cli.sim", "Run a scenario in the simulator."),
     "fuzz": ("isthmus.cli.fuzz", "Try a stack in random scenarios."),
     "live": ("isthmus.cli.live", "Run a scenario in real time, one process per site."),

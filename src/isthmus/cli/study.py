@@ -66,7 +66,7 @@ def list_studies() -> None:
 @click.option("--all", "everything", is_flag=True, help="Run every study.")
 @scale_option
 @seeds_option
-@click.option("-o", "--out", type=click.Path(path_type=Path), default=OUT, show_default=True, help="Output folder.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), default=OUT, show_default=True, help="Output folder.")
 @click.option("--master", help="Spark master. [local[*]]")
 @click.option("--remote", help="Spark Connect server, sc://host:port, with the same file system.")
 @click.option("--check/--no-check", default=True, help="Check the properties that the stacks promise (on by default).")
@@ -75,14 +75,14 @@ def run_command(
     everything: bool,
     scale: Scale,
     seeds: int | None,
-    out: Path,
+    output: Path,
     master: str | None,
     remote: str | None,
     check: bool,
 ) -> None:
     """Run studies in one Spark session: small ones together, large ones one after the other.
 
-    Writes trace, runs, tables, verdicts, claims and figures to OUT/NAME, and replaces earlier results of that study.
+    Writes trace, runs, tables, verdicts, claims and figures to OUTPUT/NAME, and replaces earlier results of that study.
 
     Exit code 0: all checks are valid. 1: a property was violated, or a run failed. 3: a check or a claim is unknown. A
     claim that does not hold is a result, not an error, and does not change the exit code.
@@ -111,7 +111,7 @@ def run_command(
             label = studies[0].name if len(studies) == 1 else f"{len(studies)} studies"
             with bar(console, label) as (progress, tell):
                 how = pipeline_check if check else None
-                done = run_studies(spark, studies, scale, out, seeds=seeds, progress=progress, tell=tell, check=how)
+                done = run_studies(spark, studies, scale, output, seeds=seeds, progress=progress, tell=tell, check=how)
                 with closing(done):
                     for result in done:
                         print_result(console, result, scale)
@@ -175,8 +175,8 @@ def show_studies(folder: Path) -> None:
 @click.option("--run", "number", type=click.IntRange(min=0), required=True, help="Number of the run in the grid.")
 @scale_option
 @seeds_option
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for the trace. [the trace is not kept]")
-def replay_run(name: str, number: int, scale: Scale, seeds: int | None, out: Path | None) -> None:
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the trace. [the trace is not kept]")
+def replay_run(name: str, number: int, scale: Scale, seeds: int | None, output: Path | None) -> None:
     """Repeat one run of a study in this process, and check it.
 
     \b
@@ -189,9 +189,9 @@ def replay_run(name: str, number: int, scale: Scale, seeds: int | None, out: Pat
     console = wide_console()
     told = ", ".join(f"{key} {value}" for key, value in spec.parameters.items())
     console.print(f"{name}, run {number}: {told}", soft_wrap=True, highlight=False)
-    if out is not None:
-        made, cpu_s, error = execute(spec.scenario, out, True, console)
-        rows = [] if error else list(read_rows(out))
+    if output is not None:
+        made, cpu_s, error = execute(spec.scenario, output, True, console)
+        rows = [] if error else list(read_rows(output))
     else:
         kept: list[Row] = []
         made, cpu_s = Run(spec.scenario, kept), 0.0
