@@ -68,7 +68,8 @@ def import_command(
 ) -> None:
     """Create a topology from measured round trips (CSV) or from a map with coordinates (GraphML).
 
-    A CSV file is a matrix (names in the first row and column) or a table with columns such as src, dst, rtt_ms. Hosts
+    A CSV file (commas, semicolons or tabs) is a matrix (the same names in the first row and column) or a table with
+    columns such as src, dst, rtt_ms. Values that differ by direction are kept as asymmetric delays. Hosts
     are grouped into clusters by their round trips; where the diagonal is measured, each name is a region with --sites
     sites. The one-way delay is half the round trip. On a map, it is the distance divided by 200 km per millisecond.
     --lan-ms applies where no delay was measured inside a cluster.
@@ -86,13 +87,13 @@ def import_command(
     lan = Channel(Constant(lan_ms))
     if source.suffix.lower() in (".graphml", ".xml"):
         topology, notes = load_map(source, sites, lan)
-    elif source.suffix.lower() in (".csv", ".txt"):
+    elif source.suffix.lower() in (".csv", ".tsv", ".txt"):
         topology, notes = load_measured(
             source, model=model, rows=rows, sites=sites, threshold_ms=threshold_ms, per_pair=per_pair, lan=lan
         )
     else:
         raise InputError(
-            str(source), "", f"a file name that ends in {source.suffix!r}", "one that ends in .csv or .graphml"
+            str(source), "", f"a file name that ends in {source.suffix!r}", "one that ends in .csv, .tsv or .graphml"
         )
     for note in notes:
         click.echo(f"note: {note}", err=True)
