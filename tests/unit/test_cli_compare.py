@@ -15,11 +15,11 @@ import pytest
 from tests.planted import PLANTED
 
 from isthmus.cli.main import main
-from isthmus.compare.choice import choose
-from isthmus.compare.figures import SEEDS_MIN, figures_of, mean_of
-from isthmus.compare.measure import Measured
-from isthmus.compare.processes import WorkerDied, each
-from isthmus.compare.run import compare
+from isthmus.comparing.choice import choose
+from isthmus.comparing.figures import SEEDS_MIN, figures_of, mean_of
+from isthmus.comparing.measure import Measured
+from isthmus.comparing.processes import WorkerDied, each
+from isthmus.comparing.run import compare
 from isthmus.core.errors import InputError
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.variants import with_stack

@@ -17,8 +17,8 @@ from rich.table import Table
 
 from isthmus.cli.console import wide_console
 from isthmus.cli.options import HELP, force_option, json_option, seed_option
-from isthmus.compare.figures import Mean, StackFigures
-from isthmus.compare.run import Comparison, compare
+from isthmus.comparing.figures import Mean, StackFigures
+from isthmus.comparing.run import Comparison, compare
 from isthmus.core.errors import InputError
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario

@@ -12,7 +12,7 @@ from isthmus.cli.console import wide_console
 from isthmus.cli.options import HELP
 from isthmus.cli.sim import figures
 from isthmus.cli.trace import print_verdicts
-from isthmus.compare.processes import each
+from isthmus.comparing.processes import each
 from isthmus.stacks import STACKS
 from isthmus.testing.judge import judge, judge_run
 from isthmus.testing.random_scenarios import hard_scenario, random_scenario, replay_command

@@ -20,7 +20,7 @@ from isthmus import __version__
 from isthmus.cli.console import wide_console
 from isthmus.cli.options import HELP, force_option, json_option, output_folder, seed_option
 from isthmus.cli.trace import print_verdicts
-from isthmus.compare.figures import spread_of
+from isthmus.comparing.figures import spread_of
 from isthmus.core.errors import InputError
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario

@@ -13,7 +13,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from isthmus.compare.figures import Spread, StackFigures
+from isthmus.comparing.figures import Spread, StackFigures
 from isthmus.report.figures import INK, PAPER, RULE, SOFT, STYLE, render, styled
 from isthmus.report.looks import PLACES, look_at
 

@@ -60,6 +60,11 @@ class Kept:
                 self.rows.clear()
 
 
+def simulate(scenario: Scenario) -> Measured:
+    """Make one run of a scenario, and reduce it to its figures and verdicts."""
+    return measure(Task(scenario.stack.name, scenario))
+
+
 def measure(task: Task) -> Measured:
     """Make a run and reduce it to its figures."""
     scenario = msgspec.structs.replace(task.scenario, trace="events")

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from isthmus.compare.figures import SEEDS_MIN, StackFigures, mean_of
+from isthmus.comparing.figures import SEEDS_MIN, StackFigures, mean_of
 
 GUESSES = "final"  # a promise about tentative deliveries; who asks for an order need not ask for guesses
 

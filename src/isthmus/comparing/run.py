@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 
 from isthmus import __version__
-from isthmus.compare.choice import Choice, choose
-from isthmus.compare.figures import StackFigures, figures_of
-from isthmus.compare.measure import Measured, Task, measure
-from isthmus.compare.processes import each
+from isthmus.comparing.choice import Choice, choose
+from isthmus.comparing.figures import StackFigures, figures_of
+from isthmus.comparing.measure import Measured, Task, measure
+from isthmus.comparing.processes import each
 from isthmus.core.errors import InputError
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.variants import with_stack

@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from isthmus.compare.measure import NS_PER_MS, Measured
+from isthmus.comparing.measure import NS_PER_MS, Measured
 from isthmus.trace.histogram import Histogram
 
 SEEDS_MIN = 3  # for an interval
