@@ -71,7 +71,7 @@ def test_all_stacks_are_compared_judged_and_drawn(path: Path, isthmus) -> None:
     assert (code, err.strip()) == (0, "")
     for name, stack in STACKS.items():
         assert f"{name}: {', '.join(stack.properties)}: valid in 3 runs" in out
-    assert "tentative ms" in out and "hits %" in out
+    assert "guess ms" in out and "hits %" in out
     assert out.count("Choose ") == 1 and "per message" in out
     folder = path.parent / "out" / "small-compare-4"
     found = json.loads((folder / "compare.json").read_text())

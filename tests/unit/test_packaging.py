@@ -8,8 +8,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+from rich.table import Table
 
 import isthmus
+from isthmus.cli.console import print_whole
 from isthmus.cli.init import example_files
 from isthmus.cli.main import COMMANDS
 
@@ -78,3 +81,16 @@ def test_the_wheel_has_every_example() -> None:
     built = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
     named = {Path(name).name for name in built["force-include"]}
     assert named == {path.name for path in example_files()}
+
+
+def test_no_name_is_cut_on_a_narrow_terminal(capsys) -> None:
+    for width in (80, 40):
+        table = Table()
+        for head in ("site", "a rather long heading", *("number",) * 9):
+            table.add_column(head)
+        names = [f"frankfurt-{number}" for number in range(12)]
+        for name in names:
+            table.add_row(name, *["1,234,567"] * 10)
+        print_whole(Console(width=width), table)
+        told = capsys.readouterr().out
+        assert all(name in told for name in names) and told.count("1,234,567") == 120

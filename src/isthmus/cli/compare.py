@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from isthmus.cli.console import wide_console
+from isthmus.cli.console import print_whole, wide_console
 from isthmus.cli.options import HELP, force_option, json_option, seed_option
 from isthmus.comparing.figures import Mean, StackFigures
 from isthmus.comparing.run import Comparison, compare
@@ -26,8 +25,8 @@ from isthmus.stacks import STACKS
 
 FILES = ("compare.json", "compare.svg", "compare.png")
 CAPTION = (
-    "message: submit to last delivery; delivery: submit to each; packets and control bytes per message; CPU per "
-    "delivery, of the simulator"
+    "message: from submit to last delivery; each: to each delivery; guess: to each tentative delivery, hits: those in "
+    "their final place; packets and control bytes per message; CPU of the simulator per delivery"
 )
 COLORS = {"kept": "green", "broken": "red", "unknown": "yellow"}
 
@@ -133,7 +132,7 @@ def show(console: Console, result: Comparison, scenario: Path, folder: Path) -> 
     console.print(
         f"[bold]{escape(result.scenario)}[/]: {result.sites} sites, {seeds}; means over seeds", highlight=False
     )
-    console.print(figures_table(result.stacks))
+    print_whole(console, figures_table(result.stacks))
     for row in result.stacks:
         console.print(verdict_line(row, scenario), soft_wrap=True, highlight=False)
     for stack, why in result.left_out.items():
@@ -146,12 +145,11 @@ def show(console: Console, result: Comparison, scenario: Path, folder: Path) -> 
 
 def figures_table(rows: tuple[StackFigures, ...]) -> Table:
     """One row per stack; columns that no stack has a figure for are left out."""
-    console_width = shutil.get_terminal_size().columns
     columns: dict[str, list[str]] = {
         "message ms": [text(row.message_ms, 1, True) for row in rows],
         "p99": [f"{row.message_spread.percentiles['p99']:,.0f}" for row in rows],
-        "delivery ms": [text(row.delivery_ms, 1) for row in rows],
-        "tentative ms": [text(row.tentative_ms, 1) for row in rows],
+        "each ms": [text(row.delivery_ms, 1) for row in rows],
+        "guess ms": [text(row.tentative_ms, 1) for row in rows],
         "hits %": [text(row.hit_percent, 0) for row in rows],
         "packets": [text(row.packets_per_message, 1) for row in rows],
         "control B": [text(row.control_bytes_per_message, 0) for row in rows],
@@ -160,7 +158,7 @@ def figures_table(rows: tuple[StackFigures, ...]) -> Table:
     }
     table = Table(
         box=SIMPLE_HEAD,
-        padding=(0, 1 if console_width >= 100 else 0, 0, 0),
+        padding=0,
         show_edge=False,
         caption=CAPTION,
         caption_justify="left",
@@ -169,7 +167,7 @@ def figures_table(rows: tuple[StackFigures, ...]) -> Table:
     shown = {name: cells for name, cells in columns.items() if any(cells)}
     for name in shown:
         table.add_column(name, justify="right")
-    table.add_column("promises", no_wrap=True)
+    table.add_column("promise", no_wrap=True)
     for place, row in enumerate(rows):
         kept = f"[{COLORS[row.promises]}]{row.promises}[/]"
         table.add_row(escape(row.stack), *(cells[place] for cells in shown.values()), kept)
@@ -180,7 +178,7 @@ def text(mean: Mean | None, digits: int, interval: bool = False) -> str:
     if mean is None:
         return ""
     told = f"{mean.mean:,.{digits}f}"
-    return f"{told} \N{PLUS-MINUS SIGN}{mean.half:.{digits}f}" if interval and mean.half is not None else told
+    return f"{told}\N{PLUS-MINUS SIGN}{mean.half:.{digits}f}" if interval and mean.half is not None else told
 
 
 def verdict_line(row: StackFigures, scenario: Path) -> str:

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from isthmus.cli.console import wide_console
+from isthmus.cli.console import print_whole, wide_console
 from isthmus.cli.options import HELP, force_option, output_folder, seed_option
 from isthmus.cli.trace import print_verdicts
 from isthmus.core.errors import InputError
@@ -24,6 +24,7 @@ from isthmus.trace.reader import read_rows
 from isthmus.trace.summary import Summary
 
 NS_PER_MS = 1e6
+TROUBLE = ("refused", "lost", "rejected", "foreign")
 
 
 @click.command(context_settings=HELP)
@@ -58,7 +59,7 @@ def command(scenario: Path, seed: int | None, output: Path | None, force: bool, 
     console = wide_console()
     summaries = asyncio.run(execute(loaded, scenario, folder, not no_emulate, console))
     figures = measure(folder, {group.id: group.members for group in loaded.groups_of_run()})
-    console.print(sites_table(loaded, summaries))
+    print_whole(console, sites_table(loaded, summaries))
     console.print(figures_line(figures, summaries))
     verdicts = promised_verdicts(loaded, read_rows(folder))
     print_verdicts([(0, verdict) for verdict in verdicts], 1)
@@ -89,16 +90,25 @@ async def execute(scenario: Scenario, path: Path, folder: Path, emulate: bool, c
 
 
 def sites_table(scenario: Scenario, summaries: list[SiteSummary]) -> Table:
-    """What each site did."""
+    """What each site did; what went wrong has a column only where it did."""
     table = Table(title=escape(f"{scenario.name}: {scenario.stack.name}, seed {scenario.seed}, live"))
     table.add_column("site")
-    names = ("submitted", "refused", "delivered", "messages", "datagrams", "lost", "control B", "rejected", "foreign")
-    for name in names:
+    columns = {
+        "submitted": [one.submitted for one in summaries],
+        "refused": [one.refused for one in summaries],
+        "delivered": [one.delivered for one in summaries],
+        "messages": [one.messages for one in summaries],
+        "datagrams": [one.datagrams for one in summaries],
+        "lost": [one.lost + one.overflow for one in summaries],
+        "control B": [one.control_bytes for one in summaries],
+        "rejected": [one.rejected for one in summaries],
+        "foreign": [one.foreign for one in summaries],
+    }
+    shown = {name: values for name, values in columns.items() if name not in TROUBLE or any(values)}
+    for name in shown:
         table.add_column(name, justify="right")
-    for site, summary in zip(scenario.topology.sites, summaries, strict=True):
-        values = [summary.submitted, summary.refused, summary.delivered, summary.messages, summary.datagrams]
-        values += [summary.lost + summary.overflow, summary.control_bytes, summary.rejected, summary.foreign]
-        table.add_row(escape(site.name), *map(str, values))
+    for place, site in enumerate(scenario.topology.sites):
+        table.add_row(escape(site.name), *(f"{values[place]:,}" for values in shown.values()))
     return table
 
 

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from isthmus import __version__
-from isthmus.cli.console import wide_console
+from isthmus.cli.console import print_whole, wide_console
 from isthmus.cli.options import HELP, force_option, json_option, output_folder, seed_option
 from isthmus.cli.trace import print_verdicts
 from isthmus.comparing.figures import spread_of
@@ -79,7 +79,7 @@ def command(
         click.echo(as_document(run, cpu_s, guessed, folder, verdicts, error))
         statuses = {verdict.status for verdict in verdicts}
         sys.exit(1 if error or "violated" in statuses else 3 if "unknown" in statuses else 0)
-    console.print(figures(run, cpu_s, guessed))
+    print_whole(console, figures(run, cpu_s, guessed))
     if loaded.trace != "none":
         console.print(f"The trace is in {escape(str(folder))}.", soft_wrap=True)
     if error:

@@ -14,7 +14,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from isthmus.cli.console import wide_console
+from isthmus.cli.console import print_whole, wide_console
+from isthmus.cli.options import HELP
 from isthmus.cli.sim import attempt, execute, fail, figures
 from isthmus.cli.trace import COLORS, print_verdicts
 from isthmus.core.errors import InputError
@@ -34,7 +35,7 @@ scale_option = click.option("--scale", type=click.Choice(SCALES), default="quick
 seeds_option = click.option("--seeds", type=click.IntRange(min=1), help="Number of seeds. [that of the study]")
 
 
-@click.group()
+@click.group(context_settings=HELP)
 def command() -> None:
     """Run studies: grids of simulated runs on Spark, checked, measured and compared with the papers' claims.
 
@@ -58,7 +59,7 @@ def list_studies() -> None:
     for study in STUDIES.values():
         counts = [f"{len(study.specs(scale)):,}" for scale in SCALES]
         table.add_row(study.name, escape(study.question), escape(study.source), *counts)
-    wide_console().print(table)
+    print_whole(wide_console(), table)
 
 
 @command.command("run")
@@ -197,7 +198,7 @@ def replay_run(name: str, number: int, scale: Scale, seeds: int | None, output: 
         made, cpu_s = Run(spec.scenario, kept), 0.0
         error = attempt(made, lambda _: None)
         rows = kept
-    console.print(figures(made, cpu_s))
+    print_whole(console, figures(made, cpu_s))
     if error:
         console.print(escape(error), highlight=False, soft_wrap=True)
         fail("the run ended in an error", 1)
@@ -220,7 +221,7 @@ def print_claims(console: Console, title: str, claims: list[Any]) -> None:
             f"[{CLAIM_COLORS[claim.verdict]}]{claim.verdict}[/]",
             escape(claim.detail or ""),
         )
-    console.print(table)
+    print_whole(console, table)
 
 
 def figure(value: object, unit: str | None) -> str:
@@ -238,4 +239,4 @@ def print_checks(console: Console, rows: list[dict[str, Any]]) -> None:
         counts = [f"{row[name]:,}" for name in ("runs", "evidence", "violations")]
         verdict = f"[{COLORS[row['status']]}]{row['status']}[/]"
         table.add_row(row["property"], verdict, *counts, escape(row["witness"] or ""), escape(row["replay"] or ""))
-    console.print(table)
+    print_whole(console, table)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from rich.table import Table
 
-from isthmus.cli.console import wide_console
+from isthmus.cli.console import print_whole, wide_console
 from isthmus.core.document import read_toml
 from isthmus.core.errors import InputError
 from isthmus.topology.delay import Constant, Delay, Empirical, Gamma, Normal, Uniform
@@ -153,9 +153,9 @@ def show_command(path: Path, output: Path | None, svg: Path | None, png: Path | 
     for file, _ in pictures:
         refuse_overwrite(file, force, path)
     console = wide_console()
-    console.print(cluster_table(topology))
+    print_whole(console, cluster_table(topology))
     if topology.links:
-        console.print(wan_table(topology))
+        print_whole(console, wan_table(topology))
     if topology.overrides:
         console.print(f"{len(topology.overrides)} pairs of sites have their own delays")
     for file, suffix in pictures:

@@ -1,8 +1,8 @@
 """Tasks over several processes of this machine: results as they come, no process left behind, no death unnoticed.
 
-Workers are spawned, not forked: they inherit no locks and no threads. They ignore Ctrl-C, which is for the parent: it
-ends them on its way out, whatever way that is, and should it be killed they find their pipe closed. A worker that dies
-(out of memory, killed) closes its pipe too, and that is an error; a pool that waits for its result would wait for ever.
+Workers are spawned, not forked: they inherit no locks and no threads. They do not hear Ctrl-C, which is for the parent:
+it ends them on its way out, whatever way that is, and should it be killed they find their pipe closed. A worker that
+dies (out of memory, killed) closes its pipe too, and that is an error; a pool would wait for its result for ever.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ def start(work: Callable[[Task], Result]) -> tuple[Connection, SpawnProcess]:
     context = get_context("spawn")
     ours, theirs = context.Pipe()
     worker = context.Process(target=serve, args=(work, theirs), daemon=True)
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a child inherits it, from its first instruction on
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # a child inherits it, from its first instruction on;
     try:
         worker.start()
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # what came to us meanwhile comes now
         theirs.close()
     return ours, worker
 
