@@ -25,7 +25,7 @@ from isthmus.report.figures import draw_plot, inline_svg
 from isthmus.report.lines import Plot, plots_of
 from isthmus.report.network import draw_network
 from isthmus.report.results import SHARES, STATUSES, About, Check, ClaimKind, ClaimResult, FinishedStudy
-from isthmus.stacks import STACKS, Build
+from isthmus.stacks import STACKS, NamedStack
 from isthmus.topology.model import Topology
 
 MARK = '<meta name="generator" content="Isthmus">'  # by which an earlier report is recognised
@@ -50,6 +50,12 @@ CLAIM_LOOKS = {  # kind of claim and verdict: class, sign and word
     ("promise", "does not hold"): ("bad", "\N{MULTIPLICATION SIGN}", "broken"),
     ("sanity", "holds"): ("quiet", "\N{CHECK MARK}", "passed"),
     ("sanity", "does not hold"): ("bad", "\N{MULTIPLICATION SIGN}", "failed"),
+}
+ROLES = {  # of the stacks that have them
+    "": "",
+    "everyone": "Here all issue their own.",
+    "given": "Here the roles are given.",
+    "changing": "Here the roles follow load and distance.",
 }
 OWN = "What we add"  # heading of the studies that no paper asks for
 
@@ -184,7 +190,7 @@ def templates() -> Environment:
         "looks": LOOKS,
         "claim_look": claim_look,
         "claims_by_kind": claims_by_kind,
-        "stacks": {name: doc_line(stack.build) for name, stack in STACKS.items()},
+        "stacks": {name: doc_line(stack) for name, stack in STACKS.items()},
         "promised": {name: words.join_and(stack.properties) for name, stack in STACKS.items()},
         "network_picture": network_picture,
         "figure_notes": figure_notes,
@@ -222,9 +228,10 @@ def claims_by_kind(claims: list[ClaimResult]) -> list[tuple[str, str, list[Claim
     return [(heading, meaning, own) for heading, meaning, own in found if own]
 
 
-def doc_line(build: Build) -> str:
-    """What a stack does, as its builder says."""
-    return (build.__doc__ or "").strip().splitlines()[0]
+def doc_line(stack: NamedStack) -> str:
+    """What a stack does, as its builder says, and which of its roles it has."""
+    said = (stack.build.__doc__ or "").strip().splitlines()[0]
+    return f"{said} {ROLES[stack.roles]}".strip()
 
 
 def network_picture(network: Network) -> Markup:

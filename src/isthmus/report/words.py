@@ -133,7 +133,8 @@ def claims_said(claims: list[ClaimResult]) -> str:
         if not total:
             continue
         if holds == total:
-            parts.append(f"{f'all {total} {more}' if total > 1 else f'the {one}'} {all_good[total > 1]}")
+            every = f"the {one}" if total == 1 else f"both {more}" if total == 2 else f"all {total} {more}"
+            parts.append(f"{every} {all_good[total > 1]}")
             continue
         told = [f"{many} {how}" for many, how in ((holds, good), (fails, bad), (unknown, "unknown")) if many]
         parts.append(f"of {total} {more if total > 1 else one}, {join_and(told)}")
