@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 from rich.table import Table
 
 import isthmus
 from isthmus.cli.console import print_whole
 from isthmus.cli.init import example_files
-from isthmus.cli.main import COMMANDS
+from isthmus.cli.main import COMMANDS, root
 
 ROOT = Path(__file__).parents[2]
 SPARK_COMMANDS = ("watch", "study")  # `check` needs it for large traces only
@@ -94,3 +98,24 @@ def test_no_name_is_cut_on_a_narrow_terminal(capsys) -> None:
         print_whole(Console(width=width), table)
         told = capsys.readouterr().out
         assert all(name in told for name in names) and told.count("1,234,567") == 120
+
+
+def examples_in_help() -> list[list[str]]:
+    """The examples of every command that needs no Spark, as words."""
+    found = []
+    for name, (module, _) in COMMANDS.items():
+        if name in (*SPARK_COMMANDS, "check"):
+            continue
+        command = import_module(module).command
+        for each in (command, *getattr(command, "commands", {}).values()):
+            found += re.findall(r"^ +isthmus (.*)$", each.help or "", flags=re.MULTILINE)
+    return [shlex.split(line) for line in dict.fromkeys(found)]
+
+
+def test_the_examples_in_help_texts_are_commands_with_options_that_exist() -> None:
+    examples = examples_in_help()
+    assert len(examples) > 20
+    for words in examples:
+        assert not any("examples/" in word for word in words), "an example must run outside a clone"
+        result = CliRunner().invoke(root, [*words, "--help"])
+        assert result.exit_code == 0, (words, result.output)

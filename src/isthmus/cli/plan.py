@@ -62,9 +62,10 @@ def command(
 
     \b
     Examples:
-      isthmus plan net.toml --traffic traffic.toml
-      isthmus plan net.toml --traffic traffic.toml --verify -o plan
-      isthmus plan scenario.toml --null-ms 0 --wait
+      isthmus init demo
+      isthmus plan demo/scenario.toml
+      isthmus plan demo/scenario.toml --verify -o plan
+      isthmus compare demo/scenario.toml --stack token-site --stack plan/plan.toml
     """
     topology = network_of(network)
     if len(topology.sites) > SITES_MAX:

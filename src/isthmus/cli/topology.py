@@ -140,8 +140,8 @@ def show_command(path: Path, output: Path | None, svg: Path | None, png: Path | 
 
     \b
     Examples:
+      isthmus topology shape ring -o net.toml
       isthmus topology show net.toml
-      isthmus topology show scenario.toml
       isthmus topology show net.toml -o pictures
       isthmus topology show net.toml --svg net.svg --png net.png
     """
