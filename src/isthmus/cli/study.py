@@ -19,6 +19,7 @@ from isthmus.cli.options import HELP
 from isthmus.cli.sim import attempt, execute, fail, figures
 from isthmus.cli.trace import COLORS, print_verdicts
 from isthmus.core.errors import InputError
+from isthmus.report.words import OUTCOMES
 from isthmus.scenario.promises import promised_verdicts
 from isthmus.sim.run import Run
 from isthmus.studies.catalogue import STUDIES
@@ -27,7 +28,15 @@ from isthmus.trace.reader import read_rows
 from isthmus.trace.schema import Row
 
 OUT = Path("out/studies")
-CLAIM_COLORS = {"holds": "green", "does not hold": "red", "unknown": "yellow"}
+CLAIM_COLORS = {  # a paper's claim that does not hold is a finding, not a fault
+    "confirmed": "blue",
+    "not confirmed": "magenta",
+    "kept": "green",
+    "broken": "red",
+    "passed": "green",
+    "failed": "red",
+    "unknown": "yellow",
+}
 FAILED_MAX = 5  # failed runs printed; all are counted
 LOCAL_SHUFFLE = {"spark.sql.shuffle.partitions": "16"}  # on one machine, 200 partitions are mostly overhead
 
@@ -213,12 +222,13 @@ def print_claims(console: Console, title: str, claims: list[Any]) -> None:
     for name in ("claim", "expected", "measured", "tolerance", "verdict", "detail"):
         table.add_column(name, justify="right" if name in ("expected", "measured", "tolerance") else "left")
     for claim in claims:
+        outcome = OUTCOMES.get((claim.kind, claim.verdict), "unknown")
         table.add_row(
             escape(claim.statement),
             figure(claim.expected, claim.unit),
             figure(claim.measured, claim.unit),
             str(claim.tolerance),
-            f"[{CLAIM_COLORS[claim.verdict]}]{claim.verdict}[/]",
+            f"[{CLAIM_COLORS[outcome]}]{outcome}[/]",
             escape(claim.detail or ""),
         )
     print_whole(console, table)

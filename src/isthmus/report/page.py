@@ -43,13 +43,13 @@ KINDS: dict[ClaimKind, tuple[str, str]] = {  # heading and explanation, in the o
     "promise": ("What we promise", "A promise that is broken is a defect."),
     "sanity": ("Sanity checks", "Where one fails, the figures above mean nothing."),
 }
-CLAIM_LOOKS = {  # kind of claim and verdict: class, sign and word
-    ("paper", "holds"): ("found", "\N{IDENTICAL TO}", "confirmed"),
-    ("paper", "does not hold"): ("differs", "\N{NOT EQUAL TO}", "not confirmed"),
-    ("promise", "holds"): ("good", "\N{CHECK MARK}", "kept"),
-    ("promise", "does not hold"): ("bad", "\N{MULTIPLICATION SIGN}", "broken"),
-    ("sanity", "holds"): ("quiet", "\N{CHECK MARK}", "passed"),
-    ("sanity", "does not hold"): ("bad", "\N{MULTIPLICATION SIGN}", "failed"),
+CLAIM_LOOKS = {  # kind of claim and verdict: class and sign
+    ("paper", "holds"): ("found", "\N{IDENTICAL TO}"),
+    ("paper", "does not hold"): ("differs", "\N{NOT EQUAL TO}"),
+    ("promise", "holds"): ("good", "\N{CHECK MARK}"),
+    ("promise", "does not hold"): ("bad", "\N{MULTIPLICATION SIGN}"),
+    ("sanity", "holds"): ("quiet", "\N{CHECK MARK}"),
+    ("sanity", "does not hold"): ("bad", "\N{MULTIPLICATION SIGN}"),
 }
 ROLES = {  # of the stacks that have them
     "": "",
@@ -219,7 +219,8 @@ def mood(study: FinishedStudy) -> str:
 
 def claim_look(claim: ClaimResult) -> tuple[str, str, str]:
     """Class, sign and word of a claim's verdict."""
-    return CLAIM_LOOKS.get((claim.kind, claim.verdict), ("open", "?", "unknown"))
+    known = (claim.kind, claim.verdict)
+    return (*CLAIM_LOOKS.get(known, LOOKS["unknown"]), words.OUTCOMES.get(known, "unknown"))
 
 
 def claims_by_kind(claims: list[ClaimResult]) -> list[tuple[str, str, list[ClaimResult]]]:

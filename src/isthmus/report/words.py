@@ -21,6 +21,14 @@ SAID = {  # kind of claim: one, several, those that hold, those that do not, wha
     "promise": ("promise of ours", "promises of ours", "kept", "broken", ("is kept", "are kept")),
     "sanity": ("sanity check", "sanity checks", "passed", "failed", ("passed", "passed")),
 }
+OUTCOMES = {  # kind of claim and its verdict, in a word
+    ("paper", "holds"): "confirmed",
+    ("paper", "does not hold"): "not confirmed",
+    ("promise", "holds"): "kept",
+    ("promise", "does not hold"): "broken",
+    ("sanity", "holds"): "passed",
+    ("sanity", "does not hold"): "failed",
+}
 NOTHING = "\N{EN DASH}"  # in a cell where nothing stands
 
 

@@ -18,7 +18,7 @@ from tests.unit.report.sample import about, nine, token_site, verdict, write_stu
 from isthmus.report.figures import render
 from isthmus.report.page import CLAIM_LOOKS, claim_look, mood, page, sections, unique
 from isthmus.report.results import ClaimResult, find_studies
-from isthmus.report.words import seeds_said
+from isthmus.report.words import OUTCOMES, seeds_said
 from isthmus.topology.delay import Constant
 from isthmus.topology.load import topology_to_toml
 from isthmus.topology.model import Channel
@@ -105,7 +105,7 @@ def test_every_claim_and_verdict_is_there(out: Path, html: str) -> None:
         assert all(said[key] in text for key in ("title", "question", "source", "command", "scale", "spark_master"))
         for claim in json.loads((folder / "claims.json").read_text()):
             assert all(claim[key] in text for key in ("statement", "source", "detail"))
-            assert CLAIM_LOOKS.get(("paper", claim["verdict"]), ("", "", "unknown"))[2] in text
+            assert OUTCOMES.get(("paper", claim["verdict"]), "unknown") in text
         for row in pq.read_table(folder / "verdicts.parquet").to_pylist():
             assert all(row[key] in text for key in ("property", "status", "witness", "replay"))
         for figure in json.loads((folder / "figures.json").read_text()):
