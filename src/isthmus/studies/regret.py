@@ -253,7 +253,7 @@ STUDY = Study(
     properties=PROPERTIES,
     tables=tables,
     claims=CLAIMS,
-    advice=(Advice("Delays and rates are known: let `isthmus plan` assign the roles", "hybrid", planned_words),),
+    advice=(Advice("Delays and rates are known: let isthmus plan assign the roles", "hybrid", planned_words),),
     figures=(
         Figure(
             id="regret",
