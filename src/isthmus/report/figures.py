@@ -276,18 +276,22 @@ def one_line(text: str, length: int, tail: int = 0) -> str:
     return text[: length - 1 - tail].rstrip() + "\N{HORIZONTAL ELLIPSIS}" + text[len(text) - tail :]
 
 
-def render(figure: Figure, kind: str, text: str = "path") -> bytes:
-    """A figure as bytes of `svg` or `png`; text as `path`, or as `none`, which leaves it text."""
+def render(figure: Figure, kind: str, text: str = "path", tight: bool = False) -> bytes:
+    """A figure as bytes of `svg` or `png`; text as `path`, or as `none`, which leaves it text; `tight` cuts margins."""
     metadata = {"Date": None, "Creator": "Isthmus"} if kind == "svg" else {"Software": None}
     stream = BytesIO()
     with styled(**{"svg.fonttype": text}):
-        figure.savefig(stream, format=kind, dpi=PNG_DPI if kind == "png" else 72, metadata=metadata)
+        more: Any = {"bbox_inches": "tight", "pad_inches": 0.15} if tight else {}
+        figure.savefig(stream, format=kind, dpi=PNG_DPI if kind == "png" else 72, metadata=metadata, **more)
     return stream.getvalue()
 
 
-def inline_svg(figure: Figure, prefix: str, label: str, text: str = "none") -> Markup:
-    """A figure as an element of a page: ids made unique by a prefix, colours and fonts those of the page."""
-    svg = render(figure, "svg", text).decode()
+def inline_svg(figure: Figure, prefix: str, label: str, outlines: bool = False) -> Markup:
+    """A figure as an element of a page: ids made unique by a prefix, colours and fonts those of the page.
+
+    `outlines` is for pictures whose labels must not grow with the reader's font; they lose their margins, too.
+    """
+    svg = render(figure, "svg", "path" if outlines else "none", tight=outlines).decode()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
     svg = re.sub(r'\s+xmlns(:\w+)?="[^"]*"', "", svg).replace("xlink:href=", "href=")

@@ -39,7 +39,7 @@ STYLE: Any = {
 }
 
 
-def draw_network(topology: Topology, roles: Roles | None = None) -> Figure:
+def draw_network(topology: Topology, roles: Roles | None = None, title: bool = True) -> Figure:
     """The picture of a topology, with the roles of its sites where they are given."""
     with mpl.rc_context(STYLE):
         high = HIGH if roles is None else HIGH + LEGEND_HIGH
@@ -50,7 +50,8 @@ def draw_network(topology: Topology, roles: Roles | None = None) -> Figure:
         axes.set_axis_off()
         axes.set_xlim(-1.0, 1.0)
         axes.set_ylim(-HEIGHT, HEIGHT)
-        heading(figure, topology)
+        if title:
+            heading(figure, topology)
         points = place(topology)
         count = len(topology.clusters)
         radius = 0.055 if count <= 8 else 0.042 if count <= 14 else 0.032 if count <= 25 else 0.022

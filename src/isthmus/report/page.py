@@ -69,7 +69,7 @@ class Drawn(NamedTuple):
 
 
 class NumbersTable(NamedTuple):
-    """The numbers of a figure as a table: one row per x, one column per line."""
+    """The numbers of a figure as a table: one row per x and one column per line, or the other way round."""
 
     heads: list[str]
     rows: list[tuple[str, list[str]]]  # at most SHOWN_MAX
@@ -91,7 +91,7 @@ class Network(NamedTuple):
 
     name: str  # unique on the page
     label: str
-    figure: Figure
+    figure: Figure | None  # None: one cluster, of which a picture says no more than the label
 
 
 class Section(NamedTuple):
@@ -132,7 +132,7 @@ def draw(plot: Plot, others: list[str]) -> Figure:
 def network_of(name: str, topology: Topology) -> Network:
     sites = words.count(len(topology.sites), "site")
     label = f"The network {topology.name}: {words.count(len(topology.clusters), 'cluster')}, {sites}"
-    return Network(name, label, draw_network(topology))
+    return Network(name, label, draw_network(topology, title=False) if len(topology.clusters) > 1 else None)
 
 
 def chapters(parts: list[Section]) -> list[Chapter]:
@@ -236,7 +236,8 @@ def doc_line(stack: NamedStack) -> str:
 
 
 def network_picture(network: Network) -> Markup:
-    return inline_svg(network.figure, network.name, network.label, text="path")
+    assert network.figure is not None
+    return inline_svg(network.figure, network.name, network.label, outlines=True)
 
 
 def figure_notes(plot: Plot) -> str:
@@ -269,14 +270,13 @@ def numbers_of_figure(plot: Plot) -> NumbersTable:
     lines = [*plot.ours, *plot.paper]
     points = [dict(zip(line.xs, zip(line.ys, line.errors, strict=True), strict=True)) for line in lines]
     xs = sorted({x for line in lines for x in line.xs})
-    rows = [
-        (
-            plot.categories[int(x)] if plot.categories else words.number(x),
-            [words.measured(*of.get(x, (nan, 0.0))) for of in points],
-        )
-        for x in xs[:SHOWN_MAX]
-    ]
-    return NumbersTable([plot.spec.xlabel, *(line.label for line in lines)], rows, len(xs))
+    names = [plot.categories[int(x)] if plot.categories else words.number(x) for x in xs]
+    values = [[words.measured(*of.get(x, (nan, 0.0))) for of in points] for x in xs[:SHOWN_MAX]]
+    labels = [line.label for line in lines]
+    if len(xs) < len(lines):  # the longer side goes down the page
+        by_line = [[row[place] for row in values] for place in range(len(lines))]
+        return NumbersTable([plot.spec.xlabel, *names], list(zip(labels, by_line, strict=True)), len(lines))
+    return NumbersTable([plot.spec.xlabel, *labels], list(zip(names[:SHOWN_MAX], values, strict=True)), len(xs))
 
 
 def counts(check: Check) -> list[int]:
