@@ -15,7 +15,7 @@ demo: $(READY)  ## set up, then run all studies at quick scale through Spark, wi
 	@$(BIN)/isthmus study run --all --scale quick -o out/studies
 	@$(BIN)/isthmus report out/studies -o out/report.html
 
-tour: $(READY)  ## one example network with every stack, simulated and live, on one page (seconds)
+tour: $(READY)  ## one example network with every stack, compared in the simulator, then one live (half a minute)
 	@$(BIN)/python examples/tour.py
 
 test: check  ## set up, check, and run the tests (minutes)
@@ -51,7 +51,7 @@ bench-spark: $(READY)  ## all checks on 20 million deliveries beside one sort of
 
 lock: pyproject.toml  ## pin every dependency with its hashes, naming no index
 	@$(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet uv
-	@$(BIN)/uv pip compile pyproject.toml --quiet --extra dev --universal --python-version 3.11 \
+	@$(BIN)/uv pip compile pyproject.toml --quiet --extra dev --extra spark --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header --no-annotate --upgrade -o requirements.lock
 
 $(READY): requirements.lock pyproject.toml

@@ -213,11 +213,14 @@ def test_views_roles_and_seeds(spark):
     ]
     roles = one(membership.role_changes(story.frame(spark)))
     assert (roles["role_changes"], roles["role_changes_max"]) == (1, 1)
-    table = spark.createDataFrame([("a", 1.0), ("a", 3.0), ("b", 5.0)], "p string, v double")
+    values = [("a", 1.0), ("a", 2.0), ("a", 3.0), ("a", None), ("b", 5.0), ("b", 6.0)]
+    table = spark.createDataFrame(values, "p string, v double")
     rows = {row["p"]: row for row in seeds.over_seeds(table, ["p"], ["v"]).collect()}
-    assert (rows["a"]["v"], rows["a"]["runs"]) == (2, 2)
-    assert rows["a"]["v_half"] == pytest.approx(12.7062 * 2**0.5 / 2**0.5, rel=1e-5)
-    assert (rows["b"]["v"], rows["b"]["v_half"]) == (5, None)
+    assert (rows["a"]["v"], rows["a"]["runs"]) == (2, 4)
+    assert rows["a"]["v_half"] == pytest.approx(
+        4.30265 / 3**0.5, rel=1e-5
+    )  # two degrees of freedom: a null is no value
+    assert (rows["b"]["v"], rows["b"]["v_half"]) == (5.5, None)  # two runs are too few
 
 
 def simulated(spark, **more):

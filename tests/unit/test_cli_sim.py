@@ -75,8 +75,8 @@ def test_a_run_prints_its_figures_and_verdicts_and_writes_its_trace(folder: Path
     assert (code, err) == (0, "")
     for words in ("small: fifo on 3 sites, seed 0", "submitted", "0 undelivered", "latency per message", "lost"):
         assert words in out
-    assert "The trace is in out/small-0." in out and "1 run: 5 valid, 0 violated, 0 unknown." in out
-    assert any(row[KIND] == 5 for row in read_rows(folder / "out" / "small-0"))
+    assert "The trace is in out/small-fifo-0." in out and "1 run: 5 valid, 0 violated, 0 unknown." in out
+    assert any(row[KIND] == 5 for row in read_rows(folder / "out" / "small-fifo-0"))
 
 
 def test_a_trace_is_not_replaced_unasked(folder: Path, isthmus) -> None:
@@ -85,7 +85,7 @@ def test_a_trace_is_not_replaced_unasked(folder: Path, isthmus) -> None:
     code, _out, err = isthmus("sim", "small.toml", "--seed", "9", "-o", "here")
     assert code == 2 and err.startswith("isthmus: here: found a trace already") and err.count("\n") == 1
     assert {path.name: path.read_bytes() for path in (folder / "here").iterdir()} == before
-    assert isthmus("sim", "small.toml", "--seed", "9", "-o", "here", "--overwrite")[0] == 0
+    assert isthmus("sim", "small.toml", "--seed", "9", "-o", "here", "--force")[0] == 0
     assert {path.name: path.read_bytes() for path in (folder / "here").iterdir()} != before
 
 
@@ -93,7 +93,7 @@ def test_the_seed_given_counts_and_names_the_folder(folder: Path, isthmus) -> No
     assert "seed 7" in isthmus("sim", "small.toml", "--seed", "7")[1]
     assert isthmus("sim", "small.toml", "--seed", "7", "-o", "again")[0] == 0
     assert isthmus("sim", "small.toml", "--seed", "8", "-o", "other")[0] == 0
-    rows = [list(read_rows(folder / name)) for name in ("out/small-7", "again", "other")]
+    rows = [list(read_rows(folder / name)) for name in ("out/small-fifo-7", "again", "other")]
     assert rows[0] == rows[1] != rows[2]
 
 
@@ -106,7 +106,7 @@ def test_without_a_trace_nothing_is_written_and_nothing_judged(folder: Path, ist
 
 def test_a_check_may_be_left_out(folder: Path, isthmus) -> None:
     code, out, _ = isthmus("sim", "small.toml", "--no-check")
-    assert code == 0 and "valid" not in out and (folder / "out" / "small-0").is_dir()
+    assert code == 0 and "valid" not in out and (folder / "out" / "small-fifo-0").is_dir()
 
 
 def test_silence_is_no_proof(folder: Path, isthmus) -> None:
@@ -120,9 +120,9 @@ def test_a_broken_promise_names_the_command_that_replays_it(folder: Path, isthmu
     (folder / "my small.toml").write_text("drain_ms = 2000\n" + SCENARIO)
     code, out, err = isthmus("sim", "my small.toml", "--seed", "3")
     assert code == 1 and "violated" in out
-    command = "isthmus sim 'my small.toml' --seed 3 -o out/small-3 --overwrite"
+    command = "isthmus sim 'my small.toml' --seed 3 -o out/small-fifo-3 --force"
     assert err.startswith("isthmus: violated: ") and err.endswith(f"; replay it with: {command}\n")
-    words = ["sim", "my small.toml", "--seed", "3", "-o", "out/small-3", "--overwrite"]
+    words = ["sim", "my small.toml", "--seed", "3", "-o", "out/small-fifo-3", "--force"]
     again = isthmus(*words)
     assert again[0] == 1 and again[2] == err
 
@@ -137,13 +137,13 @@ def test_an_error_inside_a_run_is_shown_with_the_time_and_the_command(folder: Pa
     code, out, err = isthmus("sim", "small.toml")
     assert code == 1 and "ZeroDivisionError" in out
     assert "the run ended in an error at " in err and "replay it with: isthmus sim small.toml --seed 0" in err
-    assert list(read_rows(folder / "out" / "small-0")), "what happened until then can be looked at"
+    assert list(read_rows(folder / "out" / "small-fifo-0")), "what happened until then can be looked at"
 
 
 def test_a_trace_that_cannot_be_written_is_no_fault_of_the_run(folder: Path, isthmus, monkeypatch) -> None:
     (folder / "out").write_text("in the way")
     code, _out, err = isthmus("sim", "small.toml")
-    assert code == 2 and err.startswith("isthmus: out/small-0: found ") and err.count("\n") == 1
+    assert code == 2 and err.startswith("isthmus: out/small-fifo-0: found ") and err.count("\n") == 1
 
     class Full:
         def append(self, row: object) -> None:

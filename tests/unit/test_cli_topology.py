@@ -39,7 +39,7 @@ def test_an_import_says_what_it_inferred_and_never_replaces_its_input(tmp_path: 
     refused = isthmus("import", "rtt.csv", "-o", "rtt.csv", "--force", cwd=tmp_path)
     assert refused.returncode == 2 and "the input itself" in refused.stderr
     strange = isthmus("import", "rtt.json", cwd=tmp_path)
-    assert strange.returncode == 2 and "one that ends in .csv or .graphml" in strange.stderr
+    assert strange.returncode == 2 and "one that ends in .csv, .tsv or .graphml" in strange.stderr
 
 
 def test_show_prints_tables_and_draws_only_when_asked(tmp_path: Path) -> None:

@@ -5,8 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
+from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
 
+WIDEST = 100_000
 PIPE_WIDTH = 200  # columns where there is no terminal, so that no cell is cut
 
 
@@ -22,6 +28,31 @@ def wide_console() -> Console:
     """The terminal; into a pipe or a file, lines wide enough that no cell is cut."""
     console = Terminal()
     return console if console.is_terminal else Terminal(width=PIPE_WIDTH)
+
+
+def print_whole(console: Console, table: Table) -> None:
+    """Print a table so that no word or number in it is cut: names that differ in their ends must stay apart.
+
+    Cells break between words only. What is too wide for the terminal loses its frame first; then each column gets the
+    width of its longest word, and a share of what is left. What is too wide even so the terminal breaks.
+    """
+    texts = [[Text.from_markup(str(cell)).plain for cell in (column.header, *column.cells)] for column in table.columns]
+    whole = [max(map(cell_len, cells), default=0) for cells in texts]
+    least = [max((cell_len(word) for text in cells for word in text.split(" ")), default=0) for cells in texts]
+    if natural_width(console, table) > console.width:
+        table.box, table.show_edge, table.padding = SIMPLE_HEAD, False, 0
+    frame = natural_width(console, table) - sum(whole)
+    if natural_width(console, table) > console.width:
+        spare = max(0, console.width - frame - sum(least))
+        wanted = [most - few for most, few in zip(whole, least, strict=True)]
+        for column, few, more in zip(table.columns, least, wanted, strict=True):
+            column.width = few + spare * more // max(1, sum(wanted))
+    needed = natural_width(console, table)
+    (console if needed <= console.width else Terminal(width=needed, quiet=console.quiet)).print(table)
+
+
+def natural_width(console: Console, table: Table) -> int:
+    return Measurement.get(console, console.options.update(width=WIDEST), table).maximum
 
 
 def silence() -> None:

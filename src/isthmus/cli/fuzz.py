@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from collections.abc import Iterator
-from multiprocessing import get_context
 
 import click
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from isthmus.cli.console import wide_console
+from isthmus.cli.options import HELP
 from isthmus.cli.sim import figures
 from isthmus.cli.trace import print_verdicts
+from isthmus.comparing.processes import each
 from isthmus.stacks import STACKS
 from isthmus.testing.judge import judge, judge_run
 from isthmus.testing.random_scenarios import hard_scenario, random_scenario, replay_command
@@ -25,7 +24,7 @@ Outcome = tuple[int, list[str]]  # seed, failures
 SHOWN_MAX = 10  # failures printed; all are counted
 
 
-@click.command()
+@click.command(context_settings=HELP)
 @click.argument("stack", type=click.Choice(list(STACKS)))
 @click.option("--seed", type=int, help="Run this one scenario, and show it.")
 @click.option("--runs", type=click.IntRange(min=1), default=500, show_default=True, help="How many scenarios to try.")
@@ -54,7 +53,7 @@ def command(stack: str, seed: int | None, runs: int, first: int, hard: bool, job
     cases = [(stack, first + number, hard) for number in range(runs)]
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(stack, total=runs)
-        for found, failures in outcomes(cases, jobs):
+        for _, (found, failures) in each(attempt, cases, jobs):
             bar.advance(task)
             if failures:
                 failed += 1
@@ -70,15 +69,6 @@ def attempt(case: Case) -> Outcome:
     if hard:  # with one survivor there may be nothing to judge an order by
         return seed, judge(hard_scenario(stack, seed)).violations()
     return seed, judge(random_scenario(stack, seed)).failures()
-
-
-def outcomes(cases: list[Case], jobs: int) -> Iterator[Outcome]:
-    """What became of each case, in order: tried in this process, or in several, which end with it."""
-    if jobs == 1:
-        yield from map(attempt, cases)
-        return
-    with get_context("spawn").Pool(jobs, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:  # Ctrl-C is ours
-        yield from pool.imap(attempt, cases, chunksize=8)
 
 
 def replay(stack: str, seed: int, hard: bool) -> None:

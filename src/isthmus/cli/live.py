@@ -12,7 +12,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from isthmus.cli.console import wide_console
+from isthmus.cli.console import print_whole, wide_console
+from isthmus.cli.options import HELP, force_option, output_folder, seed_option
 from isthmus.cli.trace import print_verdicts
 from isthmus.core.errors import InputError
 from isthmus.live.run import SiteSummary, check_live, measure, run_live
@@ -23,48 +24,55 @@ from isthmus.trace.reader import read_rows
 from isthmus.trace.summary import Summary
 
 NS_PER_MS = 1e6
+TROUBLE = ("refused", "lost", "rejected", "foreign")
 
 
-@click.command()
-@click.argument("scenario", type=click.Path(path_type=Path))
-@click.option("-o", "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the trace. [out/live]")
-@click.option("--overwrite", is_flag=True, help="Replace a trace that is in the folder.")
-@click.option("--seed", type=int, help="Instead of the scenario's.")
+@click.command(context_settings=HELP)
+@click.argument("scenario", type=click.Path(path_type=Path), metavar="SCENARIO.toml")
+@seed_option
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for the trace. [out/NAME-STACK-SEED-live]",
+)
+@force_option
 @click.option("--no-emulate", is_flag=True, help="The bare loopback, without the topology's delays and losses.")
-def command(scenario: Path, out: Path | None, overwrite: bool, seed: int | None, no_emulate: bool) -> None:
+def command(scenario: Path, seed: int | None, output: Path | None, force: bool, no_emulate: bool) -> None:
     """Run a scenario in real time: one process per site, over UDP on 127.0.0.1.
 
     Delays, loss and bandwidth are those of the scenario's topology, emulated at the sender. Every site writes its part
     of the trace; then the order that the stack promises is judged.
 
-    Exit code 0: all valid; 1: a violation; 3: no violation, but something that nothing was seen of.
+    Exit code 0: all valid; 1: a violation; 3: no violation, but a property with no evidence.
 
     \b
     Examples:
-      isthmus live three.toml
-      isthmus live three.toml -o out/three --no-emulate
+      isthmus init demo
+      isthmus live demo/scenario.toml
+      isthmus live demo/scenario.toml -o out/three --no-emulate
     """
     loaded = load_scenario(scenario, seed)
     check_live(loaded, str(scenario))
-    folder = out or Path("out/live")
-    claim(folder, overwrite)
+    folder = output or output_folder(loaded.name, loaded.stack.name, loaded.seed, "-live")
+    claim(folder, force)
     console = wide_console()
     summaries = asyncio.run(execute(loaded, scenario, folder, not no_emulate, console))
     figures = measure(folder, {group.id: group.members for group in loaded.groups_of_run()})
-    console.print(sites_table(loaded, summaries))
+    print_whole(console, sites_table(loaded, summaries))
     console.print(figures_line(figures, summaries))
     verdicts = promised_verdicts(loaded, read_rows(folder))
     print_verdicts([(0, verdict) for verdict in verdicts], 1)
-    console.print(f"The trace is in {escape(str(folder))}.")
+    console.print(f"The trace is in {escape(str(folder))}.", soft_wrap=True)
     statuses = {verdict.status for verdict in verdicts}
     sys.exit(1 if "violated" in statuses else 3 if "unknown" in statuses else 0)
 
 
-def claim(folder: Path, overwrite: bool) -> None:
+def claim(folder: Path, force: bool) -> None:
     """Make room for a trace; all of an old one goes, or none."""
     old = sorted(folder.glob("*.parquet")) if folder.is_dir() else []
-    if old and not overwrite:
-        raise InputError(str(folder), "", f"a trace already ({old[0].name})", "an empty folder, or --overwrite")
+    if old and not force:
+        raise InputError(str(folder), "", f"a trace already ({old[0].name})", "an empty folder, or --force")
     for path in old:
         path.unlink()
 
@@ -82,16 +90,25 @@ async def execute(scenario: Scenario, path: Path, folder: Path, emulate: bool, c
 
 
 def sites_table(scenario: Scenario, summaries: list[SiteSummary]) -> Table:
-    """What each site did."""
+    """What each site did; what went wrong has a column only where it did."""
     table = Table(title=escape(f"{scenario.name}: {scenario.stack.name}, seed {scenario.seed}, live"))
     table.add_column("site")
-    names = ("submitted", "refused", "delivered", "messages", "datagrams", "lost", "control B", "rejected", "foreign")
-    for name in names:
+    columns = {
+        "submitted": [one.submitted for one in summaries],
+        "refused": [one.refused for one in summaries],
+        "delivered": [one.delivered for one in summaries],
+        "messages": [one.messages for one in summaries],
+        "datagrams": [one.datagrams for one in summaries],
+        "lost": [one.lost + one.overflow for one in summaries],
+        "control B": [one.control_bytes for one in summaries],
+        "rejected": [one.rejected for one in summaries],
+        "foreign": [one.foreign for one in summaries],
+    }
+    shown = {name: values for name, values in columns.items() if name not in TROUBLE or any(values)}
+    for name in shown:
         table.add_column(name, justify="right")
-    for site, summary in zip(scenario.topology.sites, summaries, strict=True):
-        values = [summary.submitted, summary.refused, summary.delivered, summary.messages, summary.datagrams]
-        values += [summary.lost + summary.overflow, summary.control_bytes, summary.rejected, summary.foreign]
-        table.add_row(escape(site.name), *map(str, values))
+    for place, site in enumerate(scenario.topology.sites):
+        table.add_row(escape(site.name), *(f"{values[place]:,}" for values in shown.values()))
     return table
 
 

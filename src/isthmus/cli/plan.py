@@ -14,7 +14,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from isthmus.cli.console import wide_console
+from isthmus.cli.console import print_whole, wide_console
+from isthmus.cli.options import HELP
 from isthmus.cli.topology import network_of, refuse_overwrite
 from isthmus.core.document import Invalid, read_toml
 from isthmus.core.errors import InputError
@@ -30,7 +31,7 @@ FILES = ("plan.toml", "roles.svg", "roles.png")
 NULLS = f"Silence after which an active site sends a null message; 0: never. [{HybridSpec().null_ms:g}]"
 
 
-@click.command()
+@click.command(context_settings=HELP)
 @click.argument("network", type=click.Path(path_type=Path), metavar="NET.toml|SCENARIO.toml")
 @click.option("--traffic", type=click.Path(path_type=Path), help="File with [[workloads]]. [those of the scenario]")
 @click.option("--verify", is_flag=True, help="Simulate every option and show the measured latency.")
@@ -61,9 +62,10 @@ def command(
 
     \b
     Examples:
-      isthmus plan net.toml --traffic traffic.toml
-      isthmus plan net.toml --traffic traffic.toml --verify -o plan
-      isthmus plan scenario.toml --null-ms 0 --wait
+      isthmus init demo
+      isthmus plan demo/scenario.toml
+      isthmus plan demo/scenario.toml --verify -o plan
+      isthmus compare demo/scenario.toml --stack token-site --stack plan/plan.toml
     """
     topology = network_of(network)
     if len(topology.sites) > SITES_MAX:
@@ -81,8 +83,8 @@ def command(
     for note in advice.notes:
         click.echo(f"note: {note}", err=True)
     measured = verified(advice, seeds, duration_ms, console) if verify else {}
-    console.print(options_table(advice, measured))
-    console.print(roles_table(advice, measured))
+    print_whole(console, options_table(advice, measured))
+    print_whole(console, roles_table(advice, measured))
     console.print(recommendation(advice), highlight=False, soft_wrap=True)
     if output is not None:
         write_plan(advice, output, again(network, traffic, null_ms, wait))
@@ -147,7 +149,7 @@ def roles_table(advice: Advice, measured: Mapping[str, Simulated]) -> Table:
     table = Table(title="latency by site, ms" + (" (predicted / measured)" if measured else ""), title_justify="left")
     for heading in ("site", "cluster"):
         table.add_column(heading)
-    table.add_column("messages/s", justify="right")
+    table.add_column("messages per s", justify="right")
     table.add_column("role")
     for option in advice.options:
         table.add_column(escape(option.name), justify="right")

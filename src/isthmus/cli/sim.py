@@ -11,20 +11,27 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
+import msgspec
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from isthmus import __version__
-from isthmus.cli.console import wide_console
+from isthmus.cli.console import print_whole, wide_console
+from isthmus.cli.options import HELP, force_option, json_option, output_folder, seed_option
 from isthmus.cli.trace import print_verdicts
+from isthmus.comparing.figures import spread_of
 from isthmus.core.errors import InputError
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.promises import promised_verdicts
+from isthmus.scenario.variants import with_stack
 from isthmus.sim.run import Run
+from isthmus.stacks import STACKS
 from isthmus.trace.histogram import Histogram
+from isthmus.trace.optimism import Guesses, guesses
+from isthmus.trace.oracle import Verdict
 from isthmus.trace.reader import read_rows
 from isthmus.trace.schema import Recording
 from isthmus.trace.writer import TraceWriter
@@ -33,13 +40,17 @@ CHECK_MAX = 2_000_000  # deliveries that the in-process check takes in reasonabl
 NS_PER_MS = 1e6
 
 
-@click.command()
-@click.argument("scenario", type=click.Path(path_type=Path))
-@click.option("--seed", type=int, help="Instead of the scenario's.")
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for the trace. [out/NAME-SEED]")
-@click.option("--overwrite", is_flag=True, help="Replace a trace that is in the folder.")
+@click.command(context_settings=HELP)
+@click.argument("scenario", type=click.Path(path_type=Path), metavar="SCENARIO.toml")
+@click.option("--stack", metavar="NAME|FILE", help="Stack, instead of the scenario's: a name, or a file of a plan.")
+@seed_option
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the trace. [out/NAME-STACK-SEED]")
+@force_option
+@json_option
 @click.option("--check/--no-check", default=True, help="Judge the order that the stack promises (on by default).")
-def command(scenario: Path, seed: int | None, out: Path | None, overwrite: bool, check: bool) -> None:
+def command(
+    scenario: Path, stack: str | None, seed: int | None, output: Path | None, force: bool, as_json: bool, check: bool
+) -> None:
     """Run a scenario in the simulator.
 
     Prints deliveries, latencies, what was not delivered and what it cost; writes the trace; then judges what the stack
@@ -49,17 +60,28 @@ def command(scenario: Path, seed: int | None, out: Path | None, overwrite: bool,
 
     \b
     Examples:
-      isthmus sim examples/three-lans.toml
-      isthmus sim examples/three-lans.toml --seed 7 -o out/seven
+      isthmus init demo
+      isthmus sim demo/scenario.toml
+      isthmus sim demo/scenario.toml --stack optimistic --seed 7 -o out/seven
       isthmus trace show out/seven --process 2 --kind deliver
     """
     loaded = load_scenario(scenario, seed)
-    folder = out or Path("out") / f"{loaded.name}-{loaded.seed}"
+    if stack is not None:
+        loaded = with_stack(loaded, stack)
+    folder = output or output_folder(loaded.name, loaded.stack.name, loaded.seed)
     check_below(folder)
     console = wide_console()
-    replay = shlex.join(["isthmus", "sim", str(scenario), "--seed", str(loaded.seed), "-o", str(folder), "--overwrite"])
-    run, cpu_s, error = execute(loaded, folder, overwrite, console)
-    console.print(figures(run, cpu_s))
+    console.quiet = as_json
+    words = ["isthmus", "sim", str(scenario), *(["--stack", stack] if stack else []), "--seed", str(loaded.seed)]
+    replay = shlex.join([*words, "-o", str(folder), "--force"])
+    run, cpu_s, error = execute(loaded, folder, force, console)
+    guessed = guesses_in(run, folder)
+    if as_json:
+        verdicts = promised_verdicts(loaded, read_rows(folder)) if check and not error and judgeable(run) else []
+        click.echo(as_document(run, cpu_s, guessed, folder, verdicts, error))
+        statuses = {verdict.status for verdict in verdicts}
+        sys.exit(1 if error or "violated" in statuses else 3 if "unknown" in statuses else 0)
+    print_whole(console, figures(run, cpu_s, guessed))
     if loaded.trace != "none":
         console.print(f"The trace is in {escape(str(folder))}.", soft_wrap=True)
     if error:
@@ -76,7 +98,7 @@ def check_below(folder: Path) -> None:
         raise InputError(str(folder), "", f"a trace in a subfolder ({other})", "a folder of its own")
 
 
-def execute(scenario: Scenario, folder: Path, overwrite: bool, console: Console) -> tuple[Run, float, str]:
+def execute(scenario: Scenario, folder: Path, force: bool, console: Console) -> tuple[Run, float, str]:
     """Run with a bar that fills over virtual time; the run, its CPU seconds, and the traceback where it failed."""
     meta = {"scenario": scenario.name, "seed": str(scenario.seed), "stack": scenario.stack.name}
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), TextColumn("{task.fields[note]}"))
@@ -96,7 +118,7 @@ def execute(scenario: Scenario, folder: Path, overwrite: bool, console: Console)
         else:
             meta["isthmus"] = __version__
             meta["sites"] = json.dumps([site.name for site in scenario.topology.sites], ensure_ascii=False)
-            with TraceWriter(folder, meta, overwrite=overwrite) as writer:
+            with TraceWriter(folder, meta, overwrite=force) as writer:
                 run = Run(scenario, writer)
                 error = attempt(run, progress)
     return run, time.process_time() - start, error
@@ -119,7 +141,50 @@ def attempt(run: Run, progress: Callable[[int], None]) -> str:
     return ""
 
 
-def figures(run: Run, cpu_s: float) -> Table:
+def judgeable(run: Run) -> bool:
+    """Whether there is a trace, of a size that is judged in this process."""
+    return run.scenario.trace != "none" and run.summary.delivered.count <= CHECK_MAX
+
+
+def guesses_in(run: Run, folder: Path) -> Guesses | None:
+    """How tentative deliveries compare with final ones, where a stack makes them."""
+    promised = any("final" in STACKS[group.stack.name].properties for group in run.groups)
+    return guesses(read_rows(folder)) if promised and judgeable(run) else None
+
+
+def as_document(
+    run: Run, cpu_s: float, guessed: Guesses | None, folder: Path, verdicts: list[Verdict], error: str
+) -> str:
+    """The result of a run as JSON."""
+    scenario, summary = run.scenario, run.summary
+    found = {
+        "isthmus": __version__,
+        "scenario": scenario.name,
+        "stack": scenario.stack.name,
+        "seed": scenario.seed,
+        "sites": len(scenario.topology.sites),
+        "submitted": summary.submitted_count,
+        "refused": summary.refused_count,
+        "undelivered": summary.undelivered_count(),
+        "delivery_ms": spread_of([summary.delivered]),
+        "message_ms": spread_of([summary.per_message]),
+        "tentative_ms": spread_of([guessed.seen]) if guessed else None,
+        "hit_percent": 100 * guessed.hit if guessed else None,
+        "packets": run.network.packet_count,
+        "packets_lost": run.network.dropped_count,
+        "control_bytes": run.meter.control_bytes if run.meter else None,
+        "crashes": summary.crash_count,
+        "events": run.scheduler.event_count,
+        "virtual_s": run.scheduler.now_ns / 1e9,
+        "cpu_s": cpu_s,
+        "trace": str(folder) if scenario.trace != "none" else None,
+        "error": error,
+        "verdicts": verdicts,
+    }
+    return msgspec.json.format(msgspec.json.encode(found)).decode()
+
+
+def figures(run: Run, cpu_s: float, guessed: Guesses | None = None) -> Table:
     """The summary of a run."""
     scenario, summary = run.scenario, run.summary
     stacks = ", ".join(dict.fromkeys(group.stack.name for group in run.groups))
@@ -134,6 +199,12 @@ def figures(run: Run, cpu_s: float) -> Table:
     table.add_row("deliveries", f"{summary.delivered.count:,}, and {summary.undelivered_count():,} undelivered")
     table.add_row("latency per delivery", spread(summary.delivered))
     table.add_row("latency per message", spread(summary.per_message) + "  (its last delivery)")
+    if guessed is not None:
+        told = f"{spread(guessed.seen)}  (each tentative delivery, {guessed.window_ms:.2f} ms before the final one)"
+        table.add_row("tentative latency", told)
+        table.add_row(
+            "hit ratio", f"{100 * guessed.hit:.1f} % in their final place, {100 * guessed.late_share:.1f} % late"
+        )
     network = run.network
     wan = f"{network.wan_count:,} of them between LANs" + (
         f" ({network.wan_bytes:,} bytes)" if network.wan_bytes else ""
@@ -161,7 +232,7 @@ def spread(latencies: Histogram) -> str:
 
 def judge_trace(scenario: Scenario, run: Run, folder: Path, replay: str) -> None:
     """Judge what the stack promises; exit where it was broken or could not be seen."""
-    if scenario.trace == "none" or run.summary.delivered.count > CHECK_MAX:
+    if not judgeable(run):
         why = "there is no trace" if scenario.trace == "none" else f"over {CHECK_MAX:,} deliveries"
         click.echo(f"Not checked: {why}.")
         return

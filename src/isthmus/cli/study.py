@@ -14,10 +14,12 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from isthmus.cli.console import wide_console
+from isthmus.cli.console import print_whole, wide_console
+from isthmus.cli.options import HELP
 from isthmus.cli.sim import attempt, execute, fail, figures
 from isthmus.cli.trace import COLORS, print_verdicts
 from isthmus.core.errors import InputError
+from isthmus.report.words import OUTCOMES
 from isthmus.scenario.promises import promised_verdicts
 from isthmus.sim.run import Run
 from isthmus.studies.catalogue import STUDIES
@@ -26,7 +28,15 @@ from isthmus.trace.reader import read_rows
 from isthmus.trace.schema import Row
 
 OUT = Path("out/studies")
-CLAIM_COLORS = {"holds": "green", "does not hold": "red", "unknown": "yellow"}
+CLAIM_COLORS = {  # a paper's claim that does not hold is a finding, not a fault
+    "confirmed": "blue",
+    "not confirmed": "magenta",
+    "kept": "green",
+    "broken": "red",
+    "passed": "green",
+    "failed": "red",
+    "unknown": "yellow",
+}
 FAILED_MAX = 5  # failed runs printed; all are counted
 LOCAL_SHUFFLE = {"spark.sql.shuffle.partitions": "16"}  # on one machine, 200 partitions are mostly overhead
 
@@ -34,7 +44,7 @@ scale_option = click.option("--scale", type=click.Choice(SCALES), default="quick
 seeds_option = click.option("--seeds", type=click.IntRange(min=1), help="Number of seeds. [that of the study]")
 
 
-@click.group()
+@click.group(context_settings=HELP)
 def command() -> None:
     """Run studies: grids of simulated runs on Spark, checked, measured and compared with the papers' claims.
 
@@ -58,7 +68,7 @@ def list_studies() -> None:
     for study in STUDIES.values():
         counts = [f"{len(study.specs(scale)):,}" for scale in SCALES]
         table.add_row(study.name, escape(study.question), escape(study.source), *counts)
-    wide_console().print(table)
+    print_whole(wide_console(), table)
 
 
 @command.command("run")
@@ -66,7 +76,7 @@ def list_studies() -> None:
 @click.option("--all", "everything", is_flag=True, help="Run every study.")
 @scale_option
 @seeds_option
-@click.option("-o", "--out", type=click.Path(path_type=Path), default=OUT, show_default=True, help="Output folder.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), default=OUT, show_default=True, help="Output folder.")
 @click.option("--master", help="Spark master. [local[*]]")
 @click.option("--remote", help="Spark Connect server, sc://host:port, with the same file system.")
 @click.option("--check/--no-check", default=True, help="Check the properties that the stacks promise (on by default).")
@@ -75,14 +85,14 @@ def run_command(
     everything: bool,
     scale: Scale,
     seeds: int | None,
-    out: Path,
+    output: Path,
     master: str | None,
     remote: str | None,
     check: bool,
 ) -> None:
     """Run studies in one Spark session: small ones together, large ones one after the other.
 
-    Writes trace, runs, tables, verdicts, claims and figures to OUT/NAME, and replaces earlier results of that study.
+    Writes trace, runs, tables, verdicts, claims and figures to OUTPUT/NAME, and replaces earlier results of that study.
 
     Exit code 0: all checks are valid. 1: a property was violated, or a run failed. 3: a check or a claim is unknown. A
     claim that does not hold is a result, not an error, and does not change the exit code.
@@ -111,7 +121,7 @@ def run_command(
             label = studies[0].name if len(studies) == 1 else f"{len(studies)} studies"
             with bar(console, label) as (progress, tell):
                 how = pipeline_check if check else None
-                done = run_studies(spark, studies, scale, out, seeds=seeds, progress=progress, tell=tell, check=how)
+                done = run_studies(spark, studies, scale, output, seeds=seeds, progress=progress, tell=tell, check=how)
                 with closing(done):
                     for result in done:
                         print_result(console, result, scale)
@@ -175,8 +185,8 @@ def show_studies(folder: Path) -> None:
 @click.option("--run", "number", type=click.IntRange(min=0), required=True, help="Number of the run in the grid.")
 @scale_option
 @seeds_option
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for the trace. [the trace is not kept]")
-def replay_run(name: str, number: int, scale: Scale, seeds: int | None, out: Path | None) -> None:
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the trace. [the trace is not kept]")
+def replay_run(name: str, number: int, scale: Scale, seeds: int | None, output: Path | None) -> None:
     """Repeat one run of a study in this process, and check it.
 
     \b
@@ -189,15 +199,15 @@ def replay_run(name: str, number: int, scale: Scale, seeds: int | None, out: Pat
     console = wide_console()
     told = ", ".join(f"{key} {value}" for key, value in spec.parameters.items())
     console.print(f"{name}, run {number}: {told}", soft_wrap=True, highlight=False)
-    if out is not None:
-        made, cpu_s, error = execute(spec.scenario, out, True, console)
-        rows = [] if error else list(read_rows(out))
+    if output is not None:
+        made, cpu_s, error = execute(spec.scenario, output, True, console)
+        rows = [] if error else list(read_rows(output))
     else:
         kept: list[Row] = []
         made, cpu_s = Run(spec.scenario, kept), 0.0
         error = attempt(made, lambda _: None)
         rows = kept
-    console.print(figures(made, cpu_s))
+    print_whole(console, figures(made, cpu_s))
     if error:
         console.print(escape(error), highlight=False, soft_wrap=True)
         fail("the run ended in an error", 1)
@@ -212,15 +222,16 @@ def print_claims(console: Console, title: str, claims: list[Any]) -> None:
     for name in ("claim", "expected", "measured", "tolerance", "verdict", "detail"):
         table.add_column(name, justify="right" if name in ("expected", "measured", "tolerance") else "left")
     for claim in claims:
+        outcome = OUTCOMES.get((claim.kind, claim.verdict), "unknown")
         table.add_row(
             escape(claim.statement),
             figure(claim.expected, claim.unit),
             figure(claim.measured, claim.unit),
             str(claim.tolerance),
-            f"[{CLAIM_COLORS[claim.verdict]}]{claim.verdict}[/]",
+            f"[{CLAIM_COLORS[outcome]}]{outcome}[/]",
             escape(claim.detail or ""),
         )
-    console.print(table)
+    print_whole(console, table)
 
 
 def figure(value: object, unit: str | None) -> str:
@@ -238,4 +249,4 @@ def print_checks(console: Console, rows: list[dict[str, Any]]) -> None:
         counts = [f"{row[name]:,}" for name in ("runs", "evidence", "violations")]
         verdict = f"[{COLORS[row['status']]}]{row['status']}[/]"
         table.add_row(row["property"], verdict, *counts, escape(row["witness"] or ""), escape(row["replay"] or ""))
-    console.print(table)
+    print_whole(console, table)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from rich.table import Table
 
-from isthmus.cli.console import wide_console
+from isthmus.cli.console import print_whole, wide_console
 from isthmus.core.document import read_toml
 from isthmus.core.errors import InputError
 from isthmus.topology.delay import Constant, Delay, Empirical, Gamma, Normal, Uniform
@@ -68,7 +68,8 @@ def import_command(
 ) -> None:
     """Create a topology from measured round trips (CSV) or from a map with coordinates (GraphML).
 
-    A CSV file is a matrix (names in the first row and column) or a table with columns such as src, dst, rtt_ms. Hosts
+    A CSV file (commas, semicolons or tabs) is a matrix (the same names in the first row and column) or a table with
+    columns such as src, dst, rtt_ms. Values that differ by direction are kept as asymmetric delays. Hosts
     are grouped into clusters by their round trips; where the diagonal is measured, each name is a region with --sites
     sites. The one-way delay is half the round trip. On a map, it is the distance divided by 200 km per millisecond.
     --lan-ms applies where no delay was measured inside a cluster.
@@ -86,13 +87,13 @@ def import_command(
     lan = Channel(Constant(lan_ms))
     if source.suffix.lower() in (".graphml", ".xml"):
         topology, notes = load_map(source, sites, lan)
-    elif source.suffix.lower() in (".csv", ".txt"):
+    elif source.suffix.lower() in (".csv", ".tsv", ".txt"):
         topology, notes = load_measured(
             source, model=model, rows=rows, sites=sites, threshold_ms=threshold_ms, per_pair=per_pair, lan=lan
         )
     else:
         raise InputError(
-            str(source), "", f"a file name that ends in {source.suffix!r}", "one that ends in .csv or .graphml"
+            str(source), "", f"a file name that ends in {source.suffix!r}", "one that ends in .csv, .tsv or .graphml"
         )
     for note in notes:
         click.echo(f"note: {note}", err=True)
@@ -139,8 +140,8 @@ def show_command(path: Path, output: Path | None, svg: Path | None, png: Path | 
 
     \b
     Examples:
+      isthmus topology shape ring -o net.toml
       isthmus topology show net.toml
-      isthmus topology show scenario.toml
       isthmus topology show net.toml -o pictures
       isthmus topology show net.toml --svg net.svg --png net.png
     """
@@ -152,9 +153,9 @@ def show_command(path: Path, output: Path | None, svg: Path | None, png: Path | 
     for file, _ in pictures:
         refuse_overwrite(file, force, path)
     console = wide_console()
-    console.print(cluster_table(topology))
+    print_whole(console, cluster_table(topology))
     if topology.links:
-        console.print(wan_table(topology))
+        print_whole(console, wan_table(topology))
     if topology.overrides:
         console.print(f"{len(topology.overrides)} pairs of sites have their own delays")
     for file, suffix in pictures:

@@ -1,9 +1,11 @@
 """Figures of results: lines with error bars, and the paper's values beside ours.
 
 Ours are solid with filled markers, a paper's dashed with hollow ones, in the colour of the series that its label names.
-Colours are those of Okabe and Ito, which colour-blind readers tell apart; markers differ as well. Each line is named at
-its right end, with a piece of the line before the name, so that there is no legend to look up; names that would fall on
-each other are moved apart. Axes start at zero where nothing is below it.
+A series that shows a stack has that stack's colour and marker, in every figure (looks.py); a second one of the same
+stack has hollow markers, a third a dotted line. Each line is named at its right end, with a piece of the line before
+the name, so that there is no legend to look up; names break between words, and those that would fall on each other are
+moved apart. Axes start at zero where nothing is below it. Where no line has two points there is nothing to join: values
+are set side by side.
 
 The same input gives the same bytes: no date, a fixed salt for ids. A file draws its text as outlines, alike everywhere;
 inside a page text is text, in the page's font, and colours are the page's, so that they follow it into the dark.
@@ -13,12 +15,12 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from itertools import pairwise
 from textwrap import wrap
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import matplotlib as mpl
 from markupsafe import Markup, escape
@@ -28,14 +30,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from isthmus.report.lines import Line, Plot
+from isthmus.report.looks import PLACES, SERIES, look_at
 from isthmus.report.words import number
 
 WIDE, HIGH, PNG_DPI = 5.7, 3.6, 220  # inches; small enough that text can be read on a phone
 INK, SOFT, RULE, PAPER = "#1b2330", "#5b6573", "#dfe3e9", "#ffffff"
-SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c564b")
-MARKERS = "os^Dv*P"
 NAME_WIDTH, NAME_LINES = 19, 3  # of a line's name: characters, lines
 NAME_HIGH = 0.165  # inches a line
+LABEL_WIDTH = 34  # characters of a row's name
 AXIS_WIDTH, TICK_WIDTH = 58, 20  # characters of an axis' label, of a text along the x axis
 KEY = 0.045  # length of the piece of line before a name, in widths of the figure
 STYLE: Any = {
@@ -57,20 +59,27 @@ class Look(NamedTuple):
     marker: str
     paper: bool
     wide: bool = False  # because another line lies on it
+    variant: int = 0  # of several series of one stack
 
     def options(self) -> dict[str, Any]:
         if self.paper:
             shape = {"linestyle": (0, (4, 2.5)), "linewidth": 1.3, "markersize": 7.5, "markerfacecolor": "none"}
         else:
             width, size = (4.2, 8.0) if self.wide else (1.8, 4.6)
-            shape = {"linestyle": "-", "linewidth": width, "markersize": size, "markeredgecolor": self.color}
+            style: Any = ("-", "-", (0, (1, 1.6)))[min(self.variant, 2)]
+            shape = {"linestyle": style, "linewidth": width, "markersize": size, "markeredgecolor": self.color}
+            if self.variant:
+                shape |= {"markerfacecolor": PAPER, "markersize": max(size, 5.5)}
         return {"color": self.color, "marker": self.marker, **shape}
 
 
-def draw_plot(plot: Plot) -> Figure:
-    """The figure of a plot, without its title, which belongs to the text around it."""
+def draw_plot(plot: Plot, others: Sequence[str] = ()) -> Figure:
+    """The figure of a plot, without its title, which belongs to the text around it.
+
+    `others` are the series of the study that show no stack: their order gives each the same look in all figures.
+    """
     with styled():
-        return compose(plot)
+        return compose_dots(plot, others) if plot.dots else compose(plot, others)
 
 
 @contextmanager
@@ -81,7 +90,39 @@ def styled(**more: str) -> Iterator[None]:
         yield
 
 
-def compose(plot: Plot) -> Figure:
+def compose_dots(plot: Plot, others: Sequence[str]) -> Figure:
+    """One row per series with its value, and a paper's where it gives one."""
+    lines = list(zip((*plot.ours, *plot.paper), looks_of(plot, others), strict=True))
+    lines = [(line, look) for line, look in lines if line.xs]
+    figure = Figure(figsize=(WIDE, 0.9 + 0.34 * len(lines)), facecolor=PAPER)
+    high = figure.get_figheight()
+    axes = figure.add_axes((0.42, 0.55 / high, 0.55, 1 - 0.65 / high))
+    axes.set_facecolor(PAPER)
+    for row, (line, look) in enumerate(lines):
+        bars: Any = {"ecolor": look.color, "capsize": 4}
+        axes.errorbar(line.ys, [row], xerr=line.errors if any(line.errors) else None, **look.options(), **bars)
+    axes.set_yticks(range(len(lines)), [one_line(line.label, LABEL_WIDTH) for line, _ in lines], color=INK)
+    axes.set_ylim(len(lines) - 0.5, -0.5)
+    if all(y >= 0 for line, _ in lines for y in line.ys):
+        axes.set_xlim(0, max(y + e for line, _ in lines for y, e in zip(line.ys, line.errors, strict=True)) * 1.08 or 1)
+    axes.set_xlabel(one_line(plot.spec.ylabel, AXIS_WIDTH), color=INK, labelpad=6)
+    bare(axes, "x")
+    return figure
+
+
+def bare(axes: Axes, grid: Literal["x", "y"]) -> None:
+    """Axes of rows or columns: a grid across, no frame but the one line with numbers."""
+    kept = "bottom" if grid == "x" else "left"
+    for side, spine in axes.spines.items():
+        spine.set_visible(side == kept)
+        spine.set_color(SOFT)
+    axes.grid(axis=grid, color=RULE, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=SOFT, labelcolor=INK, length=3)
+    axes.tick_params(axis="y" if grid == "x" else "x", length=0)
+
+
+def compose(plot: Plot, others: Sequence[str] = ()) -> Figure:
     names = [name_text(line.label) for line in (*plot.ours, *plot.paper)]
     room = sum(0.06 + NAME_HIGH * (name.count("\n") + 1) for name in names)
     slanted = crowded(plot.categories)
@@ -89,7 +130,7 @@ def compose(plot: Plot) -> Figure:
     canvas = FigureCanvasAgg(figure)
     axes = figure.add_axes((0.1, 0.14, 0.62, 0.76))
     axes.set_facecolor(PAPER)
-    lines = list(zip((*plot.ours, *plot.paper), looks_of(plot), strict=True))
+    lines = list(zip((*plot.ours, *plot.paper), looks_of(plot, others), strict=True))
     for line, look in lines:
         mark_every = None if len(line.xs) <= (24 if look.paper else 48) else len(line.xs) // 12
         options = look.options() | {"markevery": mark_every, "zorder": 4 if look.paper else 3}
@@ -103,13 +144,9 @@ def compose(plot: Plot) -> Figure:
     return figure
 
 
-def looks_of(plot: Plot) -> list[Look]:
+def looks_of(plot: Plot, others: Sequence[str] = ()) -> list[Look]:
     """A look for each of our lines, then for each of the paper's, which takes after the series that it names."""
-    count = len(SERIES)  # beyond, colours come again with other markers
-    ours = [
-        Look(SERIES[n % count], MARKERS[(n + n // count) % count], False, covered(plot.ours, n))
-        for n in range(len(plot.ours))
-    ]
+    ours = [own_look(plot, n, others) for n in range(len(plot.ours))]
     looks = list(ours)
     for line in plot.paper:
         named = [n for n, own in enumerate(plot.ours) if own.label.lower() in line.label.lower()]
@@ -119,6 +156,17 @@ def looks_of(plot: Plot) -> list[Look]:
         else:
             looks.append(Look(SOFT, "h", True))
     return looks
+
+
+def own_look(plot: Plot, n: int, others: Sequence[str]) -> Look:
+    """That of the stack that a series shows; otherwise by its place among the others of the study."""
+    label, stacks = plot.ours[n].label, plot.spec.stacks
+    stack = stacks.get(label)
+    if stack in PLACES:
+        shown = [name for name in stacks if stacks[name] == stack and name in {line.label for line in plot.ours}]
+        return Look(*look_at(PLACES[stack]), False, covered(plot.ours, n), shown.index(label))
+    place = others.index(label) if label in others else n
+    return Look(*look_at(place), False, covered(plot.ours, n))
 
 
 def covered(lines: list[Line], n: int) -> bool:
@@ -215,7 +263,7 @@ def pushed(places: list[float], gaps: list[float]) -> list[float]:
 def name_text(label: str) -> str:
     """A name on as few lines as it needs, of about one length."""
     label = one_line(label, NAME_WIDTH * NAME_LINES) or "(no name)"
-    tries = [wrap(label, width, break_on_hyphens=False) for width in range(NAME_WIDTH, 5, -1)]
+    tries = [wrap(label, width, break_on_hyphens=False, break_long_words=False) for width in range(NAME_WIDTH, 5, -1)]
     fewest = len(tries[0])
     return "\n".join([lines for lines in tries if len(lines) == fewest][-1][:NAME_LINES])
 
@@ -228,18 +276,22 @@ def one_line(text: str, length: int, tail: int = 0) -> str:
     return text[: length - 1 - tail].rstrip() + "\N{HORIZONTAL ELLIPSIS}" + text[len(text) - tail :]
 
 
-def render(figure: Figure, kind: str, text: str = "path") -> bytes:
-    """A figure as bytes of `svg` or `png`; text as `path`, or as `none`, which leaves it text."""
+def render(figure: Figure, kind: str, text: str = "path", tight: bool = False) -> bytes:
+    """A figure as bytes of `svg` or `png`; text as `path`, or as `none`, which leaves it text; `tight` cuts margins."""
     metadata = {"Date": None, "Creator": "Isthmus"} if kind == "svg" else {"Software": None}
     stream = BytesIO()
     with styled(**{"svg.fonttype": text}):
-        figure.savefig(stream, format=kind, dpi=PNG_DPI if kind == "png" else 72, metadata=metadata)
+        more: Any = {"bbox_inches": "tight", "pad_inches": 0.15} if tight else {}
+        figure.savefig(stream, format=kind, dpi=PNG_DPI if kind == "png" else 72, metadata=metadata, **more)
     return stream.getvalue()
 
 
-def inline_svg(figure: Figure, prefix: str, label: str) -> Markup:
-    """A figure as an element of a page: ids made unique by a prefix, colours and fonts those of the page."""
-    svg = render(figure, "svg", "none").decode()
+def inline_svg(figure: Figure, prefix: str, label: str, outlines: bool = False) -> Markup:
+    """A figure as an element of a page: ids made unique by a prefix, colours and fonts those of the page.
+
+    `outlines` is for pictures whose labels must not grow with the reader's font; they lose their margins, too.
+    """
+    svg = render(figure, "svg", "path" if outlines else "none", tight=outlines).decode()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
     svg = re.sub(r'\s+xmlns(:\w+)?="[^"]*"', "", svg).replace("xlink:href=", "href=")

@@ -8,14 +8,16 @@ then pushed apart, just as far as needed. All of it is plain arithmetic without 
 
 from __future__ import annotations
 
-from math import cos, hypot, inf, pi, radians, sin
+from math import cos, inf, pi, radians, sin
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
 from isthmus.topology.model import Topology
 
 Points = NDArray[np.float64]
+Segments = NDArray[np.float64]  # one row per line: x and y of both ends
 Box = tuple[float, float, float, float]  # left, bottom, right, top
 
 ROUNDS = 200  # of pushing apart
@@ -88,18 +90,15 @@ def apart(points: Points) -> Points:
     least = min(0.2, 0.55 / max(count, 1) ** 0.5)
     points = points.copy()
     for _ in range(ROUNDS):
-        moved = False
-        for a in range(count):
-            for b in range(a + 1, count):
-                gap = points[b] - points[a]
-                distance = float(np.hypot(*gap))
-                if distance < least * 0.999:
-                    turn = 2.4 * (a + b)  # any direction serves two points in one place, but always the same
-                    step = gap / distance if distance > 1e-9 else np.array((cos(turn), sin(turn)))
-                    points[a] -= step * (least - distance) / 2
-                    points[b] += step * (least - distance) / 2
-                    moved = True
-        if not moved:
+        near = sorted(cKDTree(points).query_pairs(least * 0.999))
+        for a, b in near:
+            gap = points[b] - points[a]
+            distance = float(np.hypot(*gap))
+            turn = 2.4 * (a + b)  # any direction serves two points in one place, but always the same
+            step = gap / distance if distance > 1e-9 else np.array((cos(turn), sin(turn)))
+            points[a] -= step * max(0.0, least - distance) / 2
+            points[b] += step * max(0.0, least - distance) / 2
+        if not near:
             break
     return points
 
@@ -111,22 +110,24 @@ def overlap(one: Box, other: Box) -> float:
     return width * height if width > 0 and height > 0 else 0.0
 
 
-def inside(box: Box, line: Box) -> float:
-    """The length of a line, given by its ends, that runs inside a box."""
-    x1, y1, x2, y2 = line
-    first, last = 0.0, 1.0
-    for start, step, low, high in ((x1, x2 - x1, box[0], box[2]), (y1, y2 - y1, box[1], box[3])):
-        if abs(step) < 1e-12:
-            if not low <= start <= high:
-                return 0.0
-            continue
-        ends = sorted(((low - start) / step, (high - start) / step))
-        first, last = max(first, ends[0]), min(last, ends[1])
-    return max(0.0, last - first) * hypot(x2 - x1, y2 - y1)
+def inside(box: Box, lines: Segments) -> float:
+    """The length of lines, given by their ends, that runs inside a box."""
+    if not len(lines):
+        return 0.0
+    starts, steps = lines[:, :2], lines[:, 2:] - lines[:, :2]
+    low, high = np.array(box[:2]), np.array(box[2:])
+    flat = np.abs(steps) < 1e-12
+    safe = np.where(flat, 1.0, steps)
+    one, other = (low - starts) / safe, (high - starts) / safe
+    misses = flat & ((starts < low) | (starts > high))
+    enter = np.where(flat, np.where(misses, inf, -inf), np.minimum(one, other)).max(axis=1)
+    leave = np.where(flat, np.where(misses, -inf, inf), np.maximum(one, other)).min(axis=1)
+    shares = np.maximum(0.0, np.minimum(leave, 1.0) - np.maximum(enter, 0.0))
+    return float((shares * np.hypot(steps[:, 0], steps[:, 1])).sum())
 
 
 def best_box(
-    centre: tuple[float, float], size: tuple[float, float], radius: float, taken: list[Box], lines: list[Box]
+    centre: tuple[float, float], size: tuple[float, float], radius: float, taken: list[Box], lines: Segments
 ) -> Box:
     """The spot for a label beside a disc that covers least of what is taken; below, then above, then the sides."""
     (x, y), (width, height) = centre, size
@@ -140,7 +141,7 @@ def best_box(
         ):  # fmt: skip
             box = (x + dx - width / 2, y + dy - height / 2, x + dx + width / 2, y + dy + height / 2)
             cost = sum(overlap(box, other) for other in taken)
-            cost += LINE_WIDTH * sum(inside(box, line) for line in lines) + (reach - radius) * FAR_COST
+            cost += LINE_WIDTH * inside(box, lines) + (reach - radius) * FAR_COST
             if max(abs(box[0]), abs(box[2])) > 0.98:
                 cost += OUTSIDE_COST
             if cost < least:

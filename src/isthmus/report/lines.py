@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from isthmus.core.errors import InputError
-from isthmus.report.results import FigureSpec, FinishedStudy
+from isthmus.report.results import RUNS, SHARES, FigureSpec, FinishedStudy
 
 LINES_MAX = 24
 
@@ -29,6 +29,14 @@ class Line(NamedTuple):
     errors: list[float]
 
 
+class Spread(NamedTuple):
+    """A distribution: percentiles, and the mean beside them."""
+
+    label: str
+    percentiles: dict[int, float]
+    mean: float
+
+
 class Plot(NamedTuple):
     """All that is drawn in one figure."""
 
@@ -36,6 +44,13 @@ class Plot(NamedTuple):
     ours: list[Line]
     paper: list[Line]
     categories: list[str]  # of x, where it is text
+    spreads: tuple[Spread, ...] = ()  # instead of lines
+    runs: tuple[int, int] | None = None  # the fewest and the most runs that a point is the mean of; None: not said
+
+    @property
+    def dots(self) -> bool:
+        """Whether no line has two points: then there is nothing to join, and values are compared side by side."""
+        return bool(self.ours) and all(len(line.xs) < 2 for line in self.ours)
 
 
 def plots_of(study: FinishedStudy) -> list[Plot]:
@@ -47,7 +62,11 @@ def make_plot(folder: Path, number: int, spec: FigureSpec, table: pa.Table) -> P
     source = str(folder / "tables" / f"{spec.table.removesuffix('.parquet')}.parquet")
     texts = [cell for cell in table.column(spec.x).to_pylist() if isinstance(cell, str)]
     categories = list(dict.fromkeys(texts))
-    xs = [categories.index(cell) for cell in texts] if texts else numbers(table, spec.x, source)
+    runs = runs_of(table)
+    if spec.kind == "spread":
+        return Plot(spec, [], [], categories, spreads_of(spec, table, source), runs)
+    places = {cell: float(place) for place, cell in enumerate(categories)}
+    xs = [places[cell] for cell in texts] if texts else numbers(table, spec.x, source)
     if len(xs) != table.num_rows:
         raise InputError(source, spec.x, "text in some rows only", "text or a number in every row")
     ys = numbers(table, spec.y, source)
@@ -67,7 +86,26 @@ def make_plot(folder: Path, number: int, spec: FigureSpec, table: pa.Table) -> P
         raise InputError(source, spec.series or spec.y, found, f"at most {LINES_MAX} lines")
     lines = [line_of(name, found) for name, found in points.items() if found]
     where = f"{folder / 'figures.json'}: [{number}]"
-    return Plot(spec, lines, [paper_line(where, at, spec, categories) for at in range(len(spec.paper))], categories)
+    paper = [paper_line(where, at, spec, categories) for at in range(len(spec.paper))]
+    return Plot(spec, lines, paper, categories, runs=runs)
+
+
+def runs_of(table: pa.Table) -> tuple[int, int] | None:
+    """How many runs the rows are means of, at least and at most, where the table says so."""
+    counts = [count for count in table.column(RUNS).to_pylist() if count] if RUNS in table.column_names else []
+    return (int(min(counts)), int(max(counts))) if counts else None
+
+
+def spreads_of(spec: FigureSpec, table: pa.Table, source: str) -> tuple[Spread, ...]:
+    columns = {name: numbers(table, name, source) for name in spec.columns()[1:]}
+    return tuple(
+        Spread(
+            name_of(spec.x, cell),
+            {share: columns[f"{spec.y}_p{share}"][row] for share in SHARES},
+            columns[f"{spec.y}_mean"][row],
+        )
+        for row, cell in enumerate(table.column(spec.x).to_pylist())
+    )
 
 
 def line_of(name: str, points: dict[float, tuple[float, float]]) -> Line:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib import cm, colors
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -20,7 +21,7 @@ from matplotlib.patches import Circle
 from matplotlib.text import Text
 
 from isthmus.planning.prediction import Roles
-from isthmus.report.layout import Box, Points, best_box, overlap, place
+from isthmus.report.layout import Box, Points, Segments, best_box, overlap, place
 from isthmus.report.roles import draw_roles, legend, ring_reach, role_text
 from isthmus.topology.model import Topology, WanLink
 
@@ -38,7 +39,7 @@ STYLE: Any = {
 }
 
 
-def draw_network(topology: Topology, roles: Roles | None = None) -> Figure:
+def draw_network(topology: Topology, roles: Roles | None = None, title: bool = True) -> Figure:
     """The picture of a topology, with the roles of its sites where they are given."""
     with mpl.rc_context(STYLE):
         high = HIGH if roles is None else HIGH + LEGEND_HIGH
@@ -49,7 +50,8 @@ def draw_network(topology: Topology, roles: Roles | None = None) -> Figure:
         axes.set_axis_off()
         axes.set_xlim(-1.0, 1.0)
         axes.set_ylim(-HEIGHT, HEIGHT)
-        heading(figure, topology)
+        if title:
+            heading(figure, topology)
         points = place(topology)
         count = len(topology.clusters)
         radius = 0.055 if count <= 8 else 0.042 if count <= 14 else 0.032 if count <= 25 else 0.022
@@ -129,8 +131,7 @@ def label_clusters(
 ) -> None:  # fmt: skip
     """Names, with roles or else with agents where there is room; each where it covers least."""
     count = len(topology.clusters)
-    ends = [(*points[link.a], *points[link.b]) for link in topology.links]
-    lines = [(float(x1), float(y1), float(x2), float(y2)) for x1, y1, x2, y2 in ends]
+    lines = np.array([(*points[link.a], *points[link.b]) for link in topology.links]).reshape(-1, 4)
     size = 11.5 if count <= 8 else 9.5 if count <= 25 else 8.0
     for number, (cluster, (x, y)) in enumerate(zip(topology.clusters, points, strict=True)):
         text = shorten(cluster.name, 24)
@@ -162,7 +163,7 @@ def label_links(axes: Axes, canvas: FigureCanvasAgg, topology: Topology, points:
 
 def draw_label(
     axes: Axes, canvas: FigureCanvasAgg, text: str, centre: tuple[float, float], reach: float, size: float,
-    taken: list[Box], lines: list[Box],
+    taken: list[Box], lines: Segments,
 ) -> None:  # fmt: skip
     """A label beside a disc."""
     shown = axes.text(0, 0, text, size=size, color=INK, ha="center", va="center", linespacing=1.15, zorder=2.5)

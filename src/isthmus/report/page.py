@@ -3,8 +3,8 @@
 The page is text and inline SVG, with its style inside: no script, no font, nothing to load. Markup is in templates/,
 which escape all that they are given; only the figures, which are SVG, and the mark of a report are passed as markup.
 This file decides what a page shows, words.py how it is said. Verdicts are words with a sign, never a colour alone;
-headings go down step by step; wide tables scroll. There is no date in it: the same studies give the
-same page, byte for byte.
+headings go down step by step; on a phone a row of a table is a card of its own. There is no date in it: the same
+studies give the same page, byte for byte.
 """
 
 from __future__ import annotations
@@ -20,19 +20,44 @@ from matplotlib.figure import Figure
 
 from isthmus import __version__
 from isthmus.report import words
+from isthmus.report.distributions import MEANING, draw_spread_plot
 from isthmus.report.figures import draw_plot, inline_svg
 from isthmus.report.lines import Plot, plots_of
-from isthmus.report.results import STATUSES, About, Check, FinishedStudy
+from isthmus.report.network import draw_network
+from isthmus.report.results import SHARES, STATUSES, About, Check, ClaimKind, ClaimResult, FinishedStudy
+from isthmus.stacks import STACKS, NamedStack
+from isthmus.topology.model import Topology
 
 MARK = '<meta name="generator" content="Isthmus">'  # by which an earlier report is recognised
 SHOWN_MAX = 200  # rows of a figure's numbers
-LOOKS = {
-    "holds": ("good", "\N{CHECK MARK}"),
+LOOKS = {  # verdict: class and sign
     "valid": ("good", "\N{CHECK MARK}"),
-    "does not hold": ("bad", "\N{MULTIPLICATION SIGN}"),
     "violated": ("bad", "\N{MULTIPLICATION SIGN}"),
     "unknown": ("open", "?"),
 }
+KINDS: dict[ClaimKind, tuple[str, str]] = {  # heading and explanation, in the order shown
+    "paper": (
+        "What the paper claims",
+        "A claim that is not confirmed is a finding about the paper, not a fault of ours.",
+    ),
+    "promise": ("What we promise", "A promise that is broken is a defect."),
+    "sanity": ("Sanity checks", "Where one fails, the figures above mean nothing."),
+}
+CLAIM_LOOKS = {  # kind of claim and verdict: class and sign
+    ("paper", "holds"): ("found", "\N{IDENTICAL TO}"),
+    ("paper", "does not hold"): ("differs", "\N{NOT EQUAL TO}"),
+    ("promise", "holds"): ("good", "\N{CHECK MARK}"),
+    ("promise", "does not hold"): ("bad", "\N{MULTIPLICATION SIGN}"),
+    ("sanity", "holds"): ("quiet", "\N{CHECK MARK}"),
+    ("sanity", "does not hold"): ("bad", "\N{MULTIPLICATION SIGN}"),
+}
+ROLES = {  # of the stacks that have them
+    "": "",
+    "everyone": "Here all issue their own.",
+    "given": "Here the roles are given.",
+    "changing": "Here the roles follow load and distance.",
+}
+OWN = "What we add"  # heading of the studies that no paper asks for
 
 
 class Drawn(NamedTuple):
@@ -44,7 +69,7 @@ class Drawn(NamedTuple):
 
 
 class NumbersTable(NamedTuple):
-    """The numbers of a figure as a table: one row per x, one column per line."""
+    """The numbers of a figure as a table: one row per x and one column per line, or the other way round."""
 
     heads: list[str]
     rows: list[tuple[str, list[str]]]  # at most SHOWN_MAX
@@ -61,12 +86,29 @@ class CheckFinding(NamedTuple):
     replay: str
 
 
+class Network(NamedTuple):
+    """A network that a study runs on, as a picture."""
+
+    name: str  # unique on the page
+    label: str
+    figure: Figure | None  # None: one cluster, of which a picture says no more than the label
+
+
 class Section(NamedTuple):
     """A study with its place on the page."""
 
     slug: str  # unique on the page
     study: FinishedStudy
     drawn: list[Drawn]
+    networks: list[Network]
+
+
+class Chapter(NamedTuple):
+    """The studies of one paper, or our own."""
+
+    slug: str
+    title: str
+    parts: list[Section]
 
 
 def sections(studies: list[FinishedStudy]) -> list[Section]:
@@ -75,9 +117,31 @@ def sections(studies: list[FinishedStudy]) -> list[Section]:
     for slug, study in zip(slugs, studies, strict=True):
         plots = plots_of(study)
         names = unique(f"{slug}-{plot.spec.id}" for plot in plots)
-        drawn = [Drawn(name, plot, draw_plot(plot)) for name, plot in zip(names, plots, strict=True)]
-        taken.append(Section(slug, study, drawn))
+        labels = [line.label for plot in plots for line in plot.ours if line.label not in plot.spec.stacks]
+        others = list(dict.fromkeys(labels))
+        drawn = [Drawn(name, plot, draw(plot, others)) for name, plot in zip(names, plots, strict=True)]
+        networks = [network_of(f"{slug}-network-{place}", topology) for place, topology in enumerate(study.networks)]
+        taken.append(Section(slug, study, drawn, networks))
     return taken
+
+
+def draw(plot: Plot, others: list[str]) -> Figure:
+    return draw_spread_plot(plot) if plot.spec.kind == "spread" else draw_plot(plot, others)
+
+
+def network_of(name: str, topology: Topology) -> Network:
+    sites = words.count(len(topology.sites), "site")
+    label = f"The network {topology.name}: {words.count(len(topology.clusters), 'cluster')}, {sites}"
+    return Network(name, label, draw_network(topology, title=False) if len(topology.clusters) > 1 else None)
+
+
+def chapters(parts: list[Section]) -> list[Chapter]:
+    """The studies by paper, in the order of the first of each; our own last."""
+    titles = dict.fromkeys(part.study.about.paper for part in parts)
+    order = [*(title for title in titles if title), *(title for title in titles if not title)]
+    found = [(title or OWN, [part for part in parts if part.study.about.paper == title]) for title in order]
+    slugs = unique(f"chapter-{title}" for title, _ in found)
+    return [Chapter(slug, title, own) for slug, (title, own) in zip(slugs, found, strict=True)]
 
 
 def unique(names: Iterable[str]) -> list[str]:
@@ -96,12 +160,19 @@ def unique(names: Iterable[str]) -> list[str]:
 def page(parts: list[Section]) -> str:
     """The whole page."""
     studies = [part.study for part in parts]
-    title = studies[0].about.title if len(parts) == 1 else f"Results of {len(parts)} studies"
-    return (
-        templates()
-        .get_template("page.html")
-        .render(parts=parts, studies=studies, title=title, version=__version__, mark=Markup(MARK))
-    )
+    title = studies[0].about.title if len(parts) == 1 else "Which order for which network"
+    headlines = [drawn for part in parts for drawn in part.drawn if drawn.plot.spec.headline]
+    told = {
+        "parts": parts,
+        "chapters": chapters(parts),
+        "studies": studies,
+        "advice": [(part, one) for part in parts for one in part.study.advice],
+        "headline": headlines[0] if headlines else None,
+        "title": title,
+        "version": __version__,
+        "mark": Markup(MARK),
+    }
+    return templates().get_template("page.html").render(told)
 
 
 def templates() -> Environment:
@@ -117,6 +188,12 @@ def templates() -> Environment:
     made.globals |= {
         "words": words,
         "looks": LOOKS,
+        "claim_look": claim_look,
+        "claims_by_kind": claims_by_kind,
+        "stacks": {name: doc_line(stack) for name, stack in STACKS.items()},
+        "promised": {name: words.join_and(stack.properties) for name, stack in STACKS.items()},
+        "network_picture": network_picture,
+        "figure_notes": figure_notes,
         "mood": mood,
         "facts": facts,
         "counts": counts,
@@ -128,34 +205,78 @@ def templates() -> Environment:
 
 
 def mood(study: FinishedStudy) -> str:
-    """The class of an answer's mark: something is bad, or open, or all is well."""
-    statuses = {claim.verdict for claim in study.claims} | {check.status for check in study.checks}
+    """The class of an answer's mark: something of ours is broken, or open, or all is well.
+
+    A paper's claim that is not confirmed is no fault.
+    """
+    ours = {claim.verdict for claim in study.claims if claim.kind != "paper"}
+    statuses = ours | {check.status for check in study.checks}
     if statuses & {"violated", "does not hold"} or study.about.failed_runs:
         return " bad"
-    return " open" if "unknown" in statuses or not statuses else ""
+    every = statuses | {claim.verdict for claim in study.claims}
+    return " open" if "unknown" in every or not every else ""
 
 
-def picture(drawn: Drawn) -> Markup:
-    """A figure as SVG, with a label for screen readers."""
+def claim_look(claim: ClaimResult) -> tuple[str, str, str]:
+    """Class, sign and word of a claim's verdict."""
+    known = (claim.kind, claim.verdict)
+    return (*CLAIM_LOOKS.get(known, LOOKS["unknown"]), words.OUTCOMES.get(known, "unknown"))
+
+
+def claims_by_kind(claims: list[ClaimResult]) -> list[tuple[str, str, list[ClaimResult]]]:
+    """Claims under a heading for each kind, with what a failure of it means."""
+    found = [(*KINDS[kind], [claim for claim in claims if claim.kind == kind]) for kind in KINDS]
+    return [(heading, meaning, own) for heading, meaning, own in found if own]
+
+
+def doc_line(stack: NamedStack) -> str:
+    """What a stack does, as its builder says, and which of its roles it has."""
+    said = (stack.build.__doc__ or "").strip().splitlines()[0]
+    return f"{said} {ROLES[stack.roles]}".strip()
+
+
+def network_picture(network: Network) -> Markup:
+    assert network.figure is not None
+    return inline_svg(network.figure, network.name, network.label, outlines=True)
+
+
+def figure_notes(plot: Plot) -> str:
+    """What a figure's points or rows are."""
+    if plot.spec.kind == "spread":
+        return MEANING[0].upper() + MEANING[1:] + "."
+    return words.seeds_said(plot.runs, any(error for line in plot.ours for error in line.errors))
+
+
+def picture(drawn: Drawn, prefix: str = "") -> Markup:
+    """A figure as SVG, with a label for screen readers; where it is shown twice, one has a prefix for its ids."""
     plot = drawn.plot
+    if plot.spreads:
+        shown = words.join_and(one.label for one in plot.spreads)
+        label = f"{plot.spec.title}. Distributions of {plot.spec.ylabel}, showing {shown}."
+        return inline_svg(drawn.figure, prefix + drawn.name, label)
     shown = words.join_and(line.label for line in (*plot.ours, *plot.paper)) if plot.ours else "nothing"
     label = f"{plot.spec.title}. Line chart of {plot.spec.ylabel} against {plot.spec.xlabel}, showing {shown}."
-    return inline_svg(drawn.figure, drawn.name, label)
+    return inline_svg(drawn.figure, prefix + drawn.name, label)
 
 
 def numbers_of_figure(plot: Plot) -> NumbersTable:
     """The numbers that a figure shows."""
+    if plot.spreads:
+        heads = [plot.spec.xlabel, "mean", *(f"{share} %" for share in SHARES)]
+        cells = [
+            (one.label, [words.number(one.mean), *map(words.number, one.percentiles.values())]) for one in plot.spreads
+        ]
+        return NumbersTable(heads, cells, len(cells))
     lines = [*plot.ours, *plot.paper]
     points = [dict(zip(line.xs, zip(line.ys, line.errors, strict=True), strict=True)) for line in lines]
     xs = sorted({x for line in lines for x in line.xs})
-    rows = [
-        (
-            plot.categories[int(x)] if plot.categories else words.number(x),
-            [words.measured(*of.get(x, (nan, 0.0))) for of in points],
-        )
-        for x in xs[:SHOWN_MAX]
-    ]
-    return NumbersTable([plot.spec.xlabel, *(line.label for line in lines)], rows, len(xs))
+    names = [plot.categories[int(x)] if plot.categories else words.number(x) for x in xs]
+    values = [[words.measured(*of.get(x, (nan, 0.0))) for of in points] for x in xs[:SHOWN_MAX]]
+    labels = [line.label for line in lines]
+    if len(xs) < len(lines):  # the longer side goes down the page
+        by_line = [[row[place] for row in values] for place in range(len(lines))]
+        return NumbersTable([plot.spec.xlabel, *names], list(zip(labels, by_line, strict=True)), len(lines))
+    return NumbersTable([plot.spec.xlabel, *labels], list(zip(names[:SHOWN_MAX], values, strict=True)), len(xs))
 
 
 def counts(check: Check) -> list[int]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,12 +22,17 @@ import pyarrow.parquet as pq
 
 from isthmus.core.document import convert
 from isthmus.core.errors import InputError
+from isthmus.topology.load import load_topology
+from isthmus.topology.model import Topology
 
 Status = Literal["valid", "violated", "unknown"]
+ClaimKind = Literal["paper", "promise", "sanity"]
 Value = str | bool | int | float | list[float] | None  # of a claim: a list is a range
 STATUSES = ("violated", "unknown", "valid")  # the worst first
 PARTS = ("claims.json", "figures.json", "tables", "verdicts.parquet")  # what tells a study without study.json
 PLAIN = re.compile(r"[\w][\w. -]*")  # a file name that leads nowhere else
+SHARES = (1, 25, 50, 75, 99)  # percentiles of a distribution
+RUNS = "runs"  # column that says how many runs each row is the mean of
 ROWS_MAX = 10_000  # of a table; a figure of more is no figure
 
 
@@ -36,7 +42,7 @@ class About(msgspec.Struct, frozen=True):
     name: str
     title: str
     question: str
-    source: str
+    source: str  # where in the paper
     scale: str
     seeds: list[int] | int  # which ones, or how many from 1 on
     runs: int
@@ -45,11 +51,13 @@ class About(msgspec.Struct, frozen=True):
     command: str  # that runs it again
     took_s: float
     spark_master: str
+    paper: str = ""  # the title of the paper; none: our own
+    place: int = 1_000_000  # in the story that all studies tell
     together: int = 1  # studies that shared a sweep and a check; `took_s` goes from their start to this one's end
 
 
 class ClaimResult(msgspec.Struct, frozen=True):
-    """What a paper says, and what was measured."""
+    """What a paper claims, what we promise or what must hold anyway, and what was measured."""
 
     statement: str
     source: str
@@ -60,6 +68,15 @@ class ClaimResult(msgspec.Struct, frozen=True):
     tolerance: str | int | float | None = None
     relation: Literal["near", "at most", "at least"] = "near"  # of what was measured to what was expected
     detail: str | None = None
+    kind: ClaimKind = "paper"
+
+
+class AdviceResult(msgspec.Struct, frozen=True):
+    """What to use in which situation, with the figures that it rests on."""
+
+    situation: str
+    stack: str
+    because: str
 
 
 class VerdictRow(msgspec.Struct, frozen=True):
@@ -104,7 +121,7 @@ class FigureSpec(msgspec.Struct, frozen=True):
     id: str
     title: str
     table: str  # the name of a file in tables/, with or without its ending
-    kind: Literal["lines"]
+    kind: Literal["lines", "spread"]
     x: str  # columns
     y: str
     xlabel: str
@@ -113,6 +130,14 @@ class FigureSpec(msgspec.Struct, frozen=True):
     series: str | None = None  # column; a line for each of its values
     error: str | None = None  # column of half-widths
     paper: list[PaperLine] = []
+    stacks: dict[str, str] = {}  # series: the stack that it shows
+    headline: bool = False  # shown in the summary, too
+
+    def columns(self) -> list[str]:
+        """The columns that the figure needs."""
+        if self.kind == "spread":
+            return [self.x, f"{self.y}_mean", *(f"{self.y}_p{share}" for share in SHARES)]
+        return [self.x, self.y, *(column for column in (self.series, self.error) if column)]
 
 
 class FinishedStudy(msgspec.Struct, frozen=True):
@@ -123,10 +148,12 @@ class FinishedStudy(msgspec.Struct, frozen=True):
     claims: list[ClaimResult]
     checks: list[Check]
     figures: list[tuple[FigureSpec, pa.Table]]
+    advice: list[AdviceResult] = []
+    networks: list[Topology] = []
 
 
 def find_studies(folders: list[Path]) -> list[FinishedStudy]:
-    """The studies in folders, in the order given and then by name; a folder may itself be a study."""
+    """The studies in folders, in the order of their story and then by name; a folder may itself be a study."""
     found: dict[Path, Path] = {}
     for folder in folders:
         if not folder.is_dir():
@@ -137,7 +164,8 @@ def find_studies(folders: list[Path]) -> list[FinishedStudy]:
             raise InputError(str(folder), "", "no studies", "folders with a study.json, as `isthmus study run` writes")
         for study in inside:
             found.setdefault(study.resolve(), study)
-    return [read_study(folder) for folder in found.values()]
+    studies = [read_study(folder) for folder in found.values()]
+    return sorted(studies, key=lambda study: study.about.place)
 
 
 def is_study(folder: Path) -> bool:
@@ -153,7 +181,11 @@ def read_study(folder: Path) -> FinishedStudy:
     path = folder / "figures.json"
     specs = convert(load_json(path), list[FigureSpec], str(path)) if path.exists() else []
     figures = [(spec, read_figure_table(path, number, spec)) for number, spec in enumerate(specs)]
-    return FinishedStudy(folder, about, claims, read_checks(folder / "verdicts.parquet"), figures)
+    path = folder / "advice.json"
+    advice = convert(load_json(path), list[AdviceResult], str(path)) if path.exists() else []
+    networks = [load_topology(path) for path in sorted((folder / "networks").glob("*.toml"))]
+    checks = read_checks(folder / "verdicts.parquet")
+    return FinishedStudy(folder, about, claims, checks, figures, advice, networks)
 
 
 def read_figure_table(source: Path, number: int, spec: FigureSpec) -> pa.Table:
@@ -165,8 +197,7 @@ def read_figure_table(source: Path, number: int, spec: FigureSpec) -> pa.Table:
     name = spec.table.removesuffix(".parquet")
     if not PLAIN.fullmatch(name):
         raise InputError(str(source), f"[{number}].table", repr(spec.table), "the name of a file in tables/")
-    columns = [spec.x, spec.y, *(column for column in (spec.series, spec.error) if column)]
-    return read_columns(source.parent / "tables" / f"{name}.parquet", columns)
+    return read_columns(source.parent / "tables" / f"{name}.parquet", spec.columns(), [RUNS])
 
 
 def read_checks(path: Path) -> list[Check]:
@@ -178,8 +209,8 @@ def read_checks(path: Path) -> list[Check]:
     return [Check(name, sorted(found, key=lambda row: STATUSES.index(row.status))) for name, found in checks.items()]
 
 
-def read_columns(path: Path, columns: list[str]) -> pa.Table:
-    """Some columns of a small table."""
+def read_columns(path: Path, columns: list[str], wanted: Sequence[str] = ()) -> pa.Table:
+    """Some columns of a small table, and of those wanted the ones that it has."""
     try:
         table = pq.read_table(path, partitioning=None)
     except FileNotFoundError:
@@ -192,7 +223,7 @@ def read_columns(path: Path, columns: list[str]) -> pa.Table:
             raise InputError(str(path), column, "no such column", f"one of {', '.join(table.column_names) or 'none'}")
     if table.num_rows > ROWS_MAX:
         raise InputError(str(path), "", f"{table.num_rows:,} rows", f"a summary of at most {ROWS_MAX:,}")
-    return table.select(list(dict.fromkeys(columns)))
+    return table.select(list(dict.fromkeys([*columns, *(name for name in wanted if name in table.column_names)])))
 
 
 def load_json(path: Path) -> Any:

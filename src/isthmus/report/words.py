@@ -9,6 +9,26 @@ from math import isfinite
 from isthmus.report.results import Check, ClaimResult, FinishedStudy, Value
 
 NO_BREAK = "\N{NO-BREAK SPACE}"  # between a number and its unit
+SEEDS_MIN = 3  # runs that an interval needs
+SAID = {  # kind of claim: one, several, those that hold, those that do not, what is said if all hold (one, several)
+    "paper": (
+        "claim of the paper",
+        "claims of papers",
+        "confirmed",
+        "not confirmed",
+        ("is confirmed", "are confirmed"),
+    ),
+    "promise": ("promise of ours", "promises of ours", "kept", "broken", ("is kept", "are kept")),
+    "sanity": ("sanity check", "sanity checks", "passed", "failed", ("passed", "passed")),
+}
+OUTCOMES = {  # kind of claim and its verdict, in a word
+    ("paper", "holds"): "confirmed",
+    ("paper", "does not hold"): "not confirmed",
+    ("promise", "holds"): "kept",
+    ("promise", "does not hold"): "broken",
+    ("sanity", "holds"): "passed",
+    ("sanity", "does not hold"): "failed",
+}
 NOTHING = "\N{EN DASH}"  # in a cell where nothing stands
 
 
@@ -99,7 +119,8 @@ def overall(studies: list[FinishedStudy]) -> str:
     claims = [claim for study in studies for claim in study.claims]
     runs, failed = (sum(getattr(study.about, name) for study in studies) for name in ("runs", "failed_runs"))
     ends = f"{number(failed)} of them failed" if failed else "none failed"
-    return f"Over all studies, {claims_said(claims)}; {count(runs, 'run')}, {ends}."
+    sentence = f"{claims_said(claims)}; {count(runs, 'run')}, {ends}"
+    return sentence[0].upper() + sentence[1:] + "."
 
 
 def answer(study: FinishedStudy) -> str:
@@ -112,20 +133,34 @@ def answer(study: FinishedStudy) -> str:
 
 
 def claims_said(claims: list[ClaimResult]) -> str:
-    holds, fails, unknown = count_verdicts(claims).values()
-    total = len(claims)
-    if not total:
-        return "the study makes no claims"
-    if holds == total:
-        return ("", "the claim holds", "both claims hold")[total] if total < 3 else f"all {total} claims hold"
-    parts = [f"{holds} of {count(total, 'claim')} {'holds' if holds == 1 else 'hold'}"] if holds else []
-    first = "" if holds else f" of {count(total, 'claim')}"
-    if fails:
-        parts.append(f"{fails}{first} {'does' if fails == 1 else 'do'} not{'' if holds else ' hold'}")
-        first = ""
-    if unknown:
-        parts.append(f"{unknown}{first} {'is' if unknown == 1 else 'are'} unknown")
-    return join_and(parts)
+    """What came of the claims, each kind in its own words."""
+    parts = []
+    for kind, (one, more, good, bad, all_good) in SAID.items():
+        holds, fails, unknown = count_verdicts([claim for claim in claims if claim.kind == kind]).values()
+        total = holds + fails + unknown
+        if not total:
+            continue
+        if holds == total:
+            every = f"the {one}" if total == 1 else f"both {more}" if total == 2 else f"all {total} {more}"
+            parts.append(f"{every} {all_good[total > 1]}")
+            continue
+        told = [f"{many} {how}" for many, how in ((holds, good), (fails, bad), (unknown, "unknown")) if many]
+        parts.append(f"of {total} {more if total > 1 else one}, {join_and(told)}")
+    return "; ".join(parts) or "the study makes no claims"
+
+
+def seeds_said(runs: tuple[int, int] | None, errors: bool) -> str:
+    """What a figure's points are means of, and whether they have intervals."""
+    if runs is None:
+        return ""
+    fewest, most = runs
+    if most == 1:
+        return "Single runs: no intervals."
+    between = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+    if not errors:
+        return f"Means of {between} runs" + (": too few for intervals." if most < SEEDS_MIN else ".")
+    alone = " Points without a bar have fewer." if fewest < SEEDS_MIN else ""
+    return f"Bars: 95{NO_BREAK}% intervals over {between} runs.{alone}"
 
 
 def checks_said(checks: list[Check]) -> str:

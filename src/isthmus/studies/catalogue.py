@@ -1,9 +1,9 @@
-"""All studies by name, in the order in which they are listed and run."""
+"""All studies by name, in the order in which they are run, and of the story that they tell: what we add comes last."""
 
 from __future__ import annotations
 
 from isthmus.studies import dynamic_roles, isolation, nine_scenarios, optimistic, regret, token_site
 from isthmus.studies.model import Study
 
-ALL = (token_site, isolation, nine_scenarios, dynamic_roles, regret, optimistic)
+ALL = (token_site, isolation, nine_scenarios, dynamic_roles, optimistic, regret)
 STUDIES: dict[str, Study] = {module.STUDY.name: module.STUDY for module in ALL}

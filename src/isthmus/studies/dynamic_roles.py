@@ -17,9 +17,10 @@ from isthmus.pipeline.measures.membership import role_changes
 from isthmus.pipeline.measures.seeds import over_seeds
 from isthmus.scenario.model import HybridSpec, Scenario, StackSpec
 from isthmus.studies.instances import NINE
-from isthmus.studies.model import Cell, Claim, Figure, Scale, Study, Tables, figure_of, matching, numbers_of
+from isthmus.studies.model import Advice, Cell, Claim, Figure, Scale, Study, Tables, figure_of, matching, numbers_of
 from isthmus.studies.roles_setup import (
     DRAIN_MS,
+    LOOKS,
     OURS,
     PAPER,
     PAPER_DYNAMIC,
@@ -32,6 +33,7 @@ from isthmus.studies.roles_setup import (
     dynamic,
     five,
     message_latencies,
+    spread,
     summary,
     symmetric_stack,
     workloads,
@@ -45,7 +47,7 @@ PROTOCOLS: dict[str, StackSpec] = {
     MINE: dynamic(HybridSpec()),
     NULLS: symmetric_stack(HybridSpec()),
 }
-SECTION = f"{PAPER}, Figure 5 and section 6.2"
+SECTION = "Figure 5 and section 6.2"
 LATENCY_MAX_MS = 620.0
 SLICE_MS = 1_000.0  # of the figure over time
 
@@ -105,6 +107,7 @@ def tables(trace: DataFrame, runs: DataFrame) -> dict[str, DataFrame]:
         "phases_poisson": by_phase.where(F.col("source") == POISSON).orderBy("scenario", "protocol"),
         "every_phase": phases.select("run", *by, "scenario", "latency_ms", "undelivered_messages").orderBy("run"),
         "costs": over_seeds(each, by, [*per_run, "control_bytes_per_message"]),
+        "spread_poisson": spread(latencies.join(named, "run").where(F.col("source") == POISSON), "protocol"),
         "time_periodic": lines.where(F.col("source") == PERIODIC).orderBy("protocol", "second"),
         "time_poisson": lines.where(F.col("source") == POISSON).orderBy("protocol", "second"),
     }
@@ -140,6 +143,7 @@ def highest(source: str) -> Claim:
     return Claim(
         statement=f"With {source} sources, our dynamic hybrid stays within 620 ms in every phase.",
         source=f"{OURS}: 550 to 620 ms were aimed at",
+        kind="promise",
         measure=lambda tables: max(numbers_of(tables["every_phase"], "latency_ms", protocol=MINE, source=source)),
         expected=LATENCY_MAX_MS,
         relation="at most",
@@ -169,6 +173,7 @@ def our_loss(source: str) -> Claim:
     return Claim(
         statement=f"With {source} sources, our dynamic hybrid is at most 5 % slower than token-site in any phase.",
         source=OURS,
+        kind="promise",
         measure=measure,
         expected=1.05,
         relation="at most",
@@ -181,6 +186,7 @@ def few_more(source: str) -> Claim:
     return Claim(
         statement=f"With {source} sources, ours sends at most 10 % more multicasts than the paper's.",
         source=f"{OURS}: 7 to 10 % were aimed at",
+        kind="promise",
         measure=beside("multicasts", THEIRS, source),
         expected=1.1,
         relation="at most",
@@ -197,6 +203,7 @@ CLAIMS = (
     Claim(
         statement="Ours is faster than the symmetric protocol with nulls, thanks to roles.",
         source=OURS,
+        kind="promise",
         measure=beside("latency_ms", NULLS, POISSON),
         expected=1.0,
         relation="at most",
@@ -206,6 +213,7 @@ CLAIMS = (
     Claim(
         statement="Roles take fewer multicasts than keeping every process active.",
         source=OURS,
+        kind="promise",
         measure=beside("multicasts", NULLS, POISSON),
         expected=1.0,
         relation="at most",
@@ -223,6 +231,7 @@ CLAIMS = (
     Claim(
         statement="Ours delivers everything, and so do token-site and the symmetric protocol with nulls.",
         source=OURS,
+        kind="promise",
         measure=lambda tables: max(
             value for name in (TOKEN, MINE, NULLS) for value in cost_of(tables, "undelivered_messages", name)
         ),
@@ -232,15 +241,23 @@ CLAIMS = (
     Claim(
         statement="Ours changes roles no more often than the load requires: 18 times.",
         source=OURS,
+        kind="promise",
         measure=lambda tables: max(cost_of(tables, "role_changes", MINE)),
         expected=18.0,
         relation="at most",
-        tolerance=0.25,
         unit="changes",
         note="four leave the initial roles, ten follow the phases, four come when all processes fall silent; mean over "
         "seeds, the worse of both sources",
     ),
 )
+
+
+def moving_words(tables: Tables) -> str:
+    slowest = [max(means(tables, name, POISSON)) for name in (MINE, TOKEN)]
+    return (
+        f"at most {slowest[0]:.0f} ms in every phase, changes of roles included, without being told anything; "
+        f"token-site takes up to {slowest[1]:.0f} ms"
+    )
 
 
 def over_time(source: str, table: str) -> Figure:
@@ -255,6 +272,7 @@ def over_time(source: str, table: str) -> Figure:
         series="protocol",
         xlabel="time (s)",
         ylabel="latency (ms)",
+        stacks=LOOKS,
     )
 
 
@@ -262,12 +280,15 @@ STUDY = Study(
     name="dynamic-roles",
     title="Roles that follow the load",
     question="Do processes that choose their own roles keep up with a load that moves?",
+    paper=PAPER,
     source=SECTION,
     seeds={"quick": 1, "full": 5},
     grid=grid,
     properties=PROPERTIES,
     tables=tables,
     claims=CLAIMS,
+    advice=(Advice("Clusters far apart, with a load that moves or is not known", "dynamic-hybrid", moving_words),),
+    networks=(five(),),
     figures=(
         Figure(
             id="phases-poisson",
@@ -280,6 +301,19 @@ STUDY = Study(
             error="latency_ms_half",
             xlabel="load of A B C and D E, high or low",
             ylabel="latency (ms)",
+            stacks=LOOKS,
+        ),
+        Figure(
+            id="spread-poisson",
+            title="Dynamic roles, all messages, Poisson sources",
+            caption="A mean hides that most messages are fast and some wait very long.",
+            table="spread_poisson",
+            kind="spread",
+            x="protocol",
+            y="latency_ms",
+            xlabel="protocol",
+            ylabel="latency (ms)",
+            stacks=LOOKS,
         ),
         over_time(PERIODIC, "time_periodic"),
         over_time(POISSON, "time_poisson"),

@@ -26,11 +26,15 @@ from isthmus.core.document import one_of
 from isthmus.core.errors import InputError
 from isthmus.pipeline.sweep import RunSpec, Scalar
 from isthmus.scenario.model import Scenario
+from isthmus.topology.model import Topology
 
 Scale = Literal["quick", "full"]
 SCALES: tuple[Scale, ...] = ("quick", "full")
 Relation = Literal["near", "at most", "at least"]
 Status = Literal["holds", "does not hold", "unknown"]
+Kind = Literal[
+    "paper", "promise", "sanity"
+]  # a paper's claim, our own promise, or what must hold for either to mean a thing
 Rows = list[dict[str, Any]]
 Tables = Mapping[str, Rows]  # what was collected, by name
 
@@ -54,10 +58,15 @@ class JudgedClaim(msgspec.Struct, frozen=True):
     verdict: Status
     detail: str
     relation: Relation
+    kind: Kind
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """A sentence of a paper, in our words, with the figure that bears it out."""
+    """A sentence in our words, with the figure that bears it out.
+
+    A paper's claim that does not hold is a finding; a promise of ours that does not hold is a defect; where a sanity
+    check fails, the study's other figures mean nothing.
+    """
 
     statement: str
     source: str
@@ -67,6 +76,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     relation: Relation = "near"
     unit: str = ""
     note: str = ""  # what a reader should know of how it was measured
+    kind: Kind = "paper"
 
     def margin(self) -> float:
         return self.tolerance * (abs(self.expected) or 1.0)
@@ -105,6 +115,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
             verdict,
             detail,
             self.relation,
+            self.kind,
         )
 
     def shown_tolerance(self) -> str:
@@ -122,6 +133,28 @@ class Curve(msgspec.Struct, frozen=True):
     y: tuple[float, ...]
 
 
+class Advice(msgspec.Struct, frozen=True):
+    """What to use in which situation, with the figures that it rests on; None: they were not measured."""
+
+    situation: str
+    stack: str  # its name in the registry
+    because: Callable[[Tables], str]
+
+    def judge(self, tables: Tables) -> JudgedAdvice | None:
+        try:
+            return JudgedAdvice(self.situation, self.stack, self.because(tables))
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            return None
+
+
+class JudgedAdvice(msgspec.Struct, frozen=True):
+    """Advice with its figures; one entry of advice.json."""
+
+    situation: str
+    stack: str
+    because: str
+
+
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """What a picture shows of which table; one entry of figures.json."""
 
@@ -133,10 +166,12 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     y: str
     xlabel: str
     ylabel: str
-    kind: Literal["lines"] = "lines"
+    kind: Literal["lines", "spread"] = "lines"  # spread: x is a name, `y`_p1 to `y`_p99 and `y`_mean are its columns
     series: str | None = None  # column; a line for each of its values
     error: str | None = None  # column of half-widths
     paper: tuple[Curve, ...] = ()
+    stacks: Mapping[str, str] = {}  # series: the stack that it shows, whose colour and marker it gets
+    headline: bool = False  # the one figure that the summary of all studies shows
 
 
 class Study(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,13 +180,16 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     title: str
     question: str
-    source: str  # which paper, and where in it
+    paper: str  # its title; "" for what no paper asks
+    source: str  # where in it
     seeds: Mapping[Scale, int]  # how many, unless told otherwise
     grid: Callable[[Scale, Sequence[int]], list[Cell]]  # of the seeds given
     properties: tuple[str, ...]  # to check in every run
     tables: Callable[[DataFrame, DataFrame], dict[str, DataFrame]]  # of trace and runs; each result is small
     claims: tuple[Claim, ...]
     figures: tuple[Figure, ...] = ()
+    advice: tuple[Advice, ...] = ()
+    networks: tuple[Topology, ...] = ()  # that it runs on, to be drawn
 
     def specs(self, scale: Scale, seeds: int | None = None) -> list[RunSpec]:
         """The grid with its numbers, each run with the command that replays it."""

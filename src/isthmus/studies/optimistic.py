@@ -22,8 +22,8 @@ from isthmus.pipeline.measures.seeds import over_seeds
 from isthmus.protocols.total.compensation import PolicyName
 from isthmus.scenario.model import Scenario
 from isthmus.studies import optimistic_setup as setup
-from isthmus.studies.model import Cell, Curve, Figure, Scale, Study
-from isthmus.studies.optimistic_claims import CLAIMS, PAPER
+from isthmus.studies.model import Advice, Cell, Curve, Figure, Scale, Study
+from isthmus.studies.optimistic_claims import CLAIMS, PAPER, guess_words
 
 POLICIES: tuple[PolicyName, ...] = ("none", "compensation", "open-loop", "stamped")
 SIGMAS = (0.01, 0.03, 0.1)
@@ -203,12 +203,15 @@ STUDY = Study(
     name="optimistic",
     title="Optimistic total order",
     question="How often is a guess at the order right, how much time does it give, and which delay rule guesses best?",
-    source=f"{PAPER}, sections 4 and 5",
+    paper=PAPER,
+    source="sections 4 and 5",
     seeds={"quick": 1, "full": 2},
     grid=grid,
     properties=("integrity", "agreement", "validity", "views", "total", "final"),
     tables=tables,
     claims=CLAIMS,
+    advice=(Advice("Work can start early and be undone", "optimistic", guess_words),),
+    networks=(setup.paper_scenario(SIGMAS[1], RATES["quick"][0], "none", 1, setup.WARM_UP_MS).topology,),
     figures=(
         over_rates(0.01),
         over_rates(

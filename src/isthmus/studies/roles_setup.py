@@ -25,8 +25,8 @@ from isthmus.studies.instances import LAN_MS, NEAR, PERIODS_MS, WAN_MS
 from isthmus.topology.delay import Gamma
 from isthmus.topology.model import Channel, Cluster, Site, Topology, WanLink
 
-PAPER = "the hybrid total order paper"
-OURS = "our own, beyond the paper"
+PAPER = "Totally ordered multicast in large-scale systems"
+OURS = "ours, beyond the paper"
 SITES = "ABCDE"
 PERIODIC, POISSON = "quasi-periodic", "Poisson"
 SOURCES: dict[str, type[Periodic] | type[Poisson]] = {PERIODIC: Periodic, POISSON: Poisson}
@@ -38,6 +38,19 @@ PAPER_DYNAMIC = HybridSpec(
     estimator=EstimatorOptions(detector="mean-shift", samples=7, silence=False),
 )
 TOKEN_SITE = StackSpec(name="token-site", transport="direct")
+LOOKS = {  # protocols as figures name them: the stack whose colour each has; several of one stack in this order
+    "token-site": "token-site",
+    "symmetric, nulls": "symmetric",
+    "symmetric, no nulls": "symmetric",
+    "hybrid, nulls": "hybrid",
+    "hybrid, no nulls": "hybrid",
+    "planned": "hybrid",
+    "paper's rule, nulls": "hybrid",
+    "paper's rule, no nulls": "hybrid",
+    "dynamic hybrid, ours": "dynamic-hybrid",
+    "dynamic hybrid, the paper's": "dynamic-hybrid",
+}
+SHARES = (1, 25, 50, 75, 99)  # percentiles of a distribution
 DRAIN_MS = 5_000.0  # what can be delivered is delivered by then, and probes that go on cost little
 PROPERTIES = ("integrity", "views", "fifo", "total")  # agreement and validity ask for what silence never gives
 
@@ -90,12 +103,19 @@ def message_latencies(trace: DataFrame, runs: DataFrame) -> DataFrame:
 
 
 def summary(latencies: DataFrame, by: Sequence[str] = ()) -> DataFrame:
-    """Mean latency, how many messages it is the mean of, and how many of all are undelivered."""
+    """Mean and largest latency, how many messages it is the mean of, and how many of all are undelivered."""
     return latencies.groupBy("run", *by).agg(
         F.mean("latency_ms").alias("latency_ms"),
+        F.max("latency_ms").alias("latency_max_ms"),
         F.count("latency_ms").alias("counted"),
         F.sum("undelivered").alias("undelivered_messages"),
     )
+
+
+def spread(latencies: DataFrame, by: str) -> DataFrame:
+    """The distribution of message latencies: mean and percentiles, one row per value of `by`."""
+    shares = [F.percentile_approx("latency_ms", share / 100, 10_000).alias(f"latency_ms_p{share}") for share in SHARES]
+    return latencies.groupBy(by).agg(F.mean("latency_ms").alias("latency_ms_mean"), *shares).orderBy(by)
 
 
 def cost(runs: DataFrame, sites: int | None = None) -> DataFrame:

@@ -1,7 +1,8 @@
 """Run studies: sweep, check, measure, judge the claims, and write one folder per study with all results.
 
 OUT/NAME holds study.json (what was asked and how it ran), trace/ and runs.parquet (the sweep), tables/*.parquet (the
-measures), verdicts.parquet (the checks, added up), claims.json and figures.json. It is built under a hidden name and
+measures), verdicts.parquet (the checks, added up), claims.json, figures.json, advice.json and networks/. It is built
+under a hidden name and
 takes its own when complete: a folder that can be seen is whole.
 
 One Spark session serves any number of studies. A job costs more than the rows of a small study, so small ones share one
@@ -29,10 +30,12 @@ from isthmus.core.errors import InputError
 from isthmus.pipeline.dealing import expected_cost
 from isthmus.pipeline.simulate import Make, Outcome, make_run
 from isthmus.pipeline.sweep import Progress, RunSpec, Sweep, sweep_together
+from isthmus.studies.catalogue import STUDIES
 from isthmus.studies.model import JudgedClaim, Rows, Scale, Study, study_command
 from isthmus.studies.verdicts import Check, count_by_status, found_by, pipeline_check, to_table, unknown_all
+from isthmus.topology.load import topology_to_toml
 
-ABOUT, CLAIMS, FIGURES = "study.json", "claims.json", "figures.json"
+ABOUT, CLAIMS, FIGURES, ADVICE, NETWORKS = "study.json", "claims.json", "figures.json", "advice.json", "networks"
 TOGETHER = 20_000_000  # deliveries of the studies that are carried out together, about
 Tell = Callable[[str], None]
 
@@ -103,12 +106,16 @@ def run_studies(
             pq.write_table(to_table(verdicts), building / "verdicts.parquet")
             write_json(building / CLAIMS, claims)
             write_json(building / FIGURES, study.figures)
+            write_json(building / ADVICE, [found for one in study.advice if (found := one.judge(tables)) is not None])
+            write_networks(building / NETWORKS, study)
             took_s = time.monotonic() - start
             about = {
                 "name": study.name,
                 "title": study.title,
                 "question": study.question,
+                "paper": study.paper,
                 "source": study.source,
+                "place": place_of(study),
                 "scale": scale,
                 "seeds": study.seeds[scale] if seeds is None else seeds,
                 "runs": len(one.specs),
@@ -127,6 +134,18 @@ def run_studies(
     finally:
         for folder in under.values():
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def place_of(study: Study) -> int:
+    """Where a study stands in the story that all of them tell; others come after."""
+    return list(STUDIES).index(study.name) if study.name in STUDIES else len(STUDIES)
+
+
+def write_networks(folder: Path, study: Study) -> None:
+    """The networks that a study runs on, as files that every command takes."""
+    folder.mkdir()
+    for number, network in enumerate(study.networks):
+        (folder / f"{number}.toml").write_text(topology_to_toml(network), encoding="utf-8")
 
 
 def batch_studies(studies: Sequence[Study], scale: Scale, seeds: int | None = None) -> list[list[Study]]:

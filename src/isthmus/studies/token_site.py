@@ -20,6 +20,7 @@ from isthmus.pipeline.measures.seeds import over_seeds
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Periodic, Poisson, Workload
 from isthmus.studies.model import Cell, Claim, Curve, Figure, Scale, Study, Tables, numbers_of
+from isthmus.studies.roles_setup import PAPER
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
@@ -36,7 +37,7 @@ SOURCES: dict[str, Workload] = {
     "Poisson": Poisson(rate_per_s=RATE_PER_S),
 }
 EXPECTED = 1.97  # mean latency over D
-PAPER = "the hybrid total order paper, section 4.2"
+SECTION = "section 4.2"
 
 
 def grid(scale: Scale, seeds: Sequence[int]) -> list[Cell]:
@@ -93,7 +94,7 @@ def mean_claim(source: str) -> Claim:
 
     return Claim(
         statement=f"With {source} sources the mean latency of a message is close to twice the network delay: 1.97 D.",
-        source=PAPER,
+        source=SECTION,
         measure=measure,
         expected=EXPECTED,
         tolerance=0.01,
@@ -113,7 +114,7 @@ def farthest(role: str, expected: float) -> Claim:
     who = "The sequencer's own messages take" if role == "sequencer" else "Messages of all other processes take"
     return Claim(
         statement=f"{who} {expected:g} network delay{'s' if expected > 1 else ''}.",
-        source=PAPER,
+        source=SECTION,
         measure=measure,
         expected=expected,
         tolerance=0.001,
@@ -136,7 +137,7 @@ def undelivered_messages(tables: Tables) -> float | None:
 
 LINEAR = Claim(
     statement="Latency is proportional to the network delay, from 25 to 500 ms.",
-    source=PAPER,
+    source=SECTION,
     measure=deviation,
     expected=0.0,
     tolerance=1.0,
@@ -146,26 +147,29 @@ LINEAR = Claim(
 )
 NOTHING_LEFT = Claim(
     statement="Every message is delivered at every process.",
-    source="our own condition for the others to mean anything",
+    source="ours",
     measure=undelivered_messages,
     expected=0.0,
     unit="deliveries",
+    kind="sanity",
 )
 STUDY = Study(
     name="token-site",
     title="Token-site in isolation",
     question="How does the latency of a fixed sequencer grow with the network delay?",
-    source=f"{PAPER}: both protocols in isolation, 30 processes at 10 messages a second each",
+    paper=PAPER,
+    source=f"{SECTION}: both protocols in isolation, 30 processes at 10 messages a second each",
     seeds={"quick": 2, "full": 5},
     grid=grid,
     properties=("integrity", "agreement", "validity", "views", "fifo", "total"),
     tables=tables,
     claims=(*map(mean_claim, SOURCES), LINEAR, farthest("sequencer", 1.0), farthest("others", 2.0), NOTHING_LEFT),
+    networks=(scenario("Poisson", 100.0, 1, "quick").topology,),
     figures=(
         Figure(
             id="latency",
             title="Token-site: latency over network delay",
-            caption="Mean over messages of the time from submit to the last delivery; bars: 95 % intervals over seeds.",
+            caption="Mean over messages of the time from submit to the last delivery.",
             table="latency",
             x="delay_ms",
             y="latency_mean_ms",
@@ -173,6 +177,7 @@ STUDY = Study(
             error="latency_mean_ms_half",
             xlabel="network delay D (ms)",
             ylabel="latency (ms)",
+            stacks=dict.fromkeys(SOURCES, "token-site"),
             paper=(Curve("the line 2 D that the paper's curve follows", (25.0, 500.0), (50.0, 1000.0)),),
         ),
     ),

@@ -1,7 +1,8 @@
 """A topology from measured round trips.
 
 Hosts are grouped into clusters by their round trips alone (`grouping`); a name that stands for a region is a cluster
-of its own, with as many sites as requested. The one-way delay is half the round trip. Each pair of clusters gets a WAN
+of its own, with as many sites as requested. The one-way delay is half the round trip that was measured in that
+direction, so that asymmetric measurements are asymmetric delays. Each pair of clusters gets a WAN
 link with the median of its host pairs, each cluster a LAN with the median inside it; pairs of sites keep delays of
 their own only where asked for. A cluster's agent is the site that is nearest to the other clusters.
 
@@ -20,10 +21,12 @@ from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId
 from isthmus.topology.delay import Constant, Delay, Empirical, Gamma
 from isthmus.topology.grouping import Matrix, group_hosts
-from isthmus.topology.maps import Imported, low_high
+from isthmus.topology.maps import Imported
 from isthmus.topology.measured import Measured, Sample, read_measured
 from isthmus.topology.model import Channel, Cluster, Override, Site, Topology, WanLink
 from isthmus.topology.shapes import of_equal_clusters, unique_names
+
+NOTED = 0.01  # directions that differ by more than this share are worth a note; all that differ are kept
 
 
 def load_measured(
@@ -63,8 +66,8 @@ def of_regions(name: str, measured: Measured, model: str, sites: int, lan: Chann
             notes.append(f"no round trip was measured inside {region}: its LAN delay is {lan.delay.mean_ms:g} ms")
     links = []
     for a, b in combinations(range(len(measured.names)), 2):
-        channel = Channel(one_way([measured.samples[a, b]], model))
-        links.append(WanLink(a, b, channel, channel))
+        links.append(WanLink(a, b, *both_ways(measured, [(a, b)], model)))
+    notes += direction_note(measured)
     names = unique_names(measured.names, sites)
     return Imported(of_equal_clusters(name, names, sites, lans, tuple(links)), tuple(notes))
 
@@ -81,21 +84,42 @@ def of_hosts(
     cluster_of = {host: index for index, group in enumerate(groups) for host in group}
     letter = "c" if not {f"c{k}" for k in range(len(groups))} & set(measured.names) else "cluster-"
     for index, group in enumerate(groups):
-        inside = [measured.samples[pair] for pair in combinations(group, 2)]
+        inside = [measured.between(*pair) for pair in combinations(group, 2)]
         channel = Channel(one_way(inside, model)) if inside else lan
         agent = number[nearest(group, rtt_ms)]
         clusters.append(Cluster(f"{letter}{index}", tuple(number[host] for host in group), agent, channel))
     links = []
     for (a, here), (b, there) in combinations(enumerate(groups), 2):
-        channel = Channel(one_way([measured.samples[low_high(x, y)] for x in here for y in there], model))
-        links.append(WanLink(a, b, channel, channel))
+        links.append(WanLink(a, b, *both_ways(measured, [(x, y) for x in here for y in there], model)))
     overrides = []
     for a, b in combinations(order, 2) if per_pair else ():
-        channel = Channel(one_way([measured.samples[low_high(a, b)]], model))
-        overrides.append(Override(number[a], number[b], channel, channel))
+        overrides.append(Override(number[a], number[b], *both_ways(measured, [(a, b)], model)))
+    notes += direction_note(measured)
     named = tuple(Site(measured.names[host], cluster_of[host]) for host in order)
     topology = Topology(name, named, tuple(clusters), tuple(links), tuple(overrides))
     return Imported(topology, tuple(notes))
+
+
+def both_ways(measured: Measured, pairs: Sequence[tuple[int, int]], model: str) -> tuple[Channel, Channel]:
+    """The channels forth and back that stand for some pairs of names."""
+    forth = one_way([measured.towards(a, b) for a, b in pairs], model)
+    back = one_way([measured.towards(b, a) for a, b in pairs], model)
+    return Channel(forth), Channel(back)
+
+
+def direction_note(measured: Measured) -> list[str]:
+    """What to say where the two directions of pairs differ by more than measurements of one path do."""
+    apart: dict[tuple[int, int], float] = {}
+    for a, b in combinations(range(len(measured.names)), 2):
+        forth, back = (median(s.rtt_ms for s in measured.towards(*pair)) for pair in ((a, b), (b, a)))
+        if abs(forth - back) > NOTED * max(forth, back):
+            apart[a, b] = abs(forth - back)
+    if not apart:
+        return []
+    (a, b), most = max(apart.items(), key=lambda item: item[1])
+    count = f"{len(apart)} pair{'s differ' if len(apart) > 1 else ' differs'}"
+    names = f"{measured.names[a]} and {measured.names[b]}"
+    return [f"{count} by direction, by up to {most:.4g} ms ({names}): kept as asymmetric delays"]
 
 
 def nearest(group: Sequence[int], rtt_ms: Matrix) -> int:

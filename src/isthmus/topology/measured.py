@@ -1,17 +1,20 @@
 """Measured round trips from CSV.
 
-Two forms are read. A matrix has host names in its first row and first column. A table has one row per measurement, with
-a column for each end (src/dst, a/b, from/to ...), one for the round trip (rtt_ms, avg_ms ...) and perhaps the least
-round trip and its deviation; other columns, such as a time slice, are left aside, and repeated rows are samples.
+Two forms are read, with commas, semicolons or tabs; next to semicolons a number may have a decimal comma. A matrix has
+the same host names in its first row and first column, whatever they are called. A table has one row per measurement,
+with a column for each end (src/dst, a/b, from/to ...), one for the round trip (rtt_ms, avg_ms ...) and perhaps the
+least round trip and its deviation; other columns, such as a time slice, are left aside, and repeated rows are samples.
 
-A round trip is the same whichever end started it: both directions are samples of one pair. Empty and NaN cells are
-measurements that failed; a pair without any that succeeded is an error, as is anything negative or not a number, with
-its line. A positive diagonal means that a name stands for a region: two machines there are that far apart.
+The two directions of a pair are measured apart, and kept apart: half of each is the delay that way. Where only one was
+measured, as in half a matrix, it stands for both. Empty and NaN cells are measurements that failed; a pair without any
+that succeeded is an error, as is anything negative or not a number, with its line. A positive diagonal means that a
+name stands for a region: two machines there are that far apart.
 """
 
 from __future__ import annotations
 
 import csv
+import re
 from math import isfinite, isnan
 from pathlib import Path
 from statistics import median
@@ -28,7 +31,9 @@ ROUND_TRIP = ("avg_ms", "rtt_ms", "mean_ms", "median_ms", "avg_rtt_ms", "rtt", "
 LEAST = ("min_ms", "min", "min_rtt_ms")
 DEVIATION = ("mdev_ms", "mdev", "sd_ms", "std_ms", "stddev_ms", "stddev")
 FAILED = ("", "-", "na", "n/a", "nan", "null", "none")
-Pair = tuple[int, int]  # numbers of names, the lower first; equal: the diagonal
+DECIMAL_COMMA = re.compile(r"^\s*(\d+),(\d+)\s*$")
+SEPARATORS = ",;\t"  # the first of these that the header has
+Pair = tuple[int, int]  # numbers of names, from and to; equal: the diagonal
 
 
 class Sample(NamedTuple):
@@ -43,7 +48,15 @@ class Measured(NamedTuple):
     """All that a file of measurements says."""
 
     names: tuple[str, ...]
-    samples: dict[Pair, list[Sample]]  # every pair of different names has at least one
+    samples: dict[Pair, list[Sample]]  # every two names have at least one, in one direction or both
+
+    def towards(self, a: int, b: int) -> list[Sample]:
+        """What was measured from one name to another; the other way round where nothing was."""
+        return self.samples.get((a, b)) or self.samples[b, a]
+
+    def between(self, a: int, b: int) -> list[Sample]:
+        """What was measured between two names, whichever end started."""
+        return self.samples.get((a, b), []) + (self.samples.get((b, a), []) if a != b else [])
 
     def has_diagonal(self) -> bool:
         """Whether names stand for regions: somewhere a round trip inside one was measured."""
@@ -52,8 +65,9 @@ class Measured(NamedTuple):
     def matrix(self) -> NDArray[np.float64]:
         """The median round trip of each pair."""
         table = np.zeros((len(self.names), len(self.names)))
-        for (a, b), samples in self.samples.items():
-            table[a, b] = table[b, a] = median(sample.rtt_ms for sample in samples) if a != b else 0.0
+        for a in range(len(self.names)):
+            for b in range(a):
+                table[a, b] = table[b, a] = median(sample.rtt_ms for sample in self.between(a, b))
         return table
 
 
@@ -63,10 +77,11 @@ def read_measured(path: Path) -> Measured:
     header = [cell.strip() for cell in rows[0][1]]
     lower = [cell.lower() for cell in header]
     source, target = find_column(lower, SOURCE), find_column(lower, TARGET)
-    if source is None or target is None:
+    rtt = find_column(lower, ROUND_TRIP)
+    shared = {row[0].strip() for _, row in rows[1:]} & set(header[1:])  # names of both the first row and column
+    if source is None or target is None or (shared and rtt is None):
         measured = read_matrix(path, header, rows)
     else:
-        rtt = find_column(lower, ROUND_TRIP)
         if rtt is None:
             raise InputError(
                 str(path), f"line {rows[0][0]}", f"the columns {', '.join(header)}",
@@ -77,7 +92,7 @@ def read_measured(path: Path) -> Measured:
     names = measured.names
     for b in range(len(names)):
         for a in range(b):
-            if (a, b) not in measured.samples:
+            if not measured.between(a, b):
                 found = f"no round trip between {names[a]} and {names[b]}"
                 raise InputError(str(path), "", found, "at least one measurement of each pair")
     return measured
@@ -87,8 +102,13 @@ def read_csv_rows(path: Path) -> list[tuple[int, list[str]]]:
     """The rows that are not empty, each with its line number; the first is the header."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file)
+            first = file.readline()
+            file.seek(0)
+            separator = next((mark for mark in SEPARATORS if mark in first), ",")
+            reader = csv.reader(file, delimiter=separator)
             rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
+            if separator == ";":
+                rows = [(line, [DECIMAL_COMMA.sub(r"\1.\2", cell) for cell in row]) for line, row in rows]
     except FileNotFoundError:
         raise InputError(str(path), "", "no such file", "the path of a CSV file of round trips") from None
     except IsADirectoryError:
@@ -160,7 +180,7 @@ def add(
     value = read_ms(rtt, path, line)
     if value is not None:
         sample = Sample(value, read_ms(least, path, line), read_ms(mdev, path, line))
-        samples.setdefault((min(pair), max(pair)), []).append(sample)
+        samples.setdefault(pair, []).append(sample)
 
 
 def read_ms(text: str, path: Path, line: int) -> float | None:

@@ -31,6 +31,16 @@ class Histogram:
         if len(fresh) == FRESH_MAX:
             self._fold()
 
+    def merge(self, other: Histogram) -> None:
+        """Add all values of another."""
+        self._fold()
+        other._fold()
+        for bucket, count in other._buckets.items():
+            self._buckets[bucket] = self._buckets.get(bucket, 0) + count
+        self._count += other._count
+        self._total += other._total
+        self._maximum = max(self._maximum, other._maximum)
+
     def _fold(self) -> None:
         """Count what is fresh."""
         if not self._fresh:

@@ -19,6 +19,7 @@ from statistics import fmean
 import msgspec
 
 from isthmus.core.layer import Kind
+from isthmus.trace.histogram import Histogram
 from isthmus.trace.latency import MessageKey, elapsed_ns
 from isthmus.trace.schema import GROUP, KIND, ORIGIN, PROCESS, TIME_NS, Row
 
@@ -47,6 +48,19 @@ class Optimism(msgspec.Struct, frozen=True):
 def usable_ms(window_ms: float, hit: float) -> float:
     """Work of g ms that cannot be interrupted gains from guesses of which a share r is right if g < w / (1 - r)."""
     return window_ms / (1 - hit) if hit < 1 else float("inf")
+
+
+class Guesses(msgspec.Struct, frozen=True):
+    """A whole run, over all deliveries at all processes."""
+
+    hit: float  # share of messages in the same place of both logs
+    late_share: float
+    seen: Histogram  # from the submit to the tentative delivery, or to the final one of a late message, ns
+    window_ms: float
+
+    @property
+    def latency_ms(self) -> float:
+        return self.seen.mean() / NS_PER_MS
 
 
 class Log:
@@ -82,6 +96,29 @@ def logs(rows: Iterable[Row], warm_up_ns: int = 0) -> tuple[dict[int, Log], dict
         if row[KIND] != Kind.SUBMIT and key in submitted:
             found.setdefault(row[PROCESS], Log()).note(key, row[TIME_NS], row[KIND] == Kind.DELIVER)
     return found, submitted
+
+
+def guesses(rows: Iterable[Row]) -> Guesses | None:
+    """The figures of a run over all processes; None where nothing was delivered tentatively."""
+    found, submitted = logs(rows)
+    if not any(at >= 0 for log in found.values() for at in log.seen_ns.values()):
+        return None
+    each = [(figures(process, log, submitted), log) for process, log in sorted(found.items()) if log.final]
+    seen = Histogram()
+    for _, log in each:
+        for key, final_ns in log.final_ns.items():
+            at = log.seen_ns[key]
+            seen.add(elapsed_ns(submitted[key], final_ns if at < 0 else at))
+    total = sum(one.deliveries for one, _ in each)
+
+    if not total:
+        return None
+    shares = [one.deliveries / total for one, _ in each]
+    hit, late_share, window_ms = (
+        sum(share * value for share, value in zip(shares, values, strict=True))
+        for values in zip(*((one.hit, one.late_share, one.window_ms) for one, _ in each), strict=True)
+    )
+    return Guesses(hit, late_share, seen, window_ms)
 
 
 def optimism(rows: Iterable[Row], warm_up_ns: int = 0) -> dict[int, Optimism]:

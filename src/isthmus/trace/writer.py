@@ -156,9 +156,7 @@ class TraceWriter:
             if match is None or (match["prefix"] != self._prefix and (hidden or self._prefix != ALONE)):
                 continue
             if not (hidden or overwrite):
-                raise InputError(
-                    str(self._folder), "", f"a trace already ({path.name})", "an empty folder, or --overwrite"
-                )
+                raise InputError(str(self._folder), "", f"a trace already ({path.name})", "an empty folder, or --force")
             path.unlink()
 
     def _path(self) -> Path:

@@ -87,7 +87,7 @@ def test_the_command_runs_and_judges(path: Path, tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "6 valid" in result.output or "5 valid" in result.output
     again = CliRunner().invoke(command, [str(path), "-o", str(folder)])
-    assert isinstance(again.exception, InputError) and "--overwrite" in str(again.exception)
+    assert isinstance(again.exception, InputError) and "--force" in str(again.exception)
 
 
 def test_groups_of_a_scenario_run_beside_each_other(tmp_path: Path) -> None:

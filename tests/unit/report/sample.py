@@ -144,7 +144,7 @@ def nine(out: Path) -> Path:
          "unit": "s", "tolerance": "10 %", "relation": "at most",
          "verdict": "unknown", "detail": "One run failed before roles settled."},
     ]  # fmt: skip
-    replay = "isthmus sim out/studies/nine/scenarios/LLLHH.toml --seed 3 -o out/replay --overwrite"
+    replay = "isthmus sim out/studies/nine/scenarios/LLLHH.toml --seed 3 -o out/replay --force"
     seen = "process 4 delivered 2:17 before 0:31, process 1 after it"
     verdicts = [verdict(name, "valid", 44 if name == "total" else 45) for name in CHECKS[:-1]]
     verdicts += [

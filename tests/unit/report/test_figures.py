@@ -5,12 +5,14 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.unit.report.sample import DELAYS_MS, nine, token_site
 
 from isthmus.report import words
+from isthmus.report.distributions import draw_spread_plot
 from isthmus.report.figures import SOFT, draw_plot, inline_svg, looks_of, name_text, one_line, spread_names
-from isthmus.report.lines import Line, Plot, plots_of
+from isthmus.report.lines import Line, Plot, Spread, plots_of
 from isthmus.report.results import FigureSpec, find_studies
 
 
@@ -74,6 +76,32 @@ def test_names_break_between_words_into_lines_alike() -> None:
     assert name_text(" \n\x00 ") == "(no name)"
     assert one_line("a rather long scenario name 12", 20, 8) == "a rather lo\N{HORIZONTAL ELLIPSIS} name 12"
     assert name_text("x" * 200).count("\n") <= 2
+    for label in ("optimistic-arrival, uncompensated", "an extraordinarily-long-hyphenated-name here"):
+        assert name_text(label).replace("\n", " ") == label  # no word is broken
+
+
+def test_a_stack_has_one_look_and_its_variants_differ() -> None:
+    lines = [Line(name, [1, 2], [n, n + 9.0], [0, 0]) for n, name in enumerate(("dyn", "tok", "tok2", "else"))]
+    stacks = {"tok": "token-site", "tok2": "token-site", "dyn": "dynamic-hybrid"}
+    made = msgspec.structs.replace(spec(), stacks=stacks)
+    looks = looks_of(Plot(made, lines, [], []), ["else"])
+    alone = looks_of(Plot(made, lines[1:2], [], []))[0]
+    assert looks[1].color == looks[2].color == alone.color != looks[0].color
+    assert [look.variant for look in looks] == [0, 0, 1, 0] and alone.marker == looks[1].marker
+
+
+def test_where_no_line_has_two_points_values_stand_side_by_side() -> None:
+    plot = Plot(spec(), [Line("a", [5.0], [1.0], [0.0]), Line("b", [5.0], [2.0], [0.5])], [], [])
+    [axes] = draw_plot(plot).axes
+    assert plot.dots and [text.get_text() for text in axes.get_yticklabels()] == ["a", "b"]
+    assert axes.get_xlabel() == "y, ms"
+
+
+def test_a_distribution_is_drawn_by_rows() -> None:
+    rows = tuple(Spread(name, {1: 1.0, 25: 2.0, 50: 3.0, 75: 4.0, 99: 9.0}, 3.5) for name in ("a", "b"))
+    plot = Plot(msgspec.structs.replace(spec(), kind="spread"), [], [], ["a", "b"], rows)
+    [axes] = draw_spread_plot(plot).axes
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["a", "b"]
 
 
 @pytest.mark.parametrize(

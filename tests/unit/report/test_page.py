@@ -10,13 +10,19 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow.parquet as pq
 import pytest
 from tests.unit.report.sample import about, nine, token_site, verdict, write_study
 
 from isthmus.report.figures import render
-from isthmus.report.page import page, sections, unique
-from isthmus.report.results import find_studies
+from isthmus.report.page import CLAIM_LOOKS, claim_look, mood, page, sections, unique
+from isthmus.report.results import ClaimResult, find_studies
+from isthmus.report.words import OUTCOMES, seeds_said
+from isthmus.topology.delay import Constant
+from isthmus.topology.load import topology_to_toml
+from isthmus.topology.model import Channel
+from isthmus.topology.shapes import mesh
 
 EVIL = "</title></style><script>alert('x')</script><img src=x onerror=\"y\"> & $\\alpha{$ \u4e2d\x07"
 VOID = {"meta", "img", "br", "hr", "link", "input"}
@@ -98,7 +104,8 @@ def test_every_claim_and_verdict_is_there(out: Path, html: str) -> None:
         said = json.loads((folder / "study.json").read_text())
         assert all(said[key] in text for key in ("title", "question", "source", "command", "scale", "spark_master"))
         for claim in json.loads((folder / "claims.json").read_text()):
-            assert all(claim[key] in text for key in ("statement", "source", "verdict", "detail"))
+            assert all(claim[key] in text for key in ("statement", "source", "detail"))
+            assert OUTCOMES.get(("paper", claim["verdict"]), "unknown") in text
         for row in pq.read_table(folder / "verdicts.parquet").to_pylist():
             assert all(row[key] in text for key in ("property", "status", "witness", "replay"))
         for figure in json.loads((folder / "figures.json").read_text()):
@@ -115,13 +122,58 @@ def test_every_claim_and_verdict_is_there(out: Path, html: str) -> None:
 
 def test_the_answer_is_one_sentence_a_study(html: str) -> None:
     text = Reader(html).text
-    assert text.count("Both claims hold; all 6 checks are valid in every run.") == 2  # in the index, and in place
+    said = "Both claims of papers are confirmed; all 6 checks are valid in every run."
+    assert text.count(said) == 2  # in the index, and in place
     assert (
-        "1 of 3 claims holds, 1 does not and 1 is unknown; of 6 checks, “total” was violated and “views” is unknown"
-        in text
+        "Of 3 claims of papers, 1 confirmed, 1 not confirmed and 1 unknown; of 6 checks, “total” was violated" in text
     )
     assert "1 of 46 runs failed." in text
-    assert "Over all studies, 3 of 5 claims hold, 1 does not and 1 is unknown; 136 runs, 1 of them failed." in text
+    assert "Of 5 claims of papers, 3 confirmed, 1 not confirmed and 1 unknown; 136 runs, 1 of them failed." in text
+
+
+def claimed(kind: str, verdict: str) -> ClaimResult:
+    return ClaimResult("s", "x", verdict, kind=kind)  # type: ignore[arg-type]
+
+
+def test_a_papers_claim_that_fails_is_a_finding_and_a_promise_that_fails_is_a_defect(out: Path) -> None:
+    [study] = find_studies([out / "token-site"])
+    for claims, expected in (
+        ([claimed("paper", "does not hold"), claimed("promise", "holds")], ""),
+        ([claimed("promise", "does not hold")], " bad"),
+        ([claimed("sanity", "does not hold")], " bad"),
+        ([claimed("paper", "unknown")], " open"),
+    ):
+        assert mood(msgspec.structs.replace(study, claims=claims)) == expected
+    looks = [claim_look(claimed(kind, verdict))[0] for kind, verdict in CLAIM_LOOKS]
+    assert looks == ["found", "differs", "good", "bad", "quiet", "bad"]
+
+
+def test_advice_and_the_headline_come_first_and_papers_in_the_order_of_the_story(tmp_path: Path) -> None:
+    for place, (make_one, paper) in enumerate(((nine, "A paper"), (token_site, ""))):
+        folder = make_one(tmp_path)
+        about = json.loads((folder / "study.json").read_text())
+        (folder / "study.json").write_text(json.dumps(about | {"paper": paper, "place": place}))
+    advice = [{"situation": "sites far apart", "stack": "hybrid", "because": "557 ms"}]
+    (tmp_path / "nine" / "advice.json").write_text(json.dumps(advice))
+    figures = json.loads((tmp_path / "nine" / "figures.json").read_text())
+    (tmp_path / "nine" / "figures.json").write_text(json.dumps([figures[0] | {"headline": True}]))
+    (tmp_path / "nine" / "networks").mkdir()
+    network = mesh(2, 3, Channel(Constant(1.0)), Channel(Constant(50.0)))
+    (tmp_path / "nine" / "networks" / "0.toml").write_text(topology_to_toml(network))
+    html = make(tmp_path)
+    reader = Reader(html)
+    order = ["What to use", "sites far apart", "What there is", "What was found", "A paper", "What we add"]
+    places = [reader.text.index(words) for words in order]
+    assert places == sorted(places)
+    assert html.index('id="chapter-a-paper"') < html.index('id="chapter-what-we-add"')
+    assert len(reader.ids()) == len(set(reader.ids())) and "2 clusters, 6 sites" in reader.text
+
+
+def test_intervals_and_single_runs_are_said() -> None:
+    assert seeds_said((1, 1), False) == "Single runs: no intervals."
+    assert seeds_said((2, 2), False) == "Means of 2 runs: too few for intervals."
+    assert "over 5 runs." in seeds_said((5, 5), True)
+    assert "fewer" in seeds_said((1, 8), True) and seeds_said(None, True) == ""
 
 
 def test_headings_go_down_step_by_step_and_figures_are_named(out: Path, html: str) -> None:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -10,6 +11,7 @@ from isthmus.core.message import SiteId
 from isthmus.topology.delay import Constant, Empirical, Gamma
 from isthmus.topology.grouping import find_threshold, group_hosts
 from isthmus.topology.imported import load_measured
+from isthmus.topology.load import load_topology, topology_to_toml
 from isthmus.topology.maps import fibre_ms, load_map
 
 DATA = Path(__file__).parents[3] / "../shared/data"
@@ -59,13 +61,45 @@ def test_a_measured_diagonal_makes_regions(tmp_path: Path) -> None:
     net, _ = load_measured(written(tmp_path / "t.csv", TABLE), sites=2)
     assert [site.name for site in net.sites] == ["east-0", "east-1", "west-0", "west-1"]
     assert [cluster.lan.delay for cluster in net.clusters] == [Constant(0.1), Constant(0.2)]
-    assert net.links[0].forward.delay == Constant(32.5)
+    assert net.links[0].forward.delay == Constant(32) and net.links[0].back.delay == Constant(33)
 
 
 def test_the_models_gamma_and_empirical(tmp_path: Path) -> None:
     path = written(tmp_path / "t.csv", TABLE)
-    assert load_measured(path, model="gamma")[0].links[0].back.delay == Gamma(32.5, 1.0, 30)
-    assert load_measured(path, model="empirical")[0].links[0].forward.delay == Empirical((32, 33))
+    assert load_measured(path, model="gamma")[0].links[0].back.delay == Gamma(33, 1.0, 30)
+    assert load_measured(path, model="empirical")[0].links[0].back.delay == Empirical((33,))
+
+
+def test_hosts_called_a_b_c_make_a_matrix(tmp_path: Path) -> None:
+    net, _ = load_measured(written(tmp_path / "m.csv", ",a,b,c\na,0,40,50\nb,40,0,60\nc,50,60,0\n"))
+    assert [site.name for site in net.sites] == ["a", "b", "c"]
+    table, _ = load_measured(written(tmp_path / "t.csv", "a,b,rtt_ms\na,b,40\nb,c,60\na,c,50\n"))
+    assert [site.name for site in table.sites] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_semicolons_and_tabs_separate_too(mark: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "m.csv", MATRIX.replace(",", mark))
+    assert load_measured(path)[0].links == load_measured(written(tmp_path / "n.csv", MATRIX))[0].links
+    decimal = written(tmp_path / "d.csv", "src;dst;rtt_ms\np;q;80,5\n")
+    assert load_measured(decimal)[0].links[0].forward.delay == Constant(40.25)
+
+
+def test_the_two_directions_of_a_pair_keep_their_delays(tmp_path: Path) -> None:
+    text = MATRIX.replace("x,80,84", "x,100,84")
+    net, notes = load_measured(written(tmp_path / "m.csv", text), per_pair=True)
+    p, x = net.site_id("p"), net.site_id("x")
+    assert (net.mean_ms(p, x), net.mean_ms(x, p)) == (40, 50)
+    assert "2 pairs differ by direction, by up to 20 ms (p and x): kept as asymmetric delays" in notes
+    link = net.links[0]
+    assert (link.forward.delay, link.back.delay) == (Constant(42.5), Constant(44))
+    path = written(tmp_path / "net.toml", topology_to_toml(net))
+    assert load_topology(path) == msgspec.structs.replace(net, name="m")
+
+
+def test_half_a_matrix_stands_for_both_directions(tmp_path: Path) -> None:
+    net, notes = load_measured(written(tmp_path / "m.csv", ",p,q\np,0,80\nq,,0\n"))
+    assert net.links[0].forward == net.links[0].back and len(notes) == 1
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from isthmus.planning.prediction import Roles
@@ -35,10 +36,11 @@ def test_discs_lie_inside_the_frame_and_apart(name: str, count: int) -> None:
 def test_boxes_and_lines() -> None:
     assert overlap((0, 0, 2, 2), (1, 1, 3, 3)) == 1
     assert overlap((0, 0, 1, 1), (1, 0, 2, 1)) == 0
-    assert inside((0, 0, 1, 1), (-1, 0.5, 2, 0.5)) == pytest.approx(1)
-    assert inside((0, 0, 1, 1), (-1, 2, 2, 2)) == 0
-    below = best_box((0, 0), (0.2, 0.05), 0.1, [], [])
-    above = best_box((0, 0), (0.2, 0.05), 0.1, [below], [])
+    assert inside((0, 0, 1, 1), np.array([(-1, 0.5, 2, 0.5)])) == pytest.approx(1)
+    assert inside((0, 0, 1, 1), np.array([(-1, 2, 2, 2)])) == 0
+    assert inside((0, 0, 1, 1), np.array([(0, 0, 2, 2), (0.5, -1, 0.5, 3)])) == pytest.approx(1 + 2**0.5)
+    below = best_box((0, 0), (0.2, 0.05), 0.1, [], np.empty((0, 4)))
+    above = best_box((0, 0), (0.2, 0.05), 0.1, [below], np.empty((0, 4)))
     assert below[3] < 0 < above[1]
 
 

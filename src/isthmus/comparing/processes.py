@@ -1,0 +1,90 @@
+"""Tasks over several processes of this machine: results as they come, no process left behind, no death unnoticed.
+
+Workers are spawned, not forked: they inherit no locks and no threads. They do not hear Ctrl-C, which is for the parent:
+it ends them on its way out, whatever way that is, and should it be killed they find their pipe closed. A worker that
+dies (out of memory, killed) closes its pipe too, and that is an error; a pool would wait for its result for ever.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from typing import TypeVar
+
+from isthmus.core.errors import LocalError
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+class WorkerDied(LocalError):
+    """A process ended in the middle of a task."""
+
+
+def each(work: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -> Iterator[tuple[int, Result]]:
+    """The result of each task with its place, as they come; one job runs here, in order."""
+    if min(jobs, len(tasks)) <= 1:
+        for place, task in enumerate(tasks):
+            yield place, work(task)
+        return
+    workers: dict[Connection, SpawnProcess] = {}
+    try:
+        workers |= (start(work) for _ in range(min(jobs, len(tasks))))
+        waiting = iter(enumerate(tasks))
+        at_work: dict[Connection, int] = {}
+
+        def deal(pipe: Connection) -> None:
+            for place, task in waiting:
+                pipe.send(task)
+                at_work[pipe] = place
+                return
+
+        for pipe in workers:
+            deal(pipe)
+        while at_work:
+            for ready in wait(list(at_work)):
+                pipe = next(pipe for pipe in at_work if pipe is ready)
+                place = at_work.pop(pipe)
+                try:
+                    result = pipe.recv()
+                except EOFError:
+                    workers[pipe].join()
+                    code = workers[pipe].exitcode
+                    raise WorkerDied(
+                        f"a worker process ended with code {code}; out of memory? Fewer --jobs may do"
+                    ) from None
+                deal(pipe)
+                yield place, result
+    finally:
+        for pipe, worker in workers.items():
+            worker.terminate()
+            pipe.close()
+        for worker in workers.values():
+            worker.join()
+
+
+def start(work: Callable[[Task], Result]) -> tuple[Connection, SpawnProcess]:
+    """A worker and our end of its pipe."""
+    context = get_context("spawn")
+    ours, theirs = context.Pipe()
+    worker = context.Process(target=serve, args=(work, theirs), daemon=True)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # a child inherits it, from its first instruction on;
+    try:
+        worker.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # what came to us meanwhile comes now
+        theirs.close()
+    return ours, worker
+
+
+def serve(work: Callable[[Task], Result], pipe: Connection) -> None:
+    """The life of a worker."""
+    while True:
+        try:
+            task = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(work(task))

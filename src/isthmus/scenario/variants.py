@@ -1,0 +1,37 @@
+"""The same scenario over another stack: what a command means by `--stack`.
+
+A stack is named, or given as a file such as `isthmus plan` writes. A named one keeps of the scenario's options those
+that it takes, by the registry of stacks: the sequencer of token-site stays that of optimistic, and the transport that
+of all. Groups that have a stack of their own keep it: they are part of what stays the same.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from isthmus.core.document import Invalid, convert, one_of, read_toml
+from isthmus.core.errors import InputError
+from isthmus.scenario.model import Scenario, StackSpec
+from isthmus.stacks import STACKS
+
+
+def stack_named(name: str, like: StackSpec) -> StackSpec:
+    """A stack by its name, with those options of another that it takes; or the one that a file describes."""
+    if name in STACKS:
+        kept = {option: getattr(like, option) for option in STACKS[name].options}
+        return StackSpec(name=name, **kept)
+    if Path(name).is_file():
+        return convert(read_toml(Path(name)), StackSpec, name)
+    raise InputError("--stack", "", repr(name), f"{one_of(name, STACKS)}, or the path of a stack file")
+
+
+def with_stack(scenario: Scenario, name: str) -> Scenario:
+    """The scenario over another stack; an error where it does not run there, or where no group has its stack."""
+    if scenario.groups and all(group.stack is not None for group in scenario.groups):
+        raise InputError("--stack", name, "groups that all have a stack of their own", "a group without one")
+    try:
+        return msgspec.structs.replace(scenario, stack=stack_named(name, scenario.stack))
+    except Invalid as error:
+        raise error.at(f"--stack {name}", "") from None
