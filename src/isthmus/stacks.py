@@ -36,6 +36,7 @@ class StackOptions(msgspec.Struct, frozen=True):
     hybrid: HybridOptions = HybridOptions()
     relay: RelayOptions | None = None  # None: every copy goes straight to its target
     clusters: tuple[int, ...] = ()  # the LAN of each site, by its number; a relay needs it
+    membership: Layer | None = None  # below the transport: agrees on views; None: the host drives the stack
 
 
 def transport(options: StackOptions, fifo: bool = True) -> Transport:
@@ -43,9 +44,10 @@ def transport(options: StackOptions, fifo: bool = True) -> Transport:
 
 
 def bottom(options: StackOptions, fifo: bool = True) -> tuple[Layer, ...]:
-    """The transport, and below it the relay where there is one."""
-    below = () if options.relay is None else (Relay(options.clusters, options.relay),)
-    return (transport(options, fifo), *below)
+    """The transport, below it the relay where there is one, and below all the membership where members agree on views."""
+    relay = () if options.relay is None else (Relay(options.clusters, options.relay),)
+    membership = () if options.membership is None else (options.membership,)
+    return (transport(options, fifo), *relay, *membership)
 
 
 def unordered(host: Host, application: Application, options: StackOptions) -> Stack:

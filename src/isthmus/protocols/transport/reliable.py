@@ -138,6 +138,8 @@ class Reliable(Sender):
 
     def owe_ack(self) -> None:
         """See to it that what was received is acknowledged."""
+        if self.frozen:
+            return
         if not self.others:
             self.collect()  # nobody will acknowledge anything: what has come back is stable
         elif self.ack_left <= 0:
@@ -227,7 +229,7 @@ class Reliable(Sender):
         self.ask_later(stream)
 
     def ask_later(self, stream: Stream) -> None:
-        if not stream.asking:
+        if not stream.asking and not self.frozen:
             self.set_nak(stream, self.pacing.delay_ns(stream.origin), patient=False)
 
     def set_nak(self, stream: Stream, delay_ns: int, patient: bool) -> None:
@@ -363,6 +365,20 @@ class Reliable(Sender):
 
     def unstable(self, origin: SiteId) -> Mapping[int, Message]:
         return self.open(origin).kept
+
+    def freeze(self) -> None:
+        super().freeze()
+        self.ack_armed = False
+
+    def frames(self, origin: SiteId) -> Mapping[int, Data[Any]]:
+        stream = self.streams[origin]
+        return {data.seq: data for data in stream.held.values()} | stream.kept
+
+    def holding(self, origin: SiteId) -> tuple[int, list[int], list[int]]:
+        stream = self.streams[origin]
+        floor = self.stable() if stream is self.own else stream.stable
+        held = [data.seq for data in stream.held.values() if data.seq not in stream.kept]
+        return floor, [seq for seq in stream.kept if seq > floor], [seq for seq in held if seq > floor]
 
     def absorb(self, origin: SiteId, frame: Message, over_gap: bool = False) -> bool:
         assert isinstance(frame, Data)
