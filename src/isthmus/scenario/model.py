@@ -29,7 +29,7 @@ from isthmus.topology.model import Topology
 
 NAME_MAX = 100
 WEIGHT_MAX = 1_000_000  # votes of one site
-ROUND_TRIP_MIN_MS = 1.0  # of members that agree on views: below, the machine's own pauses count more
+ROUND_TRIP_MIN_MS = 5.0  # of members that agree on views: below, the machine's own pauses count more
 
 
 class HybridSpec(HybridPolicy, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -187,15 +187,15 @@ class AgreedMembership:
         self.stores.clear()
         for site in list(self.up()):
             self.restart(site)
-        first = next(iter(self.up()))
+        first = next(site for site in self.up() if self.options.weights.get(site, 1))
         self.found(self.highest_id + FOUNDED_BEYOND, ((first, self.sites[first].incarnation),))
 
     def is_hopeless(self) -> bool:
         """Whether the last view, or one that may follow it, has no quorum that is up; with files, seats count."""
         up = self.up()
         view = self.view
-        if not up:
-            return False
+        if not any(self.options.weights.get(site, 1) for site in up):
+            return False  # nobody who could found anything
         behind = [layer.accepted[1].view for layer in up.values() if layer.accepted is not None and layer.view == view]
         return any(not quorum(one, [life for life in one.lives() if self.counts(life)]) for one in (view, *behind))
 

@@ -93,8 +93,12 @@ class Acceptor(Coordinator):
         self.lacking_ns = None
         if self.decided is not None:
             self.close()
-        elif self.proposed is not None and self.voted != self.proposed[0]:
+        elif self.proposed is not None and self.voted != self.proposed[0] and self.may_accept(*self.proposed):
             self.accept(*self.proposed)
+
+    def may_accept(self, ballot: Ballot, proposal: Proposal) -> bool:
+        """Whether no higher ballot was promised while the cut was on its way."""
+        return not self.is_seated() or proposal.view_id != self.view.view_id or ballot >= self.promised
 
     def accept(self, ballot: Ballot, proposal: Proposal) -> None:
         self.voted = ballot

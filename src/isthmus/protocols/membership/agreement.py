@@ -116,6 +116,10 @@ class Agreement(Acceptor):
             if suspected and site in self.view.members and self.coordinator() == self.sitting:
                 self.act()
 
+    def settled(self) -> bool:
+        """Nothing that is submitted waits here."""
+        return True
+
     def is_idle(self) -> bool:
         """Whether nothing is left to do here: in a view, with the state, without a reason to change it."""
         settled = self.is_member() and self.stateful and not self.frozen and not self.installing
@@ -199,16 +203,19 @@ class Agreement(Acceptor):
         self.home.renew(Past(decision or self.decision, self.flush or self.old))
 
     def give_up(self) -> None:
-        """End a life that cannot get hold of a cut."""
+        """End a life that cannot get hold of a cut; one that has nothing to hand up goes on without."""
         if self.flush is None or not self.flush.lacking():
             return
         now_ns = self.host.now_ns
         if self.lacking_ns is None:
             self.lacking_ns = now_ns
-        elif now_ns - self.lacking_ns > self.span_ns(self.options.give_up) and self.is_member():
-            by_file = self.home.store is not None
-            if self.decided is not None or by_file:
-                self.renounce(None, keep_seat=by_file)
+        elif now_ns - self.lacking_ns <= self.span_ns(self.options.give_up):
+            return
+        elif not self.is_member():
+            self.flush.aim(())  # nobody may have those frames any more
+            self.complete()
+        elif self.decided is not None or self.home.store is not None:
+            self.renounce(None, keep_seat=self.home.store is not None)
 
     def close(self) -> None:
         """Hand up the cut and go on into the next view."""
@@ -234,7 +241,8 @@ class Agreement(Acceptor):
         """Be in a view, with nothing promised or accepted."""
         self.view, self.decision = view, decision
         self.seat = self.host.incarnation if seat is None else seat
-        self.promised, self.accepted, self.promised_ns, self.round_seen = NO_BALLOT, None, 0, 0
+        self.promised, self.accepted = NO_BALLOT, None
+        self.promised_ns = self.round_seen = self.attempt_count = 0
         self.proposed = self.voted = self.decided = self.attempt = self.nudged_ns = self.lacking_ns = None
         self.votes.clear()
         self.heard.clear()

@@ -16,6 +16,8 @@ from isthmus.protocols.membership.quorum import quorum, weight
 from isthmus.protocols.membership.serving import Server
 from isthmus.protocols.membership.wire import Ballot, Decide, Nack, Nudge, Prepare, Promise, Proposal, Propose
 
+DOUBLINGS_MAX = 5  # of the patience with others, from one attempt to the next
+
 
 class Attempt:
     """A ballot of ours."""
@@ -32,11 +34,12 @@ class Attempt:
 class Coordinator(Server):
     """A member that may coordinate the change of its view."""
 
-    __slots__ = ("attempt", "nudged_ns", "round_seen", "votes")
+    __slots__ = ("attempt", "attempt_count", "nudged_ns", "round_seen", "votes")
 
     def __init__(self, home: Home, options: AgreementOptions | None = None) -> None:
         super().__init__(home, options)
         self.attempt: Attempt | None = None
+        self.attempt_count = 0  # ballots of ours in this view
         self.nudged_ns: int | None = None  # when somebody last asked us to act in this view
         self.round_seen = 0  # the highest round heard of in this view
         self.votes: dict[Ballot, dict[Life, bool]] = {}  # who accepted what
@@ -77,7 +80,7 @@ class Coordinator(Server):
                 self.say((first[0],), self.nudge(self.suspects(), self.promised[0]))
             return
         attempt, now_ns = self.attempt, self.host.now_ns
-        patience_ns = self.span_ns(self.options.attempt)
+        patience_ns = self.patience_ns(self.options.attempt)
         if attempt is None:
             proposer = (self.promised[1], self.promised[2])
             rival = self.frozen and proposer != self.me and not self.is_suspected(proposer)
@@ -88,6 +91,10 @@ class Coordinator(Server):
             self.begin()
         else:
             self.repeat(attempt)
+
+    def patience_ns(self, round_trips: float) -> int:
+        """How long to wait for others: longer with each attempt, as a round trip may take longer than is usual."""
+        return self.span_ns(round_trips) << min(max(0, self.attempt_count - 1), DOUBLINGS_MAX)
 
     def nudge(self, suspects: Targets, round_: int, passed_on: bool = False) -> Nudge:
         return Nudge(self.host.incarnation, self.seat, self.view.view_id, suspects, round_, passed_on)
@@ -110,6 +117,7 @@ class Coordinator(Server):
         """Ask all members for a promise to a new ballot."""
         ballot = (max(self.promised[0], self.round_seen) + 1, *self.me)
         self.attempt = attempt = Attempt(ballot, self.host.now_ns)
+        self.attempt_count += 1
         self.promise(ballot)
         attempt.promises[self.sitting] = self.own_promise(ballot)
         self.say(self.others(), self.prepare(ballot))
@@ -178,7 +186,7 @@ class Coordinator(Server):
 
     def is_awaited(self, life: Life, attempt: Attempt) -> bool:
         """Whether a member that has not promised may still be worth waiting for."""
-        patient = self.host.now_ns - attempt.since_ns < self.span_ns(self.options.answer)
+        patient = self.host.now_ns - attempt.since_ns < self.patience_ns(self.options.answer)
         return patient and not self.is_suspected(life) and not self.home.suspects_us(life[0])
 
     def try_propose(self) -> None:
