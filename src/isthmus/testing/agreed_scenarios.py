@@ -4,7 +4,7 @@ The network, the traffic and the stack are those of `random_scenario`. What goes
 number of sites, most of which come back, some at a moment of the view change that the crash before has caused;
 partitions; cuts of one direction only, of one pair only; links that slow down so much that sites are wrongly suspected;
 loss; sites that leave. Time-outs begin short, so that some suspicion is wrong, and grow. Half of the runs have the
-small file. Every fault ends before the run does, and where a view has lost its quorum for good, an operator founds anew.
+small file. Every fault ends before the run does; where a view has lost its quorum for good, an operator founds anew.
 """
 
 from __future__ import annotations

@@ -6,9 +6,11 @@ new one so that its members can go on whatever happens to the others.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from isthmus.core.errors import RemoteError
+from isthmus.core.layer import Life
 from isthmus.core.message import SiteId
 from isthmus.protocols.membership.coordinator import Coordinator
 from isthmus.protocols.membership.flush import Flush
@@ -120,10 +122,14 @@ class Acceptor(Coordinator):
         if self.proposed is None or self.proposed[0] != word.ballot or self.decided is not None:
             return
         proposal = self.proposed[1]
-        if quorum(self.view, votes) and quorum(proposal.view, votes):
+        if self.is_decided(proposal, votes):
             if self.attempt is not None and self.attempt.ballot == word.ballot:
                 self.say(self.audience(proposal), Decide(self.host.incarnation, proposal))
             self.learn(proposal)
+
+    def is_decided(self, proposal: Proposal, votes: Collection[Life]) -> bool:
+        """Whether quorums of the old view and of the new one have accepted."""
+        return quorum(self.view, votes) and quorum(proposal.view, votes)
 
     def on_accepted(self, source: SiteId, word: Accepted) -> None:
         if self.in_view(source, word):

@@ -6,11 +6,13 @@ sees a reason to act, nudges the one that should.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Life
 from isthmus.core.message import SiteId, Targets
 from isthmus.protocols.membership.choice import Joiner, Reporter, admitted, next_view, reconciled, staying
-from isthmus.protocols.membership.cut import cut_of
+from isthmus.protocols.membership.cut import Holding, cut_of
 from isthmus.protocols.membership.home import AgreementOptions, Home
 from isthmus.protocols.membership.quorum import quorum, weight
 from isthmus.protocols.membership.serving import Server
@@ -196,12 +198,16 @@ class Coordinator(Server):
             return
         if any(life not in attempt.promises and self.is_awaited(life, attempt) for life in self.view.lives()):
             return
-        bound = [word.accepted for word in attempt.promises.values() if word.accepted is not None]
-        proposal = max(bound, key=lambda one: one[0])[1] if bound else self.make_proposal(attempt)
+        proposal = self.bound_proposal(attempt) or self.make_proposal(attempt)
         if proposal is not None:
             attempt.proposal = proposal
             self.say(self.audience(proposal), self.propose(attempt.ballot, proposal))
             self.consider(attempt.ballot, proposal)
+
+    def bound_proposal(self, attempt: Attempt) -> Proposal | None:
+        """What may have been decided under an earlier ballot: the proposal of the highest that anybody accepted."""
+        bound = [word.accepted for word in attempt.promises.values() if word.accepted is not None]
+        return max(bound, key=lambda one: one[0])[1] if bound else None
 
     def consider(self, ballot: Ballot, proposal: Proposal) -> None:
         """See to it that a proposal can be accepted."""
@@ -226,9 +232,12 @@ class Coordinator(Server):
         lives = [reporter.life for reporter in stay]
         stateful = [reporter.life for reporter in stay if reporter.stateful]
         view = next_view(self.view, lives, self.joining(lives), stateful, self.home.weights)
-        reports = [(life[0], word.report) for life, word in zip(seats, words, strict=True) if word.report is not None]
-        cut = cut_of(self.view.members, reports)
+        cut = cut_of(self.view.members, self.reports(attempt, lives))
         return Proposal(self.view.view_id, self.view.members, view, cut, tuple([life[0] for life in stateful]))
+
+    def reports(self, attempt: Attempt, stay: Sequence[Life]) -> list[tuple[SiteId, tuple[Holding, ...]]]:  # noqa: ARG002
+        """All reports, also of those that do not stay: what they handed up they may have answered to."""
+        return [(life[0], word.report) for life, word in attempt.promises.items() if word.report is not None]
 
     def restart(self, attempt: Attempt) -> Proposal | None:
         """A view of those who voted, where nobody has the state any more: new lives, full weights, nothing to flush."""
