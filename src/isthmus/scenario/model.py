@@ -81,6 +81,7 @@ class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     optimistic: OptimisticOptions = OptimisticOptions()
     hybrid: HybridSpec = HybridSpec()
     relay: RelayOptions | None = None  # one copy of a multicast per remote LAN; a table, which may be empty
+    safe: bool = False  # deliver only what a quorum of the view has
 
     def __post_init__(self) -> None:
         if self.name not in STACKS:
@@ -96,6 +97,8 @@ class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise Invalid(
                 "relay", "a relay over the direct transport", "the reliable transport: a relay may lose packets"
             )
+        if self.safe and self.transport == "direct":
+            raise Invalid("safe", "true", "false, over the direct transport, which knows nothing of who has what")
 
 
 class Clocks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -318,6 +321,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
         return StackOptions(
             *(direct, sequencer, spec.batch_ms, spec.credit, spec.reliable, spec.optimistic, hybrid, spec.relay),
             clusters=clusters,
+            safe=spec.safe,
         )
 
 

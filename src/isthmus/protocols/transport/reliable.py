@@ -59,7 +59,7 @@ from isthmus.protocols.transport.sending import ACK, NAK, PROBE, STATUS, Sender
 class Reliable(Sender):
     """Numbers, repairs and acknowledges; hands up in each origin's order, or on arrival where `fifo` is false."""
 
-    __slots__ = ("ack_armed", "ack_left", "ack_share", "gapped", "keep_most", "pacing", "plain")
+    __slots__ = ("ack_armed", "ack_left", "ack_share", "at_once", "gapped", "keep_most", "pacing", "plain")
     timer_names = ("ack", "status", "probe", "nak_")
 
     def __init__(self, options: ReliableOptions | None = None, fifo: bool = True) -> None:
@@ -67,6 +67,7 @@ class Reliable(Sender):
         self.pacing = Pacing(self.options.nak_retry_ms, self.options.nak_delay_ms)
         self.ack_share = max(1, self.options.ack_every_bytes // self.options.ack_every)  # bytes that count as a frame
         self.keep_most = 2 * self.options.keep_max  # frames of another origin
+        self.at_once = True  # a frame is handed up when it is taken
         self.plain: dict[type[Message], Handler] = {}
 
     def reset(self) -> None:
@@ -113,7 +114,7 @@ class Reliable(Sender):
         if (len(kept) >= self.keep_most or stream.arrived >= stream.room_to) and not self.keeps_more(stream):
             return  # until its origin's Status says what is stable; then it is asked for again
         stream.arrived += size
-        if kind is Cast and body.number > stream.number:  # what `take` does, for what is most frequent
+        if kind is Cast and self.at_once and body.number > stream.number:  # `take`, for what is most frequent
             stream.received = seq
             kept[seq] = data
             stream.number = body.number
@@ -153,9 +154,13 @@ class Reliable(Sender):
         return stream.has_room(self.keep_most, 2 * self.options.keep_max_bytes) or self.blocked or stream is self.own
 
     def take(self, stream: Stream, data: Data[Any]) -> None:
-        """Hand up the next frame of a stream."""
+        """Take the next frame of a stream."""
         stream.received = data.seq
         stream.kept[data.seq] = data
+        self.give(stream, data)
+
+    def give(self, stream: Stream, data: Data[Any]) -> None:
+        """Hand up a frame that was taken."""
         body = data.body
         kind = type(body)
         if kind in self.plain:
@@ -369,13 +374,14 @@ class Reliable(Sender):
     def freeze(self) -> None:
         super().freeze()
         self.ack_armed = False
+        self.gapped.clear()
 
     def frames(self, origin: SiteId) -> Mapping[int, Data[Any]]:
-        stream = self.streams[origin]
+        stream = self.open(origin)
         return {data.seq: data for data in stream.held.values()} | stream.kept
 
     def holding(self, origin: SiteId) -> tuple[int, list[int], list[int]]:
-        stream = self.streams[origin]
+        stream = self.open(origin)
         floor = self.stable() if stream is self.own else stream.stable
         held = [data.seq for data in stream.held.values() if data.seq not in stream.kept]
         return floor, [seq for seq in stream.kept if seq > floor], [seq for seq in held if seq > floor]
