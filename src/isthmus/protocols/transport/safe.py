@@ -96,7 +96,7 @@ class Safe(Reliable):
             return
         self.ask_armed = False
         if any(self.waiting.values()):
-            self.ask(list(self.paths.of.values()))
+            self.ask(list(self.paths.all()))
             self.arm_ask()
 
     def settled(self) -> bool:
@@ -104,9 +104,9 @@ class Safe(Reliable):
 
     def freeze(self) -> None:
         super().freeze()
-        self.stop_asking()
+        self.forget_asking()
 
-    def stop_asking(self) -> None:
+    def forget_asking(self) -> None:
         self.ask_armed = False
         self.host.cancel_timer(self, ASK)
 
@@ -114,6 +114,6 @@ class Safe(Reliable):
         for origin, waiting in self.waiting.items():
             while waiting:
                 super().give(self.streams[origin], waiting.popleft())
-        self.stop_asking()
+        self.forget_asking()
         super().install(view)
         self.waiting = {}
