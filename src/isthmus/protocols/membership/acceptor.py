@@ -132,7 +132,8 @@ class Acceptor(Coordinator):
         return quorum(self.view, votes) and quorum(proposal.view, votes)
 
     def on_accepted(self, source: SiteId, word: Accepted) -> None:
-        if self.in_view(source, word):
+        """Count a vote; one for a view that is closed needs no answer, as its author will hear of the decision."""
+        if word.view_id == self.view.view_id and self.in_view(source, word):
             self.note_vote(source, word)
 
     def fetch(self) -> None:

@@ -24,11 +24,12 @@ DOUBLINGS_MAX = 5  # of the patience with others, from one attempt to the next
 class Attempt:
     """A ballot of ours."""
 
-    __slots__ = ("ballot", "promises", "proposal", "since_ns")
+    __slots__ = ("ballot", "promises", "proposal", "sent_ns", "since_ns")
 
     def __init__(self, ballot: Ballot, since_ns: int) -> None:
         self.ballot = ballot
         self.since_ns = since_ns
+        self.sent_ns = since_ns  # when all, or all who had not answered, were last asked
         self.promises: dict[Life, Promise] = {}  # by seat
         self.proposal: Proposal | None = None  # once it is made
 
@@ -129,7 +130,13 @@ class Coordinator(Server):
         return Prepare(self.host.incarnation, self.seat, self.view.view_id, ballot)
 
     def repeat(self, attempt: Attempt) -> None:
-        """Ask those who have not answered once more; nobody may be awaited any longer."""
+        """Ask those who have not answered once more, after a round trip; nobody may be awaited any longer."""
+        late = self.host.now_ns - attempt.sent_ns > self.home.round_trip_ns
+        if attempt.proposal is None and not late:
+            self.try_propose()
+        if not late:
+            return
+        attempt.sent_ns = self.host.now_ns
         if attempt.proposal is None:
             promised = [life[0] for life in attempt.promises]
             self.say(tuple([site for site in self.others() if site not in promised]), self.prepare(attempt.ballot))
@@ -200,7 +207,7 @@ class Coordinator(Server):
             return
         proposal = self.bound_proposal(attempt) or self.make_proposal(attempt)
         if proposal is not None:
-            attempt.proposal = proposal
+            attempt.proposal, attempt.sent_ns = proposal, self.host.now_ns
             self.say(self.audience(proposal), self.propose(attempt.ballot, proposal))
             self.consider(attempt.ballot, proposal)
 
