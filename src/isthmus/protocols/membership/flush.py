@@ -97,7 +97,11 @@ class Flush:
         yield packet
 
     def hand_up(self, transport: Transport) -> None:
-        """Have the transport hand up what of the cut it has not yet."""
+        """Have the transport hand up what of the cut it has not yet, and nothing else.
+
+        What it holds ahead of a gap goes first: one of these frames may follow on one of the cut and not be in it.
+        """
+        transport.drop_held()
         for part in self.cut:
             held = self.frames.get(part.origin, {})
             for number in numbers_of(part.numbers):

@@ -61,6 +61,9 @@ class Transport(Layer):
         """Up to where frames of an origin are stable, which later ones were handed up, which are ahead of a gap."""
         return 0, [], []
 
+    def drop_held(self) -> None:
+        """Drop the frames ahead of a gap that were not handed up: those that count will be absorbed."""
+
     def settled(self) -> bool:
         """Whether all that was submitted is known to be where it should."""
         return True

@@ -169,6 +169,15 @@ class Stream:
             found.append((cursor + 1, self.top))
         return tuple(found[:GAPS_MAX])
 
+    def frames(self) -> dict[int, Data[Any]]:
+        """All that is here and may be missing elsewhere, by number."""
+        return {data.seq: data for data in self.held.values()} | self.kept
+
+    def holding(self, floor: int) -> tuple[int, list[int], list[int]]:
+        """What is here beyond a floor: handed up, and ahead of a gap."""
+        held = [data.seq for data in self.held.values() if data.seq not in self.kept and data.seq > floor]
+        return floor, [seq for seq in self.kept if seq > floor], held
+
     def release(self, stable: int, in_order: bool) -> None:
         """Drop what the origin says is stable; where frames are in order of numbers, look no further than need be."""
         done = []

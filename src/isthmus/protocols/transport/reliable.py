@@ -376,15 +376,16 @@ class Reliable(Sender):
         self.ack_armed = False
         self.gapped.clear()
 
+    def drop_held(self) -> None:
+        for stream in self.streams.values() if self.fifo else ():
+            stream.held.clear()
+
     def frames(self, origin: SiteId) -> Mapping[int, Data[Any]]:
-        stream = self.open(origin)
-        return {data.seq: data for data in stream.held.values()} | stream.kept
+        return self.open(origin).frames()
 
     def holding(self, origin: SiteId) -> tuple[int, list[int], list[int]]:
         stream = self.open(origin)
-        floor = self.stable() if stream is self.own else stream.stable
-        held = [data.seq for data in stream.held.values() if data.seq not in stream.kept]
-        return floor, [seq for seq in stream.kept if seq > floor], [seq for seq in held if seq > floor]
+        return stream.holding(self.stable() if stream is self.own else stream.stable)
 
     def absorb(self, origin: SiteId, frame: Message, over_gap: bool = False) -> bool:
         assert isinstance(frame, Data)
