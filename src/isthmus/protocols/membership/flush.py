@@ -56,18 +56,15 @@ class Flush:
         return tuple(found)
 
     def whom(self, others: Targets) -> SiteId | None:
-        """Who is asked next: a holder of the first that is missing, by turns; every third time anybody else."""
+        """Who is asked next: the holders of the first that is missing, then all others, by turns."""
         lacking = self.lacking()
         if not lacking or not others:
             return None
         holders: Targets = next((part.holders for part in self.cut if part.origin == lacking[0][0]), ())
         ready = [site for site in holders if site in others]
-        rest = [site for site in others if site not in ready]
-        turn = self.asked_count
+        order = ready + [site for site in others if site not in ready]
         self.asked_count += 1
-        if ready and (turn < len(ready) or turn % 3 or not rest):
-            return ready[turn % len(ready)]
-        return rest[(turn // 3 if ready else turn) % len(rest)]
+        return order[(self.asked_count - 1) % len(order)]
 
     def take(self, frames: Sequence[tuple[SiteId, Frame]]) -> int:
         """Take frames that are lacking; how many of them there were."""
@@ -78,6 +75,8 @@ class Flush:
             if (origin, frame.seq) in wanted and frame.seq not in held:
                 held[frame.seq] = frame
                 taken += 1
+        if taken:
+            self.asked_count = 0  # the best holder of what is still missing comes first again
         return taken
 
     def answer(self, wanted: Sequence[tuple[SiteId, Runs]], limit_bytes: int) -> Iterator[list[tuple[SiteId, Frame]]]:
