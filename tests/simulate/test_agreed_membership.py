@@ -12,6 +12,11 @@ from isthmus.testing.agreed_scenarios import agreed_scenario
 from isthmus.testing.judge import judge
 from isthmus.testing.random_scenarios import replay_command
 
+REGRESSIONS = {
+    ("hybrid", 5): "a frame held ahead of a gap followed on one of the cut, was not in it, and was handed up with it",
+    ("hybrid", 77): "the one holder of a frame was asked once, and by an unlucky rhythm of turns never again",
+    ("fifo", 122): "a proposal was accepted when its cut had come, though a higher ballot was promised meanwhile",
+}
 CHUNK = 25
 QUICK = range(0, 25, CHUNK)  # of each stack
 FULL = range(25, 2500, CHUNK)
@@ -38,3 +43,8 @@ def test_some_agreed_scenarios(stack: str, first: int) -> None:
 @pytest.mark.parametrize("first", FULL)
 def test_all_agreed_scenarios(stack: str, first: int) -> None:
     assert broken(stack, first) == []
+
+
+@pytest.mark.parametrize(("stack", "seed"), REGRESSIONS)
+def test_regression(stack: str, seed: int) -> None:
+    assert judge(agreed_scenario(stack, seed)).violations() == [], REGRESSIONS[stack, seed]

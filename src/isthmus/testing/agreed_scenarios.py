@@ -16,6 +16,7 @@ import msgspec
 from isthmus.protocols.membership.suspicion import Timing
 from isthmus.scenario.faults import Crash, DelayShift, Fault, Heal, Leave, Loss, Partition, RandomFaults, Recover
 from isthmus.scenario.model import Agreed, Membership, Scenario
+from isthmus.stacks import STACKS
 from isthmus.testing.random_scenarios import random_scenario
 from isthmus.topology.model import Topology
 
@@ -35,7 +36,7 @@ def agreed_scenario(stack: str, seed: int) -> Scenario:
     return msgspec.structs.replace(
         plain,
         name=f"agreed-{stack}-{seed}",
-        stack=msgspec.structs.replace(plain.stack, transport="reliable"),
+        stack=msgspec.structs.replace(plain.stack, transport="reliable", safe=is_safe(stack, seed)),
         groups=(),
         workloads=tuple(workload for workload in plain.workloads if not workload.group),
         duration_ms=max(duration_ms, plain.duration_ms),
@@ -44,6 +45,11 @@ def agreed_scenario(stack: str, seed: int) -> Scenario:
         random_faults=RandomFaults(losses=random.choice([0, 1]), clock_jumps=random.choice([0, 1])),
         membership=Membership(kind="agreed", agreed=agreed),
     )
+
+
+def is_safe(stack: str, seed: int) -> bool:
+    """Whether messages are delivered safely: in a quarter of the runs of the stacks that can."""
+    return "safe" in STACKS[stack].options and Random(f"safe/{stack}/{seed}").random() < 0.25
 
 
 def random_agreed(random: Random, topology: Topology) -> Agreed:

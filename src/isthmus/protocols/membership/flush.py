@@ -66,18 +66,14 @@ class Flush:
         self.asked_count += 1
         return order[(self.asked_count - 1) % len(order)]
 
-    def take(self, frames: Sequence[tuple[SiteId, Frame]]) -> int:
-        """Take frames that are lacking; how many of them there were."""
+    def take(self, frames: Sequence[tuple[SiteId, Frame]]) -> None:
+        """Take frames that are lacking."""
         wanted = {(part.origin, number) for part in self.cut for number in numbers_of(part.numbers)}
-        taken = 0
         for origin, frame in frames:
             held = self.frames.setdefault(origin, {})
             if (origin, frame.seq) in wanted and frame.seq not in held:
                 held[frame.seq] = frame
-                taken += 1
-        if taken:
-            self.asked_count = 0  # the best holder of what is still missing comes first again
-        return taken
+                self.asked_count = 0  # the best holder of what is still missing comes first again
 
     def answer(self, wanted: Sequence[tuple[SiteId, Runs]], limit_bytes: int) -> Iterator[list[tuple[SiteId, Frame]]]:
         """The frames asked for that are here, in packets."""
