@@ -15,7 +15,6 @@ from isthmus.testing.random_scenarios import replay_command
 REGRESSIONS = {
     ("hybrid", 5): "a frame held ahead of a gap followed on one of the cut, was not in it, and was handed up with it",
     ("hybrid", 77): "the one holder of a frame was asked once, and by an unlucky rhythm of turns never again",
-    ("fifo", 122): "a proposal was accepted when its cut had come, though a higher ballot was promised meanwhile",
 }
 CHUNK = 25
 QUICK = range(0, 25, CHUNK)  # of each stack

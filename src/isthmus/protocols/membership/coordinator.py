@@ -248,8 +248,14 @@ class Coordinator(Server):
 
     def restart(self, attempt: Attempt) -> Proposal | None:
         """A view of those who voted, where nobody has the state any more: new lives, full weights, nothing to flush."""
-        present = [
-            Reporter((life[0], word.incarnation), word.suspects, stateful=False, leaving=word.leaving)
+        back = [life[0] for life, word in attempt.promises.items() if word.incarnation > life[1]]
+        present = [  # who suspects a site that is back means the life that it had
+            Reporter(
+                (life[0], word.incarnation),
+                tuple([site for site in word.suspects if site not in back]),
+                stateful=False,
+                leaving=word.leaving,
+            )
             for life, word in attempt.promises.items()
         ]
         order = {site: place for place, site in enumerate(self.view.members)}
