@@ -29,7 +29,6 @@ SITES_MAX = 6
 BY_SCHEDULE = (  # found by schedules of the agreement alone
     "a quorum of the new view decides",
     "half without a tie-break",
-    "joiners count in the old quorum",
     "a member that did not report is taken in",
     "accepted is not in promises",
     "accept below the promise",
@@ -44,7 +43,6 @@ BY_SCENARIO = (  # found within the first seeds of whole scenarios
     "a timed-out ballot unfreezes",
     "install before the cut is here",
     "old frames are dropped at the installation",
-    "joiners hold nothing",
     "frames go once a majority has them",
     "wait for the suspected, too",
     "stale words stay unanswered",
