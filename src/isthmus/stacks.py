@@ -48,7 +48,7 @@ def transport(options: StackOptions, fifo: bool = True) -> Transport:
 
 
 def bottom(options: StackOptions, fifo: bool = True) -> tuple[Layer, ...]:
-    """The transport, below it the relay where there is one, and below all the membership where members agree on views."""
+    """The transport, a relay below it where there is one, and below all the membership where members agree on views."""
     relay = () if options.relay is None else (Relay(options.clusters, options.relay),)
     membership = () if options.membership is None else (options.membership,)
     return (transport(options, fifo), *relay, *membership)
