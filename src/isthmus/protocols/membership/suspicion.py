@@ -74,7 +74,10 @@ class Heartbeat(Message, frozen=True, gc=False, array_like=True, tag=40):
 class Peer:
     """What is known of one site."""
 
-    __slots__ = ("beat_ns", "gap_before_ns", "gap_ns", "incarnation", "near", "opinions", "suspected", "timing", "told")
+    __slots__ = (
+        *("beat_ns", "gap_before_ns", "gap_ns", "incarnation", "near", "opinions", "refused_count", "refused_ns"),
+        *("suspected", "timing", "told"),
+    )
 
     def __init__(self, timing: Timing, near: bool) -> None:
         self.timing = timing
@@ -86,6 +89,8 @@ class Peer:
         self.opinions: Targets = ()  # whom it suspects
         self.suspected = False  # by our own observation
         self.told = False  # what the groups were told last, others' word included
+        self.refused_ns = 0  # when its port last refused a packet
+        self.refused_count = 0  # how often in a row, with nothing heard in between
 
     def timeout_ns(self) -> int:
         return self.timing.timeout_ns(max(self.gap_ns, self.gap_before_ns))
@@ -135,6 +140,11 @@ class Suspicion(Layer):
         peer = self.peers.get(site)
         return peer is not None and self.host.site in peer.opinions
 
+    def reaches(self, site: SiteId, other: SiteId) -> bool:
+        """Whether a site is not known to suspect another."""
+        peer = self.peers.get(site)
+        return peer is None or other not in peer.opinions
+
     def given_up(self, site: SiteId, peer: Peer) -> bool:
         """Whether all neighbours of a remote site that we trust suspect it."""
         if peer.near:
@@ -181,11 +191,35 @@ class Suspicion(Layer):
             for peer in self.peers.values():
                 peer.gap_before_ns, peer.gap_ns = peer.gap_ns, 0
 
+    def refused(self, site: SiteId) -> None:
+        """Take note that a site's port refuses packets: a hint that counts at once and is probed, never a proof.
+
+        A second refusal within two heartbeats is suspicion, until something is heard; a site that is being started
+        again refuses, too.
+        """
+        peer, now_ns = self.peers.get(site), self.host.now_ns
+        if peer is None:
+            return
+        heard_ns = self.host.heard_ns(site)
+        recent = now_ns - peer.refused_ns <= 2 * peer.timing.period_ns()
+        in_a_row = peer.refused_count and recent and (heard_ns is None or heard_ns < peer.refused_ns)
+        if not in_a_row:
+            peer.refused_count = 0
+        elif now_ns == peer.refused_ns:
+            return  # of one turn: one hint
+        peer.refused_ns, peer.refused_count = now_ns, peer.refused_count + 1
+        if peer.refused_count == 1:
+            self.beat((site,))
+        elif not peer.suspected:
+            self.review()
+
     # Deadlines
 
     def deadline_ns(self, site: SiteId, peer: Peer) -> int:
         heard_ns = self.host.heard_ns(site)
         since_ns = self.started_ns if heard_ns is None else max(self.started_ns, heard_ns)
+        if peer.refused_count > 1 and since_ns < peer.refused_ns:
+            return peer.refused_ns
         return since_ns + peer.timeout_ns()
 
     def check(self) -> None:
