@@ -221,16 +221,16 @@ class Group:
         """
         if type(payload) is not bytes or len(payload) > PAYLOAD_MAX:
             check_payload(payload)
+        if not wait and self.blocked:
+            raise Blocked(f"not sent; it waits for {self.waits_for()}")
         destinations = named_sites(self.topology, tuple(to), "to") if to else ALL
         driver, taken = self.member.driver, len(self._casts)
         # What was asked for the first message of a turn holds for the others: nothing is submitted before its end.
         if (
             driver is None
             or driver.closed
-            or (taken >= self._turn_max if taken else not self.application.below.writable())
+            or (taken >= self._turn_max if taken else not self._has_room())
         ):
-            if not wait and self.blocked:
-                raise Blocked(f"not sent: {self.waits_for()}")
             await self._until_writable(timeout)
             driver = self.member.joined()
         cast = self.application.prepare(payload, destinations)
@@ -241,6 +241,8 @@ class Group:
 
     def _has_room(self) -> bool:
         """Whether this turn takes one more message; nothing is submitted before its end, so the stack is asked once."""
+        if self.member.agreed is not None and self.blocked:
+            return False  # what waited in the stack would be lost with this life
         return len(self._casts) < self._turn_max if self._casts else self.application.below.writable()
 
     async def _until_writable(self, timeout: float | None) -> None:
@@ -400,6 +402,7 @@ class Group:
         logger.info("view %d of %s: %s", view.view_id, self.name(self.site), ", ".join(self.members))
         for queue in self._watchers:
             queue.put_nowait(view)
+        asyncio.get_running_loop().call_soon(self._writable.set)  # it is resumed by then
         if self.view_events:
             self._unread.append(view)  # type: ignore[arg-type]
         self._changed.set()

@@ -141,4 +141,5 @@ def first_view(agreement: Agreement, told_to: bool) -> View | None:
     if not told_to and not (voters[0] == host.site and everybody):
         return None
     weight = home.weights.get(host.site, 1)
-    return View(1, (host.site,), (host.incarnation,), (weight,), ((host.site, host.incarnation),))
+    number = host.incarnation if told_to else 1  # above all views that there may have been
+    return View(number, (host.site,), (host.incarnation,), (weight,), ((host.site, host.incarnation),))

@@ -166,7 +166,9 @@ class Socket:
             self.overflow_count += 1
 
     def release_backlog(self) -> None:
-        while self.backlog and not self.closed:
+        if self.closed:
+            return
+        while self.backlog:
             address, datagram = self.backlog[0]
             try:
                 self.socket.sendto(datagram, address)
