@@ -226,11 +226,7 @@ class Group:
         destinations = named_sites(self.topology, tuple(to), "to") if to else ALL
         driver, taken = self.member.driver, len(self._casts)
         # What was asked for the first message of a turn holds for the others: nothing is submitted before its end.
-        if (
-            driver is None
-            or driver.closed
-            or (taken >= self._turn_max if taken else not self._has_room())
-        ):
+        if driver is None or driver.closed or (taken >= self._turn_max if taken else not self._has_room()):
             await self._until_writable(timeout)
             driver = self.member.joined()
         cast = self.application.prepare(payload, destinations)

@@ -32,7 +32,7 @@ from isthmus.live.sockets import LOOPBACK, Address, Socket
 from isthmus.live.waiting import owed
 from isthmus.protocols.application import Application
 from isthmus.protocols.membership.agreement import Agreement
-from isthmus.protocols.membership.home import Past
+from isthmus.protocols.membership.home import AgreementOptions, Past
 from isthmus.protocols.membership.suspicion import Suspicion
 from isthmus.protocols.transport.relay import Relay
 from isthmus.scenario.model import Agreed, HybridSpec
@@ -46,7 +46,8 @@ from isthmus.trace.schema import Sink
 WATCH_S = 1.0  # how often silence is looked for
 LOOK_S = 0.02  # how often a site looks whether it is to found a group
 CHECK_S = 0.01
-LOOPBACK_ROUND_TRIP_MS = 10.0  # between processes of a busy machine
+LOOPBACK_ROUND_TRIP_MS = 10.0
+LOOPBACK_ROUNDS = AgreementOptions(answer=20.0, attempt=30.0, fresh=30.0, give_up=100.0)  # a busy machine is patient
 SITE_GROUP = GroupId(0xFFFF)  # of what a site does for all its groups
 DATAGRAM_LEAST = 576  # that every path takes
 Where = int | tuple[str, int]  # a port of the loopback, or an IPv4 address and a port
@@ -209,7 +210,8 @@ class Member:
         round_trip_ns = round(self.round_trip_ms(rules) * 1e6)
         home = LiveHome(group.members, rules.votes(self.topology), round_trip_ns, self.suspicion, group.store, past)
         home.end_life, home.go = partial(self.end_life, group), partial(self.note_left, group)
-        group.agreement, group.past = Agreement(home, rules.rounds), None
+        rounds = LOOPBACK_ROUNDS if rules.rounds == AgreementOptions() and self.is_on_loopback() else rules.rounds
+        group.agreement, group.past = Agreement(home, rounds), None
         return msgspec.structs.replace(group.options, membership=group.agreement)
 
     def round_trip_ms(self, rules: Agreed) -> float:

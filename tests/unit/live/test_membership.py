@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from bench.membership import measure
 from tests.unit.live.test_group import free_ports
 
 from isthmus.core.errors import InputError
@@ -222,6 +223,12 @@ def test_what_was_not_read_yet_goes_over_with_the_state() -> None:
     run(program)
 
 
+def test_processes_that_are_killed_and_stopped() -> None:
+    """Each of three sites is killed and started again, stopped and continued, under load; all have one order."""
+    found = asyncio.run(measure(3, 3))
+    assert {len(times) for times in found.values()} == {3}
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [
@@ -253,4 +260,3 @@ def test_incarnations_rise() -> None:
     assert next_incarnation(0, EPOCH_S + 100.5) == 100
     assert next_incarnation(100, EPOCH_S + 100.9) == 101
     assert next_incarnation(5_000, EPOCH_S + 3) == 5_001  # a calendar that went back
-
