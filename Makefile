@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
 
-.PHONY: help demo tour test test-full cluster-test check bench bench-check bench-live bench-spark lock clean bench-congestion
+.PHONY: help demo tour test test-full cluster-test check bench bench-check bench-live bench-membership bench-spark lock clean bench-congestion
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -42,6 +42,9 @@ bench-check: $(READY)  ## isthmus check in one process: CPU per command, and per
 
 bench-live: $(READY)  ## live groups on the loopback: CPU per delivery of each stack, beside bare UDP (minutes)
 	@$(BIN)/python -m bench.live
+
+bench-membership: $(READY)  ## live groups whose sites are killed and stopped: how soon the others go on, and it is back (minutes)
+	@$(BIN)/python -m bench.membership
 
 bench-congestion: $(READY)  ## a slow link under three times its rate: goodput, repeats, queue, the others (seconds)
 	@$(BIN)/python -m bench.congestion

@@ -22,6 +22,7 @@ from isthmus.protocols.transport.direct import Direct
 from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.protocols.transport.relay import Relay, RelayOptions
 from isthmus.protocols.transport.reliable import Reliable
+from isthmus.protocols.transport.safe import Safe
 
 
 class StackOptions(msgspec.Struct, frozen=True):
@@ -36,16 +37,21 @@ class StackOptions(msgspec.Struct, frozen=True):
     hybrid: HybridOptions = HybridOptions()
     relay: RelayOptions | None = None  # None: every copy goes straight to its target
     clusters: tuple[int, ...] = ()  # the LAN of each site, by its number; a relay needs it
+    safe: bool = False  # hand up what a quorum of the view has
+    membership: Layer | None = None  # below the transport: agrees on views; None: the host drives the stack
 
 
 def transport(options: StackOptions, fifo: bool = True) -> Transport:
-    return Direct() if options.direct else Reliable(options.reliable, fifo)
+    if options.direct:
+        return Direct()
+    return Safe(options.reliable) if options.safe else Reliable(options.reliable, fifo)
 
 
 def bottom(options: StackOptions, fifo: bool = True) -> tuple[Layer, ...]:
-    """The transport, and below it the relay where there is one."""
-    below = () if options.relay is None else (Relay(options.clusters, options.relay),)
-    return (transport(options, fifo), *below)
+    """The transport, a relay below it where there is one, and below all the membership where members agree on views."""
+    relay = () if options.relay is None else (Relay(options.clusters, options.relay),)
+    membership = () if options.membership is None else (options.membership,)
+    return (transport(options, fifo), *relay, *membership)
 
 
 def unordered(host: Host, application: Application, options: StackOptions) -> Stack:
@@ -86,8 +92,10 @@ def optimistic_arrival(host: Host, application: Application, options: StackOptio
 Build = Callable[[Host, Application, StackOptions], Stack]
 ALWAYS = ("integrity", "agreement", "validity", "views")
 TOTAL = (*ALWAYS, "fifo", "total")
+UNIFORM = ("uniform-total",)  # what safe delivery adds to a total order
 BASE = ("credit", "relay", "reliable", "transport")
-SEQUENCED = (*BASE, "batch_ms", "sequencer")
+IN_ORDER = (*BASE, "safe")  # over a transport that hands up in each sender's order
+SEQUENCED = ("batch_ms", "sequencer")
 
 
 class NamedStack(msgspec.Struct, frozen=True):
@@ -99,16 +107,20 @@ class NamedStack(msgspec.Struct, frozen=True):
     reorders: bool = False  # it keeps its promises over a direct transport whose channels reorder
     roles: Literal["", "everyone", "given", "changing"] = ""  # of the ticket protocols: who is active
 
+    def promises(self, safe: bool) -> tuple[str, ...]:
+        """What it promises, with safe delivery or without."""
+        return (*self.properties, *UNIFORM) if safe and "total" in self.properties else self.properties
+
 
 STACKS: dict[str, NamedStack] = {
     "unordered": NamedStack(unordered, ALWAYS, BASE, reorders=True),
-    "fifo": NamedStack(fifo, (*ALWAYS, "fifo"), BASE),
-    "token-site": NamedStack(token_site, TOTAL, SEQUENCED),
-    "symmetric": NamedStack(hybrid, TOTAL, (*BASE, "hybrid"), roles="everyone"),
-    "hybrid": NamedStack(hybrid, TOTAL, (*BASE, "hybrid"), roles="given"),
-    "dynamic-hybrid": NamedStack(hybrid, TOTAL, (*BASE, "hybrid"), roles="changing"),
-    "optimistic": NamedStack(optimistic, (*TOTAL, "final"), (*SEQUENCED, "optimistic"), reorders=True),
+    "fifo": NamedStack(fifo, (*ALWAYS, "fifo"), IN_ORDER),
+    "token-site": NamedStack(token_site, TOTAL, (*IN_ORDER, *SEQUENCED)),
+    "symmetric": NamedStack(hybrid, TOTAL, (*IN_ORDER, "hybrid"), roles="everyone"),
+    "hybrid": NamedStack(hybrid, TOTAL, (*IN_ORDER, "hybrid"), roles="given"),
+    "dynamic-hybrid": NamedStack(hybrid, TOTAL, (*IN_ORDER, "hybrid"), roles="changing"),
+    "optimistic": NamedStack(optimistic, (*TOTAL, "final"), (*BASE, *SEQUENCED, "optimistic"), reorders=True),
     "optimistic-arrival": NamedStack(
-        optimistic_arrival, (*ALWAYS, "total", "final"), (*SEQUENCED, "optimistic"), reorders=True
+        optimistic_arrival, (*ALWAYS, "total", "final"), (*BASE, *SEQUENCED, "optimistic"), reorders=True
     ),
 }

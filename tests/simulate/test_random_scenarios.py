@@ -32,7 +32,7 @@ def broken_hard(stack: str, first: int) -> list[str]:
     telling = 0
     for seed in range(first, first + CHUNK):
         judged = judge(hard_scenario(stack, seed))
-        failures += [f"{replay_command(stack, seed, hard=True)}: {failure}" for failure in judged.violations()]
+        failures += [f"{replay_command(stack, seed, 'hard')}: {failure}" for failure in judged.violations()]
         telling += all(verdict.status == "valid" for verdict in judged.verdicts)
     return failures if telling >= CHUNK // 3 else [*failures, f"only {telling} of {CHUNK} runs could be judged"]
 

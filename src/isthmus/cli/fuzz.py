@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import click
 from rich.markup import escape
@@ -13,13 +14,20 @@ from isthmus.cli.options import HELP
 from isthmus.cli.sim import figures
 from isthmus.cli.trace import print_verdicts
 from isthmus.comparing.processes import each
+from isthmus.scenario.model import Scenario
 from isthmus.stacks import STACKS
+from isthmus.testing.agreed_scenarios import agreed_scenario
 from isthmus.testing.judge import judge, judge_run
 from isthmus.testing.random_scenarios import hard_scenario, random_scenario, replay_command
 from isthmus.testing.watch import WatchedRun
 from isthmus.trace.schema import Row
 
-Case = tuple[str, int, bool]  # stack, seed, hard
+Case = tuple[str, int, str]  # stack, seed, sort of scenario
+SORTS: dict[str, Callable[[str, int], Scenario]] = {
+    "plain": random_scenario,
+    "hard": hard_scenario,
+    "agreed": agreed_scenario,
+}
 Outcome = tuple[int, list[str]]  # seed, failures
 SHOWN_MAX = 10  # failures printed; all are counted
 
@@ -30,8 +38,9 @@ SHOWN_MAX = 10  # failures printed; all are counted
 @click.option("--runs", type=click.IntRange(min=1), default=500, show_default=True, help="How many scenarios to try.")
 @click.option("--first", type=int, default=0, show_default=True, help="The first seed.")
 @click.option("--hard", is_flag=True, help="Tight windows, slow readers, crashes again and again, down to one site.")
+@click.option("--agreed", is_flag=True, help="Members agree on views; crashes and cuts at every moment of a change.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes to use.")
-def command(stack: str, seed: int | None, runs: int, first: int, hard: bool, jobs: int) -> None:
+def command(stack: str, seed: int | None, runs: int, first: int, hard: bool, agreed: bool, jobs: int) -> None:
     """Try a stack in random scenarios: loss, duplication, reordering, crashes, partitions, clock jumps, slow readers.
 
     Each scenario is a function of its seed. A run fails if it breaks what the stack promises, if it raises an error, if
@@ -44,13 +53,16 @@ def command(stack: str, seed: int | None, runs: int, first: int, hard: bool, job
       isthmus fuzz token-site --runs 2000 --jobs 2
       isthmus fuzz token-site --seed 137
     """
+    if hard and agreed:
+        raise click.UsageError("--hard and --agreed are two sorts of scenarios: give one of them.")
+    sort = "hard" if hard else "agreed" if agreed else "plain"
     if seed is not None:
-        replay(stack, seed, hard)
+        replay(stack, seed, sort)
         return
     console = wide_console()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     failed = 0
-    cases = [(stack, first + number, hard) for number in range(runs)]
+    cases = [(stack, first + number, sort) for number in range(runs)]
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(stack, total=runs)
         for _, (found, failures) in each(attempt, cases, jobs):
@@ -59,21 +71,20 @@ def command(stack: str, seed: int | None, runs: int, first: int, hard: bool, job
                 failed += 1
                 if failed <= SHOWN_MAX:
                     console.print(f"seed {found}: {escape(failures[0])}", soft_wrap=True)
-                    console.print(f"  replay it with: {replay_command(stack, found, hard)}", soft_wrap=True)
+                    console.print(f"  replay it with: {replay_command(stack, found, sort)}", soft_wrap=True)
     console.print(f"{runs:,} runs of {stack}: {failed:,} failed.")
     sys.exit(1 if failed else 0)
 
 
 def attempt(case: Case) -> Outcome:
-    stack, seed, hard = case
-    if hard:  # with one survivor there may be nothing to judge an order by
-        return seed, judge(hard_scenario(stack, seed)).violations()
-    return seed, judge(random_scenario(stack, seed)).failures()
+    stack, seed, sort = case
+    judged = judge(SORTS[sort](stack, seed))
+    return seed, judged.failures() if sort == "plain" else judged.violations()  # of others little may be left to judge
 
 
-def replay(stack: str, seed: int, hard: bool) -> None:
+def replay(stack: str, seed: int, sort: str) -> None:
     """Run one scenario, show what it is made of, what happened and every verdict."""
-    scenario = hard_scenario(stack, seed) if hard else random_scenario(stack, seed)
+    scenario = SORTS[sort](stack, seed)
     console = wide_console()
     console.print(f"sites {', '.join(site.name for site in scenario.topology.sites)}; {scenario.stack}", soft_wrap=True)
     console.print(f"{scenario.membership}, turns of {scenario.turn_ms:g} ms", soft_wrap=True)
@@ -96,4 +107,4 @@ def replay(stack: str, seed: int, hard: bool) -> None:
         print_verdicts([(seed, verdict) for other, verdict in judged.others if other == name], 1)
     for sentence in judged.found:
         console.print(escape(sentence), soft_wrap=True)
-    sys.exit(1 if (judged.violations() if hard else judged.failures()) else 0)
+    sys.exit(1 if (judged.failures() if sort == "plain" else judged.violations()) else 0)

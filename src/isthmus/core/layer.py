@@ -81,18 +81,26 @@ class Reading(NamedTuple):
     error_ns: int | None  # None: no bound is known
 
 
+Life = tuple[SiteId, int]  # a site and its incarnation
+
+
 class View(msgspec.Struct, frozen=True, gc=False):
     """Who is in the group; views are linearly ordered by their number."""
 
     view_id: int  # 1, 2, 3 ...; 0 before the first
     members: tuple[SiteId, ...]  # by seniority; members[0] coordinates
     incarnations: tuple[int, ...] = ()  # of the members, in the same order; () where all are 0
+    weights: tuple[int, ...] = ()  # votes of the members, in the same order; () where all have one
+    last: tuple[Life, ...] = ()  # the highest incarnation ever admitted of each site, by site; () where unknown
+
+    def lives(self) -> tuple[Life, ...]:
+        """The members with their incarnations."""
+        return tuple(zip(self.members, self.incarnations or (0,) * len(self.members), strict=True))
 
     def survivors(self, before: View) -> tuple[SiteId, ...]:
         """The members that were in an earlier view too and have not crashed since."""
-        lives = set(zip(before.members, before.incarnations or (0,) * len(before.members), strict=True))
-        now = zip(self.members, self.incarnations or (0,) * len(self.members), strict=True)
-        return tuple(life[0] for life in now if life in lives)
+        lives = set(before.lives())
+        return tuple(life[0] for life in self.lives() if life in lives)
 
 
 @lru_cache(maxsize=64)
@@ -121,6 +129,7 @@ class Host(Protocol):
     def cancel_timer(self, layer: Layer, key: int) -> None: ...
     def trace(self, kind: Kind, subject: Cast | None = None, value: int = 0) -> None: ...
     def gauge(self, gauge: int, value: int, subject: Cast | None = None) -> None: ...
+    def freeze(self) -> None: ...  # take no more messages of this view
     def install(self, view: View) -> None: ...
     def resume(self) -> None: ...
 

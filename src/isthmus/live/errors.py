@@ -9,5 +9,9 @@ class Refused(LocalError):
     """The others do not take this site in: it was started again, and they know its earlier life."""
 
 
+class Blocked(LocalError):
+    """Nothing can be sent now: this site is in no view, or in one that changes or lacks a majority."""
+
+
 class SendTimeout(LocalError, TimeoutError):
     """A message was not taken in time; the text says what is waited for."""

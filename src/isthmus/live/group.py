@@ -6,9 +6,17 @@
             print(message.sender, message.payload)
 
 `ports` says where each site listens, the same at all sites: a port of the loopback, or an address and a port.
-Membership is static: all sites of the topology, in view 1, whether they are there yet or not; what a site misses before
-it joins is repaired once it does. A site that was stopped cannot join again while the others go on: they refuse it, and
-its `send`, iteration and `settle` raise `Refused`.
+
+By default membership is static: all sites of the topology, in view 1, whether they are there yet or not; what a site
+misses before it joins is repaired once it does. A site that was stopped cannot join again while the others go on: they
+refuse it, and its `send`, iteration and `settle` raise `Refused`.
+
+With `membership=AgreedPlan()` the sites agree on views: one that crashes, is cut off or stops answering is left out,
+and the others go on, as long as they are a majority of the last view; it may come back, and is given the `state` of the
+others. `view` and `members` tell who is in; `views()` gives each view as it is installed, and with `view_events` the
+iteration gives them too, at their place among the messages. Where this site is in no view, or without a majority of it,
+`send` waits; with `wait=False` it raises `Blocked`. A site that the others went on without joins again by itself, in a
+new life: what it had sent and not seen delivered may be lost, and what it had not read yet is replaced by the state.
 
 Messages that are sent in one round of the event loop leave together, at its end; a sender that does nothing else is
 made to wait for that after `TURN_MAX` of them. `batches` gives what has come in lists, for programs that want it fast.
@@ -30,54 +38,81 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from isthmus.core.errors import LocalError
+import msgspec
+
+from isthmus.core.errors import LocalError, RemoteError
 from isthmus.core.layer import Finality, View
 from isthmus.core.message import ALL, Cast, SiteId
-from isthmus.live.errors import Refused, SendTimeout
+from isthmus.live.errors import Blocked, Refused, SendTimeout
 from isthmus.live.framing import PAYLOAD_MAX
-from isthmus.live.member import GroupPlan, JoinedGroup, Member, Where
+from isthmus.live.member import AgreedPlan, GroupPlan, JoinedGroup, Member, Where
 from isthmus.live.peers import logger
 from isthmus.live.waiting import waited_for
 from isthmus.protocols.application import Application
+from isthmus.protocols.transport.base import Transport
 from isthmus.scenario.workload import named_sites
 from isthmus.stacks import StackOptions
 from isthmus.topology.model import Topology
 from isthmus.trace.schema import Sink
 
 TURN_MAX = 64  # messages of one turn
+LEAVE_S = 2.0  # how long leaving waits, at most, for the others to go on without this site
 SETTLE_S = 2.0  # how long leaving waits, at most, for others to have what was sent
 CHECK_S = 0.02
 WORD_S = 1.0  # after so long a wait is logged,
 REPEAT_S = 30.0  # and again
 
 
+class Snapshot(msgspec.Struct, frozen=True, array_like=True):
+    """What a member that joins is given."""
+
+    state: bytes  # of the application, from what it has read
+    unread: list[Cast]  # delivered before the view, and not read yet
+
+
 class Group:
     """One site's membership in a group."""
 
-    def __init__(self, member: Member, joined: JoinedGroup) -> None:
+    def __init__(
+        self,
+        member: Member,
+        joined: JoinedGroup,
+        state: Callable[[], bytes] | None = None,
+        restore: Callable[[bytes], None] | None = None,
+        view_events: bool = False,
+    ) -> None:
         self.member = member
         self.topology = member.topology
         self.site = member.site
         self.plan = joined.plan
         self.options = joined.options
-        self.view = View(1, joined.members)
+        self.view = View(1, joined.members) if member.agreed is None else View(0, ())
+        self.state = state
+        self.restore = restore
+        self.view_events = view_events
         self.on_tentative: Callable[[Cast, Finality], None] | None = None  # told at once of what is not final
         self._writable = asyncio.Event()
         self.application = Application(
             on_deliver=self._deliver,
             on_deliver_all=self._deliver_all,
             on_resume=self._writable.set,
+            on_view=self._view,
+            on_state=self._snapshot if state is not None else None,
+            on_restore=self._restore if restore is not None else None,
             auto_consume=False,
         )
         joined.application = self.application
         joined.on_end = self._end
+        joined.on_life = self._begin_life
         self._joined = joined
         self._turn_max = min(TURN_MAX, self.options.credit.queue_max)
         self._casts: list[Cast] = []  # sent in this turn
         self._taken: list[Cast] = []  # read in this turn
-        self._unread: deque[Cast] = deque()
+        self._unread: deque[Cast] = deque()  # and views, where they are wanted
+        self._watchers: list[asyncio.Queue[View]] = []
         self._changed = asyncio.Event()  # something was delivered, or the group was left
         self._logged_s = 0.0  # when a wait was last logged
+        self._handed_over = 0  # unread messages that came with the state: no credit is due for them
 
     @classmethod
     def join(
@@ -89,14 +124,22 @@ class Group:
         options: StackOptions | None = None,
         emulate: bool = False,
         datagram_bytes: int | None = None,
+        membership: AgreedPlan | None = None,
+        state: Callable[[], bytes] | None = None,
+        restore: Callable[[bytes], None] | None = None,
+        view_events: bool = False,
     ) -> Group:
         """A group to be entered with `async with`.
 
         `emulate` adds the topology's delays and losses. `datagram_bytes` is what the path takes in one piece: by
         default 60,000 where all sites are on the loopback, 1,400 elsewhere and where a network is emulated.
+
+        `membership` has the sites agree on views; None: all sites, for good. `state` gives what this application knows
+        from all messages that its iteration has given so far, `restore` takes it over at a site that joins.
         """
-        member = Member(topology, site, ports, [GroupPlan("", stack, (), options)], emulate, datagram_bytes)
-        return cls(member, member.groups[0])
+        plans = [GroupPlan("", stack, (), options)]
+        member = Member(topology, site, ports, plans, emulate, datagram_bytes, membership)
+        return cls(member, member.groups[0], state, restore, view_events)
 
     @property
     def sink(self) -> Sink | None:
@@ -131,24 +174,59 @@ class Group:
         """Give the others time to get what was sent, and say so where they did not."""
         if not await self.settle():
             logger.warning("left before all had what was sent; waited for %s", self.waits_for())
+        if self.member.agreed is not None:
+            await self.member.leave_groups(LEAVE_S)
+
+    # Who is in
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The names of the members of the view, by seniority; () while this site is in none."""
+        return tuple(self.name(site) for site in self.view.members)
+
+    @property
+    def blocked(self) -> bool:
+        """Whether nothing can be sent now: there is no view, or it changes, or this side of it has no majority."""
+        return self.view.view_id == 0 or self.application.stack.find(Transport).blocked
+
+    async def views(self) -> AsyncIterator[View]:
+        """The view that is installed, and each one that follows; ends when the group is left."""
+        queue: asyncio.Queue[View] = asyncio.Queue()
+        if self.view.view_id:
+            queue.put_nowait(self.view)
+        self._watchers.append(queue)
+        try:
+            while (view := await queue.get()).view_id:
+                yield view
+        finally:
+            self._watchers.remove(queue)
+
+    async def ready(self) -> View:
+        """Wait until this site is in a view."""
+        while self.view.view_id == 0:
+            self.member.joined()
+            self._changed.clear()
+            await self._changed.wait()
+        return self.view
 
     # Sending
 
-    async def send(self, payload: bytes, to: Sequence[str] = (), timeout: float | None = None) -> Cast:
+    async def send(
+        self, payload: bytes, to: Sequence[str] = (), timeout: float | None = None, wait: bool = True
+    ) -> Cast:
         """Multicast to all, or to the named sites and clusters; waits while the stack is busy.
 
         After `timeout` seconds of waiting it raises SendTimeout, which says what is waited for; nothing was sent then.
+        Without `wait` it raises Blocked where the view changes, or this site is not with a majority of it.
         """
         if type(payload) is not bytes or len(payload) > PAYLOAD_MAX:
             check_payload(payload)
+        if not wait and self.blocked:
+            raise Blocked(f"not sent; it waits for {self.waits_for()}")
         destinations = named_sites(self.topology, tuple(to), "to") if to else ALL
         driver, taken = self.member.driver, len(self._casts)
         # What was asked for the first message of a turn holds for the others: nothing is submitted before its end.
-        if (
-            driver is None
-            or driver.closed
-            or (taken >= self._turn_max if taken else not self.application.below.writable())
-        ):
+        if driver is None or driver.closed or (taken >= self._turn_max if taken else not self._has_room()):
             await self._until_writable(timeout)
             driver = self.member.joined()
         cast = self.application.prepare(payload, destinations)
@@ -159,6 +237,8 @@ class Group:
 
     def _has_room(self) -> bool:
         """Whether this turn takes one more message; nothing is submitted before its end, so the stack is asked once."""
+        if self.member.agreed is not None and self.blocked:
+            return False  # what waited in the stack would be lost with this life
         return len(self._casts) < self._turn_max if self._casts else self.application.below.writable()
 
     async def _until_writable(self, timeout: float | None) -> None:
@@ -207,6 +287,10 @@ class Group:
         port = self._joined.port
         if port is None:
             return "nothing: the group is not joined"
+        if self.view.view_id == 0:
+            return "a view to be let into"
+        if self.blocked:
+            return f"a majority of view {self.view.view_id} ({', '.join(self.members)}) to go on"
         return waited_for(port.stack, port.owner.peers, port.owner.clock())
 
     def _log_wait(self, doing: str, waited_s: float) -> None:
@@ -223,7 +307,10 @@ class Group:
         while await self._has_unread():
             while unread:
                 cast = unread.popleft()
-                self._taken.append(cast)
+                if type(cast) is Cast and not self._handed_over:
+                    self._taken.append(cast)
+                else:
+                    self._note_read(cast)
                 driver = self.member.driver
                 if driver is not None and not driver.turn_asked:
                     driver.turn_soon()
@@ -240,7 +327,11 @@ class Group:
         while await self._has_unread():
             casts = list(self._unread)
             self._unread.clear()
-            self._taken += casts
+            if self._handed_over or self.view_events:
+                for cast in casts:
+                    self._note_read(cast)
+            else:
+                self._taken += casts
             if self.member.driver is not None:
                 self.member.driver.turn_soon()
             yield casts
@@ -258,11 +349,19 @@ class Group:
 
     def _take(self) -> Cast:
         cast = self._unread.popleft()
-        self._taken.append(cast)
+        self._note_read(cast)
         driver = self.member.driver
         if driver is not None and not driver.turn_asked:
             driver.turn_soon()
         return cast
+
+    def _note_read(self, cast: Cast) -> None:
+        """Count a message as consumed; a view, or a message that came with the state, takes nobody's credit."""
+        if isinstance(cast, Cast):
+            if self._handed_over:
+                self._handed_over -= 1
+            else:
+                self._taken.append(cast)
 
     def name(self, site: SiteId) -> str:
         return self.topology.sites[site].name
@@ -294,10 +393,47 @@ class Group:
         self._unread.extend(casts)
         self._changed.set()
 
+    def _view(self, view: View) -> None:
+        self.view = view
+        logger.info("view %d of %s: %s", view.view_id, self.name(self.site), ", ".join(self.members))
+        for queue in self._watchers:
+            queue.put_nowait(view)
+        asyncio.get_running_loop().call_soon(self._writable.set)  # it is resumed by then
+        if self.view_events:
+            self._unread.append(view)  # type: ignore[arg-type]
+        self._changed.set()
+
+    def _snapshot(self) -> bytes:
+        """The state of the application, and what it has not read yet: together they are as of the view."""
+        assert self.state is not None
+        unread = [cast for cast in self._unread if isinstance(cast, Cast)]
+        return msgspec.msgpack.encode(Snapshot(self.state(), unread))
+
+    def _restore(self, state: bytes) -> None:
+        assert self.restore is not None
+        try:
+            found = msgspec.msgpack.decode(state, type=Snapshot)
+        except msgspec.DecodeError as error:
+            raise RemoteError(f"a state of {len(state)} bytes that does not decode: {error}") from error
+        self.restore(found.state)
+        self._handed_over = len(found.unread)
+        self._unread.extendleft(reversed(found.unread))
+        self._changed.set()
+
+    def _begin_life(self) -> None:
+        """Forget what belongs to the life before: the state will come anew."""
+        self.view = View(0, ())
+        self._casts, self._taken, self._handed_over = [], [], 0
+        self._unread.clear()
+        self._writable.set()
+        self._changed.set()
+
     def _end(self) -> None:
         """Wake all that wait: the group was left, or the others refuse this site; then nothing unread counts."""
         if self.member.refused_why:
             self._unread.clear()
+        for queue in self._watchers:
+            queue.put_nowait(View(0, ()))
         self._writable.set()
         self._changed.set()
 

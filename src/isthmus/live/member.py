@@ -1,8 +1,8 @@
 """One process as a site of a network: its socket, its groups and their stacks, for the client side of the package.
 
 Which groups there are, with which members and stacks, is the same at all sites, as is where each site listens; that is
-what the token stands for, and what a Hello says in words. Membership is static: a group's first view has all its
-members, whether they are there yet or not.
+what the token stands for, and what a Hello says in words. Membership is static, where a group's first view has all its
+members, whether they are there yet or not; or the members agree on views (lives.py), and the site may have many lives.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -17,18 +18,24 @@ import msgspec
 
 from isthmus.core.document import Invalid, one_of
 from isthmus.core.errors import InputError, LocalError
-from isthmus.core.layer import View
+from isthmus.core.layer import Kind, Stack, View
 from isthmus.core.message import GroupId, SiteId, Targets
 from isthmus.live.driver import Driver
 from isthmus.live.emulation import Emulation
 from isthmus.live.errors import Refused
 from isthmus.live.framing import DATAGRAM_MAX, LOOPBACK_DATAGRAM_BYTES, PATH_DATAGRAM_BYTES
+from isthmus.live.lives import FileStore, LiveHome, first_view, next_incarnation
 from isthmus.live.notes import GroupHello, hello_of, token_of
+from isthmus.live.peers import logger
 from isthmus.live.site import LivePort, LiveSite
 from isthmus.live.sockets import LOOPBACK, Address, Socket
 from isthmus.live.waiting import owed
 from isthmus.protocols.application import Application
-from isthmus.scenario.model import HybridSpec
+from isthmus.protocols.membership.agreement import Agreement
+from isthmus.protocols.membership.home import AgreementOptions, Past
+from isthmus.protocols.membership.suspicion import Suspicion
+from isthmus.protocols.transport.relay import Relay
+from isthmus.scenario.model import Agreed, HybridSpec
 from isthmus.scenario.workload import named_sites
 from isthmus.stacks import STACKS, StackOptions
 from isthmus.topology.load import load_topology
@@ -37,6 +44,11 @@ from isthmus.trace.log import SiteLog
 from isthmus.trace.schema import Sink
 
 WATCH_S = 1.0  # how often silence is looked for
+LOOK_S = 0.02  # how often a site looks whether it is to found a group
+CHECK_S = 0.01
+LOOPBACK_ROUND_TRIP_MS = 10.0
+LOOPBACK_ROUNDS = AgreementOptions(answer=20.0, attempt=30.0, fresh=30.0, give_up=100.0)  # a busy machine is patient
+SITE_GROUP = GroupId(0xFFFF)  # of what a site does for all its groups
 DATAGRAM_LEAST = 576  # that every path takes
 Where = int | tuple[str, int]  # a port of the loopback, or an IPv4 address and a port
 
@@ -50,10 +62,21 @@ class GroupPlan(msgspec.Struct, frozen=True):
     options: StackOptions | None = None  # None: what the stack's name means in the topology
 
 
+class AgreedPlan(msgspec.Struct, frozen=True):
+    """Groups whose members agree on views, the same at all sites but for the last two."""
+
+    rules: Agreed = Agreed()
+    folder: Path | None = None  # where the small files are kept; None: nothing outlives this process
+    found: bool = False  # this site is to found the groups, whoever is there: an operator's word
+
+
 class JoinedGroup:
     """A group with its names resolved, and the application of this site in it."""
 
-    __slots__ = ("application", "group", "members", "on_end", "options", "plan", "port")
+    __slots__ = (
+        *("agreement", "application", "group", "members", "on_end", "on_life", "options", "past", "plan", "port"),
+        "store",
+    )
 
     def __init__(self, topology: Topology, plan: GroupPlan, group: GroupId) -> None:
         if plan.stack not in STACKS:
@@ -67,6 +90,10 @@ class JoinedGroup:
         self.application: Application | None = None  # None: this site has none in the group
         self.on_end: Callable[[], None] = lambda: None  # nothing more will come: the site has left, or is refused
         self.port: LivePort | None = None  # while it is joined
+        self.on_life: Callable[[], None] = lambda: None  # a new life begins: of the one before nothing counts any more
+        self.agreement: Agreement | None = None  # of the present life, where members agree on views
+        self.past: Past | None = None  # what the life before left
+        self.store: FileStore | None = None
 
     def hello(self) -> GroupHello:
         return GroupHello(self.group, self.plan.name, self.plan.stack, self.members, shared_options(self))
@@ -83,6 +110,7 @@ class Member:
         plans: Sequence[GroupPlan],
         emulate: bool = False,
         datagram_bytes: int | None = None,
+        agreed: AgreedPlan | None = None,
     ) -> None:
         self.topology = topology if isinstance(topology, Topology) else load_topology(Path(topology))
         try:
@@ -96,6 +124,10 @@ class Member:
         names = [plan.name for plan in plans]
         if len(set(names)) < len(names):
             raise InputError("groups", "", f"the names {', '.join(names)}", "a name of its own for each group")
+        self.agreed = agreed  # None: membership is static
+        self.incarnation = 0
+        self.suspicion: Suspicion | None = None
+        self.renewing = False
         self.sink: Sink | None = None  # set before joining: where the trace goes
         self.driver: Driver | None = None
         self.refused_why = ""  # by the others
@@ -113,37 +145,173 @@ class Member:
         return given
 
     async def open(self) -> None:
-        """Bind the socket and install the first view of each group."""
+        """Bind the socket, and take part in each group."""
+        for group in self.groups:
+            if self.agreed is not None and self.agreed.folder is not None and group.application is not None:
+                group.store = FileStore(self.agreed.folder, self.topology.sites[self.site].name, group.plan.name)
         socket = Socket(self.addresses[self.site])
+        self.log = SiteLog(self.site, self.sink)
+        driver = self.driver = Driver(self.begin_life(socket), socket)
+        driver.on_refused = self.note_refused
+        others = {SiteId(n): address for n, address in enumerate(self.addresses) if n != self.site}
+        emulation = Emulation(self.topology, self.site, Random(f"{time.time_ns()}/network")) if self.emulate else None
+        socket.open(others, emulation, driver.receive, driver.stranger, driver.finish)
+        if self.agreed is None:
+            for group in self.groups:
+                if group.port is not None:
+                    group.port.install(View(1, group.members))
+                    group.port.resume()
+        else:
+            socket.on_refused = self.note_hint
+            self.look_around()
+        driver.finish()
+        driver.site.peers.greet()
+        self.watching = driver.loop.call_later(WATCH_S, self.watch)
+
+    # Lives
+
+    def begin_life(self, socket: Socket) -> LiveSite:
+        """A site with its ports and stacks, under an incarnation of its own."""
         life = time.time_ns()
         shown = tuple(f"{host}:{port}" for host, port in self.addresses)
         hello = hello_of(self.topology, self.site, shown, tuple(group.hello() for group in self.groups))
+        if self.agreed is not None:
+            known = [group.store.incarnation for group in self.groups if group.store is not None]
+            self.incarnation = next_incarnation(max([self.incarnation, *known]))
         site = LiveSite(
-            *(self.site, Random(f"{life}/{self.site}"), socket.send, time.monotonic_ns, time.time_ns),
-            SiteLog(self.site, self.sink),
+            *(self.site, Random(f"{life}/{self.site}"), socket.send, time.monotonic_ns, time.time_ns, self.log),
             life=life,
+            incarnation=self.incarnation,
             token=token_of(hello),
             names=tuple(each.name for each in self.topology.sites),
             hello=hello,
             datagram_bytes=self.datagram_bytes,
             measures=self.sink is not None,
+            renewable=self.agreed is not None,
         )
-        driver = self.driver = Driver(site, socket)
-        driver.on_refused = self.note_refused
+        if self.agreed is not None:
+            self.suspicion = self.watch_others(site, self.agreed.rules)
         for group in self.groups:
             if group.application is not None:
                 port = group.port = site.port(group.group)
-                port.attach(STACKS[group.plan.stack].build(port, group.application, group.options))
-        others = {SiteId(n): address for n, address in enumerate(self.addresses) if n != self.site}
-        emulation = Emulation(self.topology, self.site, Random(f"{life}/network")) if self.emulate else None
-        socket.open(others, emulation, driver.receive, driver.stranger, driver.finish)
+                options = self.options_of(group)
+                port.attach(STACKS[group.plan.stack].build(port, group.application, options))
+                if self.suspicion is not None and options.relay is not None:
+                    port.stack.find(Relay).reaches = self.suspicion.reaches
+        return site
+
+    def options_of(self, group: JoinedGroup) -> StackOptions:
+        """The options of a group's stack in this life."""
+        if self.agreed is None or self.suspicion is None:
+            return group.options
+        rules, past = self.agreed.rules, group.past
+        if group.store is not None:
+            group.store.incarnation = self.incarnation
+        round_trip_ns = round(self.round_trip_ms(rules) * 1e6)
+        home = LiveHome(group.members, rules.votes(self.topology), round_trip_ns, self.suspicion, group.store, past)
+        home.end_life, home.go = partial(self.end_life, group), partial(self.note_left, group)
+        rounds = LOOPBACK_ROUNDS if rules.rounds == AgreementOptions() and self.is_on_loopback() else rules.rounds
+        group.agreement, group.past = Agreement(home, rounds), None
+        return msgspec.structs.replace(group.options, membership=group.agreement)
+
+    def round_trip_ms(self, rules: Agreed) -> float:
+        """The longest usual round trip: as given, as the topology says, or short where that is not emulated."""
+        if rules.round_trip_ms is None and self.is_on_loopback():
+            return LOOPBACK_ROUND_TRIP_MS
+        return rules.round_trip_of(self.topology)
+
+    def is_on_loopback(self) -> bool:
+        return all(host.startswith("127.") for host, _ in self.addresses) and not self.emulate
+
+    def watch_others(self, site: LiveSite, rules: Agreed) -> Suspicion:
+        """Have a site watch the others, for all its groups."""
+        clusters = {
+            SiteId(number): 0 if self.is_on_loopback() else each.cluster
+            for number, each in enumerate(self.topology.sites)
+        }
+        suspicion = Suspicion(clusters, partial(self.tell, site), rules.lan, rules.wan)
+        port = site.port(SITE_GROUP)
+        port.attach(Stack(port, suspicion))
+        return suspicion
+
+    def tell(self, site: LiveSite, other: SiteId, suspected: bool) -> None:
+        """Tell the groups of an opinion, as events of their own."""
+        logger.info("%s is %s", site.peers.name(other), "suspected" if suspected else "trusted again")
+        driver = self.driver
+        if driver is None:
+            return
         for group in self.groups:
             if group.port is not None:
-                group.port.install(View(1, group.members))
-                group.port.resume()
+                lowest = group.port.stack.layers[-1]
+                driver.loop.call_soon(self.run_in, site, group.port, partial(lowest.suspect, other, suspected))
+
+    def run_in(self, site: LiveSite, port: LivePort, event: Callable[[], None]) -> None:
+        """Run an event of a life, unless it is over."""
+        if self.driver is not None and self.driver.site is site:
+            self.driver.run(port, event)
+
+    def note_hint(self, other: SiteId) -> None:
+        """A port refused a datagram."""
+        if self.driver is not None and self.suspicion is not None:
+            site = self.driver.site
+            self.driver.loop.call_soon(
+                self.run_in, site, site.ports[SITE_GROUP], partial(self.suspicion.refused, other)
+            )
+
+    def end_life(self, group: JoinedGroup, past: Past) -> None:
+        """Have the next life begin once this turn is over."""
+        group.past = past
+        if self.driver is not None and not self.renewing:
+            self.renewing = True
+            self.driver.loop.call_soon(self.renew)
+
+    def renew(self) -> None:
+        self.renewing = False
+        driver = self.driver
+        if driver is None or driver.closed:
+            return
+        logger.warning("the others have gone on without this site; it joins again in a new life, with their state")
+        old = driver.site
+        self.note(old, Kind.CRASH)
+        old.stop()
+        for group in self.groups:
+            if group.agreement is not None and group.past is None:
+                group.past = Past(group.agreement.decision, group.agreement.flush or group.agreement.old)
+            group.on_life()
+        driver.site = self.begin_life(driver.socket)
+        self.note(driver.site, Kind.RECOVER, self.incarnation)
         driver.finish()
-        site.peers.greet()
-        self.watching = driver.loop.call_later(WATCH_S, self.watch)
+        driver.site.peers.greet()
+
+    def note(self, site: LiveSite, kind: Kind, value: int = 0) -> None:
+        """Trace what happened to this site as a whole, once."""
+        port = next((group.port for group in self.groups if group.port is not None), None)
+        if port is not None and port.owner is site:
+            port.trace(kind, value=value)
+
+    def look_around(self) -> None:
+        """Found the groups that are ours to found; look again until this site is in all of them."""
+        driver = self.driver
+        if driver is None or driver.closed or self.agreed is None:
+            return
+        waiting = False
+        for group in self.groups:
+            if group.agreement is not None and group.port is not None and not group.agreement.is_seated():
+                waiting = True
+                group.port.enter()
+                view = first_view(group.agreement, self.agreed.found)
+                if view is not None:
+                    logger.info("founding the group %s", group.plan.name or "of this network")
+                    driver.run(group.port, partial(group.agreement.found, view))
+        if waiting:
+            driver.loop.call_later(LOOK_S, self.look_around)
+
+    def note_left(self, group: JoinedGroup) -> None:
+        """This site is out of a group, as it asked."""
+        group.agreement = None
+        if group.store is not None:
+            group.store.save(None)
+        group.on_end()
 
     def joined(self) -> Driver:
         """What drives the site; raises where it is not joined, or not taken by the others."""
@@ -157,7 +325,8 @@ class Member:
         """Look for sites that have fallen silent while something is owed to them."""
         if self.driver is not None and not self.driver.closed:
             site = self.driver.site
-            silent = [peer for port in site.ports.values() for peer in owed(port.stack)]
+            joined = [group.port.stack for group in self.groups if group.port is not None]
+            silent = [peer for stack in joined for peer in owed(stack)]
             site.peers.watch(dict.fromkeys(silent), site.clock())
             self.watching = self.driver.loop.call_later(WATCH_S, self.watch)
 
@@ -165,6 +334,15 @@ class Member:
         self.refused_why = why
         for group in self.groups:
             group.on_end()
+
+    async def leave_groups(self, timeout_s: float) -> None:
+        """Ask the others to go on without this site, and wait until they do, or for so long."""
+        driver, end_s = self.driver, time.monotonic() + timeout_s
+        for group in self.groups:
+            if driver is not None and group.agreement is not None and group.port is not None:
+                driver.run(group.port, group.agreement.leave)
+        while time.monotonic() < end_s and any(group.agreement is not None for group in self.groups):
+            await asyncio.sleep(CHECK_S)
 
     def close(self) -> None:
         if self.watching is not None:

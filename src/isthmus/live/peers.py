@@ -5,8 +5,9 @@ others like one that repeats itself: what it sends is dropped, what it should ge
 says so. A peer that runs another stack is as silent.
 
 Idea: every datagram names the life of its sender, and each site takes messages of the *first* life of a peer that it
-has heard. Any other life is refused with a datagram that says so, and the refused site fails. A peer of another run is
-told what is run here, and asked for the same (`Hello`); both ends then name the difference.
+has heard. Any other life is refused with a datagram that says so, and the refused site fails. Where membership knows
+lives itself (`renewable`), a later one takes the place of the earlier, which is dropped from then on. A peer of another
+run is told what is run here, and asked for the same (`Hello`); both ends then name the difference.
 
 Invariants: a life counts as heard with its first messages, not by its greeting, so that a site that died before it took
 part may be started again. Refusals name the life that they refuse; one that is meant for an earlier process of this
@@ -42,12 +43,30 @@ class Peers:
 
     __slots__ = (
         *("answered_ns", "expected", "foreign_count", "garbled_count", "heard", "hello", "life", "lives", "names"),
-        *("outlet", "refused_count", "refused_why", "silent", "site", "stale_count", "started_ns", "token"),
+        *(
+            "outlet",
+            "refused_count",
+            "refused_why",
+            "renewable",
+            "silent",
+            "site",
+            "stale_count",
+            "started_ns",
+            "token",
+        ),
         *("told", "troubles"),
     )
 
     def __init__(
-        self, site: SiteId, life: int, token: int, names: Sequence[str], hello: Hello, outlet: Outlet, now_ns: int
+        self,
+        site: SiteId,
+        life: int,
+        token: int,
+        names: Sequence[str],
+        hello: Hello,
+        outlet: Outlet,
+        now_ns: int,
+        renewable: bool = False,
     ) -> None:
         self.site = site
         self.life = life
@@ -55,6 +74,7 @@ class Peers:
         self.names = names
         self.hello = hello
         self.outlet = outlet
+        self.renewable = renewable  # a later life of a site is taken in place of the earlier one
         self.started_ns = now_ns
         self.lives: dict[SiteId, int] = {}  # of each site, the one whose messages are taken
         self.expected: dict[SiteId, bytes] = {}  # the head of such a datagram of each site, byte for byte
@@ -105,10 +125,12 @@ class Peers:
     def is_known_life(self, source: SiteId, life: int, now_ns: int) -> bool:
         """Whether this is the life of a site whose messages are taken; the first one heard is."""
         known = self.lives.get(source)
-        if known is None:
+        if known is None or (self.renewable and life > known):
             self.lives[source] = life
             if source not in self.heard:
                 logger.info("%s is heard", self.name(source))
+            elif known is not None:
+                logger.info("%s is heard in a life that began at %s", self.name(source), moment(life))
         elif life != known:
             self.refuse(source, life, known, now_ns)
             return False
@@ -124,7 +146,7 @@ class Peers:
             )
         else:
             self.stale_count += 1
-        if self.may_answer(source, now_ns):
+        if not self.renewable and self.may_answer(source, now_ns):
             self.outlet(source, self.head(REFUSAL) + encode_note(Refusal(life, known)))
 
     def on_refusal(self, source: SiteId, refusal: Refusal) -> None:
@@ -146,7 +168,7 @@ class Peers:
             self.note_trouble(source, difference(self.hello, hello))
         else:
             known = self.lives.get(source)
-            if known is not None and known != found.life:
+            if known is not None and (found.life < known if self.renewable else found.life != known):
                 self.refuse(source, found.life, known, now_ns)
                 return
             if source not in self.heard:

@@ -66,6 +66,8 @@ def check_live(scenario: Scenario, source: str) -> None:
         raise InputError(source, f"faults[{index}]", f"a {kind}", "no faults in a live run; simulate it instead")
     if scenario.random_faults != RandomFaults():
         raise InputError(source, "random_faults", "faults", "none in a live run; simulate it instead")
+    if scenario.membership.kind != "ideal":
+        raise InputError(source, "membership", repr(scenario.membership.kind), "ideal in a live run")
     if scenario.clocks != Clocks():
         raise InputError(source, "clocks", "clocks that are off", "none in a live run, whose sites share one clock")
     for group in scenario.groups_of_run():

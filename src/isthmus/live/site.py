@@ -53,8 +53,8 @@ class LiveSite:
     """One life of one site: what its ports share."""
 
     __slots__ = (
-        *("beginning", "clock", "counters", "datagram_bytes", "heap", "log", "looped", "measures", "outbox"),
-        *("outlet", "peers", "ports", "random", "set_count", "site", "timers", "wall", "wire_log"),
+        *("beginning", "clock", "counters", "datagram_bytes", "heap", "incarnation", "log", "looped", "measures"),
+        *("outbox", "outlet", "peers", "ports", "random", "set_count", "site", "timers", "wall", "wire_log"),
     )
 
     def __init__(
@@ -67,12 +67,14 @@ class LiveSite:
         log: SiteLog,
         *,
         life: int = 0,
+        incarnation: int = 0,
         token: int = 0,
         names: tuple[str, ...] = (),
         hello: Hello = NOBODY,
         datagram_bytes: int = LOOPBACK_DATAGRAM_BYTES,
         wire_log: bool = False,
         measures: bool = True,
+        renewable: bool = False,
     ) -> None:
         self.site = site
         self.random = random
@@ -83,7 +85,8 @@ class LiveSite:
         self.datagram_bytes = datagram_bytes
         self.wire_log = wire_log  # trace every send and receive
         self.measures = measures  # count messages and bytes
-        self.peers = Peers(site, life, token, names, hello, outlet, clock())
+        self.incarnation = incarnation
+        self.peers = Peers(site, life, token, names, hello, outlet, clock(), renewable)
         self.beginning = self.peers.head(MESSAGES)
         self.counters = Counters()
         self.ports: dict[int, LivePort] = {}  # by group
@@ -214,7 +217,7 @@ class LivePort(Port):
     __slots__ = ("decode", "encode", "owner")
 
     def __init__(self, owner: LiveSite, group: GroupId) -> None:
-        super().__init__(owner.site, group, 0, owner.random, frame_bytes_for(owner.datagram_bytes))
+        super().__init__(owner.site, group, owner.incarnation, owner.random, frame_bytes_for(owner.datagram_bytes))
         self.owner = owner
         self.traces = owner.log.sink is not None or owner.log.summary is not None
         self.enter()

@@ -1,7 +1,8 @@
 """The UDP socket of one site, under asyncio: a plain non-blocking socket with a reader callback.
 
 Up to `READ_MAX` datagrams are taken in one go; then `on_read` is called once, so that what they lead to leaves
-together. The socket knows where each site listens, and holds back on the way out what an emulated network delays.
+together. Where the system says that a port refused a datagram (Linux does), `on_refused` hears whose. The socket knows
+where each site listens, and holds back on the way out what an emulated network delays.
 
 Bounds: `HELD_MAX` datagrams on the emulated network, `BACKLOG_MAX` that the system has not taken yet; what exceeds
 either is dropped and counted, as by a full queue in a router.
@@ -24,6 +25,8 @@ from isthmus.live.wake import Wake
 Address = tuple[str, int]
 LOOPBACK = "127.0.0.1"
 READ_MAX = 32
+IP_RECVERR = 11  # Linux: have errors of single datagrams reported, with the address that each was sent to
+MSG_ERRQUEUE = getattr(socket, "MSG_ERRQUEUE", 0)
 HELD_MAX = 100_000
 BACKLOG_MAX = 1_000
 BUFFER_BYTES = 4 << 20  # asked for, each way; the system may give less
@@ -45,6 +48,9 @@ class Socket:
             self.socket.close()
             found = f"{address[0]}:{address[1]}, which cannot be bound ({error.strerror})"
             raise InputError("port", "", found, "a free port of this machine") from None
+        if MSG_ERRQUEUE:
+            self.socket.setsockopt(socket.IPPROTO_IP, IP_RECVERR, 1)
+        self.on_refused: Callable[[SiteId], None] | None = None
         self.addresses: dict[SiteId, Address] = {}
         self.known: dict[Address, SiteId] = {}  # whose address it is
         self.emulation: Emulation | None = None
@@ -96,6 +102,7 @@ class Socket:
                 except (BlockingIOError, InterruptedError):
                     break
                 except OSError:  # a peer's port is closed, for now or for good: the datagram is lost like any other
+                    self.read_errors()
                     continue
                 source = known.get(address)
                 if source is None:
@@ -106,6 +113,17 @@ class Socket:
                     return
         finally:
             self.on_read()
+
+    def read_errors(self) -> None:
+        """Take what the system tells of datagrams that did not arrive."""
+        for _ in range(READ_MAX if MSG_ERRQUEUE else 0):
+            try:
+                *_, address = self.socket.recvmsg(64, 256, MSG_ERRQUEUE)
+            except OSError:
+                return
+            site = self.known.get(address)
+            if site is not None and self.on_refused is not None:
+                self.on_refused(site)
 
     def send(self, target: SiteId, datagram: bytes) -> None:
         """Send now, or when the emulated network lets it arrive."""
@@ -134,6 +152,11 @@ class Socket:
                 return
             except (BlockingIOError, InterruptedError):
                 self.loop.add_writer(self.socket.fileno(), self.release_backlog)
+            except ConnectionRefusedError:  # of an earlier one; this one has not left
+                self.read_errors()
+                self.backlog.append((address, datagram))
+                self.loop.call_soon(self.release_backlog)
+                return
             except OSError:  # too large for this path, or no way to the target now
                 self.overflow_count += 1
                 return
@@ -143,12 +166,17 @@ class Socket:
             self.overflow_count += 1
 
     def release_backlog(self) -> None:
+        if self.closed:
+            return
         while self.backlog:
             address, datagram = self.backlog[0]
             try:
                 self.socket.sendto(datagram, address)
             except (BlockingIOError, InterruptedError):
                 return
+            except ConnectionRefusedError:  # of an earlier one, which is told once
+                self.read_errors()
+                continue
             except OSError:
                 self.overflow_count += 1
             self.backlog.popleft()

@@ -51,6 +51,10 @@ class Recover(OneSite, frozen=True, kw_only=True, tag="recover"):
     """A crashed site comes back with a new incarnation and joins the next view."""
 
 
+class Leave(OneSite, frozen=True, kw_only=True, tag="leave"):
+    """The site asks to be left out of the next view, and ends when it is; only where members agree on views."""
+
+
 class ClockJump(OneSite, frozen=True, kw_only=True, tag="clock-jump"):
     """The site's clock is set forward or back."""
 
@@ -120,7 +124,7 @@ class DelayShift(Between, frozen=True, kw_only=True, tag="delay-shift"):
         span_ms("add_ms", self.add_ms)
 
 
-Fault = Crash | Recover | ClockJump | Partition | Heal | Loss | DelayShift
+Fault = Crash | Recover | Leave | ClockJump | Partition | Heal | Loss | DelayShift
 
 
 class RandomFaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

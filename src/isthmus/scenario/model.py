@@ -13,19 +13,23 @@ from typing import Any, Literal
 
 import msgspec
 
-from isthmus.core.document import SHORTEST_MS, Invalid, join, one_of, show
+from isthmus.core.document import SHORTEST_MS, Invalid, join, one_of, show, within
 from isthmus.core.message import GroupId, SiteId, Targets
+from isthmus.protocols.membership.home import AgreementOptions
+from isthmus.protocols.membership.suspicion import LAN, WAN, Timing
 from isthmus.protocols.total.compensation import OptimisticOptions
 from isthmus.protocols.total.hybrid_wire import HybridOptions, HybridPolicy
 from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.protocols.transport.relay import RelayOptions
-from isthmus.scenario.faults import Fault, Heal, Loss, Partition, RandomFaults
+from isthmus.scenario.faults import Fault, Heal, Leave, Loss, Partition, RandomFaults
 from isthmus.scenario.workload import Workload, named_sites, span_ms
 from isthmus.stacks import STACKS, StackOptions
 from isthmus.topology.model import Topology
 
 NAME_MAX = 100
+WEIGHT_MAX = 1_000_000  # votes of one site
+ROUND_TRIP_MIN_MS = 5.0  # of members that agree on views: below, the machine's own pauses count more
 
 
 class HybridSpec(HybridPolicy, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -77,6 +81,7 @@ class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     optimistic: OptimisticOptions = OptimisticOptions()
     hybrid: HybridSpec = HybridSpec()
     relay: RelayOptions | None = None  # one copy of a multicast per remote LAN; a table, which may be empty
+    safe: bool = False  # deliver only what a quorum of the view has
 
     def __post_init__(self) -> None:
         if self.name not in STACKS:
@@ -92,6 +97,8 @@ class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise Invalid(
                 "relay", "a relay over the direct transport", "the reliable transport: a relay may lose packets"
             )
+        if self.safe and self.transport == "direct":
+            raise Invalid("safe", "true", "false, over the direct transport, which knows nothing of who has what")
 
 
 class Clocks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -118,9 +125,39 @@ class Reader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise Invalid("sites", "an empty list", "at least one site or cluster")
 
 
-class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The ideal view-synchronous service of the simulator."""
+class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How members that agree on views themselves do so."""
 
+    round_trip_ms: float | None = None  # the longest usual one; None: twice the topology's longest mean delay
+    file: bool = False  # a small file outlives a crash
+    weights: dict[str, int] = msgspec.field(default_factory=dict)  # votes of sites; otherwise 1
+    rounds: AgreementOptions = AgreementOptions()
+    lan: Timing = LAN
+    wan: Timing = WAN
+
+    def __post_init__(self) -> None:
+        if self.round_trip_ms is not None:
+            span_ms("round_trip_ms", self.round_trip_ms, SHORTEST_MS)
+        for site, votes in self.weights.items():
+            within(f"weights.{site}", votes, 0, WEIGHT_MAX, "a whole number")
+
+    def votes(self, topology: Topology) -> dict[SiteId, int]:
+        """The weights by site."""
+        return {topology.site_id(site): votes for site, votes in self.weights.items()}
+
+    def round_trip_of(self, topology: Topology) -> float:
+        """The longest usual round trip, ms."""
+        sites = [SiteId(number) for number in range(len(topology.sites))]
+        longest = max([topology.mean_ms(a, b) for a in sites for b in sites if a != b], default=0.0)
+        return self.round_trip_ms or max(2 * longest, ROUND_TRIP_MIN_MS)
+
+
+class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who decides on views: the ideal view-synchronous service of the simulator, or the members themselves."""
+
+    kind: Literal["ideal", "agreed"] = "ideal"
+    agreed: Agreed = Agreed()
+    # Of the ideal service:
     detection_ms: float = 500.0  # from a crash or a recovery to the start of the view change
     majority: bool = False  # a side of a partition without a majority of the last view gets no views
     stagger_ms: float = 0.0  # members install a view at random times of their own, and resume at others, within this
@@ -129,6 +166,11 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def __post_init__(self) -> None:
         span_ms("detection_ms", self.detection_ms)
         span_ms("stagger_ms", self.stagger_ms)
+        for field in msgspec.structs.fields(type(self)):
+            concerns = "kind" if field.name == "kind" else "agreed" if field.name == "agreed" else "ideal"
+            if concerns not in ("kind", self.kind) and getattr(self, field.name) != field.default:
+                found = show(getattr(self, field.name))
+                raise Invalid(field.name, found, f"nothing, where membership is {self.kind}")
 
 
 class GroupSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -198,6 +240,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
             if group.stack is not None:
                 self.check_stack(group.stack, f"{prefix}.stack")
         self.check_stack(self.stack, "stack")
+        with_prefix("membership.agreed.weights", partial(self.membership.agreed.votes, self.topology))
 
     def check_stack(self, stack: StackSpec, key: str) -> None:
         if stack.sequencer is not None:
@@ -229,6 +272,8 @@ class Scenario(Settings, frozen=True, kw_only=True):
 
     def check_fault(self, fault: Fault) -> None:
         fault.check_names(self.topology)
+        if isinstance(fault, Leave) and self.membership.kind != "agreed":
+            raise Invalid("kind", "'leave'", "another fault, unless membership is agreed")
         if fault.at_ms > self.duration_ms:
             raise Invalid("at_ms", repr(fault.at_ms), f"a time within the scenario's {self.duration_ms:g} ms")
 
@@ -239,8 +284,10 @@ class Scenario(Settings, frozen=True, kw_only=True):
         for channel in self.topology.all_channels():
             if channel.loss or channel.duplicate or not (channel.fifo or reorders):
                 raise Invalid(f"{key}.transport", "'direct'", right)
-        if self.membership.hasty:
-            raise Invalid(f"{key}.transport", "'direct'", "reliable, where membership.hasty is set")
+        if self.membership.hasty or self.membership.kind == "agreed":
+            cause = "is set" if self.membership.hasty else "is not ideal"
+            option = "membership.hasty" if self.membership.hasty else "membership"
+            raise Invalid(f"{key}.transport", "'direct'", f"reliable, where {option} {cause}")
         drawn = self.random_faults
         if drawn.partitions or drawn.losses or any(isinstance(f, Partition | Heal | Loss) for f in self.faults):
             raise Invalid(f"{key}.transport", "'direct'", right)
@@ -274,6 +321,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
         return StackOptions(
             *(direct, sequencer, spec.batch_ms, spec.credit, spec.reliable, spec.optimistic, hybrid, spec.relay),
             clusters=clusters,
+            safe=spec.safe,
         )
 
 

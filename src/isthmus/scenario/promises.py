@@ -16,5 +16,5 @@ def promised_verdicts(scenario: Scenario, rows: Iterable[Row]) -> list[Verdict]:
     return [
         verdict
         for group in scenario.groups_of_run()
-        for verdict in oracle.in_group(group.id, STACKS[group.stack.name].properties)
+        for verdict in oracle.in_group(group.id, STACKS[group.stack.name].promises(group.stack.safe))
     ]

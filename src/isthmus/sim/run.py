@@ -7,24 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import msgspec
+
 from isthmus.core.layer import Kind, Stack
 from isthmus.core.message import GroupId, SiteId, Targets
-from isthmus.scenario.faults import ClockJump, Crash, DelayShift, Fault, Heal, Loss, Partition, Recover
+from isthmus.protocols.membership.suspicion import Suspicion
+from isthmus.scenario.faults import ClockJump, Crash, DelayShift, Fault, Heal, Leave, Loss, Partition, Recover
 from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.scenario.traffic import SiteTraffic
 from isthmus.scenario.workload import NS_PER_MS, named_sites
+from isthmus.sim.agreed import AgreedMembership, AgreedOptions
 from isthmus.sim.clock import SiteClock
 from isthmus.sim.membership import IdealMembership, IdealOptions
 from isthmus.sim.network import DelayNetwork, Link
 from isthmus.sim.scheduler import Scheduler
 from isthmus.sim.site import Meter, SimPort, SimSite
-from isthmus.stacks import STACKS, Build
+from isthmus.stacks import STACKS, Build, StackOptions
 from isthmus.trace.log import SiteLog
 from isthmus.trace.schema import Recording, Sink
 from isthmus.trace.summary import Summary
 
 SLICE = 50_000  # events between two stops, at which the caller may report progress
 SETTLE_NS = 1_000_000_000  # how long a run goes on once nothing is owed, so that a late second delivery shows
+SITE = GroupId(-1)  # the port of what a site does for all its groups
+Service = IdealMembership | AgreedMembership
 Progress = Callable[[int], None]  # called with the virtual time in ns
 
 
@@ -52,7 +58,21 @@ class Run:
         for fault in scenario.faults_of_run():
             self.scheduler.at(round(fault.at_ms * NS_PER_MS), self.strike, fault)
 
-    def service_of(self, group: GroupOfRun) -> IdealMembership:
+    def service_of(self, group: GroupOfRun) -> Service:
+        return self.agreed_service(group) if self.scenario.membership.kind == "agreed" else self.ideal_service(group)
+
+    def agreed_service(self, group: GroupOfRun) -> AgreedMembership:
+        given, topology = self.scenario.membership.agreed, self.scenario.topology
+        options = AgreedOptions(
+            contacts=group.members,
+            weights=given.votes(topology),
+            round_trip_ns=round(given.round_trip_of(topology) * NS_PER_MS),
+            rounds=given.rounds,
+            file=given.file,
+        )
+        return AgreedMembership(group.id, self.scheduler, options, self.start_again, self.crash)
+
+    def ideal_service(self, group: GroupOfRun) -> IdealMembership:
         given = self.scenario.membership
         options = IdealOptions(
             detection_ns=round(given.detection_ms * NS_PER_MS),
@@ -69,17 +89,38 @@ class Run:
         log, clock, wire_log = self.logs[site], self.clocks[site], self.scenario.trace == "wire"
         made = SimSite(site, incarnation, random, self.scheduler, self.network, log, clock, self.meter, wire_log)
         made.turn_ns = round(self.scenario.turn_ms * NS_PER_MS)
-        for group in self.groups:
+        suspicion = self.watch_from(made) if self.scenario.membership.kind == "agreed" else None
+        for group, service in zip(self.groups, self.services, strict=True):
             if site in group.members:
-                port = made.port(group.id)
-                port.attach(self.stack_of(port, group))
+                port, options = made.port(group.id), group.options
+                if isinstance(service, AgreedMembership) and suspicion is not None:
+                    membership = service.layer_of(made, suspicion)
+                    options = msgspec.structs.replace(options, membership=membership)
+                port.attach(self.stack_of(port, group, options))
         return made
 
-    def stack_of(self, port: SimPort, group: GroupOfRun) -> Stack:
+    def watch_from(self, site: SimSite) -> Suspicion:
+        """Have a site watch the others, for all its groups."""
+        given = self.scenario.membership.agreed
+        clusters = {SiteId(number): other.cluster for number, other in enumerate(self.scenario.topology.sites)}
+
+        def tell(other: SiteId, suspected: bool) -> None:
+            for port in site.ports.values():
+                self.scheduler.at(self.scheduler.now_ns, told, port, (other, suspected))
+
+        def told(port: SimPort, word: tuple[SiteId, bool]) -> None:
+            port.run(lambda: port.stack.layers[-1].suspect(*word))
+
+        suspicion = Suspicion(clusters, tell, given.lan, given.wan)
+        port = SimPort(site, SITE)
+        port.attach(Stack(port, suspicion))
+        return suspicion
+
+    def stack_of(self, port: SimPort, group: GroupOfRun, options: StackOptions) -> Stack:
         """The stack of a group at one of its ports."""
         planted = self.build if group.stack.name == self.scenario.stack.name else None
         build = planted or STACKS[group.stack.name].build
-        return build(port, self.traffic[port.site].boot(group.id), group.options)
+        return build(port, self.traffic[port.site].boot(group.id), options)
 
     def clock_of(self, site: SiteId) -> SiteClock | None:
         """The clock of a site; None where it is always right."""
@@ -138,9 +179,9 @@ class Run:
         """Whether nothing is owed, and nobody who is up has anything left to send or to hear of."""
         return all(map(self.group_at_rest, self.services)) and not self.summary.undelivered_count()
 
-    def group_at_rest(self, service: IdealMembership) -> bool:
+    def group_at_rest(self, service: Service) -> bool:
         up = [site.ports[service.group] for site in self.sites if site.alive and service.group in site.ports]
-        settled = all(port.stack.view is service.view and port.stack.layers[0].settled() for port in up)
+        settled = all(port.stack.view == service.view and port.stack.layers[0].settled() for port in up)
         return settled and service.at_rest()
 
     def advance(self, until_ns: int) -> Iterator[int]:
@@ -156,6 +197,8 @@ class Run:
             self.crash(self.scenario.topology.site_id(fault.site))
         elif isinstance(fault, Recover):
             self.recover(self.scenario.topology.site_id(fault.site))
+        elif isinstance(fault, Leave):
+            self.leave(self.scenario.topology.site_id(fault.site))
         elif isinstance(fault, ClockJump):
             self.jump(self.scenario.topology.site_id(fault.site), round(fault.by_ms * NS_PER_MS))
         elif isinstance(fault, Partition):
@@ -184,6 +227,11 @@ class Run:
             self.note(site, Kind.RECOVER, site.incarnation)
             for service in self.services:
                 service.joined(site)
+
+    def leave(self, site_id: SiteId) -> None:
+        for service in self.services:
+            if isinstance(service, AgreedMembership) and service.group in self.sites[site_id].ports:
+                service.ask_to_leave(site_id)
 
     def note(self, site: SimSite, kind: Kind, value: int = 0) -> None:
         """Trace what happened to a site as a whole, once."""

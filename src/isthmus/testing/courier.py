@@ -21,6 +21,7 @@ from isthmus.protocols.application import Application
 from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.scenario.traffic import mark_of, payload
 from isthmus.sim.site import SimPort
+from isthmus.stacks import StackOptions
 from isthmus.testing.watch import WatchedRun
 from isthmus.trace.schema import Sink
 
@@ -105,8 +106,8 @@ class BridgedRun(WatchedRun):
         self.courier = min(shared)
         super().__init__(scenario, sink)
 
-    def stack_of(self, port: SimPort, group: GroupOfRun) -> Stack:
-        made = super().stack_of(port, group)
+    def stack_of(self, port: SimPort, group: GroupOfRun, options: StackOptions) -> Stack:
+        made = super().stack_of(port, group, options)
         return Stack(port, made.layers[0], self.courier_of(port), *made.layers[1:])
 
     def courier_of(self, port: SimPort) -> Courier:  # noqa: ARG002

@@ -71,7 +71,8 @@ def judge_run(
         return Judged(scenario, run.summary, [], [], [], traceback.format_exc())
     found += [*strangers(rows), *refusals(rows)]
     verdicts = [
-        Oracle(rows_of_group(rows, group.id)).verdicts(STACKS[group.stack.name].properties) for group in run.groups
+        Oracle(rows_of_group(rows, group.id)).verdicts(STACKS[group.stack.name].promises(group.stack.safe))
+        for group in run.groups
     ]
     named = zip(run.groups[1:], verdicts[1:], strict=True)
     others = [(group.name, verdict) for group, given in named for verdict in given]

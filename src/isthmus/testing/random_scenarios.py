@@ -106,9 +106,9 @@ def hard_scenario(stack: str, seed: int) -> Scenario:
     )
 
 
-def replay_command(stack: str, seed: int, hard: bool = False) -> str:
+def replay_command(stack: str, seed: int, sort: str = "plain") -> str:
     """The command that runs a random scenario again and shows it."""
-    return f"isthmus fuzz {stack} --seed {seed}" + (" --hard" if hard else "")
+    return f"isthmus fuzz {stack} --seed {seed}" + ("" if sort == "plain" else f" --{sort}")
 
 
 # What goes wrong

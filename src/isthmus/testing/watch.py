@@ -114,8 +114,8 @@ class WatchedRun(Run):
 
     # Rules that hold between any two events
 
-    def service_of(self, group: GroupOfRun) -> IdealMembership:
-        service = super().service_of(group)
+    def ideal_service(self, group: GroupOfRun) -> IdealMembership:
+        service = super().ideal_service(group)
         watched = WatchedMembership(
             *(service.group, service.scheduler, service.network, service.options, service.random),
             *(service.reaches, service.restart),

@@ -29,11 +29,11 @@ NAMES = [site.name for site in NETWORK.sites]
 ALONE = mesh(1, 1, Channel(Constant(0.1)), Channel(Constant(0.1)))
 
 
-def free_ports() -> dict[str, int]:
-    sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in NAMES]
+def free_ports(names: list[str] = NAMES) -> dict[str, int]:
+    sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in names]
     for each in sockets:
         each.bind(("127.0.0.1", 0))
-    ports = {name: each.getsockname()[1] for name, each in zip(NAMES, sockets, strict=True)}
+    ports = {name: each.getsockname()[1] for name, each in zip(names, sockets, strict=True)}
     for each in sockets:
         each.close()
     return ports

@@ -4,6 +4,10 @@ A view change needs three things of a transport: `block` (send nothing new), `un
 somebody may lack) and `absorb` (take a frame that another survivor holds). Once every survivor absorbed the union of
 what the survivors hold, all have handed up the same messages, and the view may be installed.
 
+Where the members agree on the view themselves they first `freeze`: from then on until the next view a transport sends,
+hands up, acknowledges and drops nothing, so that what it reported stays true. `holding` is that report, `frames` all
+that it has, also what waits ahead of a gap.
+
 While a transport is blocked it is not `writable`, and flow control above holds the application's messages back. What
 ordering layers still submit belongs to a view that is closing: nobody would take it in the next one, so it is dropped.
 """
@@ -11,7 +15,7 @@ ordering layers still submit belongs to a view that is closing: nobody would tak
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from isthmus.core.errors import LocalError, RemoteError
 from isthmus.core.layer import Kind, Layer, View
@@ -44,6 +48,21 @@ class Transport(Layer):
         raise LocalError(
             f"{type(self).__name__} holds no frames, so {frame} of site {origin} is not for it: {over_gap}"
         )
+
+    def freeze(self) -> None:
+        """Send, hand up, acknowledge and drop nothing until the next view, but for what is absorbed."""
+        raise LocalError(f"{type(self).__name__} keeps no frames, so its members cannot agree on views")
+
+    def frames(self, origin: SiteId) -> Mapping[int, Any]:
+        """All frames of an origin that are here and may be missing elsewhere, by number."""
+        return self.unstable(origin)
+
+    def holding(self, origin: SiteId) -> tuple[int, list[int], list[int]]:  # noqa: ARG002
+        """Up to where frames of an origin are stable, which later ones were handed up, which are ahead of a gap."""
+        return 0, [], []
+
+    def drop_held(self) -> None:
+        """Drop the frames ahead of a gap that were not handed up: those that count will be absorbed."""
 
     def settled(self) -> bool:
         """Whether all that was submitted is known to be where it should."""

@@ -124,13 +124,14 @@ class Stream:
 
     __slots__ = (
         *("arrived", "asked", "asking", "counted", "held", "kept", "number", "origin", "patient", "received"),
-        *("room_to", "top", "tries"),
+        *("room_to", "stable", "top", "tries"),
     )
 
     def __init__(self, origin: SiteId, room_to: int = MAX_BYTES) -> None:
         self.origin = origin
         self.received = 0
         self.number = 0  # of the last message of the application that was handed up in order
+        self.stable = 0  # the origin has said that all its targets have the frames up to this number
         self.top = 0  # what is missing has been sent here up to this number; nothing where it is not above received
         self.arrived = 0  # bytes of all frames that were taken or held, in this view
         self.room_to = room_to  # while less has arrived, what is kept and held is surely within its bound
@@ -168,9 +169,19 @@ class Stream:
             found.append((cursor + 1, self.top))
         return tuple(found[:GAPS_MAX])
 
+    def frames(self) -> dict[int, Data[Any]]:
+        """All that is here and may be missing elsewhere, by number."""
+        return {data.seq: data for data in self.held.values()} | self.kept
+
+    def holding(self, floor: int) -> tuple[int, list[int], list[int]]:
+        """What is here beyond a floor: handed up, and ahead of a gap."""
+        held = [data.seq for data in self.held.values() if data.seq not in self.kept and data.seq > floor]
+        return floor, [seq for seq in self.kept if seq > floor], held
+
     def release(self, stable: int, in_order: bool) -> None:
         """Drop what the origin says is stable; where frames are in order of numbers, look no further than need be."""
         done = []
+        self.stable = max(self.stable, stable)
         for seq in self.kept:
             if seq <= stable:
                 done.append(seq)

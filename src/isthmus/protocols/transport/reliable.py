@@ -59,7 +59,7 @@ from isthmus.protocols.transport.sending import ACK, NAK, PROBE, STATUS, Sender
 class Reliable(Sender):
     """Numbers, repairs and acknowledges; hands up in each origin's order, or on arrival where `fifo` is false."""
 
-    __slots__ = ("ack_armed", "ack_left", "ack_share", "gapped", "keep_most", "pacing", "plain")
+    __slots__ = ("ack_armed", "ack_left", "ack_share", "at_once", "gapped", "keep_most", "pacing", "plain")
     timer_names = ("ack", "status", "probe", "nak_")
 
     def __init__(self, options: ReliableOptions | None = None, fifo: bool = True) -> None:
@@ -67,6 +67,7 @@ class Reliable(Sender):
         self.pacing = Pacing(self.options.nak_retry_ms, self.options.nak_delay_ms)
         self.ack_share = max(1, self.options.ack_every_bytes // self.options.ack_every)  # bytes that count as a frame
         self.keep_most = 2 * self.options.keep_max  # frames of another origin
+        self.at_once = True  # a frame is handed up when it is taken
         self.plain: dict[type[Message], Handler] = {}
 
     def reset(self) -> None:
@@ -113,7 +114,7 @@ class Reliable(Sender):
         if (len(kept) >= self.keep_most or stream.arrived >= stream.room_to) and not self.keeps_more(stream):
             return  # until its origin's Status says what is stable; then it is asked for again
         stream.arrived += size
-        if kind is Cast and body.number > stream.number:  # what `take` does, for what is most frequent
+        if kind is Cast and self.at_once and body.number > stream.number:  # `take`, for what is most frequent
             stream.received = seq
             kept[seq] = data
             stream.number = body.number
@@ -138,6 +139,8 @@ class Reliable(Sender):
 
     def owe_ack(self) -> None:
         """See to it that what was received is acknowledged."""
+        if self.frozen:
+            return
         if not self.others:
             self.collect()  # nobody will acknowledge anything: what has come back is stable
         elif self.ack_left <= 0:
@@ -151,9 +154,13 @@ class Reliable(Sender):
         return stream.has_room(self.keep_most, 2 * self.options.keep_max_bytes) or self.blocked or stream is self.own
 
     def take(self, stream: Stream, data: Data[Any]) -> None:
-        """Hand up the next frame of a stream."""
+        """Take the next frame of a stream."""
         stream.received = data.seq
         stream.kept[data.seq] = data
+        self.give(stream, data)
+
+    def give(self, stream: Stream, data: Data[Any]) -> None:
+        """Hand up a frame that was taken."""
         body = data.body
         kind = type(body)
         if kind in self.plain:
@@ -227,7 +234,7 @@ class Reliable(Sender):
         self.ask_later(stream)
 
     def ask_later(self, stream: Stream) -> None:
-        if not stream.asking:
+        if not stream.asking and not self.frozen:
             self.set_nak(stream, self.pacing.delay_ns(stream.origin), patient=False)
 
     def set_nak(self, stream: Stream, delay_ns: int, patient: bool) -> None:
@@ -363,6 +370,22 @@ class Reliable(Sender):
 
     def unstable(self, origin: SiteId) -> Mapping[int, Message]:
         return self.open(origin).kept
+
+    def freeze(self) -> None:
+        super().freeze()
+        self.ack_armed = False
+        self.gapped.clear()
+
+    def drop_held(self) -> None:
+        for stream in self.streams.values() if self.fifo else ():
+            stream.held.clear()
+
+    def frames(self, origin: SiteId) -> Mapping[int, Data[Any]]:
+        return self.open(origin).frames()
+
+    def holding(self, origin: SiteId) -> tuple[int, list[int], list[int]]:
+        stream = self.open(origin)
+        return stream.holding(self.stable() if stream is self.own else stream.stable)
 
     def absorb(self, origin: SiteId, frame: Message, over_gap: bool = False) -> bool:
         assert isinstance(frame, Data)

@@ -31,7 +31,19 @@ class Sender(Transport):
     """Numbers frames, sends them as paths take them, and drops them when they are stable."""
 
     __slots__ = (
-        *("acked", "fifo", "full", "gathered", "gathered_bytes", "index", "kept_bytes", "options", "others", "out"),
+        *(
+            "acked",
+            "fifo",
+            "frozen",
+            "full",
+            "gathered",
+            "gathered_bytes",
+            "index",
+            "kept_bytes",
+            "options",
+            "others",
+            "out",
+        ),
         *("own", "paths", "place", "probe_armed", "quiet_count", "status_armed", "streams"),
     )
 
@@ -44,6 +56,7 @@ class Sender(Transport):
         self.others: Targets = ()
         self.place = 0  # of this site in the view
         self.full = False  # `writable` said no; `resume` is owed
+        self.frozen = False  # until the next view nothing is sent, acknowledged or asked for
         self.reset()
 
     def reset(self) -> None:
@@ -60,13 +73,26 @@ class Sender(Transport):
 
     def install(self, view: View) -> None:
         super().install(view)
-        for key in (ACK, STATUS, PROBE, *(NAK + origin for origin in self.streams)):
-            self.host.cancel_timer(self, key)
+        self.frozen = False
+        self.stop_timers()
         self.own = Stream(self.host.site)
         self.streams = {self.host.site: self.own}
         self.others = tuple(site for site in view.members if site != self.host.site)
         self.place = view.members.index(self.host.site)
         self.reset()
+
+    def stop_timers(self) -> None:
+        for key in (ACK, STATUS, PROBE, *(NAK + origin for origin in self.streams)):
+            self.host.cancel_timer(self, key)
+
+    def freeze(self) -> None:
+        self.end_turn()  # what was submitted before belongs to this view
+        self.block()
+        self.frozen = True
+        self.stop_timers()
+        self.status_armed = self.probe_armed = False
+        for stream in self.streams.values():
+            stream.asking = stream.patient = False
 
     # What is submitted
 

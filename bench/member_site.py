@@ -1,0 +1,87 @@
+"""One site of a live group that agrees on its views, for measurements: tells its views and what it has delivered.
+
+`python -m bench.member_site SITE SITES PORTS`, where PORTS is JSON. It multicasts RATE messages a second while it may,
+keeps a digest of all that it has delivered as its state, and says a line of JSON for each view and ten times a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+import zlib
+
+from isthmus.live.errors import Blocked
+from isthmus.live.group import Group
+from isthmus.live.member import AgreedPlan
+from isthmus.topology.delay import Constant
+from isthmus.topology.model import Channel
+from isthmus.topology.shapes import mesh
+
+RATE = 100  # messages a second of each site
+WORD_S = 0.1
+
+
+class Replica:
+    """The order so far, as a number of messages and their digest."""
+
+    def __init__(self) -> None:
+        self.count = self.digest = 0
+
+    def state(self) -> bytes:
+        return json.dumps([self.count, self.digest]).encode()
+
+    def restore(self, state: bytes) -> None:
+        self.count, self.digest = json.loads(state)
+
+    def apply(self, payload: bytes) -> None:
+        self.count += 1
+        self.digest = zlib.crc32(payload, self.digest)
+
+
+def say(**word: object) -> None:
+    print(json.dumps(word | {"at": time.monotonic()}), flush=True)
+
+
+async def main(site: str, sites: int, ports: dict[str, int]) -> None:
+    lan = Channel(Constant(0.1))
+    replica = Replica()
+    group = Group.join(
+        *(mesh(1, sites, lan, lan), site, ports),
+        membership=AgreedPlan(),
+        state=replica.state,
+        restore=replica.restore,
+    )
+
+    async def tell_views() -> None:
+        async for view in group.views():
+            say(view=view.view_id, members=group.members, votes=sum(view.weights))
+
+    async def read() -> None:
+        async for message in group:
+            replica.apply(message.payload)
+
+    async def send() -> None:
+        number = 0
+        while True:
+            try:
+                await group.send(f"{site} {number}".encode(), wait=False)
+                number += 1
+            except Blocked:
+                pass
+            await asyncio.sleep(1 / RATE)
+
+    say(begun=True)
+    async with group:
+        tasks = [asyncio.create_task(one()) for one in (tell_views, read, send)]
+        while True:
+            await asyncio.sleep(WORD_S)
+            say(count=replica.count, digest=replica.digest)
+            for task in tasks:
+                if task.done():
+                    task.result()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])))

@@ -1,0 +1,145 @@
+"""The lives of a live site whose groups agree on their views: what surrounds protocols/membership in a process.
+
+Problem: a site may crash and come back, be left out and go on, or find nobody there; and each time it must not be taken
+for what it was. Idea: a *life* is one `LiveSite` with its ports and stacks, under an incarnation of its own. A site
+that others went on without ends its life and begins the next in the same process, over the same socket, just as after a
+crash. What the next one must know is in a small file per group, if there is a folder for it.
+
+The first view: a site founds a group where it is told to, or, if it is the first of the configured sites, once *all*
+others ask to be let in, since then nobody can be in a view. Where only most are there, nobody can know what the missing
+ones are in, and an operator must decide.
+
+Invariants: incarnations of a site rise, as seconds of the calendar and at least one more than any that it remembers;
+a record is on the disk before `save` returns; a file of another site, group or version is refused, not overwritten.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from isthmus.core.errors import InputError
+from isthmus.core.layer import View
+from isthmus.core.message import SiteId, Targets
+from isthmus.protocols.membership.agreement import Agreement
+from isthmus.protocols.membership.home import Past, Record
+from isthmus.protocols.membership.suspicion import Suspicion
+
+FILE_VERSION = 1
+EPOCH_S = 1_735_689_600  # 2025: incarnations are seconds since then, and fit 31 bits until 2093
+
+
+class Saved(msgspec.Struct, frozen=True, array_like=True):
+    """The small file."""
+
+    version: int
+    site: str
+    group: str
+    incarnation: int  # the last that this site has had
+    record: Record | None
+
+
+class FileStore:
+    """The small file of one site in one group."""
+
+    def __init__(self, folder: Path, site: str, group: str) -> None:
+        self.path = folder / f"{site}{'-' if group else ''}{group}.view"
+        self.site, self.group = site, group
+        self.incarnation = 0
+        self.record: Record | None = None
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if self.path.exists():
+                self.read()
+        except OSError as error:
+            raise InputError(str(self.path), "", f"what cannot be used ({error.strerror})", "a file of ours") from None
+
+    def read(self) -> None:
+        try:
+            saved = msgspec.msgpack.decode(self.path.read_bytes(), type=Saved)
+        except msgspec.DecodeError as error:
+            raise InputError(str(self.path), "", f"a file that does not decode ({error})", "one of ours") from None
+        if saved.version != FILE_VERSION:
+            raise InputError(str(self.path), "version", str(saved.version), f"version {FILE_VERSION}")
+        if (saved.site, saved.group) != (self.site, self.group):
+            found = f"the file of site {saved.site} in group {saved.group!r}"
+            raise InputError(str(self.path), "", found, f"that of {self.site} in {self.group!r}")
+        self.incarnation, self.record = saved.incarnation, saved.record
+
+    def load(self) -> Record | None:
+        return self.record
+
+    def save(self, record: Record | None) -> None:
+        self.record = record
+        fresh = self.path.with_name(f".{self.path.name}")
+        with fresh.open("wb") as file:
+            saved = Saved(FILE_VERSION, self.site, self.group, self.incarnation, record)
+            file.write(msgspec.msgpack.encode(saved))
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(self.path)
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+class LiveHome:
+    """The home of one life in one group."""
+
+    __slots__ = ("contacts", "end_life", "go", "past", "round_trip_ns", "store", "suspicion", "weights")
+
+    def __init__(
+        self,
+        contacts: Targets,
+        weights: Mapping[SiteId, int],
+        round_trip_ns: int,
+        suspicion: Suspicion,
+        store: FileStore | None,
+        past: Past | None,
+    ) -> None:
+        self.contacts = contacts
+        self.weights = weights
+        self.round_trip_ns = round_trip_ns
+        self.suspicion = suspicion
+        self.store = store
+        self.past = past
+        self.end_life: Callable[[Past], None]
+        self.go: Callable[[], None]
+
+    def is_suspected(self, site: SiteId) -> bool:
+        return self.suspicion.is_suspected(site)
+
+    def suspects_us(self, site: SiteId) -> bool:
+        return self.suspicion.suspects_us(site)
+
+    def renew(self, past: Past) -> None:
+        self.end_life(past)
+
+    def left(self) -> None:
+        self.go()
+
+
+def next_incarnation(known: int, now_s: float | None = None) -> int:
+    """An incarnation above all that this site may have had."""
+    return max(known + 1, int(time.time() if now_s is None else now_s) - EPOCH_S)
+
+
+def first_view(agreement: Agreement, told_to: bool) -> View | None:
+    """The view to found a group with, alone, where that is ours to do; the others are then let in."""
+    home, host = agreement.home, agreement.host
+    if agreement.is_seated() or not home.weights.get(host.site, 1):
+        return None
+    voters = [site for site in home.contacts if home.weights.get(site, 1)]
+    asking = {joiner.life[0] for joiner in agreement.requests.joiners(host.now_ns)}
+    everybody = asking.issuperset(site for site in home.contacts if site != host.site)
+    if not told_to and not (voters[0] == host.site and everybody):
+        return None
+    weight = home.weights.get(host.site, 1)
+    number = host.incarnation if told_to else 1  # above all views that there may have been
+    return View(number, (host.site,), (host.incarnation,), (weight,), ((host.site, host.incarnation),))

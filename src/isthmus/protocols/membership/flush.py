@@ -1,0 +1,117 @@
+"""The flush of a closing view, between the members themselves: what one site has of its frames, lacks and gives others.
+
+Problem: before a view is installed, all who go on must have handed up the same messages of the old one, although each
+has others of them, and some of those who have them may die in the meantime.
+
+Idea: a site accepts a cut only when it holds every frame of it, also those that are not addressed to it. Whoever has
+accepted can then serve everybody else, so that a decided cut is held wherever it was accepted. What is lacking is asked
+of the holders that the proposal names, then of anybody, one at a time.
+
+Invariants: nothing is dropped from here while the view closes; frames are handed up per origin in ascending order, over
+gaps where the frame in between is not in the cut, once and only at the installation.
+
+Bounds: an answer has at most `ANSWER_MAX` frames, in packets of about `frame_bytes`; the rest is asked for again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from isthmus.core.errors import RemoteError
+from isthmus.core.layer import Kind, View
+from isthmus.core.message import SiteId, Targets
+from isthmus.protocols.membership.cut import Runs, Slice, numbers_of, runs_of
+from isthmus.protocols.membership.wire import Frame
+from isthmus.protocols.transport.base import Transport
+from isthmus.protocols.transport.frames import frame_bytes
+
+ANSWER_MAX = 256
+
+
+class Flush:
+    """The frames of one closing view that this site holds."""
+
+    __slots__ = ("asked_count", "cut", "frames", "view_id")
+
+    def __init__(self, view_id: int, frames: Mapping[SiteId, Mapping[int, Frame]]) -> None:
+        self.view_id = view_id
+        self.frames: dict[SiteId, dict[int, Frame]] = {origin: dict(held) for origin, held in frames.items()}
+        self.cut: tuple[Slice, ...] = ()  # what must be held
+        self.asked_count = 0  # requests since the cut was set, so that each goes to somebody else
+
+    def aim(self, cut: tuple[Slice, ...]) -> None:
+        """Set what must be held."""
+        self.cut = cut
+        self.asked_count = 0
+
+    def lacking(self) -> tuple[tuple[SiteId, Runs], ...]:
+        """What of the cut is not here."""
+        found = []
+        for part in self.cut:
+            held = self.frames.get(part.origin, {})
+            missing = runs_of([number for number in numbers_of(part.numbers) if number not in held])
+            if missing:
+                found.append((part.origin, missing))
+        return tuple(found)
+
+    def whom(self, others: Targets) -> SiteId | None:
+        """Who is asked next: the holders of the first that is missing, then all others, by turns."""
+        lacking = self.lacking()
+        if not lacking or not others:
+            return None
+        holders: Targets = next((part.holders for part in self.cut if part.origin == lacking[0][0]), ())
+        ready = [site for site in holders if site in others]
+        order = ready + [site for site in others if site not in ready]
+        self.asked_count += 1
+        return order[(self.asked_count - 1) % len(order)]
+
+    def take(self, frames: Sequence[tuple[SiteId, Frame]]) -> None:
+        """Take frames that are lacking."""
+        wanted = {(part.origin, number) for part in self.cut for number in numbers_of(part.numbers)}
+        for origin, frame in frames:
+            held = self.frames.setdefault(origin, {})
+            if (origin, frame.seq) in wanted and frame.seq not in held:
+                held[frame.seq] = frame
+                self.asked_count = 0  # the best holder of what is still missing comes first again
+
+    def answer(self, wanted: Sequence[tuple[SiteId, Runs]], limit_bytes: int) -> Iterator[list[tuple[SiteId, Frame]]]:
+        """The frames asked for that are here, in packets."""
+        packet: list[tuple[SiteId, Any]] = []
+        size = count = 0
+        for origin, runs in wanted:
+            held = self.frames.get(origin, {})
+            inside = [number for number in sorted(held) if any(first <= number <= last for first, last in runs)]
+            for number in inside[: ANSWER_MAX - count]:
+                if packet and size + frame_bytes(held[number]) > limit_bytes:
+                    yield packet
+                    packet, size = [], 0
+                packet.append((origin, held[number]))
+                size += frame_bytes(held[number])
+                count += 1
+        yield packet
+
+    def hand_up(self, transport: Transport) -> None:
+        """Have the transport hand up what of the cut it has not yet, and nothing else.
+
+        What it holds ahead of a gap goes first: one of these frames may follow on one of the cut and not be in it.
+        """
+        transport.drop_held()
+        for part in self.cut:
+            held = self.frames.get(part.origin, {})
+            for number in numbers_of(part.numbers):
+                give(transport, part.origin, held[number])
+
+
+def give(transport: Transport, origin: SiteId, frame: Frame) -> None:
+    """Give a transport a frame, over the gap before it where there is one; all refuse what one refuses."""
+    try:
+        if not transport.absorb(origin, frame):
+            transport.absorb(origin, frame, over_gap=True)
+    except RemoteError:
+        transport.host.trace(Kind.REJECT, value=origin)
+
+
+def frames_of(transport: Transport, view: View) -> dict[SiteId, Mapping[int, Frame]]:
+    """All frames of a view that a transport has."""
+    return {origin: transport.frames(origin) for origin in view.members}

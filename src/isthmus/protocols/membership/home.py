@@ -1,0 +1,72 @@
+"""What a host gives to the membership of a group, and the small file that outlives a process.
+
+This is all that a host owes besides the `Host` of the stack: a `Home` per group and life. A simulated one keeps the
+record in memory; a live one writes it to a file, and returns from `save` only when it is on the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+from isthmus.core.document import SHORTEST_MS, within
+from isthmus.core.layer import View
+from isthmus.core.message import SiteId, Targets
+from isthmus.protocols.membership.flush import Flush
+from isthmus.protocols.membership.wire import Ballot, Proposal
+
+
+class AgreementOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Times of the agreement, in round trips."""
+
+    tick: float = 1.7
+    answer: float = 2.7  # a coordinator waits this long for a member that it does not suspect
+    attempt: float = 5.0  # then a coordinator takes a new ballot
+    fresh: float = 5.3  # a request, an answer or a nudge counts for this long
+    give_up: float = 20.0  # a cut that cannot be completed for this long ends the life
+
+    def __post_init__(self) -> None:
+        for key in ("tick", "answer", "attempt", "fresh", "give_up"):
+            within(key, getattr(self, key), SHORTEST_MS, 1e6)
+
+
+class Record(msgspec.Struct, frozen=True, array_like=True):
+    """What must not be forgotten over a crash."""
+
+    view: View
+    seat: int  # the incarnation that sits in it
+    promised: Ballot
+    accepted: tuple[Ballot, Proposal] | None
+    decision: Proposal | None  # that led to the view
+
+
+class Store(Protocol):
+    """Where the record of one group is kept; `save` returns when the record would survive a crash."""
+
+    def load(self) -> Record | None: ...
+    def save(self, record: Record | None) -> None: ...  # None: there is nothing to remember any more
+
+
+class Past(msgspec.Struct, frozen=True):
+    """What a life that was thrown out leaves to the next one of the same process, for the good of others."""
+
+    decision: Proposal | None
+    flush: Flush | None
+
+
+class Home(Protocol):
+    """The site around one group's membership, in one life."""
+
+    contacts: Targets  # the sites that may be in the group, this one included
+    weights: Mapping[SiteId, int]  # their configured votes; 1 where nothing is said
+    round_trip_ns: int  # the longest that is usual between two of them
+    past: Past | None  # of the life before, where the process is the same
+
+    @property
+    def store(self) -> Store | None: ...  # None: nothing outlives a crash
+    def is_suspected(self, site: SiteId) -> bool: ...  # by this site's failure detector
+    def suspects_us(self, site: SiteId) -> bool: ...  # a site has said so
+    def renew(self, past: Past) -> None: ...  # after this event: end this life and begin the next
+    def left(self) -> None: ...  # after this event: this site has left the group for good

@@ -1,0 +1,53 @@
+"""Quorums and weights: pure arithmetic over views.
+
+A quorum of a view has more than half of its weight, or exactly half and with it the first member that has any weight.
+That tie-break is fixed by the view itself, never by anybody's opinion: two halves cannot both have the same member. Of
+two sites the senior alone is a quorum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from isthmus.core.layer import Life, View
+from isthmus.core.message import SiteId
+
+
+def weights_of(view: View) -> tuple[int, ...]:
+    return view.weights or (1,) * len(view.members)
+
+
+def weight(view: View, life: Life) -> int:
+    """The votes of a life in a view; 0 where it is not in it."""
+    return dict(zip(view.lives(), weights_of(view), strict=True)).get(life, 0)
+
+
+def quorum(view: View, lives: Collection[Life]) -> bool:
+    """Whether some lives decide for a view."""
+    return outweighs(view.lives(), weights_of(view), lives)
+
+
+def outweighs(members: Sequence[Life], weights: Sequence[int], lives: Collection[Life]) -> bool:
+    total = sum(weights)
+    found = sum([vote for member, vote in zip(members, weights, strict=True) if member in lives])
+    if 2 * found != total:
+        return 2 * found > total
+    first = next((member for member, vote in zip(members, weights, strict=True) if vote > 0), None)
+    return first is not None and first in lives
+
+
+def assigned_weights(
+    members: Sequence[Life], stateful: Collection[Life], configured: Mapping[SiteId, int]
+) -> tuple[int, ...]:
+    """The weights of a new view: members that have the state as configured, the rest as long as these stay a quorum.
+
+    A member without the state that was needed for a quorum could bring the group to a stand for want of anybody who
+    can tell it the state. It gets its weight in a later view, once it has the state.
+    """
+    weights = [configured.get(life[0], 1) if life in stateful else 0 for life in members]
+    for place, life in enumerate(members):
+        if life not in stateful:
+            weights[place] = configured.get(life[0], 1)
+            if not outweighs(members, weights, stateful):
+                weights[place] = 0
+    return tuple(weights)

@@ -1,0 +1,259 @@
+"""Suspicion: which sites have been silent for too long (paper 000, section 2: FS).
+
+Problem: a site that has stopped cannot say so. Whoever waits too short a time throws out sites that are merely slow;
+whoever waits too long holds everybody up. How long is right differs from link to link, and changes.
+
+Idea: heartbeats always flow, and any packet counts as a sign of life. A site is suspected once nothing has come from it
+for T = clamp(1.25 P + h, floor, ceiling), where P is the longest gap between two *heartbeats* of this and the previous
+ten minutes and h their period. Gaps of all traffic would not do: under load they are short, and the first lull would
+then look like a death. Inside a LAN, heartbeats and bounds are short; over the WAN they are long. A site that the
+neighbours on its LAN have given up is suspected elsewhere too, without waiting for the long bound: opinions travel with
+the heartbeats, and at once when they change.
+
+One instance serves all groups of a site. Suspicion may be wrong and is revoked by the next packet; nothing that must
+never happen rests on it.
+
+Invariants:
+- a site that was never heard of is given T from the start of this one;
+- opinions sent are those formed here, never those taken over, so no rumour feeds on itself;
+- a site is suspected on others' word only if every trusted neighbour of it, at least one, suspects it;
+- after a pause of our own (the timer comes late by more than a period) nobody is suspected until packets that waited
+  meanwhile have had a period's time to be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from isthmus.core.document import LONGEST_MS, SHORTEST_MS, within
+from isthmus.core.layer import Handler, Layer
+from isthmus.core.message import Message, SiteId, Targets
+
+WINDOW_NS = 600_000_000_000  # P looks back over this window and the one before
+MARGIN = 1.25
+NEAR, FAR, CHECK = 0, 1, 2  # timer keys: heartbeats on the LAN, over the WAN, the next deadline
+NS_PER_MS = 1_000_000
+Tell = Callable[[SiteId, bool], None]
+
+
+class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How sites of one kind are watched."""
+
+    heartbeat_ms: float
+    floor_ms: float
+    ceiling_ms: float
+
+    def __post_init__(self) -> None:
+        within("heartbeat_ms", self.heartbeat_ms, SHORTEST_MS, LONGEST_MS)
+        within("floor_ms", self.floor_ms, self.heartbeat_ms, LONGEST_MS)
+        within("ceiling_ms", self.ceiling_ms, self.floor_ms, LONGEST_MS)
+
+    def timeout_ns(self, gap_ns: int) -> int:
+        """How long a silence may last, given the longest gap between heartbeats."""
+        wanted = MARGIN * gap_ns + self.heartbeat_ms * NS_PER_MS
+        return round(min(max(wanted, self.floor_ms * NS_PER_MS), self.ceiling_ms * NS_PER_MS))
+
+    def period_ns(self) -> int:
+        return round(self.heartbeat_ms * NS_PER_MS)
+
+
+LAN = Timing(heartbeat_ms=20, floor_ms=300, ceiling_ms=1200)
+WAN = Timing(heartbeat_ms=200, floor_ms=1000, ceiling_ms=4000)
+
+
+class Heartbeat(Message, frozen=True, gc=False, array_like=True, tag=40):
+    """A sign of life, with whom its sender suspects by its own observation."""
+
+    viewless = True
+    incarnation: int
+    suspects: Targets = ()
+
+
+class Peer:
+    """What is known of one site."""
+
+    __slots__ = (
+        *("beat_ns", "gap_before_ns", "gap_ns", "incarnation", "near", "opinions", "refused_count", "refused_ns"),
+        *("suspected", "timing", "told"),
+    )
+
+    def __init__(self, timing: Timing, near: bool) -> None:
+        self.timing = timing
+        self.near = near  # on the same LAN
+        self.incarnation = -1  # of the last heartbeat
+        self.beat_ns = 0  # when that came
+        self.gap_ns = 0  # the longest between two heartbeats of this window
+        self.gap_before_ns = 0  # and of the one before
+        self.opinions: Targets = ()  # whom it suspects
+        self.suspected = False  # by our own observation
+        self.told = False  # what the groups were told last, others' word included
+        self.refused_ns = 0  # when its port last refused a packet
+        self.refused_count = 0  # how often in a row, with nothing heard in between
+
+    def timeout_ns(self) -> int:
+        return self.timing.timeout_ns(max(self.gap_ns, self.gap_before_ns))
+
+
+class Suspicion(Layer):
+    """Watches the other sites for all groups of this one."""
+
+    __slots__ = ("check_ns", "cluster_of", "lan", "peers", "started_ns", "tell", "turned_ns", "wan")
+    timer_names = ("near", "far", "check")
+
+    def __init__(self, cluster_of: Mapping[SiteId, int], tell: Tell, lan: Timing = LAN, wan: Timing = WAN) -> None:
+        self.cluster_of = cluster_of  # the LAN of every site that may matter
+        self.tell = tell  # called with a site and whether it is suspected now
+        self.lan = lan
+        self.wan = wan
+        self.peers: dict[SiteId, Peer] = {}
+
+    def handlers(self) -> dict[type[Message], Handler]:
+        return {Heartbeat: self.on_heartbeat}
+
+    def start(self) -> None:
+        here = self.host.site
+        for site, cluster in self.cluster_of.items():
+            near = cluster == self.cluster_of[here]
+            if site != here:
+                self.peers[site] = Peer(self.lan if near else self.wan, near)
+        self.started_ns = self.turned_ns = self.host.now_ns
+        self.check_ns = 0  # when the check timer is due
+        for key in (NEAR, FAR):
+            if self.targets(key == NEAR):
+                self.host.set_timer(self, key, 0)
+        self.arm_check()
+
+    def targets(self, near: bool) -> Targets:
+        return tuple([site for site, peer in self.peers.items() if peer.near == near])
+
+    # What others ask
+
+    def is_suspected(self, site: SiteId) -> bool:
+        """Whether a site is suspected here, by observation or on its neighbours' word."""
+        peer = self.peers.get(site)
+        return peer is not None and (peer.suspected or self.given_up(site, peer))
+
+    def suspects_us(self, site: SiteId) -> bool:
+        """Whether a site has said that it suspects this one."""
+        peer = self.peers.get(site)
+        return peer is not None and self.host.site in peer.opinions
+
+    def reaches(self, site: SiteId, other: SiteId) -> bool:
+        """Whether a site is not known to suspect another."""
+        peer = self.peers.get(site)
+        return peer is None or other not in peer.opinions
+
+    def given_up(self, site: SiteId, peer: Peer) -> bool:
+        """Whether all neighbours of a remote site that we trust suspect it."""
+        if peer.near:
+            return False
+        cluster = self.cluster_of[site]
+        words = [
+            site in other.opinions
+            for number, other in self.peers.items()
+            if number != site and self.cluster_of[number] == cluster and not other.suspected and other.incarnation >= 0
+        ]
+        return bool(words) and all(words)
+
+    # Heartbeats
+
+    def timer(self, key: int) -> None:
+        if key == CHECK:
+            self.check()
+            return
+        timing = self.lan if key == NEAR else self.wan
+        self.host.set_timer(self, key, timing.period_ns())
+        self.beat(self.targets(key == NEAR))
+        self.review()
+
+    def beat(self, targets: Targets) -> None:
+        suspects = tuple([site for site, peer in self.peers.items() if peer.suspected])
+        if targets:
+            self.send(targets, Heartbeat(self.host.incarnation, suspects))
+
+    def on_heartbeat(self, source: SiteId, word: Heartbeat) -> None:
+        peer = self.peers.get(source)
+        if peer is None or word.incarnation < peer.incarnation:
+            return  # a stranger's, or a late word of an earlier life
+        now_ns = self.host.now_ns
+        self.turn(now_ns)
+        if word.incarnation == peer.incarnation:
+            peer.gap_ns = max(peer.gap_ns, now_ns - peer.beat_ns)
+        peer.incarnation, peer.beat_ns, peer.opinions = word.incarnation, now_ns, word.suspects
+        self.review()
+
+    def turn(self, now_ns: int) -> None:
+        """Begin a new window of gaps when the time has come."""
+        if now_ns - self.turned_ns >= WINDOW_NS:
+            self.turned_ns = now_ns
+            for peer in self.peers.values():
+                peer.gap_before_ns, peer.gap_ns = peer.gap_ns, 0
+
+    def refused(self, site: SiteId) -> None:
+        """Take note that a site's port refuses packets: a hint that counts at once and is probed, never a proof.
+
+        A second refusal within two heartbeats is suspicion, until something is heard; a site that is being started
+        again refuses, too.
+        """
+        peer, now_ns = self.peers.get(site), self.host.now_ns
+        if peer is None:
+            return
+        heard_ns = self.host.heard_ns(site)
+        recent = now_ns - peer.refused_ns <= 2 * peer.timing.period_ns()
+        in_a_row = peer.refused_count and recent and (heard_ns is None or heard_ns < peer.refused_ns)
+        if not in_a_row:
+            peer.refused_count = 0
+        elif now_ns == peer.refused_ns:
+            return  # of one turn: one hint
+        peer.refused_ns, peer.refused_count = now_ns, peer.refused_count + 1
+        if peer.refused_count == 1:
+            self.beat((site,))
+        elif not peer.suspected:
+            self.review()
+
+    # Deadlines
+
+    def deadline_ns(self, site: SiteId, peer: Peer) -> int:
+        heard_ns = self.host.heard_ns(site)
+        since_ns = self.started_ns if heard_ns is None else max(self.started_ns, heard_ns)
+        if peer.refused_count > 1 and since_ns < peer.refused_ns:
+            return peer.refused_ns
+        return since_ns + peer.timeout_ns()
+
+    def check(self) -> None:
+        """Suspect those whose deadline has passed, but not right after a pause of our own."""
+        if self.host.now_ns - self.check_ns > self.lan.period_ns():
+            self.set_check(self.lan.period_ns())
+            return
+        self.review()
+        self.arm_check()
+
+    def arm_check(self) -> None:
+        watched = [self.deadline_ns(site, peer) for site, peer in self.peers.items() if not peer.suspected]
+        if watched:
+            self.set_check(max(0, min(watched) - self.host.now_ns))
+
+    def set_check(self, delay_ns: int) -> None:
+        self.check_ns = self.host.now_ns + delay_ns
+        self.host.set_timer(self, CHECK, delay_ns)
+
+    def review(self) -> None:
+        """Form an opinion of every site; tell the groups, and the others at once, what has changed."""
+        now_ns, changed, trusted = self.host.now_ns, False, False
+        late = now_ns - self.check_ns > self.lan.period_ns()
+        for site, peer in self.peers.items():
+            silent = now_ns >= self.deadline_ns(site, peer)
+            if silent != peer.suspected and not (silent and late):
+                peer.suspected, changed = silent, True
+                trusted |= not silent
+        for site, peer in self.peers.items():
+            suspected = self.is_suspected(site)
+            if suspected != peer.told:
+                peer.told = suspected
+                self.tell(site, suspected)
+        if changed:
+            self.beat(tuple(self.peers))
+        if trusted:
+            self.arm_check()

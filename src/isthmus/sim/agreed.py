@@ -1,0 +1,208 @@
+"""Membership by agreement in the simulator: gives each life its home, the first view, and an operator.
+
+The members decide on views themselves (protocols/membership); nothing here knows who is up on their behalf. What is
+simulated is what surrounds them: the small file that outlives a crash, the restart of a life that was left out, and the
+operator, who founds the group anew once the last view has lost its quorum for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import msgspec
+
+from isthmus.core.layer import Life, View
+from isthmus.core.message import GroupId, SiteId, Targets
+from isthmus.protocols.membership.agreement import Agreement
+from isthmus.protocols.membership.home import AgreementOptions, Home, Past, Record
+from isthmus.protocols.membership.quorum import quorum
+from isthmus.protocols.membership.suspicion import Suspicion
+from isthmus.sim.scheduler import Scheduler
+from isthmus.sim.site import SimSite
+
+LOOK_NS = 1_000_000_000  # how often the operator looks
+LOOKS = 3  # how often in a row the group must be beyond help before the operator acts
+FOUNDED_BEYOND = 10  # views that a new foundation leaves out, so that its number was surely never used
+
+
+class AgreedOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a group's membership is told."""
+
+    contacts: Targets
+    weights: Mapping[SiteId, int]
+    round_trip_ns: int
+    rounds: AgreementOptions
+    file: bool  # the small file outlives a crash
+
+
+class MemoryStore:
+    """The small file of one site and group."""
+
+    __slots__ = ("record",)
+
+    def __init__(self) -> None:
+        self.record: Record | None = None
+
+    def load(self) -> Record | None:
+        return self.record
+
+    def save(self, record: Record | None) -> None:
+        self.record = record
+
+
+class SimHome:
+    """The home of one life in one group."""
+
+    __slots__ = ("contacts", "end_life", "leave", "past", "round_trip_ns", "store", "suspicion", "weights")
+
+    def __init__(self, options: AgreedOptions, suspicion: Suspicion, store: MemoryStore | None) -> None:
+        self.contacts = options.contacts
+        self.weights = options.weights
+        self.round_trip_ns = options.round_trip_ns
+        self.suspicion = suspicion
+        self.store = store
+        self.past: Past | None = None
+        self.end_life: Callable[[Past], None]
+        self.leave: Callable[[], None]
+
+    def is_suspected(self, site: SiteId) -> bool:
+        return self.suspicion.is_suspected(site)
+
+    def suspects_us(self, site: SiteId) -> bool:
+        return self.suspicion.suspects_us(site)
+
+    def renew(self, past: Past) -> None:
+        self.end_life(past)
+
+    def left(self) -> None:
+        self.leave()
+
+
+Kind = Callable[[Home, AgreementOptions], Agreement]
+
+
+class AgreedMembership:
+    """The views of one group of one run, which its members agree on."""
+
+    def __init__(
+        self,
+        group: GroupId,
+        scheduler: Scheduler,
+        options: AgreedOptions,
+        restart: Callable[[SiteId], None],
+        leave: Callable[[SiteId], None],
+        kind: Kind = Agreement,
+    ) -> None:
+        self.group = group
+        self.scheduler = scheduler
+        self.options = options
+        self.restart = restart  # gives a site a new life
+        self.leave = leave  # ends a site for good
+        self.kind = kind  # a test may plant another
+        self.stores: dict[SiteId, MemoryStore] = {}
+        self.pasts: dict[SiteId, Past] = {}  # what a life leaves to the next
+        self.layers: dict[SiteId, Agreement] = {}  # of the latest life of each site
+        self.sites: dict[SiteId, SimSite] = {}
+        self.highest_id = 0  # of all views that any life was ever in
+        self.hopeless_count = 0  # looks in a row that found the group beyond help
+
+    def layer_of(self, site: SimSite, suspicion: Suspicion) -> Agreement:
+        """The membership of a new life."""
+        number = site.site
+        store = self.stores.setdefault(number, MemoryStore()) if self.options.file else None
+        home = SimHome(self.options, suspicion, store)
+        home.past = self.pasts.pop(number, None)
+        home.end_life = partial(self.end_life, number)
+        home.leave = lambda: self.scheduler.at(self.scheduler.now_ns, lambda *_: self.leave(number))
+        self.layers[number] = self.kind(home, self.options.rounds)
+        self.sites[number] = site
+        return self.layers[number]
+
+    def end_life(self, site: SiteId, past: Past) -> None:
+        self.pasts[site] = past
+        ended = self.sites[site]
+
+        def restart(*_: object) -> None:
+            if ended.alive:
+                self.restart(site)
+
+        self.scheduler.at(self.scheduler.now_ns, restart)
+
+    # What a run asks of a service
+
+    def start(self, sites: list[SimSite]) -> None:
+        """Found the group with all its sites."""
+        lives = tuple([(site.site, site.incarnation) for site in sites if self.group in site.ports])
+        self.found(1, lives)
+        self.scheduler.at(LOOK_NS, self.look)
+
+    def changed(self) -> None:
+        """A site crashed, or links were cut or healed: nobody here is told."""
+
+    def joined(self, site: SimSite) -> None:
+        """A site has started again: it asks to be let in by itself."""
+
+    def ask_to_leave(self, site: SiteId) -> None:
+        if self.sites[site].alive:
+            self.sites[site].ports[self.group].run(self.layers[site].leave)
+
+    def up(self) -> dict[SiteId, Agreement]:
+        return {number: layer for number, layer in self.layers.items() if self.sites[number].alive}
+
+    @property
+    def view(self) -> View:
+        """The last view that anybody up is in."""
+        views = [layer.view for layer in self.up().values()]
+        return max(views, key=lambda view: view.view_id, default=View(0, ()))
+
+    def at_rest(self) -> bool:
+        """Whether all who are up are in one view, of them alone, and nobody has a reason to change it."""
+        up = self.up()
+        lives = {(number, self.sites[number].incarnation) for number in up}
+        view = self.view
+        return set(view.lives()) == lives and all(
+            layer.view == view and layer.is_idle() and not any(map(layer.home.is_suspected, view.members))
+            for layer in up.values()
+        )
+
+    # The operator
+
+    def found(self, view_id: int, lives: tuple[Life, ...]) -> None:
+        """Have some lives begin with a view of them all."""
+        weights = tuple([self.options.weights.get(site, 1) for site, _ in lives])
+        sites, incarnations = tuple([site for site, _ in lives]), tuple([incarnation for _, incarnation in lives])
+        view = View(view_id, sites, incarnations, weights, tuple(sorted(lives)))
+        for site in sites:
+            self.sites[site].ports[self.group].run(partial(self.layers[site].found, view))
+
+    def look(self, *_: object) -> None:
+        """Act as an operator does where the group cannot go on by itself."""
+        self.scheduler.at(self.scheduler.now_ns + LOOK_NS, self.look)
+        self.highest_id = max([self.highest_id, *(layer.view.view_id for layer in self.layers.values())])
+        self.hopeless_count = self.hopeless_count + 1 if self.is_hopeless() else 0
+        if self.hopeless_count < LOOKS:
+            return
+        self.hopeless_count = 0
+        self.stores.clear()
+        for site in list(self.up()):
+            self.restart(site)
+        first = next(site for site in self.up() if self.options.weights.get(site, 1))
+        self.found(self.highest_id + FOUNDED_BEYOND, ((first, self.sites[first].incarnation),))
+
+    def is_hopeless(self) -> bool:
+        """Whether the last view, or one that may follow it, has no quorum that is up; with files, seats count."""
+        up = self.up()
+        view = self.view
+        if not any(self.options.weights.get(site, 1) for site in up):
+            return False  # nobody who could found anything
+        behind = [layer.accepted[1].view for layer in up.values() if layer.accepted is not None and layer.view == view]
+        return any(not quorum(one, [life for life in one.lives() if self.counts(life)]) for one in (view, *behind))
+
+    def counts(self, life: Life) -> bool:
+        """Whether a life can still vote."""
+        site = self.sites.get(life[0])
+        if site is None or not site.alive:
+            return False
+        layer = self.layers[life[0]]
+        return life in (layer.me, layer.sitting)

@@ -1,0 +1,55 @@
+"""What a site lacks of a cut, whom it asks, and what it gives away."""
+
+from __future__ import annotations
+
+from isthmus.core.message import Cast, SiteId
+from isthmus.protocols.membership.cut import Slice
+from isthmus.protocols.membership.flush import Flush
+from isthmus.protocols.membership.transfer import Arrival, Snapshot
+from isthmus.protocols.membership.wire import Frame, StatePiece
+from isthmus.protocols.transport.frames import Data
+
+S = SiteId
+
+
+def frame(seq: int, size: int = 1) -> Frame:
+    return Data(seq, Cast(S(9), seq, b"x" * size))
+
+
+def test_what_is_lacking_shrinks_with_what_is_taken() -> None:
+    flush = Flush(1, {S(9): {1: frame(1)}})
+    flush.aim((Slice(S(9), 0, ((1, 3),), (S(1),)),))
+    assert flush.lacking() == ((S(9), ((2, 3),)),)
+    flush.take([(S(9), frame(2)), (S(9), frame(7))])
+    assert flush.lacking() == ((S(9), ((3, 3),)),)
+    assert 7 not in flush.frames[S(9)]  # nobody asked for it
+    flush.take([(S(9), frame(3))])
+    assert flush.lacking() == ()
+    assert flush.whom((S(1), S(2))) is None
+
+
+def test_holders_are_asked_first_and_everybody_by_turns() -> None:
+    flush = Flush(1, {})
+    flush.aim((Slice(S(9), 0, ((1, 1),), (S(3), S(1))),))
+    others = (S(1), S(2), S(3), S(4))
+    assert [flush.whom(others) for _ in range(9)] == [3, 1, 2, 4, 3, 1, 2, 4, 3]
+
+
+def test_answers_come_in_packets() -> None:
+    flush = Flush(1, {S(9): {number: frame(number, 100) for number in range(1, 6)}})
+    packets = list(flush.answer([(S(9), ((2, 9),)), (S(8), ((1, 1),))], limit_bytes=400))
+    assert [[data.seq for _, data in packet] for packet in packets] == [[2, 3], [4, 5]]
+    assert list(flush.answer([(S(8), ((1, 1),))], 400)) == [[]]
+
+
+def test_a_state_arrives_in_pieces_from_one_member() -> None:
+    state = (b"application" * 20, b"", b"roles")
+    snapshot, arrival = Snapshot(state), Arrival()
+    arrival.turn_to_next((S(4), S(5)))
+    found = None
+    while found is None:
+        piece = snapshot.piece(arrival.size, 50)
+        word = StatePiece(0, 7, arrival.size, len(snapshot.data), piece)
+        assert arrival.take(S(5), word) is None  # another's snapshot need not be the same bytes
+        found = arrival.take(S(4), word)
+    assert found == state

@@ -1,0 +1,82 @@
+"""The failure detector's rules, one by one."""
+
+from __future__ import annotations
+
+import pytest
+from tests.claims.test_suspicion import HERE, MS, THERE, Watcher
+
+from isthmus.core.message import SiteId
+from isthmus.protocols.membership.suspicion import LAN, WAN, Heartbeat, Timing
+
+
+@pytest.mark.parametrize(
+    ("timing", "gap_ms", "expected_ms"),
+    [
+        (LAN, 0, 300),  # the floor
+        (LAN, 224, 300),
+        (LAN, 400, 520),  # 1.25 P + h
+        (LAN, 2000, 1200),  # the ceiling
+        (WAN, 200, 1000),
+        (WAN, 800, 1200),
+        (WAN, 10_000, 4000),
+    ],
+)
+def test_timeout(timing: Timing, gap_ms: int, expected_ms: int) -> None:
+    assert timing.timeout_ns(gap_ms * MS) == expected_ms * MS
+
+
+def test_silence_is_suspected_and_any_packet_revokes_it() -> None:
+    watcher = Watcher(near=True)
+    watcher.hear(10 * MS)
+    watcher.run_to(309 * MS)
+    assert watcher.told == []
+    watcher.run_to(310 * MS)
+    assert watcher.told == [(310 * MS, True)]
+    watcher.heard_at = 400 * MS  # a packet of some group, not a heartbeat
+    watcher.run_to(420 * MS)
+    assert [suspected for _, suspected in watcher.told] == [True, False]
+
+
+def test_the_longest_gap_between_heartbeats_counts_for_two_windows() -> None:
+    watcher = Watcher(near=True)
+    for at_ms in (0, 20, 300):
+        watcher.hear(at_ms * MS)
+    peer = watcher.suspicion.peers[THERE]
+    assert peer.timeout_ns() == 370 * MS
+    watcher.suspicion.turn(600_000 * MS)
+    assert peer.timeout_ns() == 370 * MS
+    watcher.suspicion.turn(1_200_000 * MS)
+    assert peer.timeout_ns() == 300 * MS
+
+
+def test_after_a_pause_of_our_own_packets_are_read_first() -> None:
+    watcher = Watcher(near=True)
+    watcher.hear(10 * MS)
+    watcher.now_ns = 2_000 * MS  # the process was stopped; timers that were due come late
+    watcher.suspicion.timer(2)
+    assert watcher.told == []
+    watcher.heard_at = watcher.now_ns
+    watcher.run_to(2_100 * MS)
+    assert watcher.told == []
+
+
+def test_a_site_that_all_its_neighbours_suspect_is_given_up() -> None:
+    watcher = Watcher(near=False)
+    suspicion = watcher.suspicion
+    neighbour = SiteId(2)
+    suspicion.cluster_of = {HERE: 0, THERE: 1, neighbour: 1}
+    suspicion.start()
+    suspicion.on_heartbeat(THERE, Heartbeat(0))
+    suspicion.on_heartbeat(neighbour, Heartbeat(0, (THERE,)))
+    assert suspicion.is_suspected(THERE)
+    suspicion.on_heartbeat(neighbour, Heartbeat(0))
+    assert not suspicion.is_suspected(THERE)
+
+
+def test_late_words_of_an_earlier_life_and_strangers_change_nothing() -> None:
+    watcher = Watcher(near=True)
+    watcher.suspicion.on_heartbeat(THERE, Heartbeat(3, (HERE,)))
+    watcher.suspicion.on_heartbeat(THERE, Heartbeat(2))
+    watcher.suspicion.on_heartbeat(SiteId(9), Heartbeat(0, (HERE,)))
+    assert watcher.suspicion.suspects_us(THERE)
+    assert not watcher.suspicion.suspects_us(SiteId(9))
