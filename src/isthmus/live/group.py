@@ -32,19 +32,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-import msgspec
-
-from isthmus.core.errors import LocalError, RemoteError
+from isthmus.core.errors import LocalError
 from isthmus.core.layer import Finality, View
 from isthmus.core.message import ALL, Cast, SiteId
 from isthmus.live.errors import Blocked, Refused, SendTimeout
 from isthmus.live.framing import PAYLOAD_MAX
+from isthmus.live.inbox import Inbox
 from isthmus.live.member import AgreedPlan, GroupPlan, JoinedGroup, Member, Where
 from isthmus.live.peers import logger
 from isthmus.live.waiting import waited_for
@@ -61,13 +59,6 @@ SETTLE_S = 2.0  # how long leaving waits, at most, for others to have what was s
 CHECK_S = 0.02
 WORD_S = 1.0  # after so long a wait is logged,
 REPEAT_S = 30.0  # and again
-
-
-class Snapshot(msgspec.Struct, frozen=True, array_like=True):
-    """What a member that joins is given."""
-
-    state: bytes  # of the application, from what it has read
-    unread: list[Cast]  # delivered before the view, and not read yet
 
 
 class Group:
@@ -107,12 +98,10 @@ class Group:
         self._joined = joined
         self._turn_max = min(TURN_MAX, self.options.credit.queue_max)
         self._casts: list[Cast] = []  # sent in this turn
-        self._taken: list[Cast] = []  # read in this turn
-        self._unread: deque[Cast] = deque()  # and views, where they are wanted
+        self._inbox = Inbox()
         self._watchers: list[asyncio.Queue[View]] = []
         self._changed = asyncio.Event()  # something was delivered, or the group was left
         self._logged_s = 0.0  # when a wait was last logged
-        self._handed_over = 0  # unread messages that came with the state: no credit is due for them
 
     @classmethod
     def join(
@@ -301,44 +290,37 @@ class Group:
 
     # Reading
 
-    async def __aiter__(self) -> AsyncIterator[Cast]:
-        """The messages in order; ends when the group is left."""
-        unread = self._unread
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        """The messages in order, with `view_events` views among them; ends when the group is left."""
+        inbox = self._inbox
         while await self._has_unread():
-            while unread:
-                cast = unread.popleft()
-                if type(cast) is Cast and not self._handed_over:
-                    self._taken.append(cast)
-                else:
-                    self._note_read(cast)
+            while inbox.unread:
+                event = inbox.take()
                 driver = self.member.driver
                 if driver is not None and not driver.turn_asked:
                     driver.turn_soon()
-                yield cast
+                yield event
 
-    async def __anext__(self) -> Cast:
+    async def __anext__(self) -> Any:
         """The next message in order."""
-        if not self._unread and not await self._has_unread():
+        if not self._inbox.unread and not await self._has_unread():
             raise StopAsyncIteration
-        return self._take()
+        self._turn_soon()
+        return self._inbox.take()
 
-    async def batches(self) -> AsyncIterator[list[Cast]]:
+    async def batches(self) -> AsyncIterator[list[Any]]:
         """The messages in order, as lists of all that have come; each counts as consumed when it is given."""
         while await self._has_unread():
-            casts = list(self._unread)
-            self._unread.clear()
-            if self._handed_over or self.view_events:
-                for cast in casts:
-                    self._note_read(cast)
-            else:
-                self._taken += casts
-            if self.member.driver is not None:
-                self.member.driver.turn_soon()
-            yield casts
+            self._turn_soon()
+            yield self._inbox.take_all()
+
+    def _turn_soon(self) -> None:
+        if self.member.driver is not None:
+            self.member.driver.turn_soon()
 
     async def _has_unread(self) -> bool:
         """Wait for a message; False: the group was left, and nothing is unread."""
-        while not self._unread:
+        while not self._inbox.unread:
             if self.member.refused_why:
                 raise Refused(self.member.refused_why)
             if self.member.driver is None:
@@ -346,22 +328,6 @@ class Group:
             self._changed.clear()
             await self._changed.wait()
         return True
-
-    def _take(self) -> Cast:
-        cast = self._unread.popleft()
-        self._note_read(cast)
-        driver = self.member.driver
-        if driver is not None and not driver.turn_asked:
-            driver.turn_soon()
-        return cast
-
-    def _note_read(self, cast: Cast) -> None:
-        """Count a message as consumed; a view, or a message that came with the state, takes nobody's credit."""
-        if isinstance(cast, Cast):
-            if self._handed_over:
-                self._handed_over -= 1
-            else:
-                self._taken.append(cast)
 
     def name(self, site: SiteId) -> str:
         return self.topology.sites[site].name
@@ -373,8 +339,8 @@ class Group:
         port = self._joined.port
         assert port is not None
         below = self.application.below
-        if self._taken:
-            taken, self._taken = self._taken, []
+        if self._inbox.taken:
+            taken, self._inbox.taken = self._inbox.taken, []
             port.enter()
             below.consumed_all(taken)
         if self._casts:
@@ -384,13 +350,13 @@ class Group:
 
     def _deliver(self, cast: Cast, finality: Finality) -> None:
         if finality is Finality.FINAL:
-            self._unread.append(cast)
+            self._inbox.unread.append(cast)
             self._changed.set()
         elif self.on_tentative is not None:
             self.on_tentative(cast, finality)
 
     def _deliver_all(self, casts: Sequence[Cast]) -> None:
-        self._unread.extend(casts)
+        self._inbox.unread.extend(casts)
         self._changed.set()
 
     def _view(self, view: View) -> None:
@@ -400,38 +366,30 @@ class Group:
             queue.put_nowait(view)
         asyncio.get_running_loop().call_soon(self._writable.set)  # it is resumed by then
         if self.view_events:
-            self._unread.append(view)  # type: ignore[arg-type]
+            self._inbox.unread.append(view)
         self._changed.set()
 
     def _snapshot(self) -> bytes:
-        """The state of the application, and what it has not read yet: together they are as of the view."""
         assert self.state is not None
-        unread = [cast for cast in self._unread if isinstance(cast, Cast)]
-        return msgspec.msgpack.encode(Snapshot(self.state(), unread))
+        return self._inbox.snapshot(self.state())
 
-    def _restore(self, state: bytes) -> None:
+    def _restore(self, snapshot: bytes) -> None:
         assert self.restore is not None
-        try:
-            found = msgspec.msgpack.decode(state, type=Snapshot)
-        except msgspec.DecodeError as error:
-            raise RemoteError(f"a state of {len(state)} bytes that does not decode: {error}") from error
-        self.restore(found.state)
-        self._handed_over = len(found.unread)
-        self._unread.extendleft(reversed(found.unread))
+        self.restore(self._inbox.hand_over(snapshot))
         self._changed.set()
 
     def _begin_life(self) -> None:
         """Forget what belongs to the life before: the state will come anew."""
         self.view = View(0, ())
-        self._casts, self._taken, self._handed_over = [], [], 0
-        self._unread.clear()
+        self._casts = []
+        self._inbox.clear()
         self._writable.set()
         self._changed.set()
 
     def _end(self) -> None:
         """Wake all that wait: the group was left, or the others refuse this site; then nothing unread counts."""
         if self.member.refused_why:
-            self._unread.clear()
+            self._inbox.clear()
         for queue in self._watchers:
             queue.put_nowait(View(0, ()))
         self._writable.set()

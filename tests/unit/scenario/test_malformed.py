@@ -305,4 +305,4 @@ def test_any_whole_number_is_a_seed(seed: str, tmp_path: Path, monkeypatch, caps
     monkeypatch.setattr(sys, "argv", ["isthmus", "sim", "good.toml"])
     main()
     assert "6 valid" in capsys.readouterr().out
-    assert (tmp_path / "out" / f"scenario-{seed}").is_dir()
+    assert (tmp_path / "out" / f"scenario-token-site-{seed}").is_dir()
