@@ -1,7 +1,7 @@
 """Random scenarios in which the members agree on views themselves, each the function of one seed.
 
-The network, the traffic and the stack are those of `random_scenario`. What goes wrong is drawn anew: crashes of any
-number of sites, most of which come back, some at a moment of the view change that the crash before has caused;
+The network, the traffic and the stack, without a relay, are those of `random_scenario`. What goes wrong is drawn anew:
+crashes of any number of sites, most of which come back, some at a moment of the view change that another has caused;
 partitions; cuts of one direction only, of one pair only; links that slow down so much that sites are wrongly suspected;
 loss; sites that leave. Time-outs begin short, so that some suspicion is wrong, and grow. Half of the runs have the
 small file. Every fault ends before the run does; where a view has lost its quorum for good, an operator founds anew.
@@ -36,7 +36,7 @@ def agreed_scenario(stack: str, seed: int) -> Scenario:
     return msgspec.structs.replace(
         plain,
         name=f"agreed-{stack}-{seed}",
-        stack=msgspec.structs.replace(plain.stack, transport="reliable", safe=is_safe(stack, seed)),
+        stack=msgspec.structs.replace(plain.stack, transport="reliable", safe=is_safe(stack, seed), relay=None),
         groups=(),
         workloads=tuple(workload for workload in plain.workloads if not workload.group),
         duration_ms=max(duration_ms, plain.duration_ms),
