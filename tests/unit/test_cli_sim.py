@@ -171,6 +171,14 @@ def test_a_few_random_scenarios_are_good(stack: str, isthmus) -> None:
     assert code == 0 and f"4 runs of {stack}: 0 failed." in out
 
 
+def test_members_may_agree_on_views(isthmus) -> None:
+    code, out, _ = isthmus("fuzz", "fifo", "--runs", "3", "--agreed")
+    assert code == 0 and "3 runs of fifo: 0 failed." in out
+    code, out, _ = isthmus("fuzz", "fifo", "--seed", "1", "--agreed")
+    assert code == 0 and "agreed-fifo-1" in out
+    assert isthmus("fuzz", "fifo", "--agreed", "--hard")[0] == 2
+
+
 def test_one_random_scenario_is_shown(isthmus) -> None:
     code, out, _ = isthmus("fuzz", "token-site", "--seed", "5")
     assert code == 0 and out.startswith("sites c0-0")

@@ -1,4 +1,4 @@
-"""What a live application has been given and has not read: messages, views where they are wanted, and what is handed on.
+"""What a live application has been given and has not read: messages, views where wanted, and what is handed on.
 
 A message counts as consumed when it is read, which gives its sender credit. A view takes no credit, nor does a message
 that came with the state of another member: it was sent to that one.

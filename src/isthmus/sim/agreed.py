@@ -115,6 +115,7 @@ class AgreedMembership:
         home.past = self.pasts.pop(number, None)
         home.end_life = partial(self.end_life, number)
         home.leave = lambda: self.scheduler.at(self.scheduler.now_ns, lambda *_: self.leave(number))
+        self.note_views()
         self.layers[number] = self.kind(home, self.options.rounds)
         self.sites[number] = site
         return self.layers[number]
@@ -170,24 +171,33 @@ class AgreedMembership:
 
     def found(self, view_id: int, lives: tuple[Life, ...]) -> None:
         """Have some lives begin with a view of them all."""
+        self.highest_id = max(self.highest_id, view_id)
         weights = tuple([self.options.weights.get(site, 1) for site, _ in lives])
         sites, incarnations = tuple([site for site, _ in lives]), tuple([incarnation for _, incarnation in lives])
         view = View(view_id, sites, incarnations, weights, tuple(sorted(lives)))
         for site in sites:
             self.sites[site].ports[self.group].run(partial(self.layers[site].found, view))
 
-    def look(self, *_: object) -> None:
-        """Act as an operator does where the group cannot go on by itself."""
-        self.scheduler.at(self.scheduler.now_ns + LOOK_NS, self.look)
+    def note_views(self) -> None:
         self.highest_id = max([self.highest_id, *(layer.view.view_id for layer in self.layers.values())])
+
+    def look(self, *_: object) -> None:
+        """Act as an operator does where the group cannot go on by itself: found it anew at one site, which others join.
+
+        That is one without a seat in the view that is dead, where there is one; the seats of others end when they hear
+        of the new view.
+        """
+        self.scheduler.at(self.scheduler.now_ns + LOOK_NS, self.look)
+        self.note_views()
         self.hopeless_count = self.hopeless_count + 1 if self.is_hopeless() else 0
         if self.hopeless_count < LOOKS:
             return
         self.hopeless_count = 0
-        self.stores.clear()
-        for site in list(self.up()):
-            self.restart(site)
-        first = next(site for site in self.up() if self.options.weights.get(site, 1))
+        able = [site for site in self.up() if self.options.weights.get(site, 1)]
+        first = next((site for site in able if not self.layers[site].is_seated()), able[0])
+        if self.layers[first].is_seated():
+            self.stores.pop(first, None)
+            self.restart(first)
         self.found(self.highest_id + FOUNDED_BEYOND, ((first, self.sites[first].incarnation),))
 
     def is_hopeless(self) -> bool:

@@ -12,6 +12,7 @@ import msgspec
 from isthmus.core.layer import Kind, Stack
 from isthmus.core.message import GroupId, SiteId, Targets
 from isthmus.protocols.membership.suspicion import Suspicion
+from isthmus.protocols.transport.relay import Relay
 from isthmus.scenario.faults import ClockJump, Crash, DelayShift, Fault, Heal, Leave, Loss, Partition, Recover
 from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.scenario.traffic import SiteTraffic
@@ -97,6 +98,8 @@ class Run:
                     membership = service.layer_of(made, suspicion)
                     options = msgspec.structs.replace(options, membership=membership)
                 port.attach(self.stack_of(port, group, options))
+                if suspicion is not None and options.relay is not None:
+                    port.stack.find(Relay).reaches = suspicion.reaches
         return made
 
     def watch_from(self, site: SimSite) -> Suspicion:

@@ -1,7 +1,7 @@
 """Random scenarios in which the members agree on views themselves, each the function of one seed.
 
-The network, the traffic and the stack are those of `random_scenario`. What goes wrong is drawn anew: crashes of any
-number of sites, most of which come back, some at a moment of the view change that the crash before has caused;
+The network, the traffic and the stack are those of `random_scenario`. What goes wrong is drawn anew:
+crashes of any number of sites, most of which come back, some at a moment of the view change that another has caused;
 partitions; cuts of one direction only, of one pair only; links that slow down so much that sites are wrongly suspected;
 loss; sites that leave. Time-outs begin short, so that some suspicion is wrong, and grow. Half of the runs have the
 small file. Every fault ends before the run does; where a view has lost its quorum for good, an operator founds anew.
@@ -17,7 +17,7 @@ from isthmus.protocols.membership.suspicion import Timing
 from isthmus.scenario.faults import Crash, DelayShift, Fault, Heal, Leave, Loss, Partition, RandomFaults, Recover
 from isthmus.scenario.model import Agreed, Membership, Scenario
 from isthmus.stacks import STACKS
-from isthmus.testing.random_scenarios import random_scenario
+from isthmus.testing.random_scenarios import random_scenario, with_second_group
 from isthmus.topology.model import Topology
 
 DURATION_MS = 3_000.0
@@ -33,7 +33,7 @@ def agreed_scenario(stack: str, seed: int) -> Scenario:
     random = Random(f"agreed/{stack}/{seed}")
     agreed = random_agreed(random, plain.topology)
     duration_ms = DURATION_MS
-    return msgspec.structs.replace(
+    made = msgspec.structs.replace(
         plain,
         name=f"agreed-{stack}-{seed}",
         stack=msgspec.structs.replace(plain.stack, transport="reliable", safe=is_safe(stack, seed)),
@@ -45,6 +45,8 @@ def agreed_scenario(stack: str, seed: int) -> Scenario:
         random_faults=RandomFaults(losses=random.choice([0, 1]), clock_jumps=random.choice([0, 1])),
         membership=Membership(kind="agreed", agreed=agreed),
     )
+    apart = Random(f"groups/{stack}/{seed}")
+    return with_second_group(made, apart) if apart.random() < 0.12 and not made.stack.safe else made
 
 
 def is_safe(stack: str, seed: int) -> bool:

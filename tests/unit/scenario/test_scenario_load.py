@@ -136,3 +136,36 @@ def test_a_mistake_in_a_stack_beside_names_that_file(tmp_path: Path) -> None:
     with pytest.raises(InputError) as refused:
         load(tmp_path, f"stack = 'stack.toml'\n{INLINE}{POISSON}")
     assert str(refused.value).startswith(f"{tmp_path}/s.toml: stack.sequencer: found 'nobody'")
+
+
+def test_membership_by_its_kind_alone_or_as_a_table(tmp_path: Path) -> None:
+    alone = load(tmp_path, 'membership = "agreed"\n' + INLINE + REST + POISSON)
+    table = load(tmp_path, INLINE + REST + POISSON + '[membership]\nkind = "agreed"\n')
+    assert alone == table and alone.membership.kind == "agreed"
+    more = "[membership]\nkind = 'agreed'\n[membership.agreed]\nfile = true\nweights = { a-0 = 3 }\n"
+    made = load(tmp_path, INLINE + REST + POISSON + more)
+    assert made.membership.agreed.file and made.membership.agreed.votes(made.topology) == {0: 3}
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("[membership]\nkind = 'agreed'\nhasty = true\n", "membership.hasty"),
+        ("[membership.agreed]\nfile = true\n", "membership.agreed"),
+        ("[membership]\nkind = 'agreed'\n[membership.agreed]\nweights = { nobody = 1 }\n", "nobody"),
+        (
+            "[membership]\nkind = 'agreed'\nagreed.lan = { heartbeat_ms = 5, floor_ms = 1, ceiling_ms = 9 }\n",
+            "floor_ms",
+        ),
+        ("[membership]\nkind = 'voted'\n", "voted"),
+        ("[[faults]]\nkind = 'leave'\nat_ms = 1\nsite = 'a-0'\n", "membership is agreed"),
+    ],
+)
+def test_what_agreed_membership_refuses(tmp_path: Path, more: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        load(tmp_path, INLINE + REST + POISSON + more)
+
+
+def test_the_direct_transport_keeps_nothing_to_agree_on(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="membership is not ideal"):
+        load(tmp_path, 'membership = "agreed"\n' + INLINE + REST + "transport = 'direct'\n" + POISSON)

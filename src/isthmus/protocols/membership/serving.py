@@ -22,14 +22,13 @@ class Server(Member):
         """Note a request to join; one that is in the view already, or can never be, is told."""
         if not self.hears(source, word):
             return
-        if self.is_member():
-            if (source, word.incarnation) in self.view.lives():
-                if self.decision is not None:
-                    self.say((source,), Decide(self.host.incarnation, self.decision))
-                return
-            if word.incarnation <= dict(self.view.last).get(source, -1):
-                self.say((source,), Gone(self.host.incarnation, self.view.view_id, word.incarnation))
-                return
+        if self.is_seated() and (source, word.incarnation) in self.view.lives():
+            if self.decision is not None:  # also by the file: perhaps nobody else is left that knows
+                self.say((source,), Decide(self.host.incarnation, self.decision))
+            return
+        if self.is_member() and word.incarnation <= dict(self.view.last).get(source, -1):
+            self.say((source,), Gone(self.host.incarnation, self.view.view_id, word.incarnation))
+            return
         self.requests.note(source, word, self.host.now_ns)
         self.say((source,), JoinAck(self.host.incarnation, word.incarnation, word.asked_ns))
 

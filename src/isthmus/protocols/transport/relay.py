@@ -26,7 +26,7 @@ Bounds: one word per author and wire type waits for each remote LAN; plans are m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple
 
 import msgspec
@@ -77,7 +77,8 @@ class Plan(NamedTuple):
     """How some targets are reached."""
 
     straight: Targets
-    through: tuple[tuple[SiteId, Targets], ...]  # couriers, and whom each passes it on to
+    through: tuple[tuple[SiteId, Targets], ...]  # the agents of remote LANs, and whom each passes it on to
+    around: tuple[tuple[SiteId, Targets], ...]  # couriers to those that we suspect
 
 
 class Relay(Layer):
@@ -142,16 +143,18 @@ class Relay(Layer):
         plan = self.plan(targets)
         if plan.straight:
             self.send(plan.straight, message)
-        if plan.through:
+        if plan.through or plan.around:
             self.send_through(plan, Relayed(self.host.site, (), message))
 
     def send_through(self, plan: Plan, relayed: Relayed[Any]) -> None:
         """Send a packet, our own or another's, to the couriers of a plan; or have it gathered."""
         here = self.clusters[self.host.site]
-        if not relayed.packet.gathers:
-            for courier, targets in plan.through:
-                self.send((courier,), Relayed(relayed.author, targets, relayed.packet))
-        elif self.agents[here] == self.host.site or relayed.author != self.host.site:
+        at_once = plan.around if relayed.packet.gathers else (*plan.through, *plan.around)
+        for courier, targets in at_once:
+            self.send((courier,), Relayed(relayed.author, targets, relayed.packet))
+        if not relayed.packet.gathers or not plan.through:
+            return
+        if self.agents[here] == self.host.site or relayed.author != self.host.site:
             for _, targets in plan.through:
                 self.gather(Relayed(relayed.author, targets, relayed.packet))
         else:
@@ -169,21 +172,22 @@ class Relay(Layer):
     def make_plan(self, targets: Targets) -> Plan:
         here = self.clusters[self.host.site]
         straight: list[SiteId] = []
-        through: dict[SiteId, list[SiteId]] = {}
+        around: dict[SiteId, list[SiteId]] = {}
         remote: dict[int, list[SiteId]] = {}
         for site in targets:
             if site != self.host.site and self.suspected.get(site) and (detour := self.detour(site)) is not None:
-                through.setdefault(detour, []).append(site)
+                around.setdefault(detour, []).append(site)
             elif self.clusters[site] == here:
                 straight.append(site)
             else:
                 remote.setdefault(self.clusters[site], []).append(site)
+        through = {}
         for lan, sites in remote.items():
             if len(sites) == 1 or lan not in self.agents:
                 straight += sites
             else:
-                through.setdefault(self.agents[lan], []).extend(sites)
-        return Plan(tuple(straight), tuple((courier, tuple(sites)) for courier, sites in through.items()))
+                through[self.agents[lan]] = sites
+        return Plan(tuple(straight), passed_on(through), passed_on(around))
 
     def detour(self, target: SiteId) -> SiteId | None:
         """A member that we reach and that reaches a target which we do not; a neighbour of the target rather."""
@@ -258,3 +262,7 @@ class Relay(Layer):
             except RemoteError:
                 self.host.trace(Kind.REJECT, value=author)
         return [near] if near else []
+
+
+def passed_on(couriers: Mapping[SiteId, Sequence[SiteId]]) -> tuple[tuple[SiteId, Targets], ...]:
+    return tuple((courier, tuple(sites)) for courier, sites in couriers.items())
