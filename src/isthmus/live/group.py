@@ -37,7 +37,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from isthmus.core.errors import LocalError
 from isthmus.core.layer import Finality, View
 from isthmus.core.message import ALL, Cast, SiteId
 from isthmus.live.errors import Blocked, Refused, SendTimeout
@@ -45,6 +44,7 @@ from isthmus.live.framing import PAYLOAD_MAX
 from isthmus.live.inbox import Inbox
 from isthmus.live.member import AgreedPlan, GroupPlan, JoinedGroup, Member, Where
 from isthmus.live.peers import logger
+from isthmus.live.submitting import check_payload, submit
 from isthmus.live.waiting import waited_for
 from isthmus.protocols.application import Application
 from isthmus.protocols.transport.base import Transport
@@ -394,31 +394,3 @@ class Group:
             queue.put_nowait(View(0, ()))
         self._writable.set()
         self._changed.set()
-
-
-def submit(application: Application, casts: list[Cast]) -> None:
-    """Submit messages in order: those to all that follow each other as a list, the others singly."""
-    below = application.below
-    if len(casts) > 1 and not any(cast.destinations for cast in casts):
-        below.submit_all(casts)
-        return
-    run: list[Cast] = []
-    for cast in casts:
-        if not cast.destinations:
-            run.append(cast)
-            continue
-        if run:
-            below.submit_all(run)
-            run = []
-        below.submit(cast, cast.destinations)
-    if len(run) == 1:
-        below.submit(run[0])
-    elif run:
-        below.submit_all(run)
-
-
-def check_payload(payload: bytes) -> None:
-    if not isinstance(payload, bytes):
-        raise TypeError(f"a payload is bytes, not {type(payload).__name__}: encode it first")
-    if len(payload) > PAYLOAD_MAX:
-        raise LocalError(f"a payload of {len(payload)} bytes; a message carries at most {PAYLOAD_MAX}")

@@ -28,7 +28,7 @@ from typing import Any
 
 from isthmus.core.message import SiteId, Targets
 from isthmus.protocols.transport.congestion import FLOOR_FRAMES, Window
-from isthmus.protocols.transport.frames import Data
+from isthmus.protocols.transport.frames import FRAME_BYTES, Data
 
 FIRST_ASK_BYTES = 4_096  # sent between questions until the first answer: the sooner, the shorter is the queue it sees
 ASKS_MAX = 8
@@ -158,8 +158,8 @@ class Paths:
         return path.window.round_ns if path else 0
 
     def floor(self, frames: int) -> int:
-        """The least window: a few frames of mean size, given how many there were."""
-        return FLOOR_FRAMES * (self.to_all + self.to_some) // max(1, frames)
+        """The least window: a few frames of mean size, given how many there were; also where there were none."""
+        return FLOOR_FRAMES * max(FRAME_BYTES, (self.to_all + self.to_some) // max(1, frames))
 
     def limited(self) -> list[Path]:
         """The paths on which something is deferred."""

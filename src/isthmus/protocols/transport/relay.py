@@ -169,13 +169,14 @@ class Relay(Layer):
             plan = self.plans[targets] = self.make_plan(targets)
         return plan
 
-    def make_plan(self, targets: Targets) -> Plan:
+    def make_plan(self, targets: Targets, around_suspected: bool = True) -> Plan:
         here = self.clusters[self.host.site]
         straight: list[SiteId] = []
         around: dict[SiteId, list[SiteId]] = {}
         remote: dict[int, list[SiteId]] = {}
         for site in targets:
-            if site != self.host.site and self.suspected.get(site) and (detour := self.detour(site)) is not None:
+            suspected = around_suspected and site != self.host.site and self.suspected.get(site)
+            if suspected and (detour := self.detour(site)) is not None:
                 around.setdefault(detour, []).append(site)
             elif self.clusters[site] == here:
                 straight.append(site)
@@ -252,7 +253,7 @@ class Relay(Layer):
         if far:
             if source != author:
                 raise RemoteError(f"site {source} relays a packet of site {author} to LANs further on")
-            plan = self.plan(far)
+            plan = self.make_plan(far, around_suspected=False)  # a courier sends nobody on to another courier
             if plan.straight:
                 self.send(plan.straight, Relayed(author, (), packet))
             self.send_through(plan, relayed)
