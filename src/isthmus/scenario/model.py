@@ -15,6 +15,7 @@ import msgspec
 
 from isthmus.core.document import SHORTEST_MS, Invalid, join, one_of, show
 from isthmus.core.message import GroupId, SiteId, Targets
+from isthmus.protocols.causal.options import CausalOptions, CausalPolicy
 from isthmus.protocols.total.compensation import OptimisticOptions
 from isthmus.protocols.total.hybrid_wire import HybridOptions, HybridPolicy
 from isthmus.protocols.transport.credit import CreditOptions
@@ -23,6 +24,7 @@ from isthmus.protocols.transport.relay import RelayOptions
 from isthmus.scenario.faults import Fault, Heal, Loss, Partition, RandomFaults
 from isthmus.scenario.workload import Workload, named_sites, span_ms
 from isthmus.stacks import STACKS, StackOptions
+from isthmus.topology.lans import check_served, lans_of
 from isthmus.topology.model import Topology
 
 NAME_MAX = 100
@@ -77,6 +79,7 @@ class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     optimistic: OptimisticOptions = OptimisticOptions()
     hybrid: HybridSpec = HybridSpec()
     relay: RelayOptions | None = None  # one copy of a multicast per remote LAN; a table, which may be empty
+    causal: CausalPolicy = CausalPolicy()
 
     def __post_init__(self) -> None:
         if self.name not in STACKS:
@@ -92,6 +95,15 @@ class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise Invalid(
                 "relay", "a relay over the direct transport", "the reliable transport: a relay may lose packets"
             )
+
+    def causal_options(self, topology: Topology) -> CausalOptions:
+        """What the causal stacks make of a topology; refuses LANs that messages cannot be relayed over."""
+        policy = {name: getattr(self.causal, name) for name in CausalPolicy.__struct_fields__}
+        if not STACKS[self.name].relays:
+            return CausalOptions(**policy)
+        lans = lans_of(topology)
+        check_served(lans)
+        return CausalOptions(**policy, lans=lans)
 
 
 class Clocks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -203,6 +215,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
         if stack.sequencer is not None:
             with_prefix(f"{key}.sequencer", lambda: self.topology.site_id(stack.sequencer or ""))
         with_prefix(f"{key}.hybrid", lambda: stack.hybrid.of(stack.name, self.topology))
+        stack.causal_options(self.topology)
         if stack.transport == "direct":
             self.check_direct(stack, key)
 
@@ -274,6 +287,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
         return StackOptions(
             *(direct, sequencer, spec.batch_ms, spec.credit, spec.reliable, spec.optimistic, hybrid, spec.relay),
             clusters=clusters,
+            causal=spec.causal_options(self.topology),
         )
 
 

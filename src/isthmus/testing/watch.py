@@ -89,7 +89,8 @@ class WatchedRun(Run):
         """Go on for a while in which no transport may send anything."""
         tap = Tap(self.network)
         for port in self.ports_up():
-            tap.watched[port.group] = {*port.stack.find(Transport).handlers()}
+            transports = [layer for layer in port.stack.layers if isinstance(layer, Transport)]
+            tap.watched[port.group] = {kind for layer in transports for kind in layer.handlers()}
             port.network = tap
         for quiet_ns in QUIET_NS:
             tap.sent.clear()

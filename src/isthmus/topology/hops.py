@@ -10,11 +10,13 @@ sender sends to its own LAN; the gateway at the end of a link sends to the LAN b
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
 from isthmus.core.message import SiteId, Targets
-from isthmus.topology.separators import LanGraph, mask_of, sites_of
+from isthmus.topology.lans import Lans
+from isthmus.topology.separators import LanGraph, mask_of, separators_of, sites_of
 
 PLANS_MAX = 4096  # pairs of sender and destinations that are remembered
 
@@ -140,3 +142,9 @@ def clockwise(graph: LanGraph, number: int) -> list[int]:
     """The neighbours of a LAN, the one with the next higher number first, round to the lowest."""
     near = graph.neighbours[number]
     return sorted(near, key=lambda there: (there < number, there))
+
+
+@lru_cache(maxsize=256)
+def routes_of(lans: Lans, members: Targets) -> Routes:
+    """The routes of a view; all sites of a process share them."""
+    return Routes(separators_of(lans, members)[0])

@@ -45,9 +45,8 @@ class Lans(msgspec.Struct, frozen=True):
     def served(self) -> bool:
         """Whether the LANs form a tree or a ring, over which messages may be relayed."""
         count, pairs = len(self.sites), self.pairs()
-        return len(pairs) < count or (
-            len(pairs) == count and all(sum(k in pair for pair in pairs) == 2 for k in range(count))
-        )
+        degrees = [sum(number in pair for pair in pairs) for number in range(count)]
+        return len(pairs) < count or set(degrees) == {2}
 
 
 def lans_of(topology: Topology) -> Lans:

@@ -227,11 +227,11 @@ class Builder:
         agent = names[0] if raw.agent is None else raw.agent
         if agent not in names:
             raise self.wrong(f"{key}.agent", show(agent), f"a site of {raw.name}: {one_of(agent, names)}")
-        for place, gateway in enumerate(raw.gateways):
+        for order, gateway in enumerate(raw.gateways):
             if gateway not in names:
                 found = f"{show(gateway)}, which is outside {raw.name}" if gateway in self.site_of else show(gateway)
                 expected = f"a site of {raw.name}: {one_of(gateway, names)}"
-                raise self.wrong(f"{key}.gateways[{place}]", found, expected)
+                raise self.wrong(f"{key}.gateways[{order}]", found, expected)
         gateways = tuple(dict.fromkeys(self.site_of[gateway] for gateway in raw.gateways))
         hint = "a delay here or in defaults.lan"
         lan = raw.lan.over(self.lan, self.source, self.at(f"{key}.lan"), hint)

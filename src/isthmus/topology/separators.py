@@ -2,7 +2,7 @@
 
 A *separator* is a set of sites whose removal cuts the graph of who can send to whom into parts: every way from one part
 to another passes one of its sites. The gateways of a LAN separate its hosts from the rest of the network; the gateways
-with links out of a region separate its LANs from the others; a node whose processes form a LAN of their own is separated
+with links out of a region separate its LANs from the others; a node whose processes form a LAN of their own is cut off
 by its communication server, its one gateway. Each part that a separator encloses is a *zone*; zones are nested.
 
 Sites are bits of an int. The graph: the members of one LAN can all send to each other, and gateways over their links.
@@ -141,47 +141,47 @@ def contract(joined: dict[int, dict[int, tuple[SiteId, SiteId]]], number: int) -
             joined[there][near[0]] = (around[there][1], around[near[0]][1])
 
 
+def zones_of(graph: LanGraph) -> list[Zone]:
+    """The zones of a graph of LANs, from the innermost outward."""
+    if sum(map(bool, graph.members)) < 2:
+        return []
+    found = [lan_zone(graph, number) for number in range(len(graph.members))]
+    found += [region_zone(graph, region) for region in graph.lans.regions]
+    return [zone for zone in found if zone.inside]
+
+
+def lan_zone(graph: LanGraph, number: int) -> Zone:
+    separator = mask_of(graph.gateways[number])
+    inside = graph.members[number] & ~separator
+    return Zone(graph.lans.names[number], "LAN", separator, inside, graph.parts(separator))
+
+
+def region_zone(graph: LanGraph, region: Region) -> Zone:
+    """A region, behind the separator that is given or, where a site of that has failed, behind its links."""
+    within = 0
+    for number in region.clusters:
+        within |= graph.members[number]
+    separator = mask_of(region.separator)
+    if not separator or separator & ~graph.everyone:
+        ends = [ours for (here, there), (ours, _) in graph.joints.items() if leaves(region, here, there)]
+        separator = mask_of(ends)
+    return Zone(region.name, "region", separator, within & ~separator, graph.parts(separator))
+
+
 class Separators:
-    """The zones of one view, and what each separator cuts off."""
+    """Zones, and what each separator cuts off."""
 
-    __slots__ = ("_cuts", "_far", "graph", "zones")
+    __slots__ = ("_cuts", "_far", "zones")
 
-    def __init__(self, graph: LanGraph) -> None:
-        self.graph = graph
-        self.zones: list[Zone] = []
-        if sum(map(bool, graph.members)) > 1:
-            for number, name in enumerate(graph.lans.names):
-                self.add_lan(number, name)
-            for region in graph.lans.regions:
-                self.add_region(region)
+    def __init__(self, zones: list[Zone]) -> None:
+        self.zones = zones
         self._cuts: dict[tuple[int, int], dict[int, tuple[Cut, ...]]] = {}
         self._far: dict[int, dict[int, tuple[Cut, ...]]] = {}
-
-    def add_lan(self, number: int, name: str) -> None:
-        separator = mask_of(self.graph.gateways[number])
-        inside = self.graph.members[number] & ~separator
-        if inside:
-            self.zones.append(Zone(name, "LAN", separator, inside, self.graph.parts(separator)))
-
-    def add_region(self, region: Region) -> None:
-        graph = self.graph
-        within = 0
-        for number in region.clusters:
-            within |= graph.members[number]
-        separator = mask_of(region.separator) & graph.everyone
-        if not region.separator or separator != mask_of(region.separator):  # a gateway of it failed
-            separator = mask_of(
-                ours for (here, there), (ours, _) in graph.joints.items() if leaves(region, here, there)
-            )
-        inside = within & ~separator
-        if inside:
-            self.zones.append(Zone(region.name, "region", separator, inside, graph.parts(separator)))
 
     def check(self) -> None:
         """Refuse a separator with a way past it."""
         for zone in self.zones:
-            around = self.graph.everyone & ~zone.separator & ~zone.inside
-            if any(part & zone.inside and part & around for part in zone.parts):
+            if any(part & zone.inside and part & ~zone.inside for part in zone.parts):
                 raise Invalid("regions", f"a way past the separator of {zone.name}", "sites that cut it off")
 
     def cuts(self, destinations: int, through: int = 0) -> dict[int, tuple[Cut, ...]]:
@@ -230,13 +230,14 @@ def leaves(region: Region, here: int, there: int) -> bool:
 
 
 @lru_cache(maxsize=256)
-def separators_of(lans: Lans, members: tuple[SiteId, ...]) -> Separators:
-    """The separators of a view; all sites of a process share them."""
-    return Separators(LanGraph(lans, members))
+def separators_of(lans: Lans, members: tuple[SiteId, ...]) -> tuple[LanGraph, Separators]:
+    """The graph and the separators of a view; all sites of a process share them."""
+    graph = LanGraph(lans, members)
+    return graph, Separators(zones_of(graph))
 
 
-def check_zones(topology: Topology) -> Separators:
-    """The separators of a whole topology; refuses gateways, links, routes and regions that cannot be."""
-    found = separators_of(lans_of(topology), tuple(SiteId(number) for number in range(len(topology.sites))))
-    found.check()
-    return found
+def check_zones(topology: Topology) -> tuple[LanGraph, Separators]:
+    """The zones of a whole topology; refuses gateways, links, routes and regions that cannot be."""
+    graph, separators = separators_of(lans_of(topology), tuple(SiteId(n) for n in range(len(topology.sites))))
+    separators.check()
+    return graph, separators
