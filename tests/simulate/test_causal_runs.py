@@ -7,9 +7,9 @@ import pytest
 from isthmus.testing.causal_runs import KINDS, CausalWorld, Kind
 from planted_causal import HISTORIES, WORLDS
 
-CHUNK = 250
-QUICK = range(0, 500, CHUNK)
-FULL = range(500, 7000, CHUNK)  # with the above 21,000 runs
+CHUNK = 100
+QUICK = range(0, 200, CHUNK)
+FULL = range(200, 7000, CHUNK)  # with the above 21,000 runs
 TRIES = 400  # within which a planted bug must show
 
 

@@ -35,7 +35,7 @@ class Packet(NamedTuple):
     """A message on one hop."""
 
     key: int
-    number: int  # of the message in the run
+    number: int  # of the message in the run; below 0 for a report
     plan: Plan
     timestamp: Timestamp
 
@@ -56,6 +56,7 @@ class CausalWorld:
         self.count = count  # messages in all
         self.make = make
         self.policies = random_policies(self.random)
+        self.entries_max = self.random.choice([2, 3, 4, 1000, 1000, 1000])
         self.lay_out()
         self.histories = {site: self.history_of(site) for site in self.sites}
         self.held: dict[SiteId, list[Packet]] = {site: [] for site in self.sites}
@@ -153,8 +154,28 @@ class CausalWorld:
         number = len(self.sent)
         self.sent.append(Sent(self.past[sender], destinations))
         self.past[sender] |= 1 << number
+        self.tell_first(sender, plan.address)
         key, timestamp = self.histories[sender].send(plan.address)
         self.transmit(plan.first, Packet(key, number, plan, timestamp))
+
+    def tell_first(self, site: SiteId, address: int) -> None:
+        """Tell the most of a long timestamp by reports, and now and then some of the history for no reason."""
+        history, most = self.histories[site], self.entries_max
+        while len(entries := history.entries_for(address)) > most:
+            self.report(site, address, entries[:most])
+        if self.random.random() < 0.1:
+            self.report(site, *history.oldest(most))
+
+    def report(self, site: SiteId, address: int, entries: Timestamp) -> None:
+        others = address & ~(1 << site)
+        if self.kind == "one-hop":
+            others &= self.near[site]
+        if others:
+            plan = self.plan(site, others)
+            key, timestamp = self.histories[site].report(plan.address, entries)
+            self.transmit(plan.first, Packet(key, -1, plan, timestamp))
+        else:
+            self.histories[site].report_all(1 << site)
 
     def receive(self, site: SiteId, packet: Packet) -> None:
         self.held[site].append(packet)
@@ -172,6 +193,8 @@ class CausalWorld:
         """Deliver a packet that is ready, or pass it on, or both."""
         history, plan = self.histories[site], packet.plan
         if hops := plan.hops.get(site):
+            for hop in hops if packet.number >= 0 else ():
+                self.tell_first(site, hop.reached)
             stamps = history.relay(
                 packet.key, plan.address, packet.timestamp, plan.rest[site], tuple(hop.reached for hop in hops)
             )
@@ -179,7 +202,7 @@ class CausalWorld:
                 self.transmit(hop.receivers, packet._replace(timestamp=stamp))
         else:
             history.deliver(packet.key, plan.address, packet.timestamp)
-        if self.sent[packet.number].destinations >> site & 1:
+        if packet.number >= 0 and self.sent[packet.number].destinations >> site & 1:
             self.deliver(site, packet.number)
 
     def deliver(self, site: SiteId, number: int) -> None:

@@ -27,7 +27,7 @@ from isthmus.scenario.model import Clocks, GroupSpec, HybridSpec, Membership, Re
 from isthmus.scenario.workload import Workload
 from isthmus.stacks import STACKS
 from isthmus.testing.random_networks import random_topology, random_workload, random_workloads, reordering
-from isthmus.testing.strain import flooded, strained
+from isthmus.testing.strain import flooded, random_causal, strained
 
 DURATION_MS = 2_000.0
 HARD_MS = 1_000.0  # longer
@@ -173,6 +173,8 @@ def random_stack(stack: str, names: list[str], random: Random, direct: bool) -> 
     more: dict[str, Any] = {}
     if "hybrid" in STACKS[stack].options:
         more["hybrid"] = random_hybrid(stack, names, random)
+    if "causal" in STACKS[stack].options:
+        more["causal"] = random_causal(random)
     if "sequencer" in STACKS[stack].options:
         more["sequencer"] = random.choice([None, random.choice(names)])
         more["batch_ms"] = random.choice([None, None, 0.0, 5.0])

@@ -19,7 +19,7 @@ from typing import Any
 
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import View
-from isthmus.core.message import Cast, SiteId, Targets
+from isthmus.core.message import Cast, Message, SiteId, Targets
 from isthmus.protocols.causal.coding import Coder
 from isthmus.protocols.causal.history import REPORTS, ExtendedHistory, Timestamp, key_of
 from isthmus.protocols.causal.options import CausalOptions
@@ -81,8 +81,11 @@ class ExtendedOrder(CausalOrder):
         if self.options.gauges:
             self.measure(message, len(timestamp))
         self.keep(message, key, destinations)
-        self.below.submit(message, self.first_of(destinations))
+        self.pass_down(message, self.first_of(destinations))
         self.bound_history()
+
+    def pass_down(self, message: Message, targets: Targets) -> None:
+        self.below.submit(message, targets)
 
     def stamped(self, cast: Cast, count: int, timestamp: Timestamp) -> Stamped[Any]:
         return Stamped(cast, self.host.site, count, self.tick(), self.coder.encode(timestamp))
@@ -108,7 +111,7 @@ class ExtendedOrder(CausalOrder):
             return
         _, timestamp = self.history.report(self.address_of(self.host.site, others), entries)
         cast = Cast(self.host.site, 0, b"", sites_of(others))
-        self.below.submit(self.stamped(cast, self.history.report_count, timestamp), self.first_of(others))
+        self.pass_down(self.stamped(cast, self.history.report_count, timestamp), self.first_of(others))
 
     def bound_history(self) -> None:
         """Tell the oldest entries to all whom they concern, where there are too many."""

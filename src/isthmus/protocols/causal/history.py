@@ -16,7 +16,8 @@ A message is known by sender and counter; both in one int, the counter above. Se
 
 Where there is too much to tell, *reports* tell it first: empty messages, each with a part of the past. They have a
 sender of their own, as if a second process sat at the site: were they counted with the site's messages, each would have
-to tell all that these told, because a later message of a sender covers the earlier ones.
+to tell all that these told, because a later message of a sender covers the earlier ones. A report covers nothing but
+what it tells. That it is delivered after the earlier ones to the same site, it says itself.
 
 Invariants:
 - a step is atomic: a timestamp is taken before its own sending is noted, and the message enters H after that;
@@ -31,7 +32,7 @@ from typing import NamedTuple
 import msgspec
 
 from isthmus.core.message import SiteId
-from isthmus.topology.separators import Cut, Separators
+from isthmus.topology.separators import Cut, Separators, sites_of
 
 SENDER_BITS = 20
 SENDER = (1 << SENDER_BITS) - 1
@@ -71,8 +72,19 @@ class ExtendedHistory:
     """H, C and D of one process in one view."""
 
     __slots__ = (
-        *("address", "count", "delivered", "far", "me", "of_sender", "policies", "report_count", "separators", "site"),
-        "told",
+        *(
+            "address",
+            "count",
+            "delivered",
+            "far",
+            "me",
+            "of_sender",
+            "policies",
+            "report_count",
+            "reported",
+            "separators",
+        ),
+        *("site", "told"),
     )
 
     def __init__(self, site: SiteId, separators: Separators | None = None, policies: Policies | None = None) -> None:
@@ -82,6 +94,7 @@ class ExtendedHistory:
         self.separators = separators if self.policies.separators else None
         self.count = 0  # of our own messages
         self.report_count = 0
+        self.reported: dict[SiteId, tuple[int, Entry]] = {}  # our last report to each site
         self.delivered: dict[int, int] = {}  # D
         self.told: dict[int, int] = {}  # C, of each entry of H
         self.address: dict[int, int] = {}
@@ -102,28 +115,30 @@ class ExtendedHistory:
         return key, timestamp
 
     def report(self, address: int, entries: Timestamp) -> tuple[int, Timestamp]:
-        """The key and the timestamp of a report that tells these entries, and no others but earlier reports."""
+        """The key and the timestamp of a report that tells these entries, and the report before it of each addressee."""
         self.report_count += 1
         sender = SiteId(self.site | REPORTS)
         key = key_of(sender, self.report_count)
-        earlier = {
-            entry: Entry(entry, self.address[entry], self.told[entry] if self.policies.extended else 0)
-            for entry in self.of_sender.get(sender, ())
-            if address & ~self.told[entry]
-        }
-        timestamp = tuple((earlier | {entry.key: entry for entry in entries}).values())
+        # To whom entries were told is left out: others were told by messages that this one does not speak of.
+        told_of = {entry.key: Entry(entry.key, entry.address, 0) for entry in entries}
+        for site in sites_of(address):
+            if site in self.reported:
+                told_of.setdefault(*self.reported[site])
+        timestamp = tuple(told_of.values())
         for entry in timestamp:
-            self.told[entry.key] |= address | self.me
+            if entry.key in self.told:
+                self.told[entry.key] |= address | self.me
         self.delivered[sender] = self.report_count
-        self.forget_told([entry.key for entry in timestamp])
+        self.forget_told(list(told_of))
         self.insert(key, address, self.me)
+        self.reported |= dict.fromkeys(sites_of(address), (key, Entry(key, address, 0)))
         return key, timestamp
 
     def oldest(self, count: int) -> tuple[int, Timestamp]:
         """The oldest entries, and who has not been told of them."""
         entries, rest = [], 0
         for key, told in list(self.told.items())[:count]:
-            entries.append(Entry(key, self.address[key], told if self.policies.extended else 0))
+            entries.append(Entry(key, self.address[key], told))
             rest |= self.address[key] & ~told
         return rest, tuple(entries)
 
@@ -215,7 +230,9 @@ class ExtendedHistory:
 
     def cover(self, key: int, sites: int) -> list[int]:
         """Note that earlier messages of the same sender are covered by this one, where it goes."""
-        found = []
+        found: list[int] = []
+        if key & REPORTS:
+            return found
         for earlier in self.of_sender.get(key & SENDER, ()):
             if earlier < key:
                 self.told[earlier] |= sites
@@ -225,6 +242,8 @@ class ExtendedHistory:
     def covered(self, key: int, timestamp: Timestamp) -> int:
         """Where later messages of the same sender go, which cover this one."""
         sender, sites = key & SENDER, 0
+        if key & REPORTS:
+            return 0
         for later in self.of_sender.get(sender, ()):
             if later > key:
                 sites |= self.address[later]

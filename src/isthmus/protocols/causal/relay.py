@@ -18,11 +18,13 @@ Invariants:
 - kept[o] has the messages of o that came here and are above stable[o]; own ones above the first unacknowledged;
 - what is relayed is never kept by name of the courier: origin and counter are the same on every hop.
 
-Bounds: `keep_max` own messages above the last stable one, then `writable` is false; others keep no more of ours.
+Bounds: `keep_max` own messages above the last stable one, then `writable` is false; others keep no more of ours. What
+waits for the transport is bounded by flow control: at most a window of each sender for each destination is under way.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,7 +53,7 @@ class Received(Message, frozen=True, gc=False, array_like=True, tag=41):
 class RelayedOrder(ExtendedOrder):
     """Delivers multicasts over LANs in causal order, and relays them where it is a gateway."""
 
-    __slots__ = ("ack_armed", "dues", "kept", "owed", "routes", "separators", "stable", "starved")
+    __slots__ = ("ack_armed", "dues", "kept", "outbox", "owed", "routes", "separators", "stable", "starved")
     timer_names = ("ack",)
 
     def reset(self) -> None:
@@ -60,6 +62,7 @@ class RelayedOrder(ExtendedOrder):
         self.kept: dict[SiteId, dict[int, Stamped[Any]]] = {site: {} for site in self.view.members}
         self.stable = 0  # our own messages up to this one are stable
         self.owed: dict[SiteId, None] = {}  # whom an acknowledgement is due to
+        self.outbox: deque[tuple[Message, Targets]] = deque()  # for which the transport has no room yet
         self.ack_armed = False
         self.starved = False  # `writable` said no because too much is unstable; `resume` is owed
 
@@ -136,7 +139,7 @@ class RelayedOrder(ExtendedOrder):
         if not hops:
             self.history.deliver(item.key, address, item.timestamp)
         else:
-            for hop in hops:
+            for hop in hops if item.message.cast.number else ():  # reports must not call for more reports
                 self.tell_first(hop.reached, hop.reached)
                 if self.options.forced:
                     self.force(hop.reached)
@@ -144,7 +147,7 @@ class RelayedOrder(ExtendedOrder):
             stamps = self.history.relay(item.key, address, item.timestamp, plan.rest[self.host.site], reached)
             carried = self.carried(item.message)
             for hop, timestamp in zip(hops, stamps, strict=True):
-                self.below.submit(self.passed_on(item.message, carried, timestamp), hop.receivers)
+                self.pass_down(self.passed_on(item.message, carried, timestamp), hop.receivers)
         if item.message.cast.number and item.destinations >> self.host.site & 1:
             self.owe_received(item.message.origin)
 
@@ -166,6 +169,20 @@ class RelayedOrder(ExtendedOrder):
         if untold and saved > (len(entries) + REPORT_ENTRIES) * untold.bit_count():
             self.report(untold, entries[: self.options.entries_max])
 
+    def pass_down(self, message: Message, targets: Targets) -> None:
+        """Send over one hop, when the transport has room: what others wrote takes its turn like our own."""
+        self.outbox.append((message, targets))
+        self.pump()
+
+    def pump(self) -> None:
+        while self.outbox and self.transport.writable():
+            self.below.submit(*self.outbox.popleft())
+
+    def resume(self) -> None:
+        self.blocked = False
+        self.pump()
+        self.above.resume()
+
     # End to end
 
     def stamped(self, cast: Cast, count: int, timestamp: Timestamp) -> Stamped[Any]:
@@ -177,7 +194,7 @@ class RelayedOrder(ExtendedOrder):
         self.dues[message.count] = destinations
 
     def writable(self) -> bool:
-        if self.blocked:
+        if self.blocked or self.outbox:
             return False
         if self.history.count - self.stable >= self.options.keep_max:
             self.starved = True
@@ -185,7 +202,7 @@ class RelayedOrder(ExtendedOrder):
         return super().writable()
 
     def settled(self) -> bool:
-        return not self.dues and not self.owed and super().settled()
+        return not (self.dues or self.owed or self.outbox) and super().settled()
 
     def note(self, item: Item) -> None:
         super().note(item)
@@ -202,7 +219,7 @@ class RelayedOrder(ExtendedOrder):
         assert key == ACK
         self.ack_armed = False
         for origin in self.owed:
-            self.below.submit(Received(self.delivered[origin]), (origin,))
+            self.pass_down(Received(self.delivered[origin]), (origin,))
         self.owed.clear()
 
     def on_received(self, source: SiteId, received: Received) -> None:
