@@ -141,8 +141,22 @@ class CreditsInjected(ExtendedHistory):
         return [tuple(Entry(*entry[:3]) for entry in stamp) for stamp in stamps]
 
 
+class BoldReports(ExtendedHistory):
+    """Reports tell to whom entries were told by messages that they do not speak of."""
+
+    __slots__ = ()
+
+    def report(self, address: int, entries: Timestamp) -> tuple[int, Timestamp]:
+        told = {entry.key: self.told[entry.key] for entry in entries}
+        key, timestamp = super().report(address, entries)
+        return key, tuple(entry._replace(told=told.get(entry.key, 0)) for entry in timestamp)
+
+
 class OnlyR9(CausalWorld):
     """A world in which R9 is always applied, as far as wrong graphs show there alone."""
+
+    def tell_first(self, site: SiteId, address: int) -> None:
+        """Without reports, which would hide what is wrong."""
 
     def history_of(self, site: SiteId) -> ExtendedHistory:
         return self.make(site, self.separators, Policies(extended=self.policies.extended))
@@ -171,7 +185,7 @@ class InvisibleRelays(OnlyR9):
         hops = packet.plan.hops.get(site, ())
         for hop in hops:
             self.transmit(hop.receivers, packet)
-        if self.sent[packet.number].destinations >> site & 1:
+        if packet.number >= 0 and self.sent[packet.number].destinations >> site & 1:
             self.histories[site].deliver(packet.key, packet.plan.address, packet.timestamp)
             self.deliver(site, packet.number)
 
@@ -188,7 +202,7 @@ class NewKeyPerHop(CausalWorld):
         for hop in hops:
             key, timestamp = history.send(hop.reached)
             self.transmit(hop.receivers, Packet(key, packet.number, plan._replace(address=hop.reached), timestamp))
-        if self.sent[packet.number].destinations >> site & 1:
+        if packet.number >= 0 and self.sent[packet.number].destinations >> site & 1:
             self.deliver(site, packet.number)
 
 
@@ -243,8 +257,9 @@ HISTORIES: dict[str, tuple[MakeHistory, Kind]] = {
     "waits for all": (WaitsForAll, "one-hop"),
     "credits all": (CreditsAll, "one-hop"),
     "covers backwards": (CoversBackwards, "one-hop"),
-    "asks no separator": (AsksNoSeparator, "lan-ring"),
+    "asks no separator": (AsksNoSeparator, "one-hop"),
     "credits injected": (CreditsInjected, "lan-ring"),
+    "bold reports": (BoldReports, "lan-ring"),
 }
 WORLDS: dict[str, tuple[type[CausalWorld], Kind]] = {
     "leaky zones": (LeakyZones, "lan-ring"),

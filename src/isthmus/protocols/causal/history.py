@@ -115,7 +115,7 @@ class ExtendedHistory:
         return key, timestamp
 
     def report(self, address: int, entries: Timestamp) -> tuple[int, Timestamp]:
-        """The key and the timestamp of a report that tells these entries, and the report before it of each addressee."""
+        """The key and timestamp of a report that tells these entries, and the report before it of each addressee."""
         self.report_count += 1
         sender = SiteId(self.site | REPORTS)
         key = key_of(sender, self.report_count)
