@@ -3,7 +3,9 @@
 A topology says where packets can go. This says where *relayed* messages go: from the sender's LAN to a gateway, from
 gateway to gateway, from a gateway to the hosts of the last LAN. Gateways are sites of their LAN, dedicated or hosts
 too. What a topology leaves open follows from it: the gateways of a cluster are its agent and a second site; there is a
-link between gateways along each WAN link, dealt out to the gateways of a cluster in turn.
+link between gateways along each WAN link, dealt out to the gateways of a cluster in turn. Relays are right on trees and
+on rings of LANs. Where the WAN links form neither, the links between gateways follow the tree of least delay; given
+links that form neither are refused (`check_served`), as relays would block each other.
 
 `Lans` is a value of plain numbers, which all processes share; separators.py derives zones and routes from it for the
 members of a view.
@@ -11,6 +13,7 @@ members of a view.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import msgspec
@@ -18,10 +21,11 @@ import msgspec
 from isthmus.core.document import Invalid
 from isthmus.core.message import SiteId
 from isthmus.topology.graph import components
-from isthmus.topology.model import Region, Topology
+from isthmus.topology.model import Region, Topology, WanLink
 
+Gateways = tuple[tuple[SiteId, ...], ...]  # of each LAN
 GATEWAYS = 2  # of a cluster that names none
-SERVED = "LANs joined in a tree or in one ring, which relays serve; or the stack causal-history"
+SERVED = "links that form a tree or one ring, over which messages can be relayed"
 
 
 class Lans(msgspec.Struct, frozen=True):
@@ -59,17 +63,19 @@ def lans_of(topology: Topology) -> Lans:
         tuple(cluster.name for cluster in topology.clusters),
         tuple(cluster.sites for cluster in topology.clusters),
         gateways,
-        given_links(topology, gateways) if topology.gateway_links else links_along(topology, gateways),
+        given_links(topology, gateways) if topology.gateway_links else links_along(topology.links, gateways),
         topology.routes,
         topology.regions,
     )
+    if not topology.gateway_links and not lans.served():
+        lans = msgspec.structs.replace(lans, links=links_along(least_delay_links(topology), gateways))
     check_reach(lans)
     for number, route in enumerate(lans.routes):
         check_route(lans, route, f"routes[{number}].clusters")
     return lans
 
 
-def given_links(topology: Topology, gateways: tuple[tuple[SiteId, ...], ...]) -> tuple[tuple[SiteId, SiteId], ...]:
+def given_links(topology: Topology, gateways: Gateways) -> tuple[tuple[SiteId, SiteId], ...]:
     sites = topology.sites
     for number, link in enumerate(topology.gateway_links):
         for end, site in (("from", link.a), ("to", link.b)):
@@ -82,17 +88,31 @@ def given_links(topology: Topology, gateways: tuple[tuple[SiteId, ...], ...]) ->
     return tuple((link.a, link.b) for link in topology.gateway_links)
 
 
-def links_along(topology: Topology, gateways: tuple[tuple[SiteId, ...], ...]) -> tuple[tuple[SiteId, SiteId], ...]:
+def links_along(
+    links: Sequence[WanLink], gateways: tuple[tuple[SiteId, ...], ...]
+) -> tuple[tuple[SiteId, SiteId], ...]:
     """A link along each WAN link, dealt out to the gateways of each cluster in turn."""
     used = [0] * len(gateways)
-    links = []
-    for link in topology.links:
+    made = []
+    for link in links:
         ends = []
         for cluster in (link.a, link.b):
             ends.append(gateways[cluster][used[cluster] % len(gateways[cluster])])
             used[cluster] += 1
-        links.append((ends[0], ends[1]))
-    return tuple(links)
+        made.append((ends[0], ends[1]))
+    return tuple(made)
+
+
+def least_delay_links(topology: Topology) -> list[WanLink]:
+    """WAN links that join all clusters in a tree, shortest first, ties by their order."""
+    joined = list(range(len(topology.clusters)))  # of each cluster, the lowest one that it is joined to
+    chosen = []
+    for link in sorted(topology.links, key=lambda link: link.forward.delay.mean_ms + link.back.delay.mean_ms):
+        here, there = joined[link.a], joined[link.b]
+        if here != there:
+            chosen.append(link)
+            joined = [min(here, there) if one in (here, there) else one for one in joined]
+    return chosen
 
 
 def check_reach(lans: Lans) -> None:
@@ -124,8 +144,8 @@ def check_route(lans: Lans, route: tuple[int, ...], key: str) -> None:
                     raise Invalid(key, found, "routes of one source that part and do not meet again")
 
 
-def check_served(lans: Lans, key: str = "topology") -> None:
+def check_served(lans: Lans) -> None:
     """Refuse what relays do not serve: on other graphs they would block each other."""
     if not lans.served():
-        count = len(lans.pairs())
-        raise Invalid(key, f"{len(lans.sites)} LANs joined by {count} links, with more than one way round", SERVED)
+        found = f"{len(lans.sites)} LANs joined by {len(lans.pairs())} links, with more than one way round"
+        raise Invalid("topology.gateway_links", found, SERVED)
