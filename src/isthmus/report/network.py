@@ -2,8 +2,8 @@
 
 Clusters are discs with their number of sites inside and, beside them, their name and their agent; WAN links are lines
 between them. Few links carry their mean delay as a label, many are coloured by it with a colour bar. Where roles are
-given, they are drawn in (roles.py), and causal zones where they are asked for (zones.py). The same topology gives the same bytes: no date, a fixed salt for the SVG's ids,
-text as outlines.
+given, they are drawn in (roles.py), and causal zones where they are asked for (zones.py). The same topology gives the
+same bytes: no date, a fixed salt for the SVG's ids, text as outlines.
 """
 
 from __future__ import annotations

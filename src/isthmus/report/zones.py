@@ -29,7 +29,7 @@ def draw_zones(axes: Axes, topology: Topology, points: Points, radius: float) ->
     places = {site: place for number in range(len(points)) for site, place in around(graph, points, number, radius)}
     for a, b in sorted({(min(pair), max(pair)) for pair in graph.joints.values()}):
         (x1, y1), (x2, y2) = places[a], places[b]
-        axes.plot([x1, x2], [y1, y2], color=GATEWAY, linewidth=1.8, zorder=4)
+        axes.plot([x1, x2], [y1, y2], color=GATEWAY, linewidth=1.8, zorder=2)
     border: set[SiteId] = set()
     for zone in separators.zones:
         if zone.level == "region":
@@ -83,6 +83,7 @@ def frame(axes: Axes, inside: list[tuple[float, float]], radius: float, name: st
         linestyle=(0, (6, 4)),
         linewidth=1.2,
         zorder=2,
+        clip_on=False,
     )
     axes.add_patch(box)
     axes.text(left + radius / 2, high - radius / 2, name, size=9.5, color=BORDER, ha="left", va="top", zorder=6)

@@ -7,9 +7,9 @@ The sender's own copy comes back through the transport like everyone's, and is d
 be missing here but earlier copies of its own. Until it is back, it counts as not delivered.
 
 Bounds: a timestamp has at most `entries_max` entries of what was here, and as many of what a relayed message brings;
-what else there is to tell is told by reports before. A history of more than `history_max` entries tells the oldest half
-to all whom they concern, and forgets them: one report more in each history for many entries less, as long as histories
-are a few times as long as the view is wide.
+what else there is to tell is told by reports before. A history of more than `history_max` entries tells the oldest ones
+to all whom they concern, and forgets them. A report is one entry more in each history, so that it must take away more
+than there are members: both bounds are at least a few times the width of the view.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from isthmus.protocols.causal.order import CausalOrder, Item, Stamped
 from isthmus.topology.separators import sites_of
 from isthmus.trace.schema import Gauge
 
-WIDTHS = 4  # a history may have at least so many entries for each member
+ENTRIES_WIDTHS, HISTORY_WIDTHS = 2, 8  # the least bounds, per member
 
 
 class ExtendedOrder(CausalOrder):
     """Delivers multicasts in causal order by what each process has told whom."""
 
-    __slots__ = ("coder", "history", "history_max", "options", "own")
+    __slots__ = ("coder", "entries_max", "history", "history_max", "options", "own")
 
     def __init__(self, options: CausalOptions) -> None:
         self.options = options
@@ -43,8 +43,9 @@ class ExtendedOrder(CausalOrder):
         super().install(view)
         self.history = self.new_history()
         self.delivered = self.history.delivered
+        self.entries_max = max(self.options.entries_max, ENTRIES_WIDTHS * len(view.members))
+        self.history_max = max(self.options.history_max, HISTORY_WIDTHS * len(view.members))
         self.coder = self.new_coder()
-        self.history_max = max(self.options.history_max, WIDTHS * len(view.members))
         self.own: deque[int] = deque()  # our own messages to ourselves that are not back yet
 
     def new_history(self) -> ExtendedHistory:
@@ -55,7 +56,7 @@ class ExtendedOrder(CausalOrder):
 
     def entries_most(self) -> int:
         """What a peer's timestamp may have: what was there, what a relayed message brings, and reports."""
-        return 4 * max(self.options.entries_max, self.options.history_max)
+        return 4 * max(self.entries_max, self.history_max)
 
     # Where messages go
 
@@ -99,7 +100,7 @@ class ExtendedOrder(CausalOrder):
 
     def tell_first(self, address: int, destinations: int) -> None:
         """Tell so much by reports that a timestamp to an address keeps within its bound."""
-        most = self.options.entries_max
+        most = self.entries_max
         while len(self.history.told) > most and len(entries := self.history.entries_for(address)) > most:
             self.report(destinations, entries[:most])
 
@@ -116,7 +117,7 @@ class ExtendedOrder(CausalOrder):
     def bound_history(self) -> None:
         """Tell the oldest entries to all whom they concern, where there are too many."""
         if len(self.history.told) > self.history_max and not self.blocked:
-            rest, entries = self.history.oldest(min(self.history_max // 2, self.options.entries_max))
+            rest, entries = self.history.oldest(min(self.history_max // 2, self.entries_max))
             self.report(rest, entries)
 
     def measure(self, message: Stamped[Any], entries: int) -> None:

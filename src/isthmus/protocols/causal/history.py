@@ -46,7 +46,7 @@ class Entry(NamedTuple):
 
     key: int  # counter and sender
     address: int
-    told: int  # to whom its sender knows it reported; 0 where timestamps are not extended
+    told: int  # to whom its sender knows it reported; 0 where timestamps are not extended; all: told for order alone
     injected: int = 0  # of what a relay added: to whom it was told on the way; 0 for what was there from the start
 
 
@@ -94,7 +94,7 @@ class ExtendedHistory:
         self.separators = separators if self.policies.separators else None
         self.count = 0  # of our own messages
         self.report_count = 0
-        self.reported: dict[SiteId, tuple[int, Entry]] = {}  # our last report to each site
+        self.reported: dict[SiteId, tuple[int, int]] = {}  # our last report to each site, and its address
         self.delivered: dict[int, int] = {}  # D
         self.told: dict[int, int] = {}  # C, of each entry of H
         self.address: dict[int, int] = {}
@@ -123,7 +123,8 @@ class ExtendedHistory:
         told_of = {entry.key: Entry(entry.key, entry.address, 0) for entry in entries}
         for site in sites_of(address):
             if site in self.reported:
-                told_of.setdefault(*self.reported[site])
+                earlier, of_earlier = self.reported[site]
+                told_of.setdefault(earlier, Entry(earlier, of_earlier, 0 if earlier in self.told else of_earlier))
         timestamp = tuple(told_of.values())
         for entry in timestamp:
             if entry.key in self.told:
@@ -131,7 +132,7 @@ class ExtendedHistory:
         self.delivered[sender] = self.report_count
         self.forget_told(list(told_of))
         self.insert(key, address, self.me)
-        self.reported |= dict.fromkeys(sites_of(address), (key, Entry(key, address, 0)))
+        self.reported |= dict.fromkeys(sites_of(address), (key, address))
         return key, timestamp
 
     def oldest(self, count: int) -> tuple[int, Timestamp]:
@@ -218,6 +219,8 @@ class ExtendedHistory:
                 if entry.key not in self.told:
                     touched += self.cover(entry.key, entry.address)
         for entry in timestamp:
+            if not entry.address & ~entry.told:
+                continue
             credit = entry.told | (entry.injected & ~rest if entry.injected else heard)
             credit |= self.covered(entry.key, timestamp)
             if entry.key in self.told:

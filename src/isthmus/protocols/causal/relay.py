@@ -167,7 +167,7 @@ class RelayedOrder(ExtendedOrder):
         untold, entries = self.history.forcible(reached)
         saved = len(entries) * reached.bit_count()
         if untold and saved > (len(entries) + REPORT_ENTRIES) * untold.bit_count():
-            self.report(untold, entries[: self.options.entries_max])
+            self.report(untold, entries[: self.entries_max])
 
     def pass_down(self, message: Message, targets: Targets) -> None:
         """Send over one hop, when the transport has room: what others wrote takes its turn like our own."""
