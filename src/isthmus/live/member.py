@@ -28,7 +28,7 @@ from isthmus.live.site import LivePort, LiveSite
 from isthmus.live.sockets import LOOPBACK, Address, Socket
 from isthmus.live.waiting import owed
 from isthmus.protocols.application import Application
-from isthmus.scenario.model import HybridSpec
+from isthmus.scenario.model import HybridSpec, StackSpec
 from isthmus.scenario.workload import named_sites
 from isthmus.stacks import STACKS, StackOptions
 from isthmus.topology.load import load_topology
@@ -62,7 +62,10 @@ class JoinedGroup:
         self.group = group
         everyone = tuple(SiteId(number) for number in range(len(topology.sites)))
         self.members: Targets = named_sites(topology, plan.sites, "sites") or everyone
-        given = plan.options or StackOptions(hybrid=HybridSpec().of(plan.stack, topology))
+        given = plan.options or StackOptions(
+            hybrid=HybridSpec().of(plan.stack, topology),
+            causal=StackSpec(name=plan.stack).causal_options(topology),
+        )
         self.options = msgspec.structs.replace(given, clusters=tuple(each.cluster for each in topology.sites))
         self.application: Application | None = None  # None: this site has none in the group
         self.on_end: Callable[[], None] = lambda: None  # nothing more will come: the site has left, or is refused
@@ -205,4 +208,8 @@ def shared_options(group: JoinedGroup) -> dict[str, str]:
         shown["hybrid.rule"], shown["hybrid.clock"] = hybrid.rule, hybrid.clock
         shown["hybrid.active"] = "all" if hybrid.active is None else list(hybrid.active)
         shown["hybrid.sequencer_of"] = sorted(hybrid.sequencer_of.items())
+    if "causal" in taken:
+        causal = options.causal
+        shown["causal.coding"], shown["causal.rules"] = causal.coding, causal.rules()
+        shown["causal.lans"] = causal.lans
     return {name: str(value)[:200] for name, value in shown.items()}
