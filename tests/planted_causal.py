@@ -11,8 +11,8 @@ from itertools import pairwise
 from isthmus.core.message import SiteId
 from isthmus.protocols.causal.history import SENDER, SENDER_BITS, Entry, ExtendedHistory, Policies, Timestamp, key_of
 from isthmus.testing.causal_runs import CausalWorld, Kind, MakeHistory, Packet
-from isthmus.topology.hops import Plan, Routes, clockwise
-from isthmus.topology.separators import Cut, Separators, Zone, mask_of, sites_of
+from isthmus.topology.hops import Plan, Routes, clockwise, direct_plan
+from isthmus.topology.separators import Cut, Separators, Zone, mask_of
 
 
 class OmitsWhatAnyoneWasTold(ExtendedHistory):
@@ -233,7 +233,7 @@ class StaleZones(OnlyR9):
         near = graph.members[home] | mask_of(self.hosts)
         if destinations & ~near or self.random.random() < 0.5:
             return super().plan(sender, destinations)
-        return Plan(destinations, sites_of(destinations), {}, {})
+        return direct_plan(sender, destinations)
 
 
 class RestartedGateway(OnlyR9):

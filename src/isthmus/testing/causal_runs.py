@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 from isthmus.core.message import SiteId
 from isthmus.protocols.causal.history import ExtendedHistory, Policies, Timestamp
 from isthmus.topology.delay import Constant
-from isthmus.topology.hops import Plan, Routes
+from isthmus.topology.hops import Plan, Routes, direct_plan
 from isthmus.topology.lans import lans_of
 from isthmus.topology.model import Channel
 from isthmus.topology.separators import LanGraph, Separators, Zone, mask_of, sites_of, zones_of
@@ -107,7 +107,7 @@ class CausalWorld:
 
     def plan(self, sender: SiteId, destinations: int) -> Plan:
         if self.kind == "one-hop":
-            return Plan(destinations, sites_of(destinations), {}, {})
+            return direct_plan(sender, destinations)
         return self.routes.plan(sender, destinations)
 
     def draw_destinations(self, sender: SiteId) -> int:

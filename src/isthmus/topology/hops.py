@@ -35,6 +35,7 @@ class Plan(NamedTuple):
     first: Targets  # to whom the sender itself sends
     hops: dict[SiteId, tuple[Hop, ...]]  # of each site that relays
     rest: dict[SiteId, int]  # what is downstream of each of these
+    before: dict[SiteId, SiteId]  # of each site that it reaches, from whom it comes
 
 
 class Routes:
@@ -72,7 +73,7 @@ class Routes:
         home = graph.lan_of[sender]
         local = destinations & graph.members[home]
         if local == destinations:
-            return Plan(destinations, sites_of(destinations), {}, {})
+            return direct_plan(sender, destinations)
         onward: dict[int, list[int]] = {home: []}  # LANs on the way to those behind them
         for number, members in enumerate(graph.members):
             if number != home and members & destinations:
@@ -89,7 +90,9 @@ class Routes:
         first += tuple(site for hop in hops.pop(sender, []) for site in hop.receivers)
         plans = {site: tuple(made) for site, made in hops.items() if made}
         rest = {site: union(made) for site, made in plans.items()}
-        return Plan(reached[home] | local, first, plans, rest)
+        before = dict.fromkeys(first, sender)
+        before |= {site: courier for courier, made in plans.items() for hop in made for site in hop.receivers}
+        return Plan(reached[home] | local, first, plans, rest, before)
 
     def relay(
         self,
@@ -114,6 +117,12 @@ class Routes:
             hosts = [Hop(sites_of(inside), inside)] if inside else []
             hops[entry] = [*others, *hops.get(entry, []), *hosts]
         return mask_of(gateways) | inside | all_behind
+
+
+def direct_plan(sender: SiteId, destinations: int) -> Plan:
+    """The way of a message that nobody relays."""
+    first = sites_of(destinations)
+    return Plan(destinations, first, {}, {}, dict.fromkeys(first, sender))
 
 
 def union(hops: tuple[Hop, ...] | list[Hop]) -> int:

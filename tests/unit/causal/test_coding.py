@@ -48,8 +48,8 @@ def test_varints(numbers: list[int]) -> None:
 
 def test_whole_zones_are_short_in_groups_and_long_as_masks() -> None:
     entry = Entry(5 << SENDER_BITS | 3, 0b1111 << 36, EVERYONE ^ 1)
-    assert len(coder("groups").encode((entry,))) == 9  # head, counter; one set; one set and an exception
-    assert len(coder("masks").encode((entry,))) == 14
+    assert len(coder("groups").encode((entry,))) == 10  # head, counter; one set, no mask; one set, a mask of one byte
+    assert len(coder("masks").encode((entry,))) == 12  # head, counter; a mask of one byte; one of five
 
 
 def test_a_timestamp_has_a_bound() -> None:

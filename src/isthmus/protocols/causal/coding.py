@@ -1,10 +1,10 @@
 """Timestamps as bytes: entries of (sender, counter, address, told, injected), all numbers as varints.
 
-Sets of sites have two codings, of which a group uses one. *Masks*: one bit per site. *Groups*: the ids of known sets
-(everyone, the sites, hosts and gateways of each LAN, the zones), which are laid over each other by symmetric
-difference, and then the single sites in which the result still differs. Known sets follow from the view, so that no
-site has to tell them. A mask is best for a few sites, groups for many LANs: most sets are whole zones and a few
-exceptions.
+A set of sites is a mask: how many bytes, which byte is the first, the bytes. That is one of two codings, of which a
+group uses one: *masks*. In the other, *groups*, the ids of known sets come first (everyone, the sites, hosts and
+gateways of each LAN, the zones); these are laid over each other by symmetric difference, and the mask says in which
+sites the result still differs. Known sets follow from the view, so that no site has to tell them. Masks are best for a
+few sites, groups for many LANs: most sets are whole zones and a few exceptions.
 
 What does not decode, or names strangers, raises RemoteError.
 """
@@ -12,12 +12,11 @@ What does not decode, or names strangers, raises RemoteError.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from isthmus.core.errors import RemoteError
-from isthmus.core.message import SiteId
 from isthmus.protocols.causal.history import REPORTS, SENDER_BITS, Entry, Timestamp
-from isthmus.topology.separators import sites_of
 
 Coding = Literal["groups", "masks"]
 REMEMBERED_MAX = 8192  # sets and timestamps whose coding is remembered
@@ -31,29 +30,17 @@ def put_varint(number: int, into: bytearray) -> None:
     into.append(number)
 
 
-class Reader:
-    """Varints out of bytes."""
-
-    __slots__ = ("data", "place")
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.place = 0
-
-    def varint(self, most: int = NUMBER_MAX) -> int:
-        number = shift = 0
-        try:
-            while (byte := self.data[self.place]) > 127:
-                number |= (byte & 127) << shift
-                shift += 7
-                self.place += 1
-        except IndexError:
-            raise RemoteError(f"a timestamp of {len(self.data)} bytes ends in the middle of a number") from None
-        self.place += 1
-        number |= byte << shift
-        if number > most:
-            raise RemoteError(f"a number of {number.bit_length()} bits in a timestamp; at most {most.bit_length()}")
-        return number
+def long_varint(data: bytes, place: int) -> tuple[int, int]:
+    """A number of more than one byte, and where the next one starts."""
+    number = shift = 0
+    while (byte := data[place]) > 127:
+        number |= (byte & 127) << shift
+        shift += 7
+        place += 1
+    number |= byte << shift
+    if number > NUMBER_MAX:
+        raise RemoteError(f"a number of {number.bit_length()} bits in a timestamp")
+    return number, place + 1
 
 
 def put_varints(numbers: Iterable[int]) -> bytes:
@@ -67,11 +54,26 @@ def read_varints(data: bytes, count: int) -> list[int]:
     """Exactly so many numbers."""
     if len(data) == count and data.isascii():
         return list(data)
-    reader = Reader(data)
-    numbers = [reader.varint() for _ in range(count)]
-    if reader.place != len(data):
-        raise RemoteError(f"{len(data) - reader.place} bytes behind the {count} numbers of a timestamp")
+    numbers, place = [], 0
+    try:
+        for _ in range(count):
+            number, place = long_varint(data, place)
+            numbers.append(number)
+    except IndexError:
+        raise RemoteError(f"{len(data)} bytes for the {count} numbers of a timestamp") from None
+    if place != len(data):
+        raise RemoteError(f"{len(data) - place} bytes behind the {count} numbers of a timestamp")
     return numbers
+
+
+def mask_bytes(mask: int) -> bytes:
+    """A mask as length, first byte and bytes; its length is 0 where nothing is in it."""
+    if not mask:
+        return b"\0"
+    first = ((mask & -mask).bit_length() - 1) // 8
+    bits = mask >> 8 * first
+    size = (bits.bit_length() + 7) // 8
+    return put_varints((size, first)) + bits.to_bytes(size, "little")
 
 
 class Coder:
@@ -98,38 +100,25 @@ class Coder:
         return bytes(into)
 
     def encode_set(self, mask: int) -> bytes:
-        into = bytearray()
-        if self.coding == "masks":
-            put_varint(mask, into)
-        else:
-            ids, left = self.cover(mask)
-            put_varint(len(ids), into)
-            put_varint(left.bit_count(), into)
-            for number in ids:
-                put_varint(number, into)
-            before = -1
-            for site in sites_of(left):
-                put_varint(site - before - 1, into)
-                before = site
+        made = mask_bytes(mask) if self.coding == "masks" else self.in_groups(mask)
         if len(self.set_bytes) >= REMEMBERED_MAX:
             self.set_bytes.clear()
-        made = self.set_bytes[mask] = bytes(into)
+        self.set_bytes[mask] = made
         return made
 
-    def cover(self, mask: int) -> tuple[list[int], int]:
-        """Known sets whose symmetric difference comes near a set, as long as each saves a byte; and what is left."""
+    def in_groups(self, mask: int) -> bytes:
+        """Known sets that come nearer and nearer to a set, as long as that saves bytes, and what is left."""
         ids: list[int] = []
-        size = mask.bit_count()
-        while size > 1:
-            nearest, best = min(
-                (((mask ^ known).bit_count(), n) for n, known in enumerate(self.known)), default=(size, 0)
-            )
-            if nearest + 1 >= size:
+        left = mask_bytes(mask)
+        while self.known and len(left) > 1:
+            _, best = min([((mask ^ known).bit_count(), number) for number, known in enumerate(self.known)])
+            shorter = mask_bytes(mask ^ self.known[best])
+            if len(shorter) + 1 >= len(left):
                 break
             ids.append(best)
             mask ^= self.known[best]
-            size = nearest
-        return ids, mask
+            left = shorter
+        return put_varints((len(ids), *ids)) + left
 
     def decode(self, data: bytes) -> Timestamp:
         found = self.read.get(data)
@@ -140,38 +129,48 @@ class Coder:
         return found
 
     def decoded(self, data: bytes) -> Timestamp:
-        reader = Reader(data)
         entries: list[Entry] = []
-        while reader.place < len(data):
-            if len(entries) >= self.entries_max:
-                raise RemoteError(f"a timestamp of more than {self.entries_max} entries")
-            head = reader.varint()
-            site, count = SiteId(head >> 2), reader.varint()
-            address, told = self.decode_set(reader), self.decode_set(reader)
-            injected = self.decode_set(reader) if head & 1 else 0
-            if not self.everyone >> site & 1 or not count or not address:
-                raise RemoteError(f"an entry of site {site} with counter {count}, which is not in the view")
-            sender = site | REPORTS if head & 2 else site
-            entries.append(Entry(count << SENDER_BITS | sender, address, told, injected))
+        place, end = 0, len(data)
+        try:
+            while place < end:
+                if len(entries) >= self.entries_max:
+                    raise RemoteError(f"a timestamp of more than {self.entries_max} entries")
+                head, place = long_varint(data, place)
+                count, place = long_varint(data, place)
+                address, place = self.decode_set(data, place)
+                told, place = self.decode_set(data, place)
+                injected, place = self.decode_set(data, place) if head & 1 else (0, place)
+                site = head >> 2
+                if site >= self.everyone.bit_length() or not self.everyone >> site & 1 or not count or not address:
+                    raise RemoteError(f"an entry of site {site} with counter {count}, which is not in the view")
+                sender = site | REPORTS if head & 2 else site
+                entries.append(Entry(count << SENDER_BITS | sender, address, told, injected))
+        except IndexError:
+            raise RemoteError(f"a timestamp of {end} bytes ends in the middle of an entry") from None
         return tuple(entries)
 
-    def decode_set(self, reader: Reader) -> int:
+    def decode_set(self, data: bytes, place: int) -> tuple[int, int]:
+        """A set, and where the next one starts."""
         mask = 0
-        if self.coding == "masks":
-            mask = reader.varint(self.everyone)
-        else:
-            ids, singles = reader.varint(len(self.known)), reader.varint(self.everyone.bit_length())
+        if self.coding == "groups":
+            ids, place = long_varint(data, place)
             for _ in range(ids):
-                number = reader.varint()
-                if number >= len(self.known):
-                    raise RemoteError(f"set {number}, of {len(self.known)} that are known")
+                number, place = long_varint(data, place)
                 mask ^= self.known[number]
-            before = -1
-            for _ in range(singles):
-                before += reader.varint(self.everyone.bit_length()) + 1
-                if before >= self.everyone.bit_length():
-                    raise RemoteError(f"site {before} in a set, which is not in the view")
-                mask ^= 1 << before
+        size = data[place]
+        place += 1
+        if size:
+            first, place = long_varint(data, place)
+            if size > 127 or place + size > len(data) or first > self.everyone.bit_length():
+                raise RemoteError(f"a set of {size} bytes from byte {first} on in a timestamp of {len(data)}")
+            mask ^= int.from_bytes(data[place : place + size], "little") << 8 * first
+            place += size
         if mask & ~self.everyone:
             raise RemoteError("a set with sites that are not in the view")
-        return mask
+        return mask, place
+
+
+@lru_cache(maxsize=64)
+def coder_of(everyone: int, known: tuple[int, ...], coding: Coding, entries_max: int) -> Coder:
+    """The coder of a view; all sites of a process share it, and so read each timestamp once."""
+    return Coder(everyone, known, coding, entries_max)

@@ -20,8 +20,8 @@ from typing import Any
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import View
 from isthmus.core.message import Cast, Message, SiteId, Targets
-from isthmus.protocols.causal.coding import Coder
-from isthmus.protocols.causal.history import REPORTS, ExtendedHistory, Timestamp, key_of
+from isthmus.protocols.causal.coding import Coder, coder_of
+from isthmus.protocols.causal.history import REPORTS, SENDER_BITS, ExtendedHistory, Timestamp, key_of
 from isthmus.protocols.causal.options import CausalOptions
 from isthmus.protocols.causal.order import CausalOrder, Item, Stamped
 from isthmus.topology.separators import sites_of
@@ -52,7 +52,7 @@ class ExtendedOrder(CausalOrder):
         return ExtendedHistory(self.host.site, None, self.options.rules())
 
     def new_coder(self) -> Coder:
-        return Coder(self.everyone, (self.everyone,), self.options.coding, self.entries_most())
+        return coder_of(self.everyone, (self.everyone,), self.options.coding, self.entries_most())
 
     def entries_most(self) -> int:
         """What a peer's timestamp may have: what was there, what a relayed message brings, and reports."""
@@ -132,14 +132,14 @@ class ExtendedOrder(CausalOrder):
         destinations = self.check_source(source, message)
         return self.item(message, destinations)
 
-    def item(self, message: Stamped[Any], destinations: int) -> Item | None:
+    def item(self, message: Stamped[Any], destinations: int, way: Any = None) -> Item | None:
         """A message as an item; None for one that was delivered before."""
         if not message.count:
             raise RemoteError(f"a message of site {message.origin} without a counter")
         sender = message.origin if message.cast.number else SiteId(message.origin | REPORTS)
         if message.count <= self.delivered.get(sender, 0):
             return None
-        return Item(message, key_of(sender, message.count), destinations, self.coder.decode(message.stamp))
+        return Item(message, message.count << SENDER_BITS | sender, destinations, self.coder.decode(message.stamp), way)
 
     def missing(self, item: Item) -> int:
         if item.message.origin == self.host.site:
@@ -153,9 +153,9 @@ class ExtendedOrder(CausalOrder):
             self.own.popleft()
             self.note_own()
         else:
-            self.take(item, self.address_of(origin, item.destinations))
+            self.take(item)
             if len(self.history.told) > self.history_max:
                 self.bound_history()
 
-    def take(self, item: Item, address: int) -> None:
-        self.history.deliver(item.key, address, item.timestamp)
+    def take(self, item: Item) -> None:
+        self.history.deliver(item.key, item.destinations, item.timestamp)

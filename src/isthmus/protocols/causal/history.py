@@ -214,20 +214,20 @@ class ExtendedHistory:
         here = address & ~rest
         heard = here | 1 << (sender & SITE)
         touched = self.cover(key, here)
+        all_told = self.told
         if self.policies.symmetric:
-            for entry in timestamp:
-                if entry.key not in self.told:
-                    touched += self.cover(entry.key, entry.address)
-        for entry in timestamp:
-            if not entry.address & ~entry.told:
+            for other, of_other, _, _ in timestamp:
+                if other not in all_told:
+                    touched += self.cover(other, of_other)
+        for other, of_other, told, injected in timestamp:
+            if not of_other & ~told:
                 continue
-            credit = entry.told | (entry.injected & ~rest if entry.injected else heard)
-            credit |= self.covered(entry.key, timestamp)
-            if entry.key in self.told:
-                self.told[entry.key] |= credit
+            credit = told | (injected & ~rest if injected else heard) | self.covered(other, timestamp)
+            if other in all_told:
+                all_told[other] |= credit
             else:
-                self.insert(entry.key, entry.address, credit)
-            touched.append(entry.key)
+                self.insert(other, of_other, credit)
+            touched.append(other)
         self.delivered[sender] = key >> SENDER_BITS
         return touched
 
@@ -250,9 +250,9 @@ class ExtendedHistory:
         for later in self.of_sender.get(sender, ()):
             if later > key:
                 sites |= self.address[later]
-        for entry in timestamp:
-            if entry.key > key and entry.key & SENDER == sender:
-                sites |= entry.address
+        for other, address, _, _ in timestamp:
+            if other > key and other & SENDER == sender:
+                sites |= address
         return sites
 
     # Relaying
@@ -281,7 +281,11 @@ class ExtendedHistory:
     def insert(self, key: int, address: int, told: int) -> None:
         self.told[key] = told
         self.address[key] = address
-        self.of_sender.setdefault(key & SENDER, {})[key] = None
+        sender = key & SENDER
+        if sender in self.of_sender:
+            self.of_sender[sender][key] = None
+        else:
+            self.of_sender[sender] = {key: None}
 
     def forget_told(self, touched: list[int]) -> None:
         """Drop what all addressees were told (R8), and what a separator between us and the rest answers for."""

@@ -33,6 +33,7 @@ from isthmus.topology.separators import mask_of
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 HOLD_MAX = 65_536  # messages that wait, unless the options say otherwise
+MASKS_MAX = 4096  # destinations that are remembered
 
 
 class Stamped(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=40):
@@ -61,12 +62,13 @@ class Item(NamedTuple):
     key: int  # counter and sender
     destinations: int
     timestamp: Any
+    way: Any = None  # of a relayed message: where it goes
 
 
 class CausalOrder(Transport):
     """Delivers a message when nothing before it is missing."""
 
-    __slots__ = ("clock", "delivered", "everyone", "hold_max", "refusing", "waiting", "waiting_count")
+    __slots__ = ("clock", "delivered", "everyone", "hold_max", "masks", "refusing", "waiting", "waiting_count")
 
     def __init__(self, hold_max: int = HOLD_MAX) -> None:
         super().__init__()
@@ -77,6 +79,7 @@ class CausalOrder(Transport):
     def reset(self) -> None:
         """Begin a view without a past."""
         self.everyone = mask_of(self.view.members)
+        self.masks: dict[Targets, int] = {ALL: self.everyone}  # of destinations
         self.clock = 0
         self.delivered: dict[int, int] = {}  # of each sender, the last message
         self.waiting: dict[int, list[tuple[int, Item]]] = {}  # by the sender waited for: its counter, what waits
@@ -136,14 +139,22 @@ class CausalOrder(Transport):
 
     def destinations_of(self, cast: Cast) -> int:
         named = cast.destinations
-        if not named:
-            return self.everyone
+        known = self.masks.get(named)
+        if known is not None:
+            return known
         if min(named) < 0 or max(named) > SITE:
             raise RemoteError(f"a message to sites {named[:3]} ..., which do not exist")
-        return mask_of(named) & self.everyone
+        if len(self.masks) >= MASKS_MAX:
+            self.masks = {ALL: self.everyone}
+        mask = self.masks[named] = mask_of(named) & self.everyone
+        return mask
 
     def consider(self, item: Item) -> None:
         """Deliver an item and what waits for it, or let it wait."""
+        if not self.waiting_count and not self.missing(item):  # as nearly always
+            self.note(item)
+            self.hand_over(item)
+            return
         ready = deque([item])
         while ready:
             item = ready.popleft()

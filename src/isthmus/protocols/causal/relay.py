@@ -33,7 +33,7 @@ import msgspec
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Handler, View
 from isthmus.core.message import Carried, Cast, Message, SiteId, Targets
-from isthmus.protocols.causal.coding import Coder
+from isthmus.protocols.causal.coding import Coder, coder_of
 from isthmus.protocols.causal.extended import ExtendedOrder
 from isthmus.protocols.causal.history import ExtendedHistory, Timestamp
 from isthmus.protocols.causal.order import Count, Item, Stamped
@@ -53,7 +53,18 @@ class Received(Message, frozen=True, gc=False, array_like=True, tag=41):
 class RelayedOrder(ExtendedOrder):
     """Delivers multicasts over LANs in causal order, and relays them where it is a gateway."""
 
-    __slots__ = ("ack_armed", "dues", "kept", "outbox", "owed", "routes", "separators", "stable", "starved")
+    __slots__ = (
+        "ack_armed",
+        "dues",
+        "kept",
+        "outbox",
+        "owed",
+        "routes",
+        "separators",
+        "stable",
+        "stable_of",
+        "starved",
+    )
     timer_names = ("ack",)
 
     def reset(self) -> None:
@@ -61,6 +72,7 @@ class RelayedOrder(ExtendedOrder):
         self.dues: dict[int, int] = {}  # own messages that are not stable: their counters, who has yet to have them
         self.kept: dict[SiteId, dict[int, Stamped[Any]]] = {site: {} for site in self.view.members}
         self.stable = 0  # our own messages up to this one are stable
+        self.stable_of = dict.fromkeys(self.view.members, 0)  # the same of others, as they say
         self.owed: dict[SiteId, None] = {}  # whom an acknowledgement is due to
         self.outbox: deque[tuple[Message, Targets]] = deque()  # for which the transport has no room yet
         self.ack_armed = False
@@ -83,7 +95,7 @@ class RelayedOrder(ExtendedOrder):
         hosts = [lan & ~mask for lan, mask in zip(graph.members, gateways, strict=True)]
         zones = [zone.inside for zone in self.separators.zones if zone.level != "LAN"]
         known = (self.everyone, *graph.members, *gateways, *hosts, *zones)
-        return Coder(self.everyone, known, self.options.coding, self.entries_most())
+        return coder_of(self.everyone, known, self.options.coding, self.entries_most())
 
     def bodies(self) -> dict[type[Message], Handler]:
         return super().bodies() | {Received: self.on_received}
@@ -112,16 +124,14 @@ class RelayedOrder(ExtendedOrder):
             raise RemoteError(f"site {source} sent a message of site {origin} by {cast.sender}")
         destinations = self.destinations_of(cast)
         plan = self.plan(origin, destinations)
-        if source == origin:
-            if self.host.site not in plan.first:
-                raise RemoteError(f"site {source} sent a message that is not for us")
-            if isinstance(cast, Carried) and not self.others_vouch(source, cast):
-                raise RemoteError(f"site {source} carries a message that no layer here accepts from it: {cast}")
-        elif not any(self.host.site in hop.receivers for hop in plan.hops.get(source, ())):
+        if plan.before.get(self.host.site) != source:
             raise RemoteError(f"site {source} is not before us on the way of a message of site {origin}")
-        item = self.item(message, destinations)
+        if source == origin and type(cast) is not Cast and not self.others_vouch(source, cast):
+            raise RemoteError(f"site {source} carries a message that no layer here accepts from it: {cast}")
+        item = self.item(message, destinations, plan)
         if item is not None and cast.number:
-            self.release(origin, message.stable)
+            if message.stable > self.stable_of[origin]:
+                self.release(origin, message.stable)
             if origin != self.host.site:
                 self.kept[origin][message.count] = message
         return item
@@ -133,18 +143,18 @@ class RelayedOrder(ExtendedOrder):
 
     # Relaying
 
-    def take(self, item: Item, address: int) -> None:
-        plan = self.plan(item.message.origin, item.destinations)
+    def take(self, item: Item) -> None:
+        plan: Plan = item.way
         hops = plan.hops.get(self.host.site)
         if not hops:
-            self.history.deliver(item.key, address, item.timestamp)
+            self.history.deliver(item.key, plan.address, item.timestamp)
         else:
             for hop in hops if item.message.cast.number else ():  # reports must not call for more reports
                 self.tell_first(hop.reached, hop.reached)
                 if self.options.forced:
                     self.force(hop.reached)
             reached = tuple(hop.reached for hop in hops)
-            stamps = self.history.relay(item.key, address, item.timestamp, plan.rest[self.host.site], reached)
+            stamps = self.history.relay(item.key, plan.address, item.timestamp, plan.rest[self.host.site], reached)
             carried = self.carried(item.message)
             for hop, timestamp in zip(hops, stamps, strict=True):
                 self.pass_down(self.passed_on(item.message, carried, timestamp), hop.receivers)
@@ -245,6 +255,7 @@ class RelayedOrder(ExtendedOrder):
 
     def release(self, origin: SiteId, stable: int) -> None:
         """Forget what an origin says is stable."""
+        self.stable_of[origin] = stable
         kept = self.kept[origin]
         for count in [count for count in kept if count <= stable]:
             del kept[count]
