@@ -67,7 +67,7 @@ def random_options(random: Random) -> OptimisticOptions:
 
 def random_causal(random: Random) -> CausalPolicy:
     """Any rules and codings of extended histories, with wide bounds or with tight ones."""
-    names = ("extended", "symmetric", "separators", "anywhere", "remainder", "forgetting", "gauges")
+    names = ("extended", "symmetric", "separators", "anywhere", "remainder", "forgetting")
     rules = {name: random.random() < 0.7 for name in names} if random.random() < 0.5 else {}
     return CausalPolicy(
         **rules,
@@ -78,6 +78,7 @@ def random_causal(random: Random) -> CausalPolicy:
         hold_max=random.choice([4, 64, 65_536]),
         keep_max=random.choice([4, 64, 8192]),
         ack_period_ms=random.choice([1.0, 100.0, 1000.0]),
+        gauge_ms=random.choice([0.0, 0.0, 20.0]),
     )
 
 

@@ -157,11 +157,10 @@ class Coder:
             for _ in range(ids):
                 number, place = long_varint(data, place)
                 mask ^= self.known[number]
-        size = data[place]
-        place += 1
+        size, place = long_varint(data, place)
         if size:
             first, place = long_varint(data, place)
-            if size > 127 or place + size > len(data) or first > self.everyone.bit_length():
+            if place + size > len(data) or first > self.everyone.bit_length():
                 raise RemoteError(f"a set of {size} bytes from byte {first} on in a timestamp of {len(data)}")
             mask ^= int.from_bytes(data[place : place + size], "little") << 8 * first
             place += size

@@ -15,7 +15,7 @@ than there are members: both bounds are at least a few times the width of the vi
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from typing import Any, ClassVar
 
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import View
@@ -27,6 +27,7 @@ from isthmus.protocols.causal.order import CausalOrder, Item, Stamped
 from isthmus.topology.separators import sites_of
 from isthmus.trace.schema import Gauge
 
+GAUGE = 0  # timer key
 ENTRIES_WIDTHS, HISTORY_WIDTHS = 2, 8  # the least bounds, per member
 
 
@@ -34,6 +35,7 @@ class ExtendedOrder(CausalOrder):
     """Delivers multicasts in causal order by what each process has told whom."""
 
     __slots__ = ("coder", "entries_max", "history", "history_max", "options", "own")
+    timer_names: ClassVar[tuple[str, ...]] = ("gauge",)
 
     def __init__(self, options: CausalOptions) -> None:
         self.options = options
@@ -41,6 +43,7 @@ class ExtendedOrder(CausalOrder):
 
     def install(self, view: View) -> None:
         super().install(view)
+        self.host.cancel_timer(self, GAUGE)
         self.history = self.new_history()
         self.delivered = self.history.delivered
         self.entries_max = max(self.options.entries_max, ENTRIES_WIDTHS * len(view.members))
@@ -79,7 +82,7 @@ class ExtendedOrder(CausalOrder):
             self.own.append(self.history.count)
         self.note_own()
         message = self.stamped(cast, self.history.count, timestamp)
-        if self.options.gauges:
+        if self.options.gauge_ms:
             self.measure(message, len(timestamp))
         self.keep(message, key, destinations)
         self.pass_down(message, self.first_of(destinations))
@@ -124,7 +127,19 @@ class ExtendedOrder(CausalOrder):
         gauge = self.host.gauge
         gauge(Gauge.TIMESTAMP_ENTRIES, entries, message.cast)
         gauge(Gauge.TIMESTAMP_BYTES, len(message.stamp), message.cast)
-        gauge(Gauge.HISTORY_ENTRIES, len(self.history.told))
+
+    def resume(self) -> None:
+        super().resume()
+        if self.options.gauge_ms:
+            self.gauge_later()
+
+    def gauge_later(self) -> None:
+        self.host.set_timer(self, GAUGE, round(self.options.gauge_ms * 1e6))
+
+    def timer(self, key: int) -> None:
+        assert key == GAUGE
+        self.host.gauge(Gauge.HISTORY_ENTRIES, len(self.history.told))
+        self.gauge_later()
 
     # Receiving
 

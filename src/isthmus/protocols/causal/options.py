@@ -26,12 +26,14 @@ class CausalPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     hold_max: int = 65_536  # messages that wait for others
     keep_max: int = 8192  # own messages that are not known to be where they should; where they are relayed
     ack_period_ms: float = 100.0  # how often they are acknowledged
-    gauges: bool = False  # trace the size of timestamps and histories
+    gauge_ms: float = 0.0  # how often the size of the history is traced, and each timestamp's too; 0: never
 
     def __post_init__(self) -> None:
         for name in ("entries_max", "history_max", "hold_max", "keep_max"):
             within(name, getattr(self, name), 4, COUNT_MAX, "a whole number")
         within("ack_period_ms", self.ack_period_ms, SHORTEST_MS, LONGEST_MS)
+        if self.gauge_ms:
+            within("gauge_ms", self.gauge_ms, SHORTEST_MS, LONGEST_MS)
 
     def rules(self) -> Policies:
         return Policies(**{name: getattr(self, name) for name in Policies.__struct_fields__})

@@ -40,7 +40,7 @@ from isthmus.protocols.causal.order import Count, Item, Stamped
 from isthmus.topology.hops import Plan, Routes, routes_of
 from isthmus.topology.separators import Separators, mask_of, separators_of, sites_of
 
-ACK = 0  # timer key
+ACK = 1  # timer key
 REPORT_ENTRIES = 2  # what a report costs besides its entries, about, in entries
 
 
@@ -65,7 +65,7 @@ class RelayedOrder(ExtendedOrder):
         "stable_of",
         "starved",
     )
-    timer_names = ("ack",)
+    timer_names = ("gauge", "ack")
 
     def reset(self) -> None:
         super().reset()
@@ -191,7 +191,7 @@ class RelayedOrder(ExtendedOrder):
     def resume(self) -> None:
         self.blocked = False
         self.pump()
-        self.above.resume()
+        super().resume()
 
     # End to end
 
@@ -226,7 +226,9 @@ class RelayedOrder(ExtendedOrder):
             self.host.set_timer(self, ACK, round(self.options.ack_period_ms * 1e6))
 
     def timer(self, key: int) -> None:
-        assert key == ACK
+        if key != ACK:
+            super().timer(key)
+            return
         self.ack_armed = False
         for origin in self.owed:
             self.pass_down(Received(self.delivered[origin]), (origin,))
