@@ -41,7 +41,6 @@ RULES: dict[str, CausalPolicy] = {
 SIZES: dict[Scale, dict[tuple[int, int], tuple[str, ...]]] = {
     "quick": {
         (3, 8): tuple(RULES),
-        (6, 8): ("symmetric, R9", "all"),
         (12, 8): ("symmetric, R9", "all"),
         (24, 8): ("symmetric, R9", "all"),
     },

@@ -10,6 +10,7 @@ from isthmus.core.message import SiteId
 from isthmus.scenario.workload import Burst, OnOff, Periodic, Poisson, Reply, Workload
 from isthmus.topology.delay import Constant, Delay, Empirical, Gamma, Normal, Uniform
 from isthmus.topology.model import Channel, Cluster, Site, Topology, WanLink
+from isthmus.topology.shapes import shape
 
 LAN_MS, WAN_MS = 1.0, 50.0
 LARGE_LAN = (6, 9)  # sites
@@ -37,6 +38,18 @@ def random_topology(random: Random, rough: bool, small: bool) -> Topology:
         for a in range(b)
     ]
     return Topology("random", tuple(sites), tuple(clusters), tuple(links))
+
+
+def random_lans(random: Random, rough: bool) -> Topology:
+    """Two to four LANs in a ring or a tree, with one or two hosts and two dedicated gateways each."""
+    plain = shape(
+        random.choice(["lan-ring", "lan-tree"]),
+        random.randint(2, 4),
+        random.randint(1, 2),
+        random_channel(random, LAN_MS, rough),
+        random_channel(random, WAN_MS, rough),
+    )
+    return msgspec.structs.replace(plain, name="random")
 
 
 def random_channel(random: Random, scale_ms: float, rough: bool) -> Channel:

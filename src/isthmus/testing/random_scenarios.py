@@ -26,7 +26,7 @@ from isthmus.scenario.faults import Crash, Fault, RandomFaults, Recover
 from isthmus.scenario.model import Clocks, GroupSpec, HybridSpec, Membership, Reader, Scenario, StackSpec
 from isthmus.scenario.workload import Workload
 from isthmus.stacks import STACKS
-from isthmus.testing.random_networks import random_topology, random_workload, random_workloads, reordering
+from isthmus.testing.random_networks import random_lans, random_topology, random_workload, random_workloads, reordering
 from isthmus.testing.strain import flooded, random_causal, strained
 
 DURATION_MS = 2_000.0
@@ -41,6 +41,8 @@ def random_scenario(stack: str, seed: int) -> Scenario:
     direct = random.random() < 0.15
     flood = random.random() < 0.07
     topology = random_topology(random, rough=not direct and random.random() < 0.8, small=flood)
+    if STACKS[stack].relays and not flood and random.random() < 0.4:
+        topology = random_lans(random, rough=not direct and random.random() < 0.8)
     if direct and STACKS[stack].reorders and random.random() < 0.5:
         topology = reordering(topology)
     names = [site.name for site in topology.sites]
