@@ -238,6 +238,15 @@ class RelayedOrder(ExtendedOrder):
         if received.count > self.history.count:
             raise RemoteError(f"site {source} has message {received.count} of ours; the last is {self.history.count}")
         self.collect(1 << source, received.count)
+        self.let_go()
+
+    def on_stamped(self, source: SiteId, message: Stamped[Any]) -> None:
+        super().on_stamped(source, message)
+        if self.starved:  # our own copy may have been the last
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Let the application go on, where enough has become stable."""
         if self.starved and 2 * (self.history.count - self.stable) < self.options.keep_max:
             self.starved = False
             self.above.resume()
