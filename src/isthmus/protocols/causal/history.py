@@ -204,9 +204,13 @@ class ExtendedHistory:
     def deliver(self, key: int, address: int, timestamp: Timestamp) -> None:
         """Note a message that is ready and delivered here."""
         touched = self.merge(key, address, timestamp, 0)
-        self.insert(key, address, 1 << (key & SITE) | self.me)
-        touched.append(key)
-        self.forget_told(touched)
+        told = 1 << (key & SITE) | self.me
+        if address & ~told:
+            self.insert(key, address, told)
+            if self.far:
+                touched.append(key)
+        if touched:
+            self.forget_told(touched)
 
     def merge(self, key: int, address: int, timestamp: Timestamp, rest: int) -> list[int]:
         """Take over what a message tells; `rest` of its address is still to be reached through us."""
@@ -222,7 +226,9 @@ class ExtendedHistory:
         for other, of_other, told, injected in timestamp:
             if not of_other & ~told:
                 continue
-            credit = told | (injected & ~rest if injected else heard) | self.covered(other, timestamp)
+            credit = told | (injected & ~rest if injected else heard)
+            if len(timestamp) > 1 or self.of_sender.get(other & SENDER):
+                credit |= self.covered(other, timestamp)
             if other in all_told:
                 all_told[other] |= credit
             else:

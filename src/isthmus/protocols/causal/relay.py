@@ -241,7 +241,9 @@ class RelayedOrder(ExtendedOrder):
         self.let_go()
 
     def on_stamped(self, source: SiteId, message: Stamped[Any]) -> None:
-        super().on_stamped(source, message)
+        item = self.read(source, message)
+        if item is not None:
+            self.consider(item)
         if self.starved:  # our own copy may have been the last
             self.let_go()
 
