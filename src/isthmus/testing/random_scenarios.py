@@ -26,7 +26,14 @@ from isthmus.scenario.faults import Crash, Fault, RandomFaults, Recover
 from isthmus.scenario.model import Clocks, GroupSpec, HybridSpec, Membership, Reader, Scenario, StackSpec
 from isthmus.scenario.workload import Workload
 from isthmus.stacks import STACKS
-from isthmus.testing.random_networks import random_lans, random_topology, random_workload, random_workloads, reordering
+from isthmus.testing.random_networks import (
+    random_lans,
+    random_relinks,
+    random_topology,
+    random_workload,
+    random_workloads,
+    reordering,
+)
 from isthmus.testing.strain import flooded, random_causal, strained
 
 DURATION_MS = 2_000.0
@@ -49,6 +56,7 @@ def random_scenario(stack: str, seed: int) -> Scenario:
     drawn = random_faults(random, direct)
     membership = random_membership(random, direct, drawn, len(names))
     duration_ms = DURATION_MS + 2 * membership.stagger_ms  # so that much is sent when all are in the first view
+    relinks = random_relinks(random, topology, duration_ms) if STACKS[stack].relays else ()
     made = Scenario(
         name=f"fuzz-{stack}-{seed}",
         topology=topology,
@@ -57,7 +65,7 @@ def random_scenario(stack: str, seed: int) -> Scenario:
         seed=seed,
         duration_ms=duration_ms,
         drain_ms=DRAIN_MS,
-        faults=random_crashes(random, names, drawn, membership, duration_ms),
+        faults=(*random_crashes(random, names, drawn, membership, duration_ms), *relinks),
         random_faults=drawn,
         clocks=Clocks(offset_ms=100, drift_ppm=200) if random.random() < 0.3 else Clocks(),
         readers=(random_reader(random, names),) if random.random() < 0.2 else (),

@@ -36,8 +36,10 @@ from isthmus.core.message import Carried, Cast, Message, SiteId, Targets
 from isthmus.protocols.causal.coding import Coder, coder_of
 from isthmus.protocols.causal.extended import ExtendedOrder
 from isthmus.protocols.causal.history import ExtendedHistory, Timestamp
+from isthmus.protocols.causal.options import CausalOptions
 from isthmus.protocols.causal.order import Count, Item, Stamped
 from isthmus.topology.hops import Plan, Routes, routes_of
+from isthmus.topology.lans import Lans
 from isthmus.topology.separators import Separators, mask_of, separators_of, sites_of
 
 ACK = 1  # timer key
@@ -54,18 +56,15 @@ class RelayedOrder(ExtendedOrder):
     """Delivers multicasts over LANs in causal order, and relays them where it is a gateway."""
 
     __slots__ = (
-        "ack_armed",
-        "dues",
-        "kept",
-        "outbox",
-        "owed",
-        "routes",
-        "separators",
-        "stable",
-        "stable_of",
-        "starved",
+        *("ack_armed", "dues", "kept", "lans", "outbox", "owed", "relinked", "routes", "separators", "stable"),
+        *("stable_of", "starved"),
     )
     timer_names = ("gauge", "ack")
+
+    def __init__(self, options: CausalOptions) -> None:
+        super().__init__(options)
+        self.lans = options.lans
+        self.relinked: tuple[int, Lans] | None = None  # from which view on others hold
 
     def reset(self) -> None:
         super().reset()
@@ -82,11 +81,17 @@ class RelayedOrder(ExtendedOrder):
         super().install(view)
         self.host.cancel_timer(self, ACK)
 
+    def relink(self, view_id: int, lans: Lans) -> None:
+        """Have messages relayed over other links, from a view on: all members must be told before they install it."""
+        self.relinked = (view_id, lans)
+
     def new_history(self) -> ExtendedHistory:
-        assert self.options.lans is not None
+        if self.relinked is not None and self.view.view_id >= self.relinked[0]:
+            self.lans = self.relinked[1]
+        assert self.lans is not None
         members = tuple(sorted(self.view.members))
-        self.routes: Routes = routes_of(self.options.lans, members)
-        self.separators: Separators = separators_of(self.options.lans, members)[1]
+        self.routes: Routes = routes_of(self.lans, members)
+        self.separators: Separators = separators_of(self.lans, members)[1]
         return ExtendedHistory(self.host.site, self.separators, self.options.rules())
 
     def new_coder(self) -> Coder:
