@@ -53,6 +53,11 @@ class Lans(msgspec.Struct, frozen=True):
         return len(pairs) < count or set(degrees) == {2}
 
 
+def one_lan(sites: tuple[SiteId, ...]) -> Lans:
+    """Sites that can all send to each other."""
+    return Lans(("",), (sites,), (sites[:1],), ())
+
+
 def lans_of(topology: Topology) -> Lans:
     """The LANs of a topology; refuses gateways, routes and regions that contradict it."""
     gateways = tuple(

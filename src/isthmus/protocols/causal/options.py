@@ -42,4 +42,4 @@ class CausalPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class CausalOptions(CausalPolicy, frozen=True, kw_only=True):
     """The same with the LANs that messages are relayed over."""
 
-    lans: Lans | None = None  # None: none is relayed
+    lans: Lans | None = None  # None: all sites are on one

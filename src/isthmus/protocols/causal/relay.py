@@ -39,7 +39,7 @@ from isthmus.protocols.causal.history import ExtendedHistory, Timestamp
 from isthmus.protocols.causal.options import CausalOptions
 from isthmus.protocols.causal.order import Count, Item, Stamped
 from isthmus.topology.hops import Plan, Routes, routes_of
-from isthmus.topology.lans import Lans
+from isthmus.topology.lans import Lans, one_lan
 from isthmus.topology.separators import Separators, mask_of, separators_of, sites_of
 
 ACK = 1  # timer key
@@ -88,10 +88,10 @@ class RelayedOrder(ExtendedOrder):
     def new_history(self) -> ExtendedHistory:
         if self.relinked is not None and self.view.view_id >= self.relinked[0]:
             self.lans = self.relinked[1]
-        assert self.lans is not None
         members = tuple(sorted(self.view.members))
-        self.routes: Routes = routes_of(self.lans, members)
-        self.separators: Separators = separators_of(self.lans, members)[1]
+        lans = self.lans or one_lan(members)
+        self.routes: Routes = routes_of(lans, members)
+        self.separators: Separators = separators_of(lans, members)[1]
         return ExtendedHistory(self.host.site, self.separators, self.options.rules())
 
     def new_coder(self) -> Coder:
