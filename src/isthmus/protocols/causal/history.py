@@ -217,17 +217,18 @@ class ExtendedHistory:
         sender = key & SENDER
         here = address & ~rest
         heard = here | 1 << (sender & SITE)
-        touched = self.cover(key, here)
-        all_told = self.told
+        of_sender, all_told = self.of_sender, self.told
+        touched = self.cover(key, here) if of_sender.get(sender) else []
         if self.policies.symmetric:
             for other, of_other, _, _ in timestamp:
-                if other not in all_told:
+                if other not in all_told and of_sender.get(other & SENDER):
                     touched += self.cover(other, of_other)
+        kin = len(timestamp) > 1 and len({other & SENDER for other, _, _, _ in timestamp}) < len(timestamp)
         for other, of_other, told, injected in timestamp:
             if not of_other & ~told:
                 continue
             credit = told | (injected & ~rest if injected else heard)
-            if len(timestamp) > 1 or self.of_sender.get(other & SENDER):
+            if kin or of_sender.get(other & SENDER):
                 credit |= self.covered(other, timestamp)
             if other in all_told:
                 all_told[other] |= credit
