@@ -213,9 +213,10 @@ STUDY = Study(
         worth_claim("Separators shorten histories.", "history", "literal", "literal, R9", 1.0),
         worth_claim("The symmetric rule shortens histories.", "history", "literal", "symmetric", 1.0),
         worth_claim("R9 by any process and forgetting shorten them further.", "history", "symmetric, R9", "all", 1.0),
-        worth_claim(
-            "Extended timestamps save more entries than they cost.", "entries", "all, not extended", "all", 1.0
-        ),
+        worth_claim("Extended timestamps have fewer entries.", "entries", "all, not extended", "all", 1.0),
+        worth_claim("Extended timestamps shorten histories.", "history", "all, not extended", "all", 1.0),
+        worth_claim("Extended timestamps are shorter in bytes.", "bytes", "all, not extended", "all", 1.0),
+        worth_claim("Sets coded in groups are shorter than masks.", "bytes", "all, masks", "all", 1.0),
     ),
     figures=(
         Figure(
