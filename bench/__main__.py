@@ -7,9 +7,15 @@ from __future__ import annotations
 
 import sys
 
-from bench import batches, memory, simulator, sweep
+from bench import batches, causal, memory, simulator, sweep
 
-BENCHMARKS = {"batches": batches.main, "simulator": simulator.main, "memory": memory.main, "sweep": sweep.main}
+BENCHMARKS = {
+    "batches": batches.main,
+    "causal": causal.main,
+    "simulator": simulator.main,
+    "memory": memory.main,
+    "sweep": sweep.main,
+}
 ON_DEMAND = {"sweep"}  # take minutes, or a quiet machine: run when named
 
 

@@ -1,12 +1,14 @@
 """The rig that golden scripts drive: any named stack, with an application that reads at once or on command.
 
-Besides the named stacks there is `couriers`: token-site where some sites may carry messages of other authors.
+Besides the named stacks there is `couriers`: token-site where some sites may carry messages of other authors. Stacks
+that relay are given `lans=`.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,14 @@ import msgspec
 from isthmus.core.layer import Finality, Host, Layer, Stack
 from isthmus.core.message import Author, Carried, Cast, Message, SiteId, Targets
 from isthmus.protocols.application import Application
+from isthmus.protocols.causal.options import CausalOptions
 from isthmus.protocols.total.token_site import TokenSite
 from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.credit import Credit
 from isthmus.protocols.transport.reliable import Reliable
 from isthmus.stacks import STACKS, StackOptions
 from isthmus.testing.blocks import parse_sites
+from isthmus.topology.lans import Lans
 
 SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.txt"))
 STORIES = sorted((Path(__file__).parent / "scripts_many").glob("*.txt"))
@@ -36,6 +40,14 @@ class Couriers(Layer):
 
     def vouches(self, courier: SiteId, carried: Carried[Any]) -> bool:
         return courier in self.couriers and carried.author is not None and carried.author[0] != self.host.group
+
+
+def lans_of_text(text: str) -> Lans:
+    """LANs in a row: 0-1-2/3-4-5 are two of three sites, of which the last two are gateways; 2 is linked to 4."""
+    sites = tuple(tuple(SiteId(int(site)) for site in lan.split("-")) for lan in text.split("/"))
+    gateways = tuple(lan[-2:] for lan in sites)
+    links = tuple((here[-1], there[0]) for here, there in pairwise(gateways))
+    return Lans(tuple(f"lan{number}" for number in range(len(sites))), sites, gateways, links)
 
 
 class StackRig:
@@ -63,7 +75,11 @@ class StackRig:
             couriers = parse_sites(str(tables.pop("couriers")))
             self.stack = Stack(host, self.application, Couriers(couriers), Credit(), TokenSite(), Reliable())
         else:
+            lans = tables.pop("lans", None)
             given = msgspec.convert(tables, StackOptions, strict=False)
+            if lans is not None:
+                policy = msgspec.structs.asdict(given.causal) | {"lans": lans_of_text(str(lans))}
+                given = msgspec.structs.replace(given, causal=CausalOptions(**policy))
             self.stack = STACKS[name].build(host, self.application, given)
         self.transport: Transport = self.stack.find(Transport)
 

@@ -10,6 +10,11 @@ import msgspec
 from isthmus.core.layer import Host, Layer, Stack
 from isthmus.core.message import SiteId
 from isthmus.protocols.application import Application
+from isthmus.protocols.causal.extended import ExtendedOrder
+from isthmus.protocols.causal.matrix import MatrixOrder
+from isthmus.protocols.causal.options import CausalOptions
+from isthmus.protocols.causal.relay import RelayedOrder
+from isthmus.protocols.causal.vector import VectorOrder
 from isthmus.protocols.estimator import Estimator
 from isthmus.protocols.total.compensation import OptimisticOptions
 from isthmus.protocols.total.hybrid import Hybrid
@@ -39,6 +44,7 @@ class StackOptions(msgspec.Struct, frozen=True):
     clusters: tuple[int, ...] = ()  # the LAN of each site, by its number; a relay needs it
     safe: bool = False  # hand up what a quorum of the view has
     membership: Layer | None = None  # below the transport: agrees on views; None: the host drives the stack
+    causal: CausalOptions = CausalOptions()
 
 
 def transport(options: StackOptions, fifo: bool = True) -> Transport:
@@ -89,8 +95,33 @@ def optimistic_arrival(host: Host, application: Application, options: StackOptio
     return Stack(host, application, Credit(options.credit), order, *bottom(options, fifo=False))
 
 
+def causal_vector(host: Host, application: Application, options: StackOptions) -> Stack:
+    """Causal order by one counter per member; everything goes to everybody."""
+    order = VectorOrder(options.causal.hold_max)
+    return Stack(host, application, Credit(options.credit), order, *bottom(options, fifo=False))
+
+
+def causal_matrix(host: Host, application: Application, options: StackOptions) -> Stack:
+    """Causal order of multicasts by one counter per pair of members."""
+    order = MatrixOrder(options.causal.hold_max)
+    return Stack(host, application, Credit(options.credit), order, *bottom(options, fifo=False))
+
+
+def causal_history(host: Host, application: Application, options: StackOptions) -> Stack:
+    """Causal order of multicasts by what each process has told whom."""
+    order = ExtendedOrder(options.causal)
+    return Stack(host, application, Credit(options.credit), order, *bottom(options, fifo=False))
+
+
+def causal_separators(host: Host, application: Application, options: StackOptions) -> Stack:
+    """The same over gateways that relay, with zones whose affairs are not told outside."""
+    order = RelayedOrder(options.causal)
+    return Stack(host, application, Credit(options.credit), order, *bottom(options, fifo=False))
+
+
 Build = Callable[[Host, Application, StackOptions], Stack]
 ALWAYS = ("integrity", "agreement", "validity", "views")
+CAUSAL = (*ALWAYS, "fifo", "causal")
 TOTAL = (*ALWAYS, "fifo", "total")
 UNIFORM = ("uniform-total",)  # what safe delivery adds to a total order
 BASE = ("credit", "relay", "reliable", "transport")
@@ -106,6 +137,8 @@ class NamedStack(msgspec.Struct, frozen=True):
     options: tuple[str, ...]  # of all that a stack may be told, what concerns this one
     reorders: bool = False  # it keeps its promises over a direct transport whose channels reorder
     roles: Literal["", "everyone", "given", "changing"] = ""  # of the ticket protocols: who is active
+    relays: bool = False  # messages go over gateways, so that LANs must be joined in a tree or a ring
+    agrees: bool = True  # its members can agree on views; otherwise the ideal service, or a static group, is needed
 
     def promises(self, safe: bool) -> tuple[str, ...]:
         """What it promises, with safe delivery or without."""
@@ -115,6 +148,12 @@ class NamedStack(msgspec.Struct, frozen=True):
 STACKS: dict[str, NamedStack] = {
     "unordered": NamedStack(unordered, ALWAYS, BASE, reorders=True),
     "fifo": NamedStack(fifo, (*ALWAYS, "fifo"), IN_ORDER),
+    "causal-vector": NamedStack(causal_vector, CAUSAL, (*BASE, "causal"), reorders=True, agrees=False),
+    "causal-matrix": NamedStack(causal_matrix, CAUSAL, (*BASE, "causal"), reorders=True, agrees=False),
+    "causal-history": NamedStack(causal_history, CAUSAL, (*BASE, "causal"), reorders=True, agrees=False),
+    "causal-separators": NamedStack(
+        causal_separators, CAUSAL, (*BASE, "causal"), reorders=True, relays=True, agrees=False
+    ),
     "token-site": NamedStack(token_site, TOTAL, (*IN_ORDER, *SEQUENCED)),
     "symmetric": NamedStack(hybrid, TOTAL, (*IN_ORDER, "hybrid"), roles="everyone"),
     "hybrid": NamedStack(hybrid, TOTAL, (*IN_ORDER, "hybrid"), roles="given"),

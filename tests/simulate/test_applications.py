@@ -64,3 +64,14 @@ def test_the_store_certifies_alike_everywhere_and_the_window_hides_work(monkeypa
     assert "All replicas are equal" in said
     hidden, of = (float(word) for word in said.split("The window hid ")[1].split(" ms")[0].split(" of "))
     assert 0.5 * of < hidden <= of
+
+
+def test_an_answer_in_the_chat_never_precedes_its_question(capsys) -> None:
+    path = Path(__file__).parents[2] / "examples" / "causal_chat.py"
+    spec = importlib.util.spec_from_file_location("causal_chat", path)
+    chat = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(chat)
+    assert chat.main() == 0
+    plain, causal = capsys.readouterr().out.split("Over ")[1:]
+    assert plain.startswith("unordered") and "<- the answer, before its question" in plain
+    assert causal.startswith("causal-separators") and "All in all 0 answers are shown before" in causal

@@ -8,11 +8,12 @@ import click
 from rich.table import Table
 
 from isthmus.cli.console import print_whole, wide_console
-from isthmus.core.document import read_toml
+from isthmus.core.document import Invalid, read_toml
 from isthmus.core.errors import InputError
 from isthmus.topology.delay import Constant, Delay, Empirical, Gamma, Normal, Uniform
 from isthmus.topology.load import topology_from_tables, topology_to_toml
 from isthmus.topology.model import Channel, Topology, WanLink
+from isthmus.topology.separators import LanGraph, Separators, check_zones, sites_of
 from isthmus.topology.shapes import SHAPES, shape
 
 MATRIX_MAX = 12  # clusters; beyond, the list of links is easier to read
@@ -114,12 +115,15 @@ def import_command(
 def shape_command(
     name: str, clusters: int, sites: int, lan_ms: float, wan_ms: float, seed: int, output: Path | None, force: bool
 ) -> None:
-    """Create a regular network: star, ring, mesh, or a connected random graph.
+    """Create a regular network: star, ring, mesh, a connected random graph, or LANs with gateways.
+
+    lan-ring and lan-tree have two dedicated gateways in each LAN besides --sites.
 
     \b
     Examples:
       isthmus topology shape star --clusters 6 --sites 4 --wan-ms 80
       isthmus topology shape random --clusters 12 --seed 7 -o random.toml
+      isthmus topology shape lan-ring --clusters 3 --sites 8 -o lans.toml
     """
     topology = shape(name, clusters, sites, Channel(Constant(lan_ms)), Channel(Constant(wan_ms)), seed)
     write_topology(topology, output, force)
@@ -132,8 +136,9 @@ def shape_command(
 )
 @click.option("--svg", type=click.Path(path_type=Path), help="Write the picture as SVG to this file.")
 @click.option("--png", type=click.Path(path_type=Path), help="Write the picture as PNG to this file.")
+@click.option("--zones", is_flag=True, help="Show gateways, the links between them, separators and causal zones.")
 @FORCE
-def show_command(path: Path, output: Path | None, svg: Path | None, png: Path | None, force: bool) -> None:
+def show_command(path: Path, output: Path | None, svg: Path | None, png: Path | None, zones: bool, force: bool) -> None:
     """Show the clusters and delays of a network as tables, and draw it on request.
 
     Given a scenario, show the network that it contains or names.
@@ -144,6 +149,7 @@ def show_command(path: Path, output: Path | None, svg: Path | None, png: Path | 
       isthmus topology show net.toml
       isthmus topology show net.toml -o pictures
       isthmus topology show net.toml --svg net.svg --png net.png
+      isthmus topology show lans.toml --zones -o pictures
     """
     topology = network_of(path)
     pictures = [(file, suffix) for file, suffix in ((svg, "svg"), (png, "png")) if file is not None]
@@ -158,12 +164,19 @@ def show_command(path: Path, output: Path | None, svg: Path | None, png: Path | 
         print_whole(console, wan_table(topology))
     if topology.overrides:
         console.print(f"{len(topology.overrides)} pairs of sites have their own delays")
+    if zones:
+        try:
+            graph, separators = check_zones(topology)
+        except Invalid as error:
+            raise error.at(str(path), "") from None
+        console.print(gateway_table(topology, graph))
+        console.print(zone_table(topology, separators))
     for file, suffix in pictures:
         from isthmus.report.network import save_network
 
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            save_network(topology, file, suffix)
+            save_network(topology, file, suffix, zones=zones)
         except OSError as error:
             raise InputError("-o", str(file), error.strerror or "an error", "a file that can be written") from None
         click.echo(f"wrote {file}")
@@ -209,6 +222,31 @@ def wan_table(topology: Topology) -> Table:
         table.add_row(topology.clusters[link.a].name, topology.clusters[link.b].name, link_text(link))
     if len(topology.links) > LIST_MAX:
         table.add_row("...", f"and {len(topology.links) - LIST_MAX} more", "")
+    return table
+
+
+def gateway_table(topology: Topology, graph: LanGraph) -> Table:
+    """The gateways of each LAN, and where their links lead."""
+    table = Table(title="gateways", title_justify="left")
+    for heading in ("LAN", "gateway", "linked to"):
+        table.add_column(heading)
+    names = [site.name for site in topology.sites]
+    for number, gateways in enumerate(graph.gateways):
+        for gateway in gateways:
+            ends = [b for (here, _), (a, b) in sorted(graph.joints.items()) if (here, a) == (number, gateway)]
+            table.add_row(graph.lans.names[number], names[gateway], ", ".join(names[end] for end in ends) or "-")
+    return table
+
+
+def zone_table(topology: Topology, separators: Separators) -> Table:
+    """Each causal zone with its separator, and how many parts that cuts the network into."""
+    table = Table(title="causal zones", title_justify="left")
+    for heading in ("zone", "level", "separator", "inside", "parts"):
+        table.add_column(heading, justify="right" if heading in ("inside", "parts") else "left")
+    names = [site.name for site in topology.sites]
+    for zone in separators.zones:
+        separator = ", ".join(names[site] for site in sites_of(zone.separator))
+        table.add_row(zone.name, zone.level, separator, str(zone.inside.bit_count()), str(len(zone.parts)))
     return table
 
 

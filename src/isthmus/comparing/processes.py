@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
+from multiprocessing.resource_tracker import ensure_running
 from typing import TypeVar
 
 from isthmus.core.errors import LocalError
@@ -71,6 +72,7 @@ def start(work: Callable[[Task], Result]) -> tuple[Connection, SpawnProcess]:
     context = get_context("spawn")
     ours, theirs = context.Pipe()
     worker = context.Process(target=serve, args=(work, theirs), daemon=True)
+    ensure_running()  # the tracker of multiprocessing: to start it would end the block
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # a child inherits it, from its first instruction on;
     try:
         worker.start()

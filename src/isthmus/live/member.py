@@ -35,7 +35,7 @@ from isthmus.protocols.membership.agreement import Agreement
 from isthmus.protocols.membership.home import AgreementOptions, Past
 from isthmus.protocols.membership.suspicion import Suspicion
 from isthmus.protocols.transport.relay import Relay
-from isthmus.scenario.model import Agreed, HybridSpec
+from isthmus.scenario.model import Agreed, HybridSpec, StackSpec
 from isthmus.scenario.workload import named_sites
 from isthmus.stacks import STACKS, StackOptions
 from isthmus.topology.load import load_topology
@@ -78,14 +78,19 @@ class JoinedGroup:
         "store",
     )
 
-    def __init__(self, topology: Topology, plan: GroupPlan, group: GroupId) -> None:
+    def __init__(self, topology: Topology, plan: GroupPlan, group: GroupId, agreed: bool) -> None:
         if plan.stack not in STACKS:
             raise InputError("stack", "", repr(plan.stack), one_of(plan.stack, STACKS))
+        if agreed and not STACKS[plan.stack].agrees:
+            raise InputError("stack", "", repr(plan.stack), "a stack whose members can agree on views")
         self.plan = plan
         self.group = group
         everyone = tuple(SiteId(number) for number in range(len(topology.sites)))
         self.members: Targets = named_sites(topology, plan.sites, "sites") or everyone
-        given = plan.options or StackOptions(hybrid=HybridSpec().of(plan.stack, topology))
+        given = plan.options or StackOptions(
+            hybrid=HybridSpec().of(plan.stack, topology),
+            causal=StackSpec(name=plan.stack).causal_options(topology),
+        )
         self.options = msgspec.structs.replace(given, clusters=tuple(each.cluster for each in topology.sites))
         self.application: Application | None = None  # None: this site has none in the group
         self.on_end: Callable[[], None] = lambda: None  # nothing more will come: the site has left, or is refused
@@ -120,7 +125,8 @@ class Member:
         self.addresses = addresses_of(self.topology, ports)
         self.emulate = emulate
         self.datagram_bytes = self.datagram_limit(datagram_bytes)
-        self.groups = [JoinedGroup(self.topology, plan, GroupId(number)) for number, plan in enumerate(plans)]
+        numbered = enumerate(plans)
+        self.groups = [JoinedGroup(self.topology, plan, GroupId(n), agreed is not None) for n, plan in numbered]
         names = [plan.name for plan in plans]
         if len(set(names)) < len(names):
             raise InputError("groups", "", f"the names {', '.join(names)}", "a name of its own for each group")
@@ -383,4 +389,8 @@ def shared_options(group: JoinedGroup) -> dict[str, str]:
         shown["hybrid.rule"], shown["hybrid.clock"] = hybrid.rule, hybrid.clock
         shown["hybrid.active"] = "all" if hybrid.active is None else list(hybrid.active)
         shown["hybrid.sequencer_of"] = sorted(hybrid.sequencer_of.items())
+    if "causal" in taken:
+        causal = options.causal
+        shown["causal.coding"], shown["causal.rules"] = causal.coding, causal.rules()
+        shown["causal.lans"] = causal.lans
     return {name: str(value)[:200] for name, value in shown.items()}

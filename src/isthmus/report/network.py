@@ -2,8 +2,8 @@
 
 Clusters are discs with their number of sites inside and, beside them, their name and their agent; WAN links are lines
 between them. Few links carry their mean delay as a label, many are coloured by it with a colour bar. Where roles are
-given, they are drawn in (roles.py). The same topology gives the same bytes: no date, a fixed salt for the SVG's ids,
-text as outlines.
+given, they are drawn in (roles.py), and causal zones where they are asked for (zones.py). The same topology gives the
+same bytes: no date, a fixed salt for the SVG's ids, text as outlines.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from matplotlib.text import Text
 from isthmus.planning.prediction import Roles
 from isthmus.report.layout import Box, Points, Segments, best_box, overlap, place
 from isthmus.report.roles import draw_roles, legend, ring_reach, role_text
+from isthmus.report.zones import REACH as ZONE_REACH
+from isthmus.report.zones import draw_zones
 from isthmus.topology.model import Topology, WanLink
 
 WIDE, HIGH = 11.0, 7.5  # inches
@@ -39,8 +41,8 @@ STYLE: Any = {
 }
 
 
-def draw_network(topology: Topology, roles: Roles | None = None, title: bool = True) -> Figure:
-    """The picture of a topology, with the roles of its sites where they are given."""
+def draw_network(topology: Topology, roles: Roles | None = None, title: bool = True, zones: bool = False) -> Figure:
+    """The picture of a topology, with the roles of its sites where they are given, and its causal zones if asked."""
     with mpl.rc_context(STYLE):
         high = HIGH if roles is None else HIGH + LEGEND_HIGH
         figure = Figure(figsize=(WIDE, high), dpi=150, facecolor=PAPER)
@@ -56,9 +58,12 @@ def draw_network(topology: Topology, roles: Roles | None = None, title: bool = T
         count = len(topology.clusters)
         radius = 0.055 if count <= 8 else 0.042 if count <= 14 else 0.032 if count <= 25 else 0.022
         few = len(topology.links) <= LABELLED_MAX
-        draw_links(figure, axes, topology, points, few, faint=roles is not None)
+        draw_links(figure, axes, topology, points, few, faint=roles is not None or zones)
         draw_discs(axes, topology, points, radius)
         reach = radius
+        if zones:
+            draw_zones(axes, topology, points, radius)
+            reach = ZONE_REACH * radius
         if roles is not None:
             draw_roles(axes, topology, roles, points, radius)
             legend(figure, roles)
@@ -199,9 +204,11 @@ def shorten(name: str, length: int) -> str:
     return name if len(name) <= length else name[: length - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
-def save_network(topology: Topology, path: Path, kind: str = "", roles: Roles | None = None) -> None:
+def save_network(
+    topology: Topology, path: Path, kind: str = "", roles: Roles | None = None, zones: bool = False
+) -> None:
     """Write the picture as `svg` or `png`, by default what the file's name ends in."""
     kind = kind or path.suffix[1:].lower()
     metadata = {"Date": None, "Creator": "Isthmus"} if kind == "svg" else {"Software": None}
     with mpl.rc_context(STYLE):
-        draw_network(topology, roles).savefig(path, format=kind, metadata=metadata)
+        draw_network(topology, roles, zones=zones).savefig(path, format=kind, metadata=metadata)

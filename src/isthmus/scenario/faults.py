@@ -9,7 +9,8 @@ import msgspec
 
 from isthmus.core.document import LONGEST_MS, Invalid, within
 from isthmus.scenario.workload import named_sites, probability, span_ms
-from isthmus.topology.model import Topology
+from isthmus.topology.lans import check_served, lans_of
+from isthmus.topology.model import GatewayLink, Topology
 
 FACTOR_MAX = 1e6
 DRAWN_MAX = 1000  # faults of one kind
@@ -124,7 +125,28 @@ class DelayShift(Between, frozen=True, kw_only=True, tag="delay-shift"):
         span_ms("add_ms", self.add_ms)
 
 
-Fault = Crash | Recover | Leave | ClockJump | Partition | Heal | Loss | DelayShift
+class Relink(At, frozen=True, kw_only=True, tag="relink"):
+    """Gateways are linked anew: relayed messages take other ways, from the view that this leads to on."""
+
+    links: tuple[tuple[str, str], ...]
+
+    def check_names(self, topology: Topology) -> None:
+        check_served(lans_of(self.topology(topology)))
+
+    def topology(self, before: Topology) -> Topology:
+        """The topology with these links between gateways."""
+        ends = []
+        for index, (a, b) in enumerate(self.links):
+            try:
+                ends.append(GatewayLink(before.site_id(a), before.site_id(b)))
+            except Invalid as error:
+                raise Invalid(f"links[{index}]", error.found, error.expected) from None
+        if not ends:
+            raise Invalid("links", "nothing", "pairs of gateways")
+        return msgspec.structs.replace(before, gateway_links=tuple(ends), routes=())
+
+
+Fault = Crash | Recover | Leave | ClockJump | Partition | Heal | Loss | DelayShift | Relink
 
 
 class RandomFaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

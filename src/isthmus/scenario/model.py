@@ -15,6 +15,7 @@ import msgspec
 
 from isthmus.core.document import SHORTEST_MS, Invalid, join, one_of, show, within
 from isthmus.core.message import GroupId, SiteId, Targets
+from isthmus.protocols.causal.options import CausalOptions, CausalPolicy
 from isthmus.protocols.membership.home import AgreementOptions
 from isthmus.protocols.membership.suspicion import LAN, WAN, Timing
 from isthmus.protocols.total.compensation import OptimisticOptions
@@ -22,9 +23,10 @@ from isthmus.protocols.total.hybrid_wire import HybridOptions, HybridPolicy
 from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.protocols.transport.relay import RelayOptions
-from isthmus.scenario.faults import Fault, Heal, Leave, Loss, Partition, RandomFaults
+from isthmus.scenario.faults import Fault, Heal, Leave, Loss, Partition, RandomFaults, Relink
 from isthmus.scenario.workload import Workload, named_sites, span_ms
 from isthmus.stacks import STACKS, StackOptions
+from isthmus.topology.lans import check_served, lans_of
 from isthmus.topology.model import Topology
 
 NAME_MAX = 100
@@ -82,6 +84,7 @@ class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     hybrid: HybridSpec = HybridSpec()
     relay: RelayOptions | None = None  # one copy of a multicast per remote LAN; a table, which may be empty
     safe: bool = False  # deliver only what a quorum of the view has
+    causal: CausalPolicy = CausalPolicy()
 
     def __post_init__(self) -> None:
         if self.name not in STACKS:
@@ -99,6 +102,15 @@ class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             )
         if self.safe and self.transport == "direct":
             raise Invalid("safe", "true", "false, over the direct transport, which knows nothing of who has what")
+
+    def causal_options(self, topology: Topology) -> CausalOptions:
+        """What the causal stacks make of a topology; refuses LANs that messages cannot be relayed over."""
+        policy = {name: getattr(self.causal, name) for name in CausalPolicy.__struct_fields__}
+        if not STACKS[self.name].relays:
+            return CausalOptions(**policy)
+        lans = lans_of(topology)
+        check_served(lans)
+        return CausalOptions(**policy, lans=lans)
 
 
 class Clocks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -246,6 +258,11 @@ class Scenario(Settings, frozen=True, kw_only=True):
         if stack.sequencer is not None:
             with_prefix(f"{key}.sequencer", lambda: self.topology.site_id(stack.sequencer or ""))
         with_prefix(f"{key}.hybrid", lambda: stack.hybrid.of(stack.name, self.topology))
+        stack.causal_options(self.topology)
+        if self.membership.kind == "agreed" and not STACKS[stack.name].agrees:
+            raise Invalid(
+                f"{key}.name", repr(stack.name), "a stack whose members can agree on views, or ideal membership"
+            )
         if stack.transport == "direct":
             self.check_direct(stack, key)
 
@@ -274,6 +291,8 @@ class Scenario(Settings, frozen=True, kw_only=True):
         fault.check_names(self.topology)
         if isinstance(fault, Leave) and self.membership.kind != "agreed":
             raise Invalid("kind", "'leave'", "another fault, unless membership is agreed")
+        if isinstance(fault, Relink) and self.membership.kind == "agreed":
+            raise Invalid("kind", "'relink'", "another fault, where membership is agreed")
         if fault.at_ms > self.duration_ms:
             raise Invalid("at_ms", repr(fault.at_ms), f"a time within the scenario's {self.duration_ms:g} ms")
 
@@ -322,6 +341,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
             *(direct, sequencer, spec.batch_ms, spec.credit, spec.reliable, spec.optimistic, hybrid, spec.relay),
             clusters=clusters,
             safe=spec.safe,
+            causal=spec.causal_options(self.topology),
         )
 
 

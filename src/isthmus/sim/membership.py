@@ -65,6 +65,7 @@ class IdealMembership:
         self.view = View(0, ())
         self.changing = False  # blocked, and waiting for what is under way
         self.installing_count = 0  # members that are still to install the view
+        self.preparing: Callable[[int], None] | None = None  # what the next view is waited for with
         self.noted_count = 0  # crashes, starts and cuts that the service has yet to notice
 
     def start(self, sites: list[SimSite]) -> None:
@@ -76,6 +77,11 @@ class IdealMembership:
         """Note that a site crashed or started, or that links were cut or healed: the view will follow."""
         self.noted_count += 1
         self.scheduler.at(self.scheduler.now_ns + self.options.detection_ns, self.notice)
+
+    def renew(self, prepare: Callable[[int], None]) -> None:
+        """Have a next view even if its members are the same; `prepare` is told its number before anyone enters it."""
+        self.preparing = prepare
+        self.changed()
 
     def joined(self, site: SimSite) -> None:
         """Note that a site has started, or started again."""
@@ -125,7 +131,7 @@ class IdealMembership:
                 self.ports.remove(port)
                 self.restart(port.site)
         members = [port for port in members if port in self.ports]
-        if self.is_current(members):
+        if self.is_current(members) and self.preparing is None:
             return
         self.changing = True
         for port in self.ports:
@@ -152,6 +158,9 @@ class IdealMembership:
         members = [port for port in members if port in stayed or port in joined]
         sites, incarnations = tuple(port.site for port in members), tuple(port.incarnation for port in members)
         self.view = View(self.view.view_id + 1, sites, incarnations)
+        if self.preparing is not None:
+            prepare, self.preparing = self.preparing, None
+            prepare(self.view.view_id)
         self.installing_count = len(members)
         change = Change(self.view, stayed)
         for port in (*stayed, *joined):

@@ -6,14 +6,16 @@ A run lasts for the scenario's duration and then until nothing is owed to anybod
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import msgspec
 
 from isthmus.core.layer import Kind, Stack
 from isthmus.core.message import GroupId, SiteId, Targets
+from isthmus.protocols.causal.relay import RelayedOrder
 from isthmus.protocols.membership.suspicion import Suspicion
 from isthmus.protocols.transport.relay import Relay
-from isthmus.scenario.faults import ClockJump, Crash, DelayShift, Fault, Heal, Leave, Loss, Partition, Recover
+from isthmus.scenario.faults import ClockJump, Crash, DelayShift, Fault, Heal, Leave, Loss, Partition, Recover, Relink
 from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.scenario.traffic import SiteTraffic
 from isthmus.scenario.workload import NS_PER_MS, named_sites
@@ -24,6 +26,7 @@ from isthmus.sim.network import DelayNetwork, Link
 from isthmus.sim.scheduler import Scheduler
 from isthmus.sim.site import Meter, SimPort, SimSite
 from isthmus.stacks import STACKS, Build, StackOptions
+from isthmus.topology.lans import Lans, lans_of
 from isthmus.trace.log import SiteLog
 from isthmus.trace.schema import Recording, Sink
 from isthmus.trace.summary import Summary
@@ -211,6 +214,8 @@ class Run:
             for link in self.network.links.values():
                 link.cut_count = 0
             self.links_changed()
+        elif isinstance(fault, Relink):
+            self.relink(lans_of(fault.topology(self.scenario.topology)))
         else:
             self.disturb(fault)
         self.network.faults_changed()
@@ -261,6 +266,24 @@ class Run:
         clock.jump_ns += by_ns
         self.clocks[site] = clock
         self.sites[site].set_clock(clock)
+
+    def relink(self, lans: Lans) -> None:
+        """Have gateways linked anew in every group that relays, from its next view on."""
+        for place, group in enumerate(self.groups):
+            if STACKS[group.stack.name].relays:
+                service = self.services[place]
+                assert isinstance(service, IdealMembership)  # a scenario that is agreed has no such fault
+                service.renew(partial(self.lay_links, place, lans))
+
+    def lay_links(self, place: int, lans: Lans, view_id: int) -> None:
+        """Tell the sites of a group which links hold from a view on, and those that start later."""
+        group = self.groups[place]
+        causal = msgspec.structs.replace(group.options.causal, lans=lans)
+        options = msgspec.structs.replace(group.options, causal=causal)
+        self.groups[place] = msgspec.structs.replace(group, options=options)
+        for site in self.sites:
+            if group.id in site.ports:
+                site.ports[group.id].stack.find(RelayedOrder).relink(view_id, lans)
 
     def partition(self, groups: list[Targets]) -> None:
         named = {site for group in groups for site in group}

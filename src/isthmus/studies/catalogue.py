@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from isthmus.studies import dynamic_roles, isolation, nine_scenarios, optimistic, regret, token_site
+from isthmus.studies import causal_separators, dynamic_roles, isolation, nine_scenarios, optimistic, regret, token_site
 from isthmus.studies.model import Study
 
-ALL = (token_site, isolation, nine_scenarios, dynamic_roles, optimistic, regret)
+ALL = (token_site, isolation, nine_scenarios, dynamic_roles, optimistic, causal_separators, regret)
 STUDIES: dict[str, Study] = {module.STUDY.name: module.STUDY for module in ALL}

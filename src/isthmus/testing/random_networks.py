@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 import msgspec
 
 from isthmus.core.message import SiteId
+from isthmus.scenario.faults import Relink
 from isthmus.scenario.workload import Burst, OnOff, Periodic, Poisson, Reply, Workload
 from isthmus.topology.delay import Constant, Delay, Empirical, Gamma, Normal, Uniform
+from isthmus.topology.lans import lans_of
 from isthmus.topology.model import Channel, Cluster, Site, Topology, WanLink
+from isthmus.topology.shapes import shape
 
 LAN_MS, WAN_MS = 1.0, 50.0
 LARGE_LAN = (6, 9)  # sites
@@ -37,6 +41,32 @@ def random_topology(random: Random, rough: bool, small: bool) -> Topology:
         for a in range(b)
     ]
     return Topology("random", tuple(sites), tuple(clusters), tuple(links))
+
+
+def random_lans(random: Random, rough: bool) -> Topology:
+    """Two to four LANs in a ring or a tree, with one or two hosts and two dedicated gateways each."""
+    plain = shape(
+        random.choice(["lan-ring", "lan-tree"]),
+        random.randint(2, 4),
+        random.randint(1, 2),
+        random_channel(random, LAN_MS, rough),
+        random_channel(random, WAN_MS, rough),
+    )
+    return msgspec.structs.replace(plain, name="random")
+
+
+def random_relinks(random: Random, topology: Topology, duration_ms: float) -> tuple[Relink, ...]:
+    """Now and then one or two changes of the links between gateways, each to a row of the LANs in a random order."""
+    if len(topology.clusters) < 2 or random.random() < 0.6:
+        return ()
+    gateways = lans_of(topology).gateways
+    names = [site.name for site in topology.sites]
+    made = []
+    for at_ms in sorted(random.uniform(0, duration_ms) for _ in range(random.randint(1, 2))):
+        order = random.sample(range(len(gateways)), len(gateways))
+        links = tuple((names[gateways[a][-1]], names[gateways[b][0]]) for a, b in pairwise(order))
+        made.append(Relink(at_ms=at_ms, links=links))
+    return tuple(made)
 
 
 def random_channel(random: Random, scale_ms: float, rough: bool) -> Channel:

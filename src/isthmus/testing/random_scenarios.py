@@ -26,8 +26,15 @@ from isthmus.scenario.faults import Crash, Fault, RandomFaults, Recover
 from isthmus.scenario.model import Clocks, GroupSpec, HybridSpec, Membership, Reader, Scenario, StackSpec
 from isthmus.scenario.workload import Workload
 from isthmus.stacks import STACKS
-from isthmus.testing.random_networks import random_topology, random_workload, random_workloads, reordering
-from isthmus.testing.strain import flooded, strained
+from isthmus.testing.random_networks import (
+    random_lans,
+    random_relinks,
+    random_topology,
+    random_workload,
+    random_workloads,
+    reordering,
+)
+from isthmus.testing.strain import flooded, random_causal, strained
 
 DURATION_MS = 2_000.0
 HARD_MS = 1_000.0  # longer
@@ -41,12 +48,15 @@ def random_scenario(stack: str, seed: int) -> Scenario:
     direct = random.random() < 0.15
     flood = random.random() < 0.07
     topology = random_topology(random, rough=not direct and random.random() < 0.8, small=flood)
+    if STACKS[stack].relays and not flood and random.random() < 0.4:
+        topology = random_lans(random, rough=not direct and random.random() < 0.8)
     if direct and STACKS[stack].reorders and random.random() < 0.5:
         topology = reordering(topology)
     names = [site.name for site in topology.sites]
     drawn = random_faults(random, direct)
     membership = random_membership(random, direct, drawn, len(names))
     duration_ms = DURATION_MS + 2 * membership.stagger_ms  # so that much is sent when all are in the first view
+    relinks = random_relinks(random, topology, duration_ms) if STACKS[stack].relays else ()
     made = Scenario(
         name=f"fuzz-{stack}-{seed}",
         topology=topology,
@@ -55,7 +65,7 @@ def random_scenario(stack: str, seed: int) -> Scenario:
         seed=seed,
         duration_ms=duration_ms,
         drain_ms=DRAIN_MS,
-        faults=random_crashes(random, names, drawn, membership, duration_ms),
+        faults=(*random_crashes(random, names, drawn, membership, duration_ms), *relinks),
         random_faults=drawn,
         clocks=Clocks(offset_ms=100, drift_ppm=200) if random.random() < 0.3 else Clocks(),
         readers=(random_reader(random, names),) if random.random() < 0.2 else (),
@@ -173,6 +183,8 @@ def random_stack(stack: str, names: list[str], random: Random, direct: bool) -> 
     more: dict[str, Any] = {}
     if "hybrid" in STACKS[stack].options:
         more["hybrid"] = random_hybrid(stack, names, random)
+    if "causal" in STACKS[stack].options:
+        more["causal"] = random_causal(random)
     if "sequencer" in STACKS[stack].options:
         more["sequencer"] = random.choice([None, random.choice(names)])
         more["batch_ms"] = random.choice([None, None, 0.0, 5.0])

@@ -1,4 +1,4 @@
-"""What some random scenarios add: what the optimistic order alone could stumble over, and floods.
+"""What some random scenarios add: what the optimistic or a causal order could stumble over, and floods.
 
 For the optimistic order: clocks that drift a lot and jump, a sequencer that crashes and perhaps comes back, messages
 of several sizes, every delay rule with good constants and bad ones. A flood: a site that submits more messages at once
@@ -11,6 +11,7 @@ from random import Random
 
 import msgspec
 
+from isthmus.protocols.causal.options import CausalPolicy
 from isthmus.protocols.total.compensation import POLICIES, OptimisticOptions
 from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.protocols.transport.frames import ReliableOptions
@@ -61,6 +62,23 @@ def random_options(random: Random) -> OptimisticOptions:
         window_ms=random.choice([None, None, 0.0, 30.0]),
         delay_max_ms=random.choice([1000.0, 50.0]),
         request_age_ms=random.choice([10_000.0, 200.0]),
+    )
+
+
+def random_causal(random: Random) -> CausalPolicy:
+    """Any rules and codings of extended histories, with wide bounds or with tight ones."""
+    names = ("extended", "symmetric", "separators", "anywhere", "remainder", "forgetting")
+    rules = {name: random.random() < 0.7 for name in names} if random.random() < 0.5 else {}
+    return CausalPolicy(
+        **rules,
+        forced=random.random() < 0.3,
+        coding=random.choice(["groups", "masks"]),
+        entries_max=random.choice([4, 8, 1024]),
+        history_max=random.choice([4, 64, 4096]),
+        hold_max=random.choice([4, 64, 65_536]),
+        keep_max=random.choice([4, 64, 8192]),
+        ack_period_ms=random.choice([1.0, 100.0, 1000.0]),
+        gauge_ms=random.choice([0.0, 0.0, 20.0]),
     )
 
 

@@ -80,7 +80,10 @@ class WatchedRun(Run):
             if not service.at_rest()
         ]
         for port in self.ports_up():
-            unsettled = [type(layer).__name__ for layer in port.stack.layers if not layer.settled()]
+            layers = list(port.stack.layers)
+            while not isinstance(layers[-1], Transport):  # what is below a transport owes nothing to anybody
+                layers.pop()
+            unsettled = [type(layer).__name__ for layer in layers if not layer.settled()]
             if unsettled:
                 reasons.append(f"site {port.site} is not settled from {unsettled[-1]} on")
         return ", ".join(reasons)
@@ -89,7 +92,8 @@ class WatchedRun(Run):
         """Go on for a while in which no transport may send anything."""
         tap = Tap(self.network)
         for port in self.ports_up():
-            tap.watched[port.group] = {*port.stack.find(Transport).handlers()}
+            transports = [layer for layer in port.stack.layers if isinstance(layer, Transport)]
+            tap.watched[port.group] = {kind for layer in transports for kind in layer.handlers()}
             port.network = tap
         for quiet_ns in QUIET_NS:
             tap.sent.clear()

@@ -23,7 +23,8 @@ from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId
 from isthmus.topology.delay import Constant, Delay
 from isthmus.topology.graph import components
-from isthmus.topology.model import Channel, Cluster, Override, Site, Topology, WanLink
+from isthmus.topology.model import Channel, Cluster, GatewayLink, Override, Region, Site, Topology, WanLink
+from isthmus.topology.separators import check_zones
 
 SITES_MAX = 100_000
 
@@ -76,6 +77,28 @@ class RawCluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lan: RawChannel = RawChannel()
     latitude: float | None = None
     longitude: float | None = None
+    gateways: tuple[str, ...] = ()
+
+
+class RawGatewayLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Two gateways, by their names."""
+
+    from_: str = msgspec.field(name="from")
+    to: str
+
+
+class RawRoute(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A fixed way from one cluster to another over gateways."""
+
+    clusters: tuple[str, ...]  # both ends included
+
+
+class RawRegion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A region as written."""
+
+    name: str
+    clusters: tuple[str, ...]
+    separator: tuple[str, ...] = ()
 
 
 class RawLink(RawChannel, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -93,6 +116,9 @@ class RawTopology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     defaults: RawDefaults = RawDefaults()
     clusters: tuple[RawCluster, ...] = ()
     links: tuple[RawLink, ...] = ()
+    gateway_links: tuple[RawGatewayLink, ...] = ()
+    routes: tuple[RawRoute, ...] = ()
+    regions: tuple[RawRegion, ...] = ()
 
 
 def load_topology(path: Path) -> Topology:
@@ -135,9 +161,51 @@ class Builder:
             self.links += [WanLink(a, b, self.wan, self.wan) for a, b in apart]
         name = self.raw.name or Path(self.source).stem
         try:
-            return Topology(name, tuple(self.sites), tuple(self.clusters), tuple(self.links), tuple(self.overrides))
+            made = Topology(
+                *(name, tuple(self.sites), tuple(self.clusters), tuple(self.links), tuple(self.overrides)),
+                gateway_links=self.gateway_links(),
+                routes=self.routes(),
+                regions=self.regions(),
+            )
+            if made.gateway_links or made.routes or made.regions or any(c.gateways for c in made.clusters):
+                check_zones(made)  # which refuses what cannot be
         except Invalid as error:
             raise error.at(self.source, self.prefix) from None
+        return made
+
+    def gateway_links(self) -> tuple[GatewayLink, ...]:
+        return tuple(
+            GatewayLink(
+                self.site_named(link.from_, f"gateway_links[{number}].from"),
+                self.site_named(link.to, f"gateway_links[{number}].to"),
+            )
+            for number, link in enumerate(self.raw.gateway_links)
+        )
+
+    def routes(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(
+            self.clusters_named(route.clusters, f"routes[{number}].clusters")
+            for number, route in enumerate(self.raw.routes)
+        )
+
+    def regions(self) -> tuple[Region, ...]:
+        found = []
+        for number, raw in enumerate(self.raw.regions):
+            key = f"regions[{number}]"
+            separator = tuple(self.site_named(name, f"{key}.separator[{k}]") for k, name in enumerate(raw.separator))
+            found.append(Region(raw.name, self.clusters_named(raw.clusters, f"{key}.clusters"), separator))
+        return tuple(found)
+
+    def site_named(self, name: str, key: str) -> SiteId:
+        if name not in self.site_of:
+            raise self.wrong(key, show(name), one_of(name, self.site_of))
+        return self.site_of[name]
+
+    def clusters_named(self, names: tuple[str, ...], key: str) -> tuple[int, ...]:
+        for place, name in enumerate(names):
+            if name not in self.cluster_of:
+                raise self.wrong(f"{key}[{place}]", show(name), one_of(name, self.cluster_of))
+        return tuple(self.cluster_of[name] for name in names)
 
     def add_cluster(self, raw: RawCluster, key: str) -> None:
         self.claim(raw.name, f"{key}.name")
@@ -159,10 +227,16 @@ class Builder:
         agent = names[0] if raw.agent is None else raw.agent
         if agent not in names:
             raise self.wrong(f"{key}.agent", show(agent), f"a site of {raw.name}: {one_of(agent, names)}")
+        for order, gateway in enumerate(raw.gateways):
+            if gateway not in names:
+                found = f"{show(gateway)}, which is outside {raw.name}" if gateway in self.site_of else show(gateway)
+                expected = f"a site of {raw.name}: {one_of(gateway, names)}"
+                raise self.wrong(f"{key}.gateways[{order}]", found, expected)
+        gateways = tuple(dict.fromkeys(self.site_of[gateway] for gateway in raw.gateways))
         hint = "a delay here or in defaults.lan"
         lan = raw.lan.over(self.lan, self.source, self.at(f"{key}.lan"), hint)
         try:
-            cluster = Cluster(raw.name, ids, self.site_of[agent], lan, raw.latitude, raw.longitude)
+            cluster = Cluster(raw.name, ids, self.site_of[agent], lan, raw.latitude, raw.longitude, gateways)
         except Invalid as error:
             raise error.at(self.source, self.at(key)) from None
         self.clusters.append(cluster)
@@ -231,6 +305,8 @@ def topology_to_toml(topology: Topology) -> str:
         table["lan"] = channel_table(cluster.lan, None)
         if cluster.latitude is not None:
             table |= {"latitude": cluster.latitude, "longitude": cluster.longitude}
+        if cluster.gateways:
+            table["gateways"] = [names[site] for site in cluster.gateways]
         clusters.append(table)
     links = [
         {"from": topology.clusters[link.a].name, "to": topology.clusters[link.b].name} | link_table(link, None)
@@ -241,7 +317,23 @@ def topology_to_toml(topology: Topology) -> str:
         base = topology.clusters[here].lan if here == there else None
         links.append({"from": names[pair.a], "to": names[pair.b]} | link_table(pair, base))
     tables = {"name": topology.name, "clusters": clusters} | ({"links": links} if links else {})
-    return tomli_w.dumps(tables)
+    return tomli_w.dumps(tables | gateway_tables(topology))
+
+
+def gateway_tables(topology: Topology) -> dict[str, Any]:
+    """What is written of gateways, routes and regions, where anything is."""
+    names = [site.name for site in topology.sites]
+    lans = [cluster.name for cluster in topology.clusters]
+    regions: list[dict[str, Any]] = []
+    for region in topology.regions:
+        table: dict[str, Any] = {"name": region.name, "clusters": [lans[number] for number in region.clusters]}
+        regions.append(table | ({"separator": [names[s] for s in region.separator]} if region.separator else {}))
+    tables: dict[str, Any] = {
+        "gateway_links": [{"from": names[link.a], "to": names[link.b]} for link in topology.gateway_links],
+        "routes": [{"clusters": [lans[number] for number in route]} for route in topology.routes],
+        "regions": regions,
+    }
+    return {key: table for key, table in tables.items() if table}
 
 
 def link_table(link: WanLink | Override, base: Channel | None) -> dict[str, Any]:

@@ -64,6 +64,7 @@ class Cluster(msgspec.Struct, frozen=True):
     lan: Channel
     latitude: float | None = None  # degrees, from -90 to 90
     longitude: float | None = None  # degrees, from -180 to 180
+    gateways: tuple[SiteId, ...] = ()  # sites that join it to other LANs; () for the agent and a second site
 
     def __post_init__(self) -> None:
         for key, value, limit in (("latitude", self.latitude, 90), ("longitude", self.longitude, 180)):
@@ -92,6 +93,21 @@ class Override(msgspec.Struct, frozen=True):
     back: Channel
 
 
+class GatewayLink(msgspec.Struct, frozen=True):
+    """Two gateways of different clusters that relay for each other."""
+
+    a: SiteId
+    b: SiteId
+
+
+class Region(msgspec.Struct, frozen=True):
+    """Clusters that form a causal zone together."""
+
+    name: str
+    clusters: tuple[int, ...]
+    separator: tuple[SiteId, ...] = ()  # () for the gateways that have links out of the region
+
+
 class Topology(msgspec.Struct, frozen=True, dict=True):
     """A network: sites, the clusters they form, the links between clusters."""
 
@@ -100,6 +116,9 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
     clusters: tuple[Cluster, ...]
     links: tuple[WanLink, ...] = ()
     overrides: tuple[Override, ...] = ()
+    gateway_links: tuple[GatewayLink, ...] = ()  # () for one along each WAN link
+    routes: tuple[tuple[int, ...], ...] = ()  # fixed ways over gateways, cluster by cluster; otherwise the shortest
+    regions: tuple[Region, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.clusters:

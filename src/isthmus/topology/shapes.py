@@ -1,8 +1,11 @@
-"""Regular networks by rule: star, ring, mesh, and a connected random graph.
+"""Regular networks by rule: star, ring, mesh, a connected random graph, and LANs with gateways in a ring or tree.
 
 Each shape takes the number of clusters, the sites in each, one LAN channel and one WAN channel, and returns a
 `Topology` whose clusters are named c0, c1, ... and whose sites are c0-0, c0-1, ... The random shape is a random tree,
 which makes it connected, plus random links up to the mean degree asked for; its seed fixes it.
+
+The LANs of `lan-ring` and `lan-tree` have two dedicated gateways each besides their sites: c0-left and c0-right, where
+c0-right is linked to c1-left; or c0-up, linked to the LAN above, and c0-down, linked to those below.
 """
 
 from __future__ import annotations
@@ -11,11 +14,14 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from random import Random
 
+import msgspec
+
 from isthmus.core.document import Invalid
 from isthmus.core.message import SiteId
-from isthmus.topology.model import Channel, Cluster, Site, Topology, WanLink
+from isthmus.topology.model import Channel, Cluster, GatewayLink, Site, Topology, WanLink
 
-SHAPES = ("star", "ring", "mesh", "random")
+SHAPES = ("star", "ring", "mesh", "random", "lan-ring", "lan-tree")
+BRANCHES = 2  # of a LAN tree
 
 
 def star(clusters: int, sites: int, lan: Channel, wan: Channel) -> Topology:
@@ -47,11 +53,49 @@ def random_graph(
     return regular("random", clusters, sites, lan, wan, sorted([*tree, *random.sample(spare, wanted)]))
 
 
+def lan_ring(clusters: int, sites: int, lan: Channel, wan: Channel) -> Topology:
+    """Each LAN joined to the next by its right gateway, the last to the first."""
+    pairs = [(number, number + 1) for number in range(clusters - 1)]
+    pairs += [(clusters - 1, 0)] if clusters > 2 else []
+    return with_gateways("lan-ring", clusters, sites, lan, wan, pairs, ("left", "right"))
+
+
+def lan_tree(clusters: int, sites: int, lan: Channel, wan: Channel) -> Topology:
+    """LAN c0 at the top, two below each; gateways up and down."""
+    pairs = [((number - 1) // BRANCHES, number) for number in range(1, clusters)]
+    return with_gateways("lan-tree", clusters, sites, lan, wan, pairs, ("up", "down"))
+
+
+def with_gateways(
+    name: str,
+    clusters: int,
+    sites: int,
+    lan: Channel,
+    wan: Channel,
+    pairs: Sequence[tuple[int, int]],
+    gateways: tuple[str, str],
+) -> Topology:
+    """LANs of `sites` hosts and two gateways; a link leads from a second gateway to a first one."""
+    plain = regular(name, clusters, sites + len(gateways), lan, wan, pairs)
+    size = sites + len(gateways)
+    named = [
+        Site(f"c{site.cluster}-{gateways[place % size - sites]}", site.cluster) if place % size >= sites else site
+        for place, site in enumerate(plain.sites)
+    ]
+    return msgspec.structs.replace(
+        plain,
+        sites=tuple(named),
+        clusters=tuple(msgspec.structs.replace(one, gateways=one.sites[sites:]) for one in plain.clusters),
+        gateway_links=tuple(GatewayLink(plain.clusters[a].sites[-1], plain.clusters[b].sites[sites]) for a, b in pairs),
+    )
+
+
 def shape(name: str, clusters: int, sites: int, lan: Channel, wan: Channel, seed: int = 1) -> Topology:
     """The shape of that name; the seed matters to the random one alone."""
     if name == "random":
         return random_graph(clusters, sites, lan, wan, seed)
-    return {"star": star, "ring": ring, "mesh": mesh}[name](clusters, sites, lan, wan)
+    made = {"star": star, "ring": ring, "mesh": mesh, "lan-ring": lan_ring, "lan-tree": lan_tree}[name]
+    return made(clusters, sites, lan, wan)
 
 
 def regular(

@@ -72,7 +72,8 @@ WRONG = [
     ("name = ", "found a syntax error"),
     (
         "nam = 'x'\n" + ONE,
-        "nam: found an unknown key; expected one of name, defaults, clusters, links (did you mean name?)",
+        "nam: found an unknown key; expected one of name, defaults, clusters, links, "
+        "gateway_links, routes, regions (did you mean name?)",
     ),
     (ONE, "clusters[0].lan.delay: found nothing; expected a delay here or in defaults.lan"),
     (CLUSTERS + "[[clusters]]\nname = 'a'", "clusters[2].name: found 'a', already the name of a cluster"),

@@ -1,0 +1,1 @@
+"""Causal order: vectors, matrices, extended histories, and histories cut by separators."""

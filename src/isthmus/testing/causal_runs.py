@@ -1,0 +1,246 @@
+"""Random runs of extended histories alone: no stack, no transport, thousands in minutes.
+
+Each run is the function of a seed: a graph with separators (one hop from neighbour to neighbour, a ring or a tree of
+LANs with relaying gateways), delays without any order and with a heavy tail, messages to random sets, and replies on
+delivery, which make causal chains. What is judged is exact: the past of every message is a set; no process may deliver
+a message while one of its past that is addressed to it is missing; and at the end everything must be delivered, as
+several wrong readings of the rules only block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import combinations
+from random import Random
+from typing import Literal, NamedTuple
+
+from isthmus.core.message import SiteId
+from isthmus.protocols.causal.history import ExtendedHistory, Policies, Timestamp
+from isthmus.topology.delay import Constant
+from isthmus.topology.hops import Plan, Routes, direct_plan
+from isthmus.topology.lans import lans_of
+from isthmus.topology.model import Channel
+from isthmus.topology.separators import LanGraph, Separators, Zone, mask_of, sites_of, zones_of
+from isthmus.topology.shapes import shape
+
+Kind = Literal["one-hop", "lan-ring", "lan-tree"]
+KINDS: tuple[Kind, ...] = ("one-hop", "lan-ring", "lan-tree")
+MakeHistory = Callable[[SiteId, Separators | None, Policies], ExtendedHistory]
+ANY = Channel(Constant(1.0))
+TAIL = 1.2  # of the Pareto distribution of delays: the variance is infinite
+
+
+class Packet(NamedTuple):
+    """A message on one hop."""
+
+    key: int
+    number: int  # of the message in the run; below 0 for a report
+    plan: Plan
+    timestamp: Timestamp
+
+
+class Sent(NamedTuple):
+    """A message of the run."""
+
+    past: int  # the messages before it, as a mask of numbers
+    destinations: int
+
+
+class CausalWorld:
+    """Processes with extended histories on a graph."""
+
+    def __init__(self, kind: Kind, seed: int, make: MakeHistory = ExtendedHistory, count: int = 60) -> None:
+        self.random = Random(f"causal/{kind}/{seed}")
+        self.kind = kind
+        self.count = count  # messages in all
+        self.make = make
+        self.policies = random_policies(self.random)
+        self.entries_max = self.random.choice([2, 3, 4, 1000, 1000, 1000])
+        self.lay_out()
+        self.histories = {site: self.history_of(site) for site in self.sites}
+        self.held: dict[SiteId, list[Packet]] = {site: [] for site in self.sites}
+        self.sent: list[Sent] = []
+        self.past = dict.fromkeys(self.sites, 0)  # what each process sent or delivered, and all before that
+        self.has = dict.fromkeys(self.sites, 0)  # what each process delivered
+        self.heap: list[tuple[float, int, SiteId, Packet | None]] = []
+        self.tick = 0
+        self.now = 0.0
+        self.found: list[str] = []
+
+    def history_of(self, site: SiteId) -> ExtendedHistory:
+        return self.make(site, self.separators, self.policies)
+
+    # The graph
+
+    def lay_out(self) -> None:
+        random = self.random
+        if self.kind == "one-hop":
+            self.lay_out_graph(random.randint(4, 9))
+            return
+        lans = random.randint(2, 5)
+        size = random.randint(1, 3)
+        topology = shape(self.kind, lans, size, ANY, ANY)
+        if random.random() < 0.3:  # gateways that are hosts too, as many as there are sites for
+            topology = shape("ring" if self.kind == "lan-ring" else "star", lans, size, ANY, ANY)
+        self.sites = [SiteId(number) for number in range(len(topology.sites))]
+        self.hosts = [s for s in self.sites if s not in topology.clusters[topology.sites[s].cluster].gateways]
+        self.graph = LanGraph(lans_of(topology), tuple(self.sites))
+        self.separators = Separators(zones_of(self.graph))
+        self.routes = Routes(self.graph)
+
+    def lay_out_graph(self, size: int) -> None:
+        """A connected random graph, and some of the sets that cut it."""
+        random = self.random
+        self.hosts = self.sites = [SiteId(number) for number in range(size)]
+        edges = {(random.randrange(number), number) for number in range(1, size)}
+        edges |= {pair for pair in combinations(range(size), 2) if random.random() < 0.25}
+        self.near = [mask_of(b if a == s else a for a, b in edges if s in (a, b)) | 1 << s for s in range(size)]
+        cuts = [cut for length in (1, 2, 3) for cut in combinations(range(size), length)]
+        zones = []
+        for cut in random.sample(cuts, min(len(cuts), 40)):
+            separator = mask_of(cut)
+            parts = parts_of(self.near, mask_of(range(size)) & ~separator)
+            if len(parts) > 1:
+                zones.append(Zone("", "", separator, parts[0], parts))
+        self.separators = Separators(zones)
+
+    def plan(self, sender: SiteId, destinations: int) -> Plan:
+        if self.kind == "one-hop":
+            return direct_plan(sender, destinations)
+        return self.routes.plan(sender, destinations)
+
+    def draw_destinations(self, sender: SiteId) -> int:
+        random = self.random
+        if self.kind == "one-hop":
+            near = [site for site in sites_of(self.near[sender]) if site != sender]
+            return mask_of(random.sample(near, random.randint(1, len(near))))
+        among = self.hosts
+        if random.random() < 0.6:
+            home = self.graph.lan_of[sender]
+            among = [site for site in self.hosts if self.graph.lan_of[site] == home]
+        among = [site for site in among if site != sender] or [site for site in self.hosts if site != sender]
+        return mask_of(random.sample(among, random.randint(1, min(4, len(among)))))
+
+    # A run
+
+    def run(self) -> list[str]:
+        """What went wrong, a sentence each."""
+        for _ in range(self.count // 2):
+            self.at(self.random.uniform(0, 30), self.random.choice(self.hosts), None)
+        while self.heap and not self.found:
+            self.now, _, site, packet = heappop(self.heap)
+            if packet is None:
+                self.send(site)
+            else:
+                self.receive(site, packet)
+        if not self.found:
+            self.check_complete()
+        return self.found
+
+    def at(self, time: float, site: SiteId, packet: Packet | None) -> None:
+        self.tick += 1
+        heappush(self.heap, (time, self.tick, site, packet))
+
+    def transmit(self, receivers: tuple[SiteId, ...], packet: Packet) -> None:
+        for site in receivers:
+            self.at(self.now + self.random.paretovariate(TAIL), site, packet)
+
+    def send(self, sender: SiteId) -> None:
+        if len(self.sent) >= self.count:
+            return
+        destinations = self.draw_destinations(sender)
+        plan = self.plan(sender, destinations)
+        number = len(self.sent)
+        self.sent.append(Sent(self.past[sender], destinations))
+        self.past[sender] |= 1 << number
+        self.tell_first(sender, plan.address)
+        key, timestamp = self.histories[sender].send(plan.address)
+        self.transmit(plan.first, Packet(key, number, plan, timestamp))
+
+    def tell_first(self, site: SiteId, address: int) -> None:
+        """Tell the most of a long timestamp by reports, and now and then some of the history for no reason."""
+        history, most = self.histories[site], self.entries_max
+        while len(entries := history.entries_for(address)) > most:
+            self.report(site, address, entries[:most])
+        if self.random.random() < 0.1:
+            self.report(site, *history.oldest(most))
+
+    def report(self, site: SiteId, address: int, entries: Timestamp) -> None:
+        others = address & ~(1 << site)
+        if self.kind == "one-hop":
+            others &= self.near[site]
+        if others:
+            plan = self.plan(site, others)
+            key, timestamp = self.histories[site].report(plan.address, entries)
+            self.transmit(plan.first, Packet(key, -1, plan, timestamp))
+        else:
+            self.histories[site].report_all(1 << site)
+
+    def receive(self, site: SiteId, packet: Packet) -> None:
+        self.held[site].append(packet)
+        moved = True
+        while moved:
+            moved = False
+            for packet in self.held[site]:
+                if not self.histories[site].missing(packet.timestamp):
+                    self.held[site].remove(packet)
+                    self.take(site, packet)
+                    moved = True
+                    break
+
+    def take(self, site: SiteId, packet: Packet) -> None:
+        """Deliver a packet that is ready, or pass it on, or both."""
+        history, plan = self.histories[site], packet.plan
+        if hops := plan.hops.get(site):
+            for hop in hops if packet.number >= 0 else ():
+                self.tell_first(site, hop.reached)
+            stamps = history.relay(
+                packet.key, plan.address, packet.timestamp, plan.rest[site], tuple(hop.reached for hop in hops)
+            )
+            for hop, stamp in zip(hops, stamps, strict=True):
+                self.transmit(hop.receivers, packet._replace(timestamp=stamp))
+        else:
+            history.deliver(packet.key, plan.address, packet.timestamp)
+        if packet.number >= 0 and self.sent[packet.number].destinations >> site & 1:
+            self.deliver(site, packet.number)
+
+    def deliver(self, site: SiteId, number: int) -> None:
+        past = self.sent[number].past
+        early = [n for n in sites_of(past & ~self.has[site]) if self.sent[n].destinations >> site & 1]
+        if early or self.has[site] >> number & 1:
+            self.found.append(f"site {site} delivers message {number} before {early[:1] or 'itself'}")
+        self.has[site] |= 1 << number
+        self.past[site] |= past | 1 << number
+        if self.random.random() < 0.5:
+            self.send(site)
+
+    def check_complete(self) -> None:
+        for number, sent in enumerate(self.sent):
+            lacking = [site for site in sites_of(sent.destinations) if not self.has[site] >> number & 1]
+            if lacking:
+                self.found.append(f"message {number} never reached site {lacking[0]}")
+                return
+
+
+def random_policies(random: Random) -> Policies:
+    """All rules on in half of the runs, otherwise any of them."""
+    if random.random() < 0.5:
+        return Policies(extended=random.random() < 0.7)
+    drawn = [random.random() < 0.5 for _ in range(6)]
+    return Policies(*drawn)
+
+
+def parts_of(near: list[int], left: int) -> tuple[int, ...]:
+    """The connected parts of what is left of a graph given by neighbourhoods."""
+    found = []
+    while left:
+        part = frontier = left & -left
+        while frontier:
+            low = frontier & -frontier
+            fresh = near[low.bit_length() - 1] & left & ~part
+            part |= fresh
+            frontier = frontier & ~low | fresh
+        found.append(part)
+        left &= ~part
+    return tuple(found)
