@@ -9,23 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from isthmus.core.document import SHORTEST_MS, Invalid, join, one_of, show
 from isthmus.core.message import GroupId, SiteId, Targets
+from isthmus.protocols.membership.participant_wire import Conditions, ParticipantsOptions
 from isthmus.protocols.total.compensation import OptimisticOptions
 from isthmus.protocols.total.hybrid_wire import HybridOptions, HybridPolicy
 from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.protocols.transport.relay import RelayOptions
 from isthmus.scenario.faults import Fault, Heal, Loss, Partition, RandomFaults
+from isthmus.scenario.participants import ParticipantSpec
 from isthmus.scenario.workload import Workload, named_sites, span_ms
 from isthmus.stacks import STACKS, StackOptions
 from isthmus.topology.model import Topology
 
 NAME_MAX = 100
+T = TypeVar("T")
 
 
 class HybridSpec(HybridPolicy, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -163,6 +166,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     readers: tuple[Reader, ...] = ()
     membership: Membership = Membership()
     groups: tuple[GroupSpec, ...] = ()  # (): one, of all sites, with the scenario's stack
+    participants: tuple[ParticipantSpec, ...] = ()
+    participant_groups: dict[str, Conditions] = msgspec.field(default_factory=dict)  # when each may act
     turn_ms: float = 0.0  # how long a turn of a site lasts; 0: a turn is one event
     payloads: Literal["same", "varied"] = "same"  # varied: of contents that are checked at delivery
     wire: Literal["sized", "reference", "codec"] = "sized"  # count bytes; or do not; or encode and decode, too
@@ -198,6 +203,12 @@ class Scenario(Settings, frozen=True, kw_only=True):
             if group.stack is not None:
                 self.check_stack(group.stack, f"{prefix}.stack")
         self.check_stack(self.stack, "stack")
+        for index, participant in enumerate(self.participants):
+            with_prefix(f"participants[{index}]", partial(self.check_participant, participant))
+        for name in self.participant_groups:
+            if all(participant.group != name for participant in self.participants):
+                known = dict.fromkeys(participant.group for participant in self.participants)
+                raise Invalid(f"participant_groups.{name}", "conditions", f"those of a group: {one_of(name, known)}")
 
     def check_stack(self, stack: StackSpec, key: str) -> None:
         if stack.sequencer is not None:
@@ -226,6 +237,16 @@ class Scenario(Settings, frozen=True, kw_only=True):
             if not name or group.name == name:
                 return named_sites(self.topology, group.sites, "sites") or everyone
         raise Invalid("group", repr(name), one_of(name, [group.name for group in self.groups]))
+
+    def check_participant(self, participant: ParticipantSpec) -> None:
+        members = with_key("within", partial(self.members_of, participant.within))
+        if with_key("site", partial(self.topology.site_id, participant.site)) not in members:
+            raise Invalid("site", repr(participant.site), "a member of the site group")
+        spec = next((group.stack for group in self.groups if participant.within in ("", group.name)), None)
+        stack = (spec or self.stack).name
+        if not STACKS[stack].participants:
+            able = ", ".join(name for name, known in STACKS.items() if known.participants)
+            raise Invalid("within", f"a group with the stack {stack}", f"one with a stack of {able}")
 
     def check_fault(self, fault: Fault) -> None:
         fault.check_names(self.topology)
@@ -261,6 +282,9 @@ class Scenario(Settings, frozen=True, kw_only=True):
         for number, group in enumerate(given):
             stack = group.stack or self.stack
             members, options = self.members_of(group.name), self.stack_options(stack)
+            if any(one.within == group.name or not (one.within or number) for one in self.participants):
+                lights = ParticipantsOptions(conditions=self.participant_groups)
+                options = msgspec.structs.replace(options, participants=lights)
             made.append(GroupOfRun(GroupId(number), group.name, members, stack, options))
         return made
 
@@ -275,6 +299,14 @@ class Scenario(Settings, frozen=True, kw_only=True):
             *(direct, sequencer, spec.batch_ms, spec.credit, spec.reliable, spec.optimistic, hybrid, spec.relay),
             clusters=clusters,
         )
+
+
+def with_key(key: str, check: Callable[[], T]) -> T:
+    """What a check finds; what it refuses is named by a key."""
+    try:
+        return check()
+    except Invalid as error:
+        raise Invalid(key, error.found, error.expected) from None
 
 
 def with_prefix(prefix: str, check: Callable[[], object]) -> None:

@@ -153,8 +153,11 @@ class Participants(Layer):
     def ask_if_due(self, group: str, name: str) -> None:
         """Ask for what a participant wants, unless something must come first."""
         stay = self.stays[group, name]
-        wants = stay.present == stay.leaving
-        if wants and not stay.asked and not stay.unseen_count and not self.closing:
+        if stay.asked or stay.unseen_count or self.closing:
+            return
+        if stay.leaving and not stay.present:  # it was never asked for, or that is void
+            del self.stays[group, name]
+        elif stay.leaving or not stay.present:
             stay.asked = self.ask(Request(group, name, not stay.present, self.view.view_id))
 
     def ask(self, request: Request) -> bool:
@@ -320,7 +323,7 @@ class Participants(Layer):
             self.below.consumed(cast)
 
     def settled(self) -> bool:
-        waits = any(stay.present == stay.leaving or stay.unseen_count for stay in self.stays.values())
+        waits = any(stay.leaving or stay.unseen_count or not stay.present for stay in self.stays.values())
         return not waits and self.below.settled()
 
 
