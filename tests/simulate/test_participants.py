@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tests.light_runs import LightRun, light_scenario
 from tests.planted_participants import FIFO, TOTAL, with_participants
 
 from isthmus.protocols.membership.marked_participants import MarkedParticipants
 from isthmus.protocols.membership.participant_wire import ParticipantsOptions
 from isthmus.stacks import STACKS
-from isthmus.testing.light_groups import LightRun, light_scenario
 
 SEEDS, FULL, BLOCK = 150, 3_000, 50
 STACKS_WITH = [name for name, stack in STACKS.items() if stack.participants]
