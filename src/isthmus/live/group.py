@@ -36,9 +36,11 @@ from isthmus.core.message import ALL, Cast, SiteId
 from isthmus.live.errors import Refused, SendTimeout
 from isthmus.live.framing import PAYLOAD_MAX
 from isthmus.live.member import GroupPlan, JoinedGroup, Member, Where
+from isthmus.live.participants import Desk, LiveParticipant
 from isthmus.live.peers import logger
 from isthmus.live.waiting import waited_for
 from isthmus.protocols.application import Application
+from isthmus.protocols.membership.local_detector import DetectorOptions
 from isthmus.scenario.workload import named_sites
 from isthmus.stacks import StackOptions
 from isthmus.topology.model import Topology
@@ -78,6 +80,8 @@ class Group:
         self._unread: deque[Cast] = deque()
         self._changed = asyncio.Event()  # something was delivered, or the group was left
         self._logged_s = 0.0  # when a wait was last logged
+        self.detector: DetectorOptions | None = None  # of participants; to be set before joining
+        self._desk: Desk | None = None
 
     @classmethod
     def join(
@@ -125,7 +129,19 @@ class Group:
         """Take part in the turns of the site."""
         if self.on_tentative is None:
             self.application.wants = (Finality.FINAL,)
-        self.member.joined().gatherers.append(self._gather)
+        driver, port = self.member.joined(), self._joined.port
+        driver.gatherers.append(self._gather)
+        if self.options.participants is not None and port is not None:
+            self._desk = Desk(driver, port, self.detector)
+
+    def participant(self, group: str, name: str) -> LiveParticipant:
+        """A participant of a light group at this site, to be entered with `async with`."""
+        return LiveParticipant(self._find_desk, group, name)
+
+    def _find_desk(self) -> Desk:
+        if self._desk is None:
+            raise LocalError("the group is not joined, or without StackOptions(participants=ParticipantsOptions())")
+        return self._desk
 
     async def leave(self) -> None:
         """Give the others time to get what was sent, and say so where they did not."""
@@ -300,6 +316,8 @@ class Group:
             self._unread.clear()
         self._writable.set()
         self._changed.set()
+        if self._desk is not None:
+            self._desk.close()
 
 
 def submit(application: Application, casts: list[Cast]) -> None:

@@ -198,6 +198,8 @@ def shared_options(group: JoinedGroup) -> dict[str, str]:
     shown: dict[str, object] = {"credit.window": options.credit.window}
     if "sequencer" in taken:
         shown["sequencer"] = "the eldest" if options.sequencer is None else f"site {options.sequencer}"
+    if options.participants is not None:
+        shown["participants"] = sorted(options.participants.conditions.items())
     if "optimistic" in taken:
         shown["optimistic.policy"] = options.optimistic.policy
     if "hybrid" in taken:
