@@ -23,7 +23,8 @@ class AppliedAtDelivery(OrderedParticipants):
 
     __slots__ = ()
 
-    def take(self, group: LightGroup, cast: Carried[Any], said: Said) -> None:
+    def take(self, cast: Carried[Any], said: Said) -> None:
+        group = self.known(said.group)
         self.came_back(group, cast, said)
         self.hand_over(group, cast, said)
 
@@ -42,7 +43,8 @@ class Unmarked(MarkedParticipants):
     def on_mark(self, source: SiteId, mark: object) -> None:
         """Nobody waits for it."""
 
-    def take(self, group: LightGroup, cast: Carried[Any], said: Said) -> None:
+    def take(self, cast: Carried[Any], said: Said) -> None:
+        group = self.known(said.group)
         if said.view_id < group.valid_from:
             self.below.consumed(cast)
             return
@@ -55,11 +57,12 @@ class TagsOnly(Unmarked):
 
     __slots__ = ()
 
-    def take(self, group: LightGroup, cast: Carried[Any], said: Said) -> None:
+    def take(self, cast: Carried[Any], said: Said) -> None:
+        group = self.known(said.group)
         if said.number > group.number:
-            MarkedParticipants.take(self, group, cast, said)
+            MarkedParticipants.take(self, cast, said)
         else:
-            super().take(group, cast, said)
+            super().take(cast, said)
 
 
 class Leaderless(MarkedParticipants):
@@ -206,7 +209,8 @@ class VoidByHosts(OrderedParticipants):
 
     __slots__ = ()
 
-    def take(self, group: LightGroup, cast: Carried[Any], said: Said) -> None:
+    def take(self, cast: Carried[Any], said: Said) -> None:
+        group = self.known(said.group)
         if all(site in cast.destinations for site in group.hosts):
             self.came_back(group, cast, said)
             self.hand_over(group, cast, said)
@@ -223,11 +227,12 @@ class RepeatedLate(OrderedParticipants):
         if any(site not in before for site in group.hosts):
             group.valid_from = group.number
 
-    def take(self, group: LightGroup, cast: Carried[Any], said: Said) -> None:
+    def take(self, cast: Carried[Any], said: Said) -> None:
+        group = self.known(said.group)
         if said.number < group.valid_from and cast.sender == self.host.site:
             del group.unseen[cast.number]
             self.speak(group, said.name, cast.payload)
-        super().take(group, cast, said)
+        super().take(cast, said)
 
 
 FIFO: dict[str, type[Participants]] = {
@@ -256,8 +261,10 @@ TOTAL: dict[str, type[Participants]] = {
 def with_participants(stack: str, kind: Callable[[ParticipantsOptions], Participants]) -> Build:
     """A named stack with another layer of participants."""
 
+    given = STACKS[stack].build
+
     def build(host: Host, application: Application, options: StackOptions) -> Stack:
-        plain = STACKS[stack].build(host, application, msgspec.structs.replace(options, participants=None))
+        plain = given(host, application, msgspec.structs.replace(options, participants=None))
         lights = options.participants or ParticipantsOptions()
         return Stack(host, application, kind(lights), *plain.layers[1:])
 

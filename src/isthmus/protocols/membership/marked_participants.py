@@ -208,7 +208,8 @@ class MarkedParticipants(Participants):
 
     # Messages
 
-    def take(self, group: LightGroup, cast: Carried[Any], said: Said) -> None:
+    def take(self, cast: Carried[Any], said: Said) -> None:
+        group = self.known(said.group)
         if said.view_id < group.valid_from:
             self.below.consumed(cast)
             return

@@ -50,6 +50,7 @@ from isthmus.protocols.membership.participant_wire import (
     Speech,
     hosts_of,
 )
+from isthmus.trace.schema import Gauge
 
 FINAL = Finality.FINAL
 PLAIN = {Cast}
@@ -61,9 +62,10 @@ Key = tuple[str, str]  # group, name: a participant here
 class Stay:
     """A participant of this site in one group, from its request to join until it has left."""
 
-    __slots__ = ("asked", "leaving", "present", "unseen_count")
+    __slots__ = ("asked", "leaving", "number", "present", "unseen_count")
 
-    def __init__(self) -> None:
+    def __init__(self, number: int) -> None:
+        self.number = number  # stays at this site are numbered as they begin, for the trace
         self.present = False  # it is in the installed view
         self.leaving = False  # it sends nothing more
         self.asked = False  # a request is on its way
@@ -75,7 +77,7 @@ class Participants(Layer):
 
     __slots__ = (
         *("auto_consume", "closing", "deferred", "groups", "on_message", "on_room", "on_view", "options", "refusing"),
-        *("stays", "view"),
+        *("stay_count", "stays", "view"),
     )
 
     def __init__(self, options: ParticipantsOptions | None = None) -> None:
@@ -83,6 +85,7 @@ class Participants(Layer):
         self.view = View(0, ())
         self.groups: dict[str, LightGroup] = {}
         self.stays: dict[Key, Stay] = {}
+        self.stay_count = 0  # so far
         self.closing = False  # a site view is being installed: numbers are not final
         self.deferred: list[tuple[str, str, bytes]] = []  # sent while it was; empty otherwise
         self.refusing = False  # `say` said Busy; on_room is owed
@@ -108,7 +111,8 @@ class Participants(Layer):
             raise Busy(f"{len(self.stays)} participants are at this site, as many as it takes")
         if group not in self.groups and len(self.groups) >= self.options.groups_max:
             raise Busy(f"{len(self.groups)} participant groups are known, as many as a site takes")
-        self.stays[group, name] = Stay()
+        self.stay_count += 1
+        self.stays[group, name] = Stay(self.stay_count)
         self.ask_if_due(group, name)
 
     def leave(self, group: str, name: str) -> None:
@@ -193,6 +197,8 @@ class Participants(Layer):
         if present != stay.present:
             stay.asked = False
             stay.present = present
+            if self.host.traces:
+                self.host.gauge(Gauge.PARTICIPANT_JOIN if present else Gauge.PARTICIPANT_LEAVE, stay.number)
             if not present:
                 del self.stays[key]
 
@@ -233,7 +239,7 @@ class Participants(Layer):
                 self.on_room()
 
     def state(self) -> bytes:
-        states = tuple(group.state() for group in self.groups.values())
+        states = tuple(group.state() for group in self.groups.values() if group.number)
         return msgspec.msgpack.encode(states) if states else b""
 
     def restore(self, state: bytes) -> None:
@@ -274,7 +280,7 @@ class Participants(Layer):
             try:
                 if cast.destinations and self.host.site not in cast.destinations:
                     raise RemoteError(f"a message for the hosts {cast.destinations}, not for this site")
-                self.take(self.known(cast.body.group), cast, cast.body)
+                self.take(cast, cast.body)
             except RemoteError:
                 self.host.trace(Kind.REJECT, value=cast.sender)
                 self.below.consumed(cast)
@@ -301,7 +307,7 @@ class Participants(Layer):
             group = self.groups[name] = LightGroup(name)
         return group
 
-    def take(self, group: LightGroup, cast: Carried[Any], said: Said) -> None:
+    def take(self, cast: Carried[Any], said: Said) -> None:
         """Deliver a message in the installed view, keep it for a later one, or drop one that was repeated."""
         raise NotImplementedError
 
@@ -344,10 +350,10 @@ class OrderedParticipants(Participants):
         return True
 
     def on_request(self, source: SiteId, request: Request) -> None:
-        group = self.known(request.group)
         participant = Participant(source, request.name)
-        if (participant in group.members) == request.joins:
+        if (participant in self.view_of(request.group).members) == request.joins:
             raise RemoteError(f"{participant} asks to be in {request.group!r} or out of it, as it is already")
+        group = self.known(request.group)
         others = tuple(member for member in group.members if member != participant)
         self.set_members(group, (*others, participant) if request.joins else others)
 
@@ -356,9 +362,10 @@ class OrderedParticipants(Participants):
             group.valid_from = group.number
             self.repeat(group)
 
-    def take(self, group: LightGroup, cast: Carried[Any], said: Said) -> None:
-        if said.number > group.number:
-            raise RemoteError(f"a message for view {said.number} of {group.name!r}; it is in view {group.number}")
+    def take(self, cast: Carried[Any], said: Said) -> None:
+        group = self.groups.get(said.group)
+        if group is None or said.number > group.number:
+            raise RemoteError(f"a message for view {said.number} of {said.group!r}, which is not there yet")
         if said.number < group.valid_from:
             self.below.consumed(cast)
             return
