@@ -97,7 +97,7 @@ class ParticipantsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
 # Wire types. `view_id` is the site view in which a message was submitted: flow control may hold it back beyond its end.
 
 
-class Request(Message, frozen=True, gc=False, array_like=True, tag=60):
+class Request(Message, frozen=True, gc=False, array_like=True, tag=70):
     """A site asks for a participant of its own to join or to leave."""
 
     group: Name
@@ -106,7 +106,7 @@ class Request(Message, frozen=True, gc=False, array_like=True, tag=60):
     view_id: int
 
 
-class Change(Message, frozen=True, gc=False, array_like=True, tag=61):
+class Change(Message, frozen=True, gc=False, array_like=True, tag=71):
     """The leader says what the next view of a group is."""
 
     group: Name
@@ -115,7 +115,7 @@ class Change(Message, frozen=True, gc=False, array_like=True, tag=61):
     view_id: int
 
 
-class Mark(Message, frozen=True, gc=False, array_like=True, tag=62):
+class Mark(Message, frozen=True, gc=False, array_like=True, tag=72):
     """A site has sent all that it sends in views of a group before this number."""
 
     group: Name
@@ -123,7 +123,7 @@ class Mark(Message, frozen=True, gc=False, array_like=True, tag=62):
     view_id: int
 
 
-class Said(Message, frozen=True, gc=False, array_like=True, tag=63):
+class Said(Message, frozen=True, gc=False, array_like=True, tag=73):
     """Who says it to whom, beside the payload of the message that carries this."""
 
     group: Name
