@@ -7,7 +7,7 @@ that relay are given `lans=`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from isthmus.core.layer import Finality, Host, Layer, Stack
 from isthmus.core.message import Author, Carried, Cast, Message, SiteId, Targets
 from isthmus.protocols.application import Application
 from isthmus.protocols.causal.options import CausalOptions
+from isthmus.protocols.membership.participant_wire import ParticipantView, Speech
+from isthmus.protocols.membership.participants import Participants
 from isthmus.protocols.total.token_site import TokenSite
 from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.credit import Credit
@@ -82,6 +84,24 @@ class StackRig:
                 given = msgspec.structs.replace(given, causal=CausalOptions(**policy))
             self.stack = STACKS[name].build(host, self.application, given)
         self.transport: Transport = self.stack.find(Transport)
+        for layer in self.stack.layers:
+            if isinstance(layer, Participants):
+                layer.on_view, layer.on_message = self.tell_view, self.tell_speech
+
+    def tell_view(self, view: ParticipantView) -> None:
+        self.note(f"{view.group} view {view.number} [{' '.join(map(str, view.members))}]")
+
+    def tell_speech(self, speech: Speech) -> None:
+        self.note(f"{speech.group} hears {speech.sender} {speech.payload.decode()!r} in view {speech.view_number}")
+
+    def participate(self, verb: str, group: str, words: Sequence[str]) -> None:
+        layer = self.stack.find(Participants)
+        if verb == "say":
+            name, text = words
+            layer.say(group, name, text.strip('"').encode())
+        else:
+            (name,) = words
+            (layer.join if verb == "join" else layer.leave)(group, name)
 
     def deliver(self, cast: Cast, finality: Finality) -> None:
         if finality is Finality.FINAL:

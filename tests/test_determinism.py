@@ -48,6 +48,18 @@ clock_jumps = 2
 [clocks]
 offset_ms = 20
 drift_ppm = 100
+[[participants]]
+name = "ann"
+group = "orders"
+site = "a-0"
+period_ms = 50
+[[participants]]
+name = "bob"
+group = "orders"
+site = "b-1"
+join_ms = 300
+leave_ms = 1500
+period_ms = 30
 """
 
 

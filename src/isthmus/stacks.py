@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from isthmus.core.errors import LocalError
 from isthmus.core.layer import Host, Layer, Stack
 from isthmus.core.message import SiteId
 from isthmus.protocols.application import Application
@@ -16,6 +17,9 @@ from isthmus.protocols.causal.options import CausalOptions
 from isthmus.protocols.causal.relay import RelayedOrder
 from isthmus.protocols.causal.vector import VectorOrder
 from isthmus.protocols.estimator import Estimator
+from isthmus.protocols.membership.marked_participants import MarkedParticipants
+from isthmus.protocols.membership.participant_wire import ParticipantsOptions
+from isthmus.protocols.membership.participants import OrderedParticipants, Participants
 from isthmus.protocols.total.compensation import OptimisticOptions
 from isthmus.protocols.total.hybrid import Hybrid
 from isthmus.protocols.total.hybrid_wire import HybridOptions
@@ -45,6 +49,16 @@ class StackOptions(msgspec.Struct, frozen=True):
     safe: bool = False  # hand up what a quorum of the view has
     membership: Layer | None = None  # below the transport: agrees on views; None: the host drives the stack
     causal: CausalOptions = CausalOptions()
+    participants: ParticipantsOptions | None = None  # None: the stack has no participants
+
+
+def top(application: Application, options: StackOptions, kind: type[Participants] | None) -> tuple[Layer, ...]:
+    """The application, and below it the participants where they are wanted, of the kind that the order needs."""
+    if options.participants is None:
+        return (application,)
+    if kind is None:
+        raise LocalError("participants need a stack that keeps at least each sender's order")
+    return (application, kind(options.participants))
 
 
 def transport(options: StackOptions, fifo: bool = True) -> Transport:
@@ -62,37 +76,41 @@ def bottom(options: StackOptions, fifo: bool = True) -> tuple[Layer, ...]:
 
 def unordered(host: Host, application: Application, options: StackOptions) -> Stack:
     """Every message once, as it arrives."""
-    return Stack(host, application, Credit(options.credit), *bottom(options, fifo=False))
+    return Stack(host, *top(application, options, None), Credit(options.credit), *bottom(options, fifo=False))
 
 
 def fifo(host: Host, application: Application, options: StackOptions) -> Stack:
     """Each sender's messages in the order sent."""
-    return Stack(host, application, Credit(options.credit), *bottom(options))
+    return Stack(host, *top(application, options, MarkedParticipants), Credit(options.credit), *bottom(options))
 
 
 def token_site(host: Host, application: Application, options: StackOptions) -> Stack:
     """One order for all, given by a fixed sequencer."""
     order = TokenSite(options.sequencer, options.batch_ms)
-    return Stack(host, application, Credit(options.credit), order, *bottom(options))
+    upper = top(application, options, OrderedParticipants)
+    return Stack(host, *upper, Credit(options.credit), order, *bottom(options))
 
 
 def hybrid(host: Host, application: Application, options: StackOptions) -> Stack:
     """One order for all: some issue tickets, the others have theirs issued, as given or as they find best."""
     estimator = Estimator(options.hybrid.estimator)
     order = Hybrid(options.hybrid, estimator)
-    return Stack(host, application, estimator, Credit(options.credit), order, *bottom(options))
+    upper = top(application, options, OrderedParticipants)
+    return Stack(host, *upper, estimator, Credit(options.credit), order, *bottom(options))
 
 
 def optimistic(host: Host, application: Application, options: StackOptions) -> Stack:
     """One order for all, which a site may guess at before the sequencer's word: tentative now, final then."""
     order = Optimistic(options.optimistic, options.sequencer, options.batch_ms)
-    return Stack(host, application, Credit(options.credit), order, *bottom(options, fifo=False))
+    upper = top(application, options, OrderedParticipants)
+    return Stack(host, *upper, Credit(options.credit), order, *bottom(options, fifo=False))
 
 
 def optimistic_arrival(host: Host, application: Application, options: StackOptions) -> Stack:
     """The same, but numbered strictly as messages arrive at the sequencer, one sender's too."""
     order = Optimistic(options.optimistic, options.sequencer, options.batch_ms, fifo=False)
-    return Stack(host, application, Credit(options.credit), order, *bottom(options, fifo=False))
+    upper = top(application, options, OrderedParticipants)
+    return Stack(host, *upper, Credit(options.credit), order, *bottom(options, fifo=False))
 
 
 def causal_vector(host: Host, application: Application, options: StackOptions) -> Stack:
@@ -135,6 +153,7 @@ class NamedStack(msgspec.Struct, frozen=True):
     build: Build
     properties: tuple[str, ...]  # the names that the trace's oracle and checks know them by
     options: tuple[str, ...]  # of all that a stack may be told, what concerns this one
+    participants: bool = True  # it may have participants
     reorders: bool = False  # it keeps its promises over a direct transport whose channels reorder
     roles: Literal["", "everyone", "given", "changing"] = ""  # of the ticket protocols: who is active
     relays: bool = False  # messages go over gateways, so that LANs must be joined in a tree or a ring
@@ -146,13 +165,19 @@ class NamedStack(msgspec.Struct, frozen=True):
 
 
 STACKS: dict[str, NamedStack] = {
-    "unordered": NamedStack(unordered, ALWAYS, BASE, reorders=True),
+    "unordered": NamedStack(unordered, ALWAYS, BASE, participants=False, reorders=True),
     "fifo": NamedStack(fifo, (*ALWAYS, "fifo"), IN_ORDER),
-    "causal-vector": NamedStack(causal_vector, CAUSAL, (*BASE, "causal"), reorders=True, agrees=False),
-    "causal-matrix": NamedStack(causal_matrix, CAUSAL, (*BASE, "causal"), reorders=True, agrees=False),
-    "causal-history": NamedStack(causal_history, CAUSAL, (*BASE, "causal"), reorders=True, agrees=False),
+    "causal-vector": NamedStack(
+        causal_vector, CAUSAL, (*BASE, "causal"), reorders=True, agrees=False, participants=False
+    ),
+    "causal-matrix": NamedStack(
+        causal_matrix, CAUSAL, (*BASE, "causal"), reorders=True, agrees=False, participants=False
+    ),
+    "causal-history": NamedStack(
+        causal_history, CAUSAL, (*BASE, "causal"), reorders=True, agrees=False, participants=False
+    ),
     "causal-separators": NamedStack(
-        causal_separators, CAUSAL, (*BASE, "causal"), reorders=True, relays=True, agrees=False
+        causal_separators, CAUSAL, (*BASE, "causal"), reorders=True, relays=True, agrees=False, participants=False
     ),
     "token-site": NamedStack(token_site, TOTAL, (*IN_ORDER, *SEQUENCED)),
     "symmetric": NamedStack(hybrid, TOTAL, (*IN_ORDER, "hybrid"), roles="everyone"),

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.planted import PLANTED
+from tests.planted_participants import FIFO, with_participants
 
 from isthmus.cli import fuzz as fuzz_command
 from isthmus.cli import sim as sim_command
@@ -262,3 +263,43 @@ def test_topology_show_takes_a_scenario(folder: Path, isthmus) -> None:
         err
         == "isthmus: small.toml: topology: found 'net.toml', which is no file; expected the path of a topology file\n"
     )
+
+
+LIGHT = """
+[[participants]]
+name = "ann"
+group = "orders"
+site = "a-0"
+period_ms = 10
+[[participants]]
+name = "bob"
+group = "orders"
+site = "b-0"
+join_ms = 300
+leave_ms = 600
+period_ms = 5
+[[participants]]
+name = "eve"
+group = "orders"
+site = "a-1"
+join_ms = 400
+period_ms = 5
+[participant_groups.orders]
+majority_of = ["ann", "bob", "kim"]
+"""
+
+
+def test_participant_groups_are_shown(folder: Path, isthmus) -> None:
+    (folder / "light.toml").write_text(SCENARIO + LIGHT)
+    code, out, err = isthmus("sim", "light.toml")
+    assert (code, err) == (0, "")
+    assert "participant groups" in out and "ann@a-0, eve@a-1" in out
+    assert "no: 1 of ann, bob, kim present, no majority" in out
+
+
+def test_a_promise_to_participants_that_is_broken_names_the_command(folder: Path, isthmus, monkeypatch) -> None:
+    build = with_participants("fifo", FIFO["applied at delivery"])
+    monkeypatch.setitem(STACKS, "fifo", msgspec.structs.replace(STACKS["fifo"], build=build))
+    (folder / "light.toml").write_text(SCENARIO + LIGHT)
+    code, _, err = isthmus("sim", "light.toml")
+    assert code == 1 and "findings on participants); replay it with: isthmus sim light.toml --seed 0" in err

@@ -7,6 +7,7 @@ import shlex
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,12 +24,15 @@ from isthmus.cli.options import HELP, force_option, json_option, output_folder, 
 from isthmus.cli.trace import print_verdicts
 from isthmus.comparing.figures import spread_of
 from isthmus.core.errors import InputError
+from isthmus.protocols.membership.participant_wire import ParticipantView, Speech
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.promises import promised_verdicts
 from isthmus.scenario.variants import with_stack
+from isthmus.scenario.visitors import Utterance
 from isthmus.sim.run import Run
 from isthmus.stacks import STACKS
+from isthmus.testing.participant_history import History
 from isthmus.trace.histogram import Histogram
 from isthmus.trace.optimism import Guesses, guesses
 from isthmus.trace.oracle import Verdict
@@ -82,6 +86,8 @@ def command(
         statuses = {verdict.status for verdict in verdicts}
         sys.exit(1 if error or "violated" in statuses else 3 if "unknown" in statuses else 0)
     print_whole(console, figures(run, cpu_s, guessed))
+    if loaded.participants:
+        print_whole(console, light_groups(run))
     if loaded.trace != "none":
         console.print(f"The trace is in {escape(str(folder))}.", soft_wrap=True)
     if error:
@@ -223,6 +229,37 @@ def figures(run: Run, cpu_s: float, guessed: Guesses | None = None) -> Table:
     return table
 
 
+def light_groups(run: Run) -> Table:
+    """Who is in each participant group at the end, and what its members said and heard."""
+    table = Table(title="participant groups", title_justify="left")
+    for column in ("group", "view", "members", "may act", "said", "heard"):
+        table.add_column(column)
+    sites = run.scenario.topology.sites
+    last: dict[str, ParticipantView] = {}
+    counts: Counter[tuple[str, type]] = Counter()
+    for note in run.participant_notes:
+        what = note.what
+        counts[what.group, type(what)] += 1
+        if isinstance(what, ParticipantView) and what.number >= last.get(what.group, what).number:
+            last[what.group] = what
+    for name, view in sorted(last.items()):
+        members = ", ".join(f"{member.name}@{sites[member.site].name}" for member in view.members) or "nobody"
+        active = "yes" if view.active else f"no: {'; '.join(view.unmet)}"
+        said, heard = (f"{counts[name, kind]:,}" for kind in (Utterance, Speech))
+        table.add_row(escape(name), str(view.number), escape(members), escape(active), said, heard)
+    return table
+
+
+def participant_violations(run: Run) -> list[str]:
+    """What was promised to participants and broken, in each site group by its own stack."""
+    up = [(site.site, site.incarnation) for site in run.sites if site.alive]
+    found = []
+    for group in run.groups:
+        notes = [note for note in run.participant_notes if note.within == group.id]
+        found += History(notes, up).violations(STACKS[group.stack.name].properties)
+    return found
+
+
 def spread(latencies: Histogram) -> str:
     if not latencies.count:
         return "none"
@@ -236,6 +273,9 @@ def judge_trace(scenario: Scenario, run: Run, folder: Path, replay: str) -> None
         why = "there is no trace" if scenario.trace == "none" else f"over {CHECK_MAX:,} deliveries"
         click.echo(f"Not checked: {why}.")
         return
+    wrong = participant_violations(run)
+    if wrong:
+        fail(f"violated: {wrong[0]} (of {len(wrong)} findings on participants); replay it with: {replay}", 1)
     verdicts = promised_verdicts(scenario, read_rows(folder))
     print_verdicts([(0, verdict) for verdict in verdicts], 1)
     statuses = {verdict.status for verdict in verdicts}

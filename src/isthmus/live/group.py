@@ -7,16 +7,10 @@
 
 `ports` says where each site listens, the same at all sites: a port of the loopback, or an address and a port.
 
-By default membership is static: all sites of the topology, in view 1, whether they are there yet or not; what a site
-misses before it joins is repaired once it does. A site that was stopped cannot join again while the others go on: they
-refuse it, and its `send`, iteration and `settle` raise `Refused`.
-
-With `membership=AgreedPlan()` the sites agree on views: one that crashes, is cut off or stops answering is left out,
-and the others go on, as long as they are a majority of the last view; it may come back, and is given the `state` of the
-others. `view` and `members` tell who is in; `views()` gives each view as it is installed, and with `view_events` the
-iteration gives them too, at their place among the messages. Where this site is in no view, or without a majority of it,
-`send` waits; with `wait=False` it raises `Blocked`. A site that the others went on without joins again by itself, in a
-new life: what it had sent and not seen delivered may be lost, and what it had not read yet is replaced by the state.
+By default membership is static: all sites of the topology, in view 1, whether they are there yet or not. A site that was
+stopped cannot join again while the others go on: they refuse it, and its `send`, iteration and `settle` raise `Refused`.
+With `membership=AgreedPlan()` the sites agree on views: one that crashes or is cut off is left out, a majority goes on,
+and it may come back, with the others' `state`. docs/design/live.md says what a sender then knows, and when `send` waits.
 
 Messages that are sent in one round of the event loop leave together, at its end; a sender that does nothing else is
 made to wait for that after `TURN_MAX` of them. `batches` gives what has come in lists, for programs that want it fast.
@@ -37,16 +31,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from isthmus.core.errors import LocalError
 from isthmus.core.layer import Finality, View
 from isthmus.core.message import ALL, Cast, SiteId
 from isthmus.live.errors import Blocked, Refused, SendTimeout
 from isthmus.live.framing import PAYLOAD_MAX
 from isthmus.live.inbox import Inbox
 from isthmus.live.member import AgreedPlan, GroupPlan, JoinedGroup, Member, Where
+from isthmus.live.participants import Desk, LiveParticipant
 from isthmus.live.peers import logger
 from isthmus.live.submitting import check_payload, submit
 from isthmus.live.waiting import waited_for
 from isthmus.protocols.application import Application
+from isthmus.protocols.membership.local_detector import DetectorOptions
 from isthmus.protocols.transport.base import Transport
 from isthmus.scenario.workload import named_sites
 from isthmus.stacks import StackOptions
@@ -102,6 +99,8 @@ class Group:
         self._watchers: list[asyncio.Queue[View]] = []
         self._changed = asyncio.Event()  # something was delivered, or the group was left
         self._logged_s = 0.0  # when a wait was last logged
+        self.detector: DetectorOptions | None = None  # of participants; to be set before joining
+        self._desk: Desk | None = None
 
     @classmethod
     def join(
@@ -157,7 +156,19 @@ class Group:
         """Take part in the turns of the site."""
         if self.on_tentative is None:
             self.application.wants = (Finality.FINAL,)
-        self.member.joined().gatherers.append(self._gather)
+        driver, port = self.member.joined(), self._joined.port
+        driver.gatherers.append(self._gather)
+        if self.options.participants is not None and port is not None:
+            self._desk = Desk(driver, port, self.detector)
+
+    def participant(self, group: str, name: str) -> LiveParticipant:
+        """A participant of a light group at this site, to be entered with `async with`."""
+        return LiveParticipant(self._find_desk, group, name)
+
+    def _find_desk(self) -> Desk:
+        if self._desk is None:
+            raise LocalError("the group is not joined, or without StackOptions(participants=ParticipantsOptions())")
+        return self._desk
 
     async def leave(self) -> None:
         """Give the others time to get what was sent, and say so where they did not."""
@@ -394,3 +405,5 @@ class Group:
             queue.put_nowait(View(0, ()))
         self._writable.set()
         self._changed.set()
+        if self._desk is not None:
+            self._desk.close()

@@ -83,6 +83,10 @@ class JoinedGroup:
             raise InputError("stack", "", repr(plan.stack), one_of(plan.stack, STACKS))
         if agreed and not STACKS[plan.stack].agrees:
             raise InputError("stack", "", repr(plan.stack), "a stack whose members can agree on views")
+        if agreed and plan.options is not None and plan.options.participants is not None:
+            raise InputError(
+                "options", "participants", "participants", "static membership: they do not outlive a life yet"
+            )
         self.plan = plan
         self.group = group
         everyone = tuple(SiteId(number) for number in range(len(topology.sites)))
@@ -382,6 +386,8 @@ def shared_options(group: JoinedGroup) -> dict[str, str]:
     shown: dict[str, object] = {"credit.window": options.credit.window}
     if "sequencer" in taken:
         shown["sequencer"] = "the eldest" if options.sequencer is None else f"site {options.sequencer}"
+    if options.participants is not None:
+        shown["participants"] = sorted(options.participants.conditions.items())
     if "optimistic" in taken:
         shown["optimistic.policy"] = options.optimistic.policy
     if "hybrid" in taken:

@@ -74,6 +74,11 @@ def check_live(scenario: Scenario, source: str) -> None:
         if group.stack.transport == "direct":
             where = f"groups.{group.name}.stack.transport" if group.name else "stack.transport"
             raise InputError(source, where, "'direct'", "reliable, live: UDP may lose packets")
+    if scenario.participants:
+        found = f"{len(scenario.participants)} participants"
+        raise InputError(
+            source, "participants", found, "none in `isthmus live`; simulate it, or use `Group.participant`"
+        )
     count = len(scenario.topology.sites)
     if count > SITES_MAX:
         raise InputError(source, "topology", f"{count} sites", f"at most {SITES_MAX}, each of which is a process here")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -17,6 +17,7 @@ from isthmus.core.document import SHORTEST_MS, Invalid, join, one_of, show, with
 from isthmus.core.message import GroupId, SiteId, Targets
 from isthmus.protocols.causal.options import CausalOptions, CausalPolicy
 from isthmus.protocols.membership.home import AgreementOptions
+from isthmus.protocols.membership.participant_wire import Conditions, ParticipantsOptions
 from isthmus.protocols.membership.suspicion import LAN, WAN, Timing
 from isthmus.protocols.total.compensation import OptimisticOptions
 from isthmus.protocols.total.hybrid_wire import HybridOptions, HybridPolicy
@@ -24,6 +25,7 @@ from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.protocols.transport.relay import RelayOptions
 from isthmus.scenario.faults import Fault, Heal, Leave, Loss, Partition, RandomFaults, Relink
+from isthmus.scenario.participants import ParticipantSpec
 from isthmus.scenario.workload import Workload, named_sites, span_ms
 from isthmus.stacks import STACKS, StackOptions
 from isthmus.topology.lans import check_served, lans_of
@@ -32,6 +34,7 @@ from isthmus.topology.model import Topology
 NAME_MAX = 100
 WEIGHT_MAX = 1_000_000  # votes of one site
 ROUND_TRIP_MIN_MS = 5.0  # of members that agree on views: below, the machine's own pauses count more
+T = TypeVar("T")
 
 
 class HybridSpec(HybridPolicy, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -217,6 +220,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     readers: tuple[Reader, ...] = ()
     membership: Membership = Membership()
     groups: tuple[GroupSpec, ...] = ()  # (): one, of all sites, with the scenario's stack
+    participants: tuple[ParticipantSpec, ...] = ()
+    participant_groups: dict[str, Conditions] = msgspec.field(default_factory=dict)  # when each may act
     turn_ms: float = 0.0  # how long a turn of a site lasts; 0: a turn is one event
     payloads: Literal["same", "varied"] = "same"  # varied: of contents that are checked at delivery
     wire: Literal["sized", "reference", "codec"] = "sized"  # count bytes; or do not; or encode and decode, too
@@ -253,6 +258,12 @@ class Scenario(Settings, frozen=True, kw_only=True):
                 self.check_stack(group.stack, f"{prefix}.stack")
         self.check_stack(self.stack, "stack")
         with_prefix("membership.agreed.weights", partial(self.membership.agreed.votes, self.topology))
+        for index, participant in enumerate(self.participants):
+            with_prefix(f"participants[{index}]", partial(self.check_participant, participant))
+        for name in self.participant_groups:
+            if all(participant.group != name for participant in self.participants):
+                known = dict.fromkeys(participant.group for participant in self.participants)
+                raise Invalid(f"participant_groups.{name}", "conditions", f"those of a group: {one_of(name, known)}")
 
     def check_stack(self, stack: StackSpec, key: str) -> None:
         if stack.sequencer is not None:
@@ -286,6 +297,16 @@ class Scenario(Settings, frozen=True, kw_only=True):
             if not name or group.name == name:
                 return named_sites(self.topology, group.sites, "sites") or everyone
         raise Invalid("group", repr(name), one_of(name, [group.name for group in self.groups]))
+
+    def check_participant(self, participant: ParticipantSpec) -> None:
+        members = with_key("within", partial(self.members_of, participant.within))
+        if with_key("site", partial(self.topology.site_id, participant.site)) not in members:
+            raise Invalid("site", repr(participant.site), "a member of the site group")
+        spec = next((group.stack for group in self.groups if participant.within in ("", group.name)), None)
+        stack = (spec or self.stack).name
+        if not STACKS[stack].participants:
+            able = ", ".join(name for name, known in STACKS.items() if known.participants)
+            raise Invalid("within", f"a group with the stack {stack}", f"one with a stack of {able}")
 
     def check_fault(self, fault: Fault) -> None:
         fault.check_names(self.topology)
@@ -327,6 +348,9 @@ class Scenario(Settings, frozen=True, kw_only=True):
         for number, group in enumerate(given):
             stack = group.stack or self.stack
             members, options = self.members_of(group.name), self.stack_options(stack)
+            if any(one.within == group.name or not (one.within or number) for one in self.participants):
+                lights = ParticipantsOptions(conditions=self.participant_groups)
+                options = msgspec.structs.replace(options, participants=lights)
             made.append(GroupOfRun(GroupId(number), group.name, members, stack, options))
         return made
 
@@ -343,6 +367,14 @@ class Scenario(Settings, frozen=True, kw_only=True):
             safe=spec.safe,
             causal=spec.causal_options(self.topology),
         )
+
+
+def with_key(key: str, check: Callable[[], T]) -> T:
+    """What a check finds; what it refuses is named by a key."""
+    try:
+        return check()
+    except Invalid as error:
+        raise Invalid(key, error.found, error.expected) from None
 
 
 def with_prefix(prefix: str, check: Callable[[], object]) -> None:

@@ -17,7 +17,8 @@ from isthmus.protocols.membership.suspicion import Suspicion
 from isthmus.protocols.transport.relay import Relay
 from isthmus.scenario.faults import ClockJump, Crash, DelayShift, Fault, Heal, Leave, Loss, Partition, Recover, Relink
 from isthmus.scenario.model import GroupOfRun, Scenario
-from isthmus.scenario.traffic import SiteTraffic
+from isthmus.scenario.traffic import At, SiteTraffic
+from isthmus.scenario.visitors import Note, Visitors
 from isthmus.scenario.workload import NS_PER_MS, named_sites
 from isthmus.sim.agreed import AgreedMembership, AgreedOptions
 from isthmus.sim.clock import SiteClock
@@ -54,6 +55,8 @@ class Run:
         sized = scenario.wire != "reference" or self.network.needs_sizes
         self.meter = Meter(decodes=scenario.wire == "codec") if sized else None
         self.traffic = [self.traffic_of(site) for site in self.site_ids]
+        self.participant_notes: list[Note] = []  # what participants said and were told, in order of time
+        self.visitors = [self.visitors_of(site) for site in self.site_ids]
         self.end_ns = round(scenario.duration_ms * NS_PER_MS)
         self.cuts: list[dict[SiteId, int]] = []  # partitions that hold: the side of each site
         self.services = [self.service_of(group) for group in self.groups]
@@ -126,7 +129,9 @@ class Run:
         """The stack of a group at one of its ports."""
         planted = self.build if group.stack.name == self.scenario.stack.name else None
         build = planted or STACKS[group.stack.name].build
-        return build(port, self.traffic[port.site].boot(group.id), options)
+        stack = build(port, self.traffic[port.site].boot(group.id), options)
+        self.visitors[port.site].boot(group.id, stack.layers)
+        return stack
 
     def clock_of(self, site: SiteId) -> SiteClock | None:
         """The clock of a site; None where it is always right."""
@@ -138,8 +143,8 @@ class Run:
         offset_ns = round(random.uniform(-1, 1) * clocks.offset_ms * NS_PER_MS)
         return SiteClock(offset_ns, random.uniform(-1, 1) * clocks.drift_ppm / 1e6, bound_ns, bound_drift)
 
-    def traffic_of(self, site: SiteId) -> SiteTraffic:
-        """A site's applications; what they do at a time is an event of the group's port there."""
+    def timetable(self, site: SiteId) -> At:
+        """A way for a site's applications to do something at a time, as an event of the group's port there."""
 
         def at(time_ns: int, group: GroupId, action: Callable[[], None]) -> None:
             self.scheduler.at(time_ns, act, group, action)
@@ -151,7 +156,14 @@ class Run:
             else:
                 action()  # which finds nobody to submit it
 
-        return SiteTraffic(self.scenario, site, at, lambda: self.scheduler.now_ns, self.groups)
+        return at
+
+    def traffic_of(self, site: SiteId) -> SiteTraffic:
+        return SiteTraffic(self.scenario, site, self.timetable(site), lambda: self.scheduler.now_ns, self.groups)
+
+    def visitors_of(self, site: SiteId) -> Visitors:
+        at, notes = self.timetable(site), self.participant_notes
+        return Visitors(self.scenario, site, at, lambda: self.scheduler.now_ns, self.groups, notes)
 
     def start(self) -> None:
         """Install the first view and let the sites send."""
@@ -159,6 +171,8 @@ class Run:
             service.start(self.sites)
         for traffic in self.traffic:
             traffic.start()
+        for visitors in self.visitors:
+            visitors.start()
 
     def record(self, how: Recording) -> None:
         """Say at every site how far the trace reaches."""
@@ -226,6 +240,7 @@ class Run:
             self.note(site, Kind.CRASH)
             site.crash()
             self.traffic[site_id].crash()
+            self.visitors[site_id].crash()
             self.members_changed(site)
 
     def recover(self, site_id: SiteId) -> None:

@@ -10,6 +10,8 @@ one per pair, until the script delivers, drops or duplicates it. The commands:
     site=2 group=1 carry 0/1:3 "text"                   it multicasts message 1:3 of group 0, which is another's
     site=2 group=1 forge 0/1:3 "text"                   the same past its own checks, as a faulty site would
     site=2 consume [3]                                  it is done with its oldest unread messages
+    site=2 join ann in=orders | leave ann in=orders     a participant at a site joins or leaves a participant group
+    site=2 say ann "text" in=orders                     it multicasts to the members
     site=1 crash | site=1 start                         a site stops; it starts again with nothing
     site=1 suspect 2 | site=1 trust 2                   an opinion about another site
     deliver 1->3 [1->2 ...] [all]                       the next packet on each channel arrives, or all of them
@@ -30,12 +32,12 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from isthmus.core.errors import LocalError
 from isthmus.core.layer import Host, View
-from isthmus.core.message import ALL, ONLY_GROUP, Author, Cast, GroupId, Message, SiteId, Targets
+from isthmus.core.message import ALL, ONLY_GROUP, Author, Carried, Cast, GroupId, Message, SiteId, Targets
 from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.flush import flush
 from isthmus.testing.blocks import Block, Command, parse_sites, parse_span, run_blocks
@@ -55,6 +57,7 @@ class StoryRig(Rig, Protocol):
 
     def carry(self, payload: bytes, author: Author) -> None: ...
     def forge(self, payload: bytes, author: Author) -> None: ...
+    def participate(self, verb: str, group: str, words: Sequence[str]) -> None: ...
 
 
 MakeRig = Callable[[str, Host, Mapping[str, str], Callable[[str], None]], StoryRig]  # name, host, options, note
@@ -220,6 +223,8 @@ class Story:
         if verb in ("suspect", "trust"):
             suspected = SiteId(int(command.word("site")))
             return lambda: rig.stack.layers[-1].suspect(suspected, verb == "suspect")
+        if verb in ("join", "leave", "say"):
+            return lambda: rig.participate(verb, command.option("in"), words)
         raise LocalError(f"no such command: {verb}")
 
     # The network
@@ -368,6 +373,8 @@ def brief(message: Message, group: GroupId) -> str:
 
     def name(cast: Cast) -> str:
         origin, sender, number = identity(cast, group)
+        if isinstance(cast, Carried) and cast.body is not None:
+            return f"{message_name(sender, number)}={show(cast.body)}"
         return ("" if origin == group else f"g{origin}/") + message_name(sender, number)
 
     return show(message, name)

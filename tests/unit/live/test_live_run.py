@@ -61,6 +61,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        ({"participants": [{"name": "ann", "group": "g", "site": "c-0"}]}, "participants: found 1 participants; expe"),
         ({"faults": [{"kind": "crash", "site": "c-0", "at_ms": 1.0}]}, "faults.0.: found a crash"),
         ({"random_faults": {"crashes": 1}}, "random_faults: found faults"),
         ({"stack": {"name": "fifo", "transport": "direct"}}, "UDP may lose"),

@@ -54,7 +54,29 @@ def fault(*lines: str) -> str:
     return tail("[[faults]]", *lines)
 
 
+def participant(*lines: str) -> str:
+    return tail("[[participants]]", 'name = "ann"', 'group = "orders"', *lines)
+
+
 CASES: dict[str, tuple[str, str]] = {  # what is wrong: the scenario, then how the sentence goes on after the file
+    # Participants
+    "a participant nowhere": (participant('site = "c"'), ": participants[0].site: found 'c'; expected"),
+    "a participant of another group": (
+        participant('site = "a-0"', 'within = "x"'),
+        ": participants[0].within: found 'x'; expected",
+    ),
+    "a participant that leaves first": (
+        participant('site = "a-0"', "join_ms = 9", "leave_ms = 9"),
+        ": participants[0].leave_ms: found 9.0; expected a time after join_ms, 9",
+    ),
+    "a participant over no order": (
+        participant('site = "a-0"').replace("token-site", "unordered"),
+        ": participants[0].within: found a group with the stack unordered; expected one with a stack of fifo, token",
+    ),
+    "conditions of nobody": (
+        participant('site = "a-0"', "[participant_groups.order]", 'present = ["ann"]'),
+        ": participant_groups.order: found conditions; expected",
+    ),
     # The file as a whole
     "syntax": (head("seed = "), ": found a syntax error"),
     "a number of 5000 digits": (head("seed = " + "9" * 5000), ": found a syntax error"),

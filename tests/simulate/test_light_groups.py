@@ -1,0 +1,68 @@
+"""Participants over random simulated runs: what they are promised holds, and every wrong reading of the rules shows."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.light_runs import LightRun, light_scenario
+from tests.planted_participants import FIFO, TOTAL, with_participants
+
+from isthmus.protocols.membership.marked_participants import MarkedParticipants
+from isthmus.protocols.membership.participant_wire import ParticipantsOptions
+from isthmus.stacks import STACKS
+
+SEEDS, FULL, BLOCK = 150, 3_000, 50
+STACKS_WITH = [name for name, stack in STACKS.items() if stack.participants]
+PLANTED = [("fifo", bug) for bug in FIFO] + [("token-site", bug) for bug in TOTAL]
+DRAIN_MS = 20_000.0  # a bug may keep something away for ever; waiting longer would not tell more
+
+
+def check(stack: str, seed: int) -> None:
+    found = LightRun(light_scenario(stack, seed)).judge()
+    assert not found, f"light_scenario({stack!r}, {seed}): {found}"
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
+@pytest.mark.parametrize("stack", ["fifo", "token-site"])
+def test_participants_keep_what_is_promised(stack: str, first: int) -> None:
+    for seed in range(first, first + BLOCK):
+        check(stack, seed)
+
+
+@pytest.mark.parametrize("stack", [name for name in STACKS_WITH if name not in ("fifo", "token-site")])
+def test_participants_run_over_every_other_order(stack: str) -> None:
+    for seed in range(12):
+        check(stack, seed)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("first", range(SEEDS, FULL, BLOCK))
+@pytest.mark.parametrize("stack", ["fifo", "token-site"])
+def test_participants_keep_it_over_many_schedules(stack: str, first: int) -> None:
+    for seed in range(first, min(first + BLOCK, FULL)):
+        check(stack, seed)
+
+
+@pytest.mark.parametrize(("stack", "bug"), PLANTED, ids=lambda one: str(one))
+def test_wrong_reading_is_caught(stack: str, bug: str) -> None:
+    """Found by a schedule that the right layer passes, under the same limits."""
+    kind = (FIFO if stack == "fifo" else TOTAL)[bug]
+    for seed in range(60):
+        scenario = msgspec.structs.replace(light_scenario(stack, seed), drain_ms=DRAIN_MS)
+        if LightRun(scenario, with_participants(stack, kind)).judge() and not LightRun(scenario).judge():
+            return
+    pytest.fail(f"{bug} over {stack}: not caught by 60 schedules")
+
+
+def tight(options: ParticipantsOptions) -> MarkedParticipants:
+    return MarkedParticipants(msgspec.structs.replace(options, ahead_max=1))
+
+
+def test_tight_bounds_hold_nobody_up() -> None:
+    """Two messages of credit and one ahead: changes of several groups wait for each other's marks, never for ever."""
+    for seed in range(40):
+        plain = light_scenario("fifo", seed)
+        credit = msgspec.structs.replace(plain.stack.credit, window=2, queue_max=8)
+        scenario = msgspec.structs.replace(plain, stack=msgspec.structs.replace(plain.stack, credit=credit))
+        found = LightRun(scenario, with_participants("fifo", tight)).judge()
+        assert not found, f"seed {seed}: {found}"

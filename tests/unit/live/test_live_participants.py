@@ -1,0 +1,122 @@
+"""Participants of live groups, and the failure detector on real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+from tests.unit.live.test_group import NAMES, NETWORK, free_ports, run
+
+from isthmus.core.errors import LocalError
+from isthmus.live.group import Group
+from isthmus.live.participants import LiveParticipant
+from isthmus.protocols.membership.local_detector import DetectorOptions
+from isthmus.protocols.membership.participant_wire import Conditions, ParticipantsOptions, ParticipantView, Speech
+from isthmus.stacks import StackOptions
+from isthmus.topology.delay import Constant
+from isthmus.topology.model import Channel
+from isthmus.topology.shapes import mesh
+
+LIGHT = StackOptions(participants=ParticipantsOptions(conditions={"orders": Conditions(present=("ann", "bob"))}))
+ALONE = mesh(1, 1, Channel(Constant(0.1)), Channel(Constant(0.1)))
+ECHO = "import os\nwhile os.write(0, os.read(0, 1) or exit()): pass"  # answers each probe over its standard input
+STRAIGHT = DetectorOptions(probe_ms=50, silence_ms=500)
+
+
+async def heard(participant: LiveParticipant, count: int) -> list[ParticipantView | Speech]:
+    """What comes first, up to so many messages."""
+    found: list[ParticipantView | Speech] = []
+    async for event in participant:
+        found.append(event)
+        if sum(isinstance(one, Speech) for one in found) == count:
+            break
+    return found
+
+
+@pytest.mark.parametrize("stack", ["token-site", "fifo"])
+def test_members_of_a_light_group_hear_the_same_in_the_same_views(stack: str) -> None:
+    ports = free_ports()
+
+    async def site(name: str, who: str, together: asyncio.Barrier) -> list[ParticipantView | Speech]:
+        async with Group.join(NETWORK, name, ports, stack=stack, options=LIGHT, emulate=True) as group:
+            found: list[ParticipantView | Speech] = []
+            if who:
+                async with group.participant("orders", who) as participant:
+                    while len(participant.view.members) < 2:
+                        await asyncio.sleep(0.01)
+                    await together.wait()
+                    for number in range(5):
+                        await participant.send(f"{who} {number}".encode())
+                    found = await heard(participant, 10)
+                    await together.wait()
+            await group.settle(0.5)
+        return found
+
+    async def program() -> None:
+        together = asyncio.Barrier(2)
+        who = ["ann", "bob", ""]
+        found = await asyncio.gather(*(site(name, one, together) for name, one in zip(NAMES, who, strict=True)))
+        spoken = [[event.payload for event in events if isinstance(event, Speech)] for events in found[:2]]
+        assert sorted(spoken[0]) == sorted(spoken[1]) and len(spoken[0]) == 10
+        assert stack == "fifo" or spoken[0] == spoken[1]
+        views = [event for event in found[0] if isinstance(event, ParticipantView)]
+        assert [view.number for view in views] == sorted({view.number for view in views})
+        assert views[-1].active and {event.view_number for event in found[0] if isinstance(event, Speech)} == {2}
+        assert found[2] == []
+
+    run(program())
+
+
+def test_without_the_option_there_are_no_participants() -> None:
+    async def program() -> None:
+        async with Group.join(ALONE, ALONE.sites[0].name, {ALONE.sites[0].name: free_ports()[NAMES[0]]}) as group:
+            with pytest.raises(LocalError, match="ParticipantsOptions"):
+                async with group.participant("orders", "ann"):
+                    pass
+
+    run(program())
+
+
+@pytest.mark.parametrize(
+    ("way", "reason"),
+    [
+        ("kill", "its process ended"),
+        ("close", "its channel was closed"),
+        ("stop", "it has not answered for 0.5 s: removed by decision"),
+    ],
+)
+def test_a_participant_whose_program_ends_is_removed(way: str, reason: str) -> None:
+    ours, theirs = socket.socketpair()
+    child = subprocess.Popen([sys.executable, "-c", ECHO], stdin=theirs.fileno())
+    theirs.close()
+
+    async def program() -> None:
+        port = {ALONE.sites[0].name: free_ports()[NAMES[0]]}
+        group = Group.join(ALONE, ALONE.sites[0].name, port, options=LIGHT)
+        group.detector = STRAIGHT
+        async with group, group.participant("orders", "bob") as bob, group.participant("orders", "ann") as ann:
+            assert ann.view.active
+            if way == "kill":
+                ann.watch_process(child.pid)
+                os.kill(child.pid, signal.SIGKILL)
+            else:
+                ann.watch_channel(ours)
+                await asyncio.sleep(1.5)  # three times the silence that is borne: it answers
+                assert not ann.removed_why
+                os.kill(child.pid, signal.SIGSTOP if way == "stop" else signal.SIGKILL)
+            assert [event async for event in ann], "ends once ann is out"
+            assert ann.removed_why == reason
+            assert [member.name for member in bob.view.members] == ["bob"]
+            assert bob.view.unmet == ("ann missing",)
+
+    try:
+        run(program())
+    finally:
+        child.kill()
+        child.wait()
+        ours.close()
