@@ -14,7 +14,7 @@ import zlib
 
 from isthmus.live.errors import Blocked
 from isthmus.live.group import Group
-from isthmus.live.member import AgreedPlan
+from isthmus.live.plans import AgreedPlan
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh

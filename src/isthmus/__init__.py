@@ -2,7 +2,7 @@
 
 What a program needs is here, and stays here; the modules that it comes from may change.
 
-    Group, Groups, GroupPlan        join groups from asyncio: send, receive in order, back-pressure both ways
+    Group, Groups, GroupPlan, AgreedPlan   join groups from asyncio: send, receive in order, agree on who is in
     Cast, Finality                  a message, and whether its delivery is final
     Refused, SendTimeout, Busy      what a member must be ready to catch
     load_topology, Topology         a network, from TOML
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from isthmus.live.errors import Refused, SendTimeout
     from isthmus.live.group import Group
     from isthmus.live.groups import Groups
-    from isthmus.live.member import GroupPlan
+    from isthmus.live.plans import AgreedPlan, GroupPlan
     from isthmus.scenario.load import load_scenario
     from isthmus.scenario.model import Scenario
     from isthmus.topology.load import load_topology
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "AgreedPlan",
     "Busy",
     "Cast",
     "Comparison",
@@ -66,7 +67,8 @@ HOMES = {  # name: the module that has it
     "Comparison": "isthmus.comparing.run",
     "Finality": "isthmus.core.layer",
     "Group": "isthmus.live.group",
-    "GroupPlan": "isthmus.live.member",
+    "AgreedPlan": "isthmus.live.plans",
+    "GroupPlan": "isthmus.live.plans",
     "Groups": "isthmus.live.groups",
     "InputError": "isthmus.core.errors",
     "Measured": "isthmus.comparing.measure",

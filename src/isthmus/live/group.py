@@ -7,10 +7,10 @@
 
 `ports` says where each site listens, the same at all sites: a port of the loopback, or an address and a port.
 
-By default membership is static: all sites of the topology, in view 1, whether they are there yet or not. A site that was
-stopped cannot join again while the others go on: they refuse it, and its `send`, iteration and `settle` raise `Refused`.
-With `membership=AgreedPlan()` the sites agree on views: one that crashes or is cut off is left out, a majority goes on,
-and it may come back, with the others' `state`. docs/design/live.md says what a sender then knows, and when `send` waits.
+By default membership is static: all sites of the topology, in view 1, there yet or not. A site that was stopped cannot
+join again while the others go on: they refuse it, and its `send`, iteration and `settle` raise `Refused`. With
+`membership=AgreedPlan()` the sites agree on views: one that crashes or is cut off is left out, and a majority goes on;
+it may come back, with the others' `state`. docs/design/live.md says what a sender then knows, and when `send` waits.
 
 Messages that are sent in one round of the event loop leave together, at its end; a sender that does nothing else is
 made to wait for that after `TURN_MAX` of them. `batches` gives what has come in lists, for programs that want it fast.
@@ -37,11 +37,12 @@ from isthmus.core.message import ALL, Cast, SiteId
 from isthmus.live.errors import Blocked, Refused, SendTimeout
 from isthmus.live.framing import PAYLOAD_MAX
 from isthmus.live.inbox import Inbox
-from isthmus.live.member import AgreedPlan, GroupPlan, JoinedGroup, Member, Where
+from isthmus.live.member import Member
 from isthmus.live.participants import Desk, LiveParticipant
 from isthmus.live.peers import logger
+from isthmus.live.plans import AgreedPlan, GroupPlan, JoinedGroup, Where
 from isthmus.live.submitting import check_payload, submit
-from isthmus.live.waiting import waited_for
+from isthmus.live.waiting import WORD_S, Patience, waited_for
 from isthmus.protocols.application import Application
 from isthmus.protocols.membership.local_detector import DetectorOptions
 from isthmus.protocols.transport.base import Transport
@@ -54,8 +55,6 @@ TURN_MAX = 64  # messages of one turn
 LEAVE_S = 2.0  # how long leaving waits, at most, for the others to go on without this site
 SETTLE_S = 2.0  # how long leaving waits, at most, for others to have what was sent
 CHECK_S = 0.02
-WORD_S = 1.0  # after so long a wait is logged,
-REPEAT_S = 30.0  # and again
 
 
 class Group:
@@ -98,8 +97,8 @@ class Group:
         self._inbox = Inbox()
         self._watchers: list[asyncio.Queue[View]] = []
         self._changed = asyncio.Event()  # something was delivered, or the group was left
-        self._logged_s = 0.0  # when a wait was last logged
-        self.detector: DetectorOptions | None = None  # of participants; to be set before joining
+        self._patience = Patience()
+        self.detector: DetectorOptions | None = None  # of participants; set before joining
         self._desk: Desk | None = None
 
     @classmethod
@@ -156,10 +155,10 @@ class Group:
         """Take part in the turns of the site."""
         if self.on_tentative is None:
             self.application.wants = (Finality.FINAL,)
-        driver, port = self.member.joined(), self._joined.port
+        driver = self.member.joined()
         driver.gatherers.append(self._gather)
-        if self.options.participants is not None and port is not None:
-            self._desk = Desk(driver, port, self.detector)
+        if self.options.participants is not None and self._joined.port is not None:
+            self._desk = Desk(driver, self._joined.port, self.detector)
 
     def participant(self, group: str, name: str) -> LiveParticipant:
         """A participant of a light group at this site, to be entered with `async with`."""
@@ -225,7 +224,6 @@ class Group:
             raise Blocked(f"not sent; it waits for {self.waits_for()}")
         destinations = named_sites(self.topology, tuple(to), "to") if to else ALL
         driver, taken = self.member.driver, len(self._casts)
-        # What was asked for the first message of a turn holds for the others: nothing is submitted before its end.
         if driver is None or driver.closed or (taken >= self._turn_max if taken else not self._has_room()):
             await self._until_writable(timeout)
             driver = self.member.joined()
@@ -257,7 +255,7 @@ class Group:
     async def _pause(self, event: asyncio.Event, started_s: float, timeout: float | None) -> None:
         """Wait for an event; log a long wait, and raise where it is too long."""
         end_s = None if timeout is None else started_s + timeout
-        word_s = max(started_s, self._logged_s) + WORD_S
+        word_s = max(started_s, self._patience.logged_s) + WORD_S
         until_s = word_s if end_s is None else min(word_s, end_s)
         try:
             async with asyncio.timeout(max(0.0, until_s - time.monotonic())):
@@ -266,7 +264,7 @@ class Group:
             now_s = time.monotonic()
             if end_s is not None and now_s >= end_s:
                 raise SendTimeout(f"not sent within {timeout:g} s; waiting for {self.waits_for()}") from None
-            self._log_wait("send", now_s - started_s)
+            self._patience.log("send", now_s - started_s, self.waits_for)
 
     async def settle(self, timeout: float = SETTLE_S) -> bool:
         """Wait until the others have all that was sent here, as they could not ask for it once this site is gone."""
@@ -279,7 +277,7 @@ class Group:
             if waited_s >= timeout and not self._casts:
                 return False
             if waited_s > WORD_S:
-                self._log_wait("settle", waited_s)
+                self._patience.log("settle", waited_s, self.waits_for)
             await asyncio.sleep(CHECK_S if not self._casts else 0)
 
     def waits_for(self) -> str:
@@ -292,12 +290,6 @@ class Group:
         if self.blocked:
             return f"a majority of view {self.view.view_id} ({', '.join(self.members)}) to go on"
         return waited_for(port.stack, port.owner.peers, port.owner.clock())
-
-    def _log_wait(self, doing: str, waited_s: float) -> None:
-        now_s = time.monotonic()
-        if now_s - self._logged_s >= (WORD_S if waited_s < 2 * WORD_S else REPEAT_S):
-            self._logged_s = now_s
-            logger.warning("%s has waited %.1f s for %s", doing, waited_s, self.waits_for())
 
     # Reading
 
@@ -391,8 +383,7 @@ class Group:
 
     def _begin_life(self) -> None:
         """Forget what belongs to the life before: the state will come anew."""
-        self.view = View(0, ())
-        self._casts = []
+        self.view, self._casts = View(0, ()), []
         self._inbox.clear()
         self._writable.set()
         self._changed.set()

@@ -18,7 +18,8 @@ from typing import Self
 
 from isthmus.core.errors import InputError
 from isthmus.live.group import Group
-from isthmus.live.member import GroupPlan, Member, Where
+from isthmus.live.member import Member
+from isthmus.live.plans import GroupPlan, Where
 from isthmus.topology.model import Topology
 
 

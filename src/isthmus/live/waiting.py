@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 from isthmus.core.layer import Stack
 from isthmus.core.message import SiteId
-from isthmus.live.peers import Peers
+from isthmus.live.peers import Peers, logger
 from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.credit import Credit
+
+WORD_S = 1.0  # after so long a wait is logged,
+REPEAT_S = 30.0  # and again
+
+
+class Patience:
+    """Logs long waits, not too often."""
+
+    __slots__ = ("logged_s",)
+
+    def __init__(self) -> None:
+        self.logged_s = 0.0  # when a wait was last logged
+
+    def log(self, doing: str, waited_s: float, why: Callable[[], str]) -> None:
+        now_s = time.monotonic()
+        if now_s - self.logged_s >= (WORD_S if waited_s < 2 * WORD_S else REPEAT_S):
+            self.logged_s = now_s
+            logger.warning("%s has waited %.1f s for %s", doing, waited_s, why())
 
 
 def unacknowledged(stack: Stack) -> list[SiteId]:

@@ -16,7 +16,7 @@ from isthmus.core.message import Cast, SiteId
 from isthmus.live.errors import Refused, SendTimeout
 from isthmus.live.group import TURN_MAX, Group
 from isthmus.live.groups import Groups
-from isthmus.live.member import GroupPlan, Where
+from isthmus.live.plans import GroupPlan, Where
 from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.stacks import StackOptions
 from isthmus.topology.delay import Constant

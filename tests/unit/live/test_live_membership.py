@@ -18,7 +18,7 @@ from isthmus.core.message import SiteId
 from isthmus.live.errors import Blocked
 from isthmus.live.group import Group
 from isthmus.live.lives import EPOCH_S, FileStore, next_incarnation
-from isthmus.live.member import AgreedPlan
+from isthmus.live.plans import AgreedPlan
 from isthmus.protocols.membership.home import Record
 from isthmus.protocols.membership.suspicion import Timing
 from isthmus.protocols.membership.wire import NO_BALLOT

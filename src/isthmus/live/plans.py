@@ -1,0 +1,118 @@
+"""What sites agree on beforehand: which groups there are, with what members and stacks, and where each site listens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from isthmus.core.document import one_of
+from isthmus.core.errors import InputError
+from isthmus.core.message import GroupId, SiteId, Targets
+from isthmus.live.lives import FileStore
+from isthmus.live.notes import GroupHello
+from isthmus.live.site import LivePort
+from isthmus.live.sockets import LOOPBACK, Address
+from isthmus.protocols.application import Application
+from isthmus.protocols.membership.agreement import Agreement
+from isthmus.protocols.membership.home import Past
+from isthmus.scenario.model import Agreed, HybridSpec, StackSpec
+from isthmus.scenario.workload import named_sites
+from isthmus.stacks import STACKS, StackOptions
+from isthmus.topology.model import Topology
+
+Where = int | tuple[str, int]  # a port of the loopback, or an IPv4 address and a port
+
+
+class GroupPlan(msgspec.Struct, frozen=True):
+    """One group, the same at all sites; its number is its place among the groups."""
+
+    name: str = ""
+    stack: str = "token-site"
+    sites: tuple[str, ...] = ()  # sites or clusters; () for all
+    options: StackOptions | None = None  # None: what the stack's name means in the topology
+
+
+class AgreedPlan(msgspec.Struct, frozen=True):
+    """Groups whose members agree on views, the same at all sites but for the last two."""
+
+    rules: Agreed = Agreed()
+    folder: Path | None = None  # where the small files are kept; None: nothing outlives this process
+    found: bool = False  # this site is to found the groups, whoever is there: an operator's word
+
+
+class JoinedGroup:
+    """A group with its names resolved, and the application of this site in it."""
+
+    __slots__ = (
+        *("agreement", "application", "group", "members", "on_end", "on_life", "options", "past", "plan", "port"),
+        "store",
+    )
+
+    def __init__(self, topology: Topology, plan: GroupPlan, group: GroupId, agreed: bool) -> None:
+        if plan.stack not in STACKS:
+            raise InputError("stack", "", repr(plan.stack), one_of(plan.stack, STACKS))
+        if agreed and not STACKS[plan.stack].agrees:
+            raise InputError("stack", "", repr(plan.stack), "a stack whose members can agree on views")
+        if agreed and plan.options is not None and plan.options.participants is not None:
+            raise InputError(
+                "options", "participants", "participants", "static membership: they do not outlive a life yet"
+            )
+        self.plan = plan
+        self.group = group
+        everyone = tuple(SiteId(number) for number in range(len(topology.sites)))
+        self.members: Targets = named_sites(topology, plan.sites, "sites") or everyone
+        given = plan.options or StackOptions(
+            hybrid=HybridSpec().of(plan.stack, topology),
+            causal=StackSpec(name=plan.stack).causal_options(topology),
+        )
+        self.options = msgspec.structs.replace(given, clusters=tuple(each.cluster for each in topology.sites))
+        self.application: Application | None = None  # None: this site has none in the group
+        self.on_end: Callable[[], None] = lambda: None  # nothing more will come: the site has left, or is refused
+        self.port: LivePort | None = None  # while it is joined
+        self.on_life: Callable[[], None] = lambda: None  # a new life begins: of the one before nothing counts any more
+        self.agreement: Agreement | None = None  # of the present life, where members agree on views
+        self.past: Past | None = None  # what the life before left
+        self.store: FileStore | None = None
+
+    def hello(self) -> GroupHello:
+        return GroupHello(self.group, self.plan.name, self.plan.stack, self.members, shared_options(self))
+
+
+def addresses_of(topology: Topology, ports: Mapping[str, Where]) -> list[Address]:
+    """Where each site of a topology listens."""
+    found: list[Address] = []
+    for known in topology.sites:
+        if known.name not in ports:
+            raise InputError("ports", known.name, "nothing", "the port of every site of the topology")
+        given = ports[known.name]
+        host, port = (LOOPBACK, given) if isinstance(given, int) else given
+        if not 0 < port < 65536:
+            raise InputError("ports", known.name, repr(port), "a port from 1 to 65535")
+        found.append((host, port))
+    if len(set(found)) < len(found):
+        raise InputError("ports", "", "one port for two sites", "a port of its own for each site")
+    return found
+
+
+def shared_options(group: JoinedGroup) -> dict[str, str]:
+    """The options of a group's stack that must be the same at all sites, as text."""
+    taken, options = STACKS[group.plan.stack].options, group.options
+    shown: dict[str, object] = {"credit.window": options.credit.window}
+    if "sequencer" in taken:
+        shown["sequencer"] = "the eldest" if options.sequencer is None else f"site {options.sequencer}"
+    if options.participants is not None:
+        shown["participants"] = sorted(options.participants.conditions.items())
+    if "optimistic" in taken:
+        shown["optimistic.policy"] = options.optimistic.policy
+    if "hybrid" in taken:
+        hybrid = options.hybrid
+        shown["hybrid.rule"], shown["hybrid.clock"] = hybrid.rule, hybrid.clock
+        shown["hybrid.active"] = "all" if hybrid.active is None else list(hybrid.active)
+        shown["hybrid.sequencer_of"] = sorted(hybrid.sequencer_of.items())
+    if "causal" in taken:
+        causal = options.causal
+        shown["causal.coding"], shown["causal.rules"] = causal.coding, causal.rules()
+        shown["causal.lans"] = causal.lans
+    return {name: str(value)[:200] for name, value in shown.items()}
