@@ -102,7 +102,7 @@ def test_what_is_deferred_is_unstable_and_a_flush_gives_it_to_everybody() -> Non
         for _ in run.advance(1_990_000_000):
             pass
         sender = reliable_of(run, 0)
-        deferred = [number for number, _ in sender.paths.of[SLOW].deferred]
+        deferred = list(sender.paths.of[SLOW].deferred)
         assert len(deferred) > 10
         assert set(deferred) <= set(sender.unstable(SiteId(0)))
         for _ in run.advance(60_000_000_000):

@@ -227,7 +227,10 @@ def with_second_group(plain: Scenario, random: Random) -> Scenario:
     """The same with another group of some or all of the sites, with a stack, traffic and views of its own."""
     names = [site.name for site in plain.topology.sites]
     direct = plain.stack.transport == "direct"
-    possible = [name for name in STACKS if not direct or is_borne(plain, name)]
+    agreed = plain.membership.kind == "agreed"
+    possible = [
+        name for name, known in STACKS.items() if (not direct or is_borne(plain, name)) and (known.agrees or not agreed)
+    ]
     members = random.sample(names, random.randint(2, len(names)))
     others = random_stack(random.choice(possible), names, random, direct)
     traffic: list[Workload] = [
