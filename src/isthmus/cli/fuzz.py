@@ -55,6 +55,8 @@ def command(stack: str, seed: int | None, runs: int, first: int, hard: bool, agr
     """
     if hard and agreed:
         raise click.UsageError("--hard and --agreed are two sorts of scenarios: give one of them.")
+    if agreed and not STACKS[stack].agrees:
+        raise click.UsageError(f"--agreed: members of the stack {stack} cannot agree on views yet.")
     sort = "hard" if hard else "agreed" if agreed else "plain"
     if seed is not None:
         replay(stack, seed, sort)

@@ -253,9 +253,11 @@ class Relay(Layer):
         if far:
             if source != author:
                 raise RemoteError(f"site {source} relays a packet of site {author} to LANs further on")
-            plan = self.make_plan(far, around_suspected=False)  # a courier sends nobody on to another courier
-            if plan.straight:
-                self.send(plan.straight, Relayed(author, (), packet))
+            plan = self.make_plan(far, around_suspected=False)  # a courier sends nobody on to another courier,
+            back = tuple(site for agent, sites in plan.through if agent == author for site in sites)  # nor back
+            if plan.straight or back:
+                self.send((*plan.straight, *back), Relayed(author, (), packet))
+            plan = plan._replace(through=tuple(each for each in plan.through if each[0] != author))
             self.send_through(plan, relayed)
         if not targets or self.host.site in targets:
             try:
