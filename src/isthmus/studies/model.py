@@ -77,6 +77,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     unit: str = ""
     note: str = ""  # what a reader should know of how it was measured
     kind: Kind = "paper"
+    full_only: bool = False  # its runs are too large for the quick scale, where it is not judged
 
     def margin(self) -> float:
         return self.tolerance * (abs(self.expected) or 1.0)
