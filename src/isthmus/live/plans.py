@@ -46,7 +46,19 @@ class JoinedGroup:
     """A group with its names resolved, and the application of this site in it."""
 
     __slots__ = (
-        *("agreement", "application", "group", "members", "on_end", "on_life", "options", "past", "plan", "port"),
+        *(
+            "agreed",
+            "agreement",
+            "application",
+            "group",
+            "members",
+            "on_end",
+            "on_life",
+            "options",
+            "past",
+            "plan",
+            "port",
+        ),
         "store",
     )
 
@@ -61,6 +73,7 @@ class JoinedGroup:
             )
         self.plan = plan
         self.group = group
+        self.agreed = agreed
         everyone = tuple(SiteId(number) for number in range(len(topology.sites)))
         self.members: Targets = named_sites(topology, plan.sites, "sites") or everyone
         given = plan.options or StackOptions(
@@ -100,6 +113,7 @@ def shared_options(group: JoinedGroup) -> dict[str, str]:
     """The options of a group's stack that must be the same at all sites, as text."""
     taken, options = STACKS[group.plan.stack].options, group.options
     shown: dict[str, object] = {"credit.window": options.credit.window}
+    shown["membership"] = "agreed" if group.agreed else "static"
     if "sequencer" in taken:
         shown["sequencer"] = "the eldest" if options.sequencer is None else f"site {options.sequencer}"
     if options.participants is not None:

@@ -16,7 +16,7 @@ from isthmus.core.message import Cast, SiteId
 from isthmus.live.errors import Refused, SendTimeout
 from isthmus.live.group import TURN_MAX, Group
 from isthmus.live.groups import Groups
-from isthmus.live.plans import GroupPlan, Where
+from isthmus.live.plans import AgreedPlan, GroupPlan, Where
 from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.stacks import StackOptions
 from isthmus.topology.delay import Constant
@@ -332,6 +332,11 @@ def test_a_restarted_site_is_refused_at_both_ends(caplog: pytest.LogCaptureFixtu
             {"options": StackOptions(sequencer=SiteId(1))},
             "has the option sequencer site 1, here the eldest",
             "has the option sequencer the eldest, here site 1",
+        ),
+        (
+            {"membership": AgreedPlan()},
+            "has the option membership agreed, here static",
+            "has the option membership static, here agreed",
         ),
         (
             {"topology": msgspec.structs.replace(NETWORK, name="mars")},
