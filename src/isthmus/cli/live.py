@@ -16,7 +16,8 @@ from isthmus.cli.console import print_whole, wide_console
 from isthmus.cli.options import HELP, force_option, output_folder, seed_option
 from isthmus.cli.trace import print_verdicts
 from isthmus.core.errors import InputError
-from isthmus.live.run import SiteSummary, check_live, measure, run_live
+from isthmus.live.child import SiteSummary
+from isthmus.live.run import check_live, measure, run_live
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.promises import promised_verdicts
@@ -42,7 +43,8 @@ def command(scenario: Path, seed: int | None, output: Path | None, force: bool, 
     """Run a scenario in real time: one process per site, over UDP on 127.0.0.1.
 
     Delays, loss and bandwidth are those of the scenario's topology, emulated at the sender. Every site writes its part
-    of the trace; then the order that the stack promises is judged.
+    of the trace; then the order that the stack promises is judged. Where members agree on views (membership =
+    "agreed"), views and suspicion are told as they come, and sites may crash, recover, leave and be cut off.
 
     Exit code 0: all valid; 1: a violation; 3: no violation, but a property with no evidence.
 
@@ -86,7 +88,10 @@ async def execute(scenario: Scenario, path: Path, folder: Path, emulate: bool, c
         def progress(seconds: float, delivered: int, owed: int) -> None:
             bar.update(task, completed=seconds, note=f"{delivered} of {owed} delivered")
 
-        return await run_live(scenario, path, folder, emulate, progress)
+        def news(seconds: float, text: str) -> None:
+            console.print(f"{seconds:8.3f} s  {escape(text)}", highlight=False, soft_wrap=True)
+
+        return await run_live(scenario, path, folder, emulate, progress, news)
 
 
 def sites_table(scenario: Scenario, summaries: list[SiteSummary]) -> Table:

@@ -5,6 +5,10 @@ It speaks with its parent process in lines of JSON, and with the other sites by 
     it says    {"port": 40001}                                    its socket is bound
     it hears   {"ports": [40001, 40002], "token": 7, "start_ns": t}    all are; the run starts at t on the wall clock
     it says    {"sent": [3, 3], "delivered": 5, "done": false}    now and then: to each site, here, nothing more to send
+    it says    {"view": 3, "group": 0, "members": [0, 2]}         where members agree on views, each that it installs
+    it says    {"suspects": 1, "on": true}                        and whom it suspects, or no longer
+    it hears   {"cut": [1]}                                       nothing goes to these sites or comes from them
+    it hears   {"leave": true}                                    it is to leave its groups
     it hears   the end of its input                               everything has arrived, or it is late
     it says    {"summary": {...}}                                 the trace is written; it ends
 
@@ -22,20 +26,24 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from isthmus import __version__
 from isthmus.core.errors import InputError
-from isthmus.core.layer import View
+from isthmus.core.layer import Kind, View
 from isthmus.core.message import GroupId, SiteId
 from isthmus.live.driver import Driver
 from isthmus.live.emulation import Emulation
 from isthmus.live.framing import LOOPBACK_DATAGRAM_BYTES, PATH_DATAGRAM_BYTES
+from isthmus.live.member import Member
 from isthmus.live.notes import hello_of
+from isthmus.live.plans import AgreedPlan, GroupPlan
 from isthmus.live.site import LiveSite
 from isthmus.live.sockets import LOOPBACK, Socket
 from isthmus.live.wake import NS_PER_S
+from isthmus.protocols.application import Application
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.traffic import At, SiteTraffic
@@ -47,14 +55,21 @@ from isthmus.trace.writer import TraceWriter
 
 STATUS_S = 0.05
 ROLL_S = 1.0  # a segment is completed this often: a run can be followed, and a site that is killed loses little
+LEAVE_S = 2.0
+CATCH_UP_S = 0.1  # for a site that is started again to pass over what it should have sent
+ROWS_OF_LIFE = 2**40  # rows that one life of a site may write: the next one numbers its own above
 GRACE_MS = 5_000.0  # beyond duration and drain: then the parent process is taken for stuck
 
 
 class SiteProcess:
     """One site of a run, from its socket to its trace."""
 
-    def __init__(self, scenario: Scenario, site: SiteId, folder: Path, emulate: bool) -> None:
+    def __init__(
+        self, scenario: Scenario, site: SiteId, folder: Path, emulate: bool, life: int = 0, port: int = 0
+    ) -> None:
         self.scenario = scenario
+        self.life = life  # how often the site was started before in this run
+        self.port = port  # where it listened then; 0: any
         self.site = site
         self.folder = folder
         self.emulate = emulate
@@ -62,12 +77,13 @@ class SiteProcess:
         self.stopped = asyncio.Event()
         self.heard: asyncio.Queue[dict[str, Any]] = asyncio.Queue(16)
         self.start_ns = 0  # on the clock that never jumps
+        self.over = False  # the parent process said that the run has come to its end
 
     async def run(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             self.loop.add_signal_handler(number, self.stopped.set)
         listener = asyncio.create_task(self.listen())
-        socket = Socket((LOOPBACK, 0))
+        socket = Socket((LOOPBACK, self.port))
         try:
             say({"port": socket.port})
             begin = await self.first_word()
@@ -99,31 +115,105 @@ class SiteProcess:
         names = [each.name for each in scenario.topology.sites]
         meta |= {"version": __version__, "host": "live", "site": names[site]}
         meta["sites"] = json.dumps(names, ensure_ascii=False)
-        with TraceWriter(self.folder, meta, prefix=f"site-{site:03d}") as writer:
+        prefix = f"site-{site:03d}" + (f"-life-{self.life}" if self.life else "")
+        with TraceWriter(self.folder, meta, prefix=prefix) as writer:
             log = SiteLog(site, None if scenario.trace == "none" else writer)
+            log.local += self.life * ROWS_OF_LIFE
             log.record(time.time_ns(), Recording.BEGUN)
             writer.roll()
-            live = self.live_site(socket, log, begin["ports"], begin["token"])
-            driver = Driver(live, socket)
-            traffic = SiteTraffic(scenario, site, self.timetable(driver), lambda: time.monotonic_ns() - self.start_ns)
-            groups = [group for group in scenario.groups_of_run() if site in group.members]
-            for group in groups:
-                port = live.port(group.id)
-                port.attach(STACKS[group.stack.name].build(port, traffic.boot(group.id), group.options))
-            others = {SiteId(n): (LOOPBACK, port) for n, port in enumerate(begin["ports"]) if n != site}
-            emulation = Emulation(scenario.topology, site, scenario.random("network", site)) if self.emulate else None
-            socket.open(others, emulation, driver.receive, driver.stranger, driver.finish)
-            await asyncio.sleep(max(0.0, (begin["start_ns"] - time.time_ns()) / NS_PER_S))
-            self.start_ns = time.monotonic_ns()
-            for group in groups:
-                live.ports[group.id].install(View(1, group.members))
-                live.ports[group.id].resume()
-            driver.finish()
+            if scenario.membership.kind == "agreed":
+                told = await self.agree(socket, begin, log, writer)
+            else:
+                told = await self.stay(socket, begin, log, writer)
+        say({"summary": told})
+
+    async def stay(self, socket: Socket, begin: dict[str, Any], log: SiteLog, writer: TraceWriter) -> dict[str, Any]:
+        """Take part in groups whose members are given."""
+        scenario, site = self.scenario, self.site
+        live = self.live_site(socket, log, begin["ports"], begin["token"])
+        driver = Driver(live, socket)
+        traffic = SiteTraffic(scenario, site, self.timetable(driver), lambda: time.monotonic_ns() - self.start_ns)
+        groups = [group for group in scenario.groups_of_run() if site in group.members]
+        for group in groups:
+            port = live.port(group.id)
+            port.attach(STACKS[group.stack.name].build(port, traffic.boot(group.id), group.options))
+        others = {SiteId(n): (LOOPBACK, port) for n, port in enumerate(begin["ports"]) if n != site}
+        emulation = Emulation(scenario.topology, site, scenario.random("network", site)) if self.emulate else None
+        socket.open(others, emulation, driver.receive, driver.stranger, driver.finish)
+        await asyncio.sleep(max(0.0, (begin["start_ns"] - time.time_ns()) / NS_PER_S))
+        self.start_ns = time.monotonic_ns()
+        for group in groups:
+            live.ports[group.id].install(View(1, group.members))
+            live.ports[group.id].resume()
+        driver.finish()
+        traffic.start()
+        await self.report_until_stopped(traffic, writer)
+        driver.close()
+        log.record(time.time_ns(), Recording.ENDED if self.is_over() else Recording.CUT)
+        return self.summary(traffic, live, socket)
+
+    async def agree(self, socket: Socket, begin: dict[str, Any], log: SiteLog, writer: TraceWriter) -> dict[str, Any]:
+        """Take part in groups whose members agree on views."""
+        scenario, site = self.scenario, self.site
+        names = [each.name for each in scenario.topology.sites]
+        groups = scenario.groups_of_run()
+        plans = [
+            GroupPlan(group.name, group.stack.name, tuple(names[one] for one in group.members), group.options)
+            for group in groups
+        ]
+        rules = scenario.membership.agreed
+        plan = AgreedPlan(rules, self.folder / "_state" if rules.file else None)
+        ports = dict(zip(names, begin["ports"], strict=True))
+        member = Member(scenario.topology, names[site], ports, plans, self.emulate, agreed=plan)
+        member.log = log
+        member.on_opinion = lambda other, suspected: say({"suspects": other, "on": suspected})
+
+        def at(time_ns: int, group: GroupId, action: Callable[[], None]) -> None:
+            wait_ns = self.start_ns + time_ns - time.monotonic_ns()
+            self.loop.call_later(max(0, wait_ns) / NS_PER_S, act, group, action)
+
+        def act(group: GroupId, action: Callable[[], None]) -> None:
+            if member.driver is not None:
+                member.driver.run(member.driver.site.ports[group], action)
+            else:
+                action()  # nobody is there to send: what an earlier life was to do is past
+
+        traffic = SiteTraffic(scenario, site, at, lambda: time.monotonic_ns() - self.start_ns)
+
+        def boot(group: GroupId) -> Application:
+            application = traffic.boot(group)
+            application.on_view = lambda view: say({"view": view.view_id, "group": group, "members": view.members})
+            return application
+
+        for joined, group in zip(member.groups, groups, strict=True):
+            if site in group.members:
+                joined.boot, joined.on_life = partial(boot, group.id), traffic.crash
+        self.start_ns = time.monotonic_ns() + begin["start_ns"] - time.time_ns()
+        if self.life:
+            log.write(time.time_ns(), Kind.RECOVER, None, self.life, groups[0].id, View(0, ()))
             traffic.start()
-            await self.report_until_stopped(traffic, writer)
-            driver.close()
-            log.record(time.time_ns(), Recording.ENDED if self.is_over() else Recording.CUT)
-        say({"summary": self.summary(traffic, live, socket)})
+            await asyncio.sleep(CATCH_UP_S)
+        await member.open(socket)
+        await asyncio.sleep(max(0.0, (begin["start_ns"] - time.time_ns()) / NS_PER_S))
+        if not self.life:
+            traffic.start()
+        obeying = asyncio.create_task(self.obey(socket, member))
+        await self.report_until_stopped(traffic, writer)
+        obeying.cancel()
+        live = member.joined().site
+        member.close()
+        log.record(time.time_ns(), Recording.ENDED if self.over or self.is_over() else Recording.CUT)
+        return self.summary(traffic, live, socket)
+
+    async def obey(self, socket: Socket, member: Member) -> None:
+        """Do what the parent process says while the run goes on."""
+        while True:
+            word = await self.heard.get()
+            self.over |= bool(word.get("over"))
+            if "cut" in word:
+                socket.cut = frozenset(word["cut"])
+            if "leave" in word:
+                await member.leave_groups(LEAVE_S)
 
     def is_over(self) -> bool:
         """Whether the parent process said that the run has come to its end, before it stopped us."""
@@ -195,12 +285,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--no-emulate", action="store_true")
+    parser.add_argument("--life", type=int, default=0)
+    parser.add_argument("--port", type=int, default=0)
     options = parser.parse_args()
     try:
         scenario = load_scenario(options.scenario, options.seed)
 
         async def run() -> None:
-            await SiteProcess(scenario, SiteId(options.site), options.out, not options.no_emulate).run()
+            site = SiteId(options.site)
+            await SiteProcess(scenario, site, options.out, not options.no_emulate, options.life, options.port).run()
 
         asyncio.run(run())
     except InputError as error:

@@ -82,6 +82,8 @@ class Member:
         self.suspicion: Suspicion | None = None
         self.renewing = False
         self.sink: Sink | None = None  # set before joining: where the trace goes
+        self.log: SiteLog | None = None  # the same with more to say of it
+        self.on_opinion: Callable[[SiteId, bool], None] = lambda _site, _suspected: None
         self.driver: Driver | None = None
         self.refused_why = ""  # by the others
         self.watching: asyncio.TimerHandle | None = None
@@ -97,13 +99,14 @@ class Member:
             )
         return given
 
-    async def open(self) -> None:
-        """Bind the socket, and take part in each group."""
+    async def open(self, socket: Socket | None = None) -> None:
+        """Bind the socket, unless one is given, and take part in each group."""
         for group in self.groups:
-            if self.agreed is not None and self.agreed.folder is not None and group.application is not None:
+            joins = group.application is not None or group.boot is not None
+            if self.agreed is not None and self.agreed.folder is not None and joins:
                 group.store = FileStore(self.agreed.folder, self.topology.sites[self.site].name, group.plan.name)
-        socket = Socket(self.addresses[self.site])
-        self.log = SiteLog(self.site, self.sink)
+        socket = socket or Socket(self.addresses[self.site])
+        self.log = self.log or SiteLog(self.site, self.sink)
         driver = self.driver = Driver(self.begin_life(socket), socket)
         driver.on_refused = self.note_refused
         others = {SiteId(n): address for n, address in enumerate(self.addresses) if n != self.site}
@@ -125,6 +128,7 @@ class Member:
 
     def begin_life(self, socket: Socket) -> LiveSite:
         """A site with its ports and stacks, under an incarnation of its own."""
+        assert self.log is not None
         life = time.time_ns()
         shown = tuple(f"{host}:{port}" for host, port in self.addresses)
         hello = hello_of(self.topology, self.site, shown, tuple(group.hello() for group in self.groups))
@@ -139,12 +143,14 @@ class Member:
             names=tuple(each.name for each in self.topology.sites),
             hello=hello,
             datagram_bytes=self.datagram_bytes,
-            measures=self.sink is not None,
+            measures=self.log.sink is not None,
             renewable=self.agreed is not None,
         )
         if self.agreed is not None:
             self.suspicion = self.watch_others(site, self.agreed.rules)
         for group in self.groups:
+            if group.boot is not None:
+                group.application = group.boot()
             if group.application is not None:
                 port = group.port = site.port(group.group)
                 options = self.options_of(group)
@@ -190,6 +196,7 @@ class Member:
     def tell(self, site: LiveSite, other: SiteId, suspected: bool) -> None:
         """Tell the groups of an opinion, as events of their own."""
         logger.info("%s is %s", site.peers.name(other), "suspected" if suspected else "trusted again")
+        self.on_opinion(other, suspected)
         driver = self.driver
         if driver is None:
             return

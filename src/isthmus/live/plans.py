@@ -50,6 +50,7 @@ class JoinedGroup:
             "agreed",
             "agreement",
             "application",
+            "boot",
             "group",
             "members",
             "on_end",
@@ -82,6 +83,7 @@ class JoinedGroup:
         )
         self.options = msgspec.structs.replace(given, clusters=tuple(each.cluster for each in topology.sites))
         self.application: Application | None = None  # None: this site has none in the group
+        self.boot: Callable[[], Application] | None = None  # an application for each life; None: one for all
         self.on_end: Callable[[], None] = lambda: None  # nothing more will come: the site has left, or is refused
         self.port: LivePort | None = None  # while it is joined
         self.on_life: Callable[[], None] = lambda: None  # a new life begins: of the one before nothing counts any more

@@ -11,22 +11,19 @@ stops it, and one that does not stop within `STOP_S` is killed.
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from secrets import randbits
 from typing import Any
 
-import msgspec
-
 from isthmus.core.errors import InputError, LocalError
 from isthmus.core.layer import Kind
+from isthmus.live.child import NOTHING, SiteChild, SiteSummary
 from isthmus.live.framing import PAYLOAD_MAX
+from isthmus.live.trouble import Chronicle, News, Trouble
 from isthmus.live.wake import NS_PER_S
-from isthmus.scenario.faults import RandomFaults
+from isthmus.scenario.faults import Crash, Heal, Leave, Partition, RandomFaults, Recover
 from isthmus.scenario.model import Clocks, Scenario
 from isthmus.scenario.workload import Recorded
 from isthmus.trace.reader import read_rows
@@ -37,37 +34,23 @@ SITES_MAX = 16  # processes on one machine
 READY_S = 60.0  # for a process to load its scenario and bind its socket
 LEAD_S = 0.3  # from the last word before the start to the start
 SETTLE_S = 0.3  # how long a run goes on once nothing is owed, so that a late second delivery shows
-STOP_S = 10.0
-STDERR_LINES = 20
 
+LIVE_FAULTS = (Crash, Recover, Leave, Partition, Heal)
+REST_S = 1.5  # without a delivery, once all is sent: then a group that agrees on views is taken to be at rest
 Progress = Callable[[float, int, int], None]  # seconds since the start, deliveries so far, deliveries owed
-
-
-class SiteSummary(msgspec.Struct, frozen=True):
-    """What one site tells at its end; docs/design/live.md explains the columns."""
-
-    submitted: int
-    refused: int
-    delivered: int
-    rejected: int
-    messages: int
-    datagrams: int
-    payload_bytes: int
-    control_bytes: int
-    lost: int
-    overflow: int
-    foreign: int
 
 
 def check_live(scenario: Scenario, source: str) -> None:
     """Refuse what a live run cannot do."""
+    agreed = scenario.membership.kind == "agreed"
     for index, fault in enumerate(scenario.faults):
         kind = fault.__struct_config__.tag
-        raise InputError(source, f"faults[{index}]", f"a {kind}", "no faults in a live run; simulate it instead")
+        if not agreed:
+            raise InputError(source, f"faults[{index}]", f"a {kind}", "none in a live run, unless membership is agreed")
+        if not isinstance(fault, LIVE_FAULTS):
+            raise InputError(source, f"faults[{index}]", f"a {kind}", "crash, recover, leave, partition or heal, live")
     if scenario.random_faults != RandomFaults():
         raise InputError(source, "random_faults", "faults", "none in a live run; simulate it instead")
-    if scenario.membership.kind != "ideal":
-        raise InputError(source, "membership", repr(scenario.membership.kind), "ideal in a live run")
     if scenario.clocks != Clocks():
         raise InputError(source, "clocks", "clocks that are off", "none in a live run, whose sites share one clock")
     for group in scenario.groups_of_run():
@@ -88,94 +71,43 @@ def check_live(scenario: Scenario, source: str) -> None:
             raise InputError(source, f"workloads[{index}]", f"{max(sizes)} bytes", f"at most {PAYLOAD_MAX}, live")
 
 
-class SiteChild:
-    """One site's process, as the coordinator sees it."""
-
-    def __init__(self, name: str, process: asyncio.subprocess.Process) -> None:
-        self.name = name
-        self.process = process
-        self.status: dict[str, Any] = {}  # the latest
-        self.summary: SiteSummary | None = None
-        self.port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self.errors: deque[str] = deque(maxlen=STDERR_LINES)
-        self.tasks = [asyncio.create_task(self.listen()), asyncio.create_task(self.listen_for_errors())]
-
-    @classmethod
-    async def spawn(cls, name: str, arguments: Iterable[str]) -> SiteChild:
-        pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "isthmus.live.daemon", *arguments),
-            stdin=pipe,
-            stdout=pipe,
-            stderr=pipe,
-            start_new_session=True,  # Ctrl-C is for the coordinator, which then stops the sites
-        )
-        return cls(name, process)
-
-    async def listen(self) -> None:
-        assert self.process.stdout is not None
-        async for line in self.process.stdout:
-            word = json.loads(line)
-            if "port" in word:
-                self.port.set_result(word["port"])
-            elif "summary" in word:
-                self.summary = msgspec.convert(word["summary"], SiteSummary)
-            else:
-                self.status = word
-
-    async def listen_for_errors(self) -> None:
-        assert self.process.stderr is not None
-        async for line in self.process.stderr:
-            self.errors.append(line.decode(errors="replace").rstrip())
-
-    def tell(self, word: dict[str, Any]) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(word).encode() + b"\n")
-
-    def check(self) -> None:
-        """A site that ends before it is told to is the end of the run."""
-        if self.process.returncode is not None:
-            why = self.errors[-1] if self.errors else f"exit code {self.process.returncode}"
-            raise LocalError(f"the process of site {self.name} ended too early: {why}")
-
-    async def stop(self) -> None:
-        """End the process: it is asked by the end of its input, and killed where that does not help."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        try:
-            await asyncio.wait_for(self.process.wait(), STOP_S)
-        except TimeoutError:
-            self.process.kill()
-            await self.process.wait()
-        await asyncio.gather(*self.tasks)
-
-
 async def run_live(
-    scenario: Scenario, path: Path, folder: Path, emulate: bool = True, progress: Progress | None = None
+    scenario: Scenario,
+    path: Path,
+    folder: Path,
+    emulate: bool = True,
+    progress: Progress | None = None,
+    news: News | None = None,
 ) -> list[SiteSummary]:
     """Run a scenario that was loaded from a path; each site writes its segments into the folder."""
     check_live(scenario, str(path))
     arguments = [str(path), "--out", str(folder), "--seed", str(scenario.seed)]
     arguments += [] if emulate else ["--no-emulate"]
     children: list[SiteChild] = []
+    told = Chronicle(scenario, news)
     try:
         for number, site in enumerate(scenario.topology.sites):
-            children.append(await SiteChild.spawn(site.name, [*arguments, "--site", str(number)]))
-        await start(children)
-        await watch(children, scenario, progress)
+            children.append(await SiteChild.spawn(site.name, [*arguments, "--site", str(number)], told.hear))
+        begin = await start(children)
+        told.start_s = time.monotonic() + LEAD_S
+        trouble = Trouble(scenario, folder, arguments, children, begin, told)
+        striking = asyncio.create_task(trouble.strike())
+        try:
+            await watch(children, scenario, progress, striking)
+        finally:
+            striking.cancel()
         for child in children:
-            child.tell({"over": True})
+            if not child.killed:
+                child.tell({"over": True})
     finally:
         await asyncio.shield(asyncio.gather(*(child.stop() for child in children)))
-    summaries = []
     for child in children:
         if child.summary is None:
             child.check()
-        summaries.append(child.summary)
-    return [summary for summary in summaries if summary is not None]
+    return [child.summary or NOTHING for child in children]
 
 
-async def start(children: list[SiteChild]) -> None:
+async def start(children: list[SiteChild]) -> dict[str, Any]:
     """Wait until all are there, and say when it begins."""
     end_s = time.monotonic() + READY_S
     while not all(child.port.done() for child in children):
@@ -192,10 +124,18 @@ async def start(children: list[SiteChild]) -> None:
     }
     for child in children:
         child.tell(begin)
+    return begin
 
 
-async def watch(children: list[SiteChild], scenario: Scenario, progress: Progress | None) -> None:
-    """Wait until all that was sent has arrived, or the drain time is over."""
+async def watch(
+    children: list[SiteChild], scenario: Scenario, progress: Progress | None, striking: asyncio.Task[None]
+) -> None:
+    """Wait until all that was sent has arrived, or the drain time is over.
+
+    Where members agree on views, what was sent need not arrive everywhere: then until nothing arrives any more.
+    """
+    agreed = scenario.membership.kind == "agreed"
+    moved_s, before = time.monotonic(), [0]
     start_s = time.monotonic() + LEAD_S
     end_s = start_s + (scenario.duration_ms + scenario.drain_ms) / 1e3
     while time.monotonic() < end_s:
@@ -205,7 +145,13 @@ async def watch(children: list[SiteChild], scenario: Scenario, progress: Progres
         delivered, owed = tally(statuses)
         if progress is not None:
             progress(max(0.0, time.monotonic() - start_s), sum(delivered), sum(owed))
-        if all(status.get("done") for status in statuses) and delivered == owed:
+        if striking.done():
+            striking.result()  # what went wrong with a fault
+        if delivered != before or not striking.done():
+            moved_s, before = time.monotonic(), delivered
+        done = all(child.status.get("done") for child in children if not child.killed)
+        at_rest = time.monotonic() - moved_s > REST_S if agreed else delivered == owed
+        if done and at_rest:
             await asyncio.sleep(SETTLE_S)
             return
         await asyncio.sleep(0.05)

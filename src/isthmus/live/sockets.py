@@ -51,6 +51,7 @@ class Socket:
         if MSG_ERRQUEUE:
             self.socket.setsockopt(socket.IPPROTO_IP, IP_RECVERR, 1)
         self.on_refused: Callable[[SiteId], None] | None = None
+        self.cut: frozenset[SiteId] = frozenset()  # sites that nothing goes to or comes from, for tests of partitions
         self.addresses: dict[SiteId, Address] = {}
         self.known: dict[Address, SiteId] = {}  # whose address it is
         self.emulation: Emulation | None = None
@@ -107,7 +108,7 @@ class Socket:
                 source = known.get(address)
                 if source is None:
                     self.on_stranger(address, datagram)
-                else:
+                elif source not in self.cut:
                     self.on_datagram(source, datagram)
                 if self.closed:
                     return
@@ -127,6 +128,9 @@ class Socket:
 
     def send(self, target: SiteId, datagram: bytes) -> None:
         """Send now, or when the emulated network lets it arrive."""
+        if target in self.cut:
+            self.lost_count += 1
+            return
         if self.emulation is None:
             self.release(self.addresses[target], datagram)
             return

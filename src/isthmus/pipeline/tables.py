@@ -59,6 +59,7 @@ from isthmus.trace.domain import DOMAIN_PROPERTIES, Domain
 from isthmus.trace.schema import Recording
 
 VIEW_SHIFT = 32  # a position is (view + 1) << 32 | place in the view, from 1
+RECORDINGS = (Recording.BEGUN, Recording.ENDED, Recording.CUT)
 TOLD = (Kind.SUBMIT, Kind.VIEW, Kind.SUSPECT, Kind.TRUST, Kind.CRASH, Kind.RECOVER, Kind.RECORD)
 ABOUT = (Kind.SUBMIT, Kind.TENTATIVE, Kind.DELIVER, Kind.REVOKE, Kind.VIEW, Kind.CLOCK)
 COUNTED = (*ABOUT, Kind.CRASH, Kind.RECOVER, Kind.RECORD)
@@ -144,8 +145,9 @@ class Tables(Store):
         if self.partial:
             return self.small(self.trace.select("run", "process").distinct())
         latest = self.told.where(is_kind(Kind.RECORD)).groupBy("run", "process")
-        found = latest.agg(F.max_by("value", "local").alias("how")).where(F.col("how") != int(Recording.ENDED))
-        found = found.select("run", "process")
+        begun, ended, cut = (F.count_if(F.col("value") == int(how)) for how in RECORDINGS)
+        counted = latest.agg(begun.alias("begun"), ended.alias("ended"), cut.alias("cut"))
+        found = counted.where((F.col("ended") < F.col("begun")) | (F.col("cut") > 0)).select("run", "process")
         return self.small(found) if self.census["record"] else self.nothing(found)
 
     @cached_property

@@ -199,7 +199,8 @@ def walk(process: int, rows: list[Row], groups: dict[int, Group]) -> Walked:
     suspected: set[int] = set()
     touched: set[int] = set()
     incarnation = 0
-    up, cut = True, False
+    up = True
+    records: list[int] = []
     for row in rows:
         kind = row[KIND]
         if kind == DELIVER or kind == SUBMIT or kind == VIEW or kind == TENTATIVE or kind == REVOKE:  # noqa: SIM109  most rows, so the fastest way
@@ -234,7 +235,7 @@ def walk(process: int, rows: list[Row], groups: dict[int, Group]) -> Walked:
             reading = ClockReading(process, row[LOCAL], row[TIME_NS], row[VALUE])
             group_of(groups, row[GROUP]).readings.append(reading)
         elif kind == RECORD:
-            cut = row[VALUE] != Recording.ENDED
+            records.append(row[VALUE])
         elif kind in (CRASH, RECOVER):
             for life in lives.values():
                 life.up = False
@@ -243,7 +244,12 @@ def walk(process: int, rows: list[Row], groups: dict[int, Group]) -> Walked:
             if up:
                 incarnation += 1
                 lives.clear()
-    return Walked(suspected, touched, incarnation > 0 or not up, cut)
+    return Walked(suspected, touched, incarnation > 0 or not up, is_cut(records))
+
+
+def is_cut(records: list[int]) -> bool:
+    """Whether what a process has recorded is incomplete: a recording was cut short, or one that began has no end."""
+    return Recording.CUT in records or records.count(Recording.ENDED) < records.count(Recording.BEGUN)
 
 
 def begin(group: Group, process: int, incarnation: int) -> Life:

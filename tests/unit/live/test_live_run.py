@@ -102,6 +102,45 @@ def test_groups_of_a_scenario_run_beside_each_other(tmp_path: Path) -> None:
     assert delivered == {(0, 0), (0, 1), (0, 2), (1, 1), (1, 2)}
 
 
+AGREED_TOML = """
+duration_ms = 4_000
+drain_ms = 20_000
+membership = "agreed"
+stack.name = "token-site"
+topology.defaults.lan.delay = 0.1
+topology.clusters = [{ name = "c", sites = 3 }]
+workloads = [{ kind = "periodic", rate_per_s = 30.0 }]
+faults = [
+    { kind = "crash", site = "c-0", at_ms = 1_500 },
+    { kind = "recover", site = "c-0", at_ms = 2_000 },
+    { kind = "leave", site = "c-2", at_ms = 3_500 },
+]
+"""
+
+
+@pytest.mark.full
+def test_sites_that_agree_on_views_go_on_without_one_that_is_killed(tmp_path: Path) -> None:
+    path = tmp_path / "agreed.toml"
+    path.write_text(AGREED_TOML)
+    news: list[str] = []
+    asyncio.run(
+        asyncio.wait_for(
+            run_live(
+                load_scenario(path), path, tmp_path / "live", emulate=False, news=lambda _, text: news.append(text)
+            ),
+            TIMEOUT_S,
+        )
+    )
+    assert "c-0 is killed" in news and "c-0 is started again" in news and "c-2 is told to leave" in news
+    views = [text.split(": ")[1] for text in news if text.startswith("view ")]
+    assert "c-1, c-2" in views and views.index("c-0, c-1, c-2") < views.index("c-1, c-2")
+    found = {verdict.property: verdict for verdict in Oracle(read_rows(tmp_path / "live")).verdicts()}
+    for name in ("agreement", "fifo", "total", "views", "primary"):
+        assert found[name].status == "valid", found[name]
+    for name in ("integrity", "validity"):
+        assert found[name].status != "violated", found[name]  # the last rows of the killed process may be gone
+
+
 def test_a_site_that_fails_fails_the_run(path: Path, tmp_path: Path) -> None:
     scenario = load_scenario(path)
     path.write_text("nonsense")

@@ -1,0 +1,105 @@
+"""The process of one site of a live run, as the process that started it sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from isthmus.core.errors import LocalError
+
+STOP_S = 10.0
+STDERR_LINES = 20
+Told = Callable[[str, dict[str, Any]], None]  # which site says what
+
+
+class SiteSummary(msgspec.Struct, frozen=True):
+    """What one site tells at its end; docs/design/live.md explains the columns."""
+
+    submitted: int
+    refused: int
+    delivered: int
+    rejected: int
+    messages: int
+    datagrams: int
+    payload_bytes: int
+    control_bytes: int
+    lost: int
+    overflow: int
+    foreign: int
+
+
+NOTHING = SiteSummary(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)  # of a site that was killed and not started again
+
+
+class SiteChild:
+    """One site's process, as the coordinator sees it."""
+
+    def __init__(self, name: str, process: asyncio.subprocess.Process, news: Told) -> None:
+        self.name = name
+        self.news = news
+        self.killed = False  # on purpose
+        self.process = process
+        self.status: dict[str, Any] = {}  # the latest
+        self.summary: SiteSummary | None = None
+        self.port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.errors: deque[str] = deque(maxlen=STDERR_LINES)
+        self.tasks = [asyncio.create_task(self.listen()), asyncio.create_task(self.listen_for_errors())]
+
+    @classmethod
+    async def spawn(cls, name: str, arguments: Iterable[str], news: Told) -> SiteChild:
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "isthmus.live.daemon", *arguments),
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            start_new_session=True,  # Ctrl-C is for the coordinator, which then stops the sites
+        )
+        return cls(name, process, news)
+
+    async def listen(self) -> None:
+        assert self.process.stdout is not None
+        async for line in self.process.stdout:
+            word = json.loads(line)
+            if "port" in word:
+                self.port.set_result(word["port"])
+            elif "summary" in word:
+                self.summary = msgspec.convert(word["summary"], SiteSummary)
+            elif "view" in word or "suspects" in word:
+                self.news(self.name, word)
+            else:
+                self.status = word
+
+    async def listen_for_errors(self) -> None:
+        assert self.process.stderr is not None
+        async for line in self.process.stderr:
+            self.errors.append(line.decode(errors="replace").rstrip())
+
+    def tell(self, word: dict[str, Any]) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(word).encode() + b"\n")
+
+    def check(self) -> None:
+        """A site that ends before it is told to is the end of the run."""
+        if self.process.returncode is not None and not self.killed:
+            why = self.errors[-1] if self.errors else f"exit code {self.process.returncode}"
+            raise LocalError(f"the process of site {self.name} ended too early: {why}")
+
+    async def stop(self) -> None:
+        """End the process: it is asked by the end of its input, and killed where that does not help."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        if self.killed and self.process.returncode is None:
+            self.process.kill()
+        try:
+            await asyncio.wait_for(self.process.wait(), STOP_S)
+        except TimeoutError:
+            self.process.kill()
+            await self.process.wait()
+        await asyncio.gather(*self.tasks)

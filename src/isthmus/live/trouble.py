@@ -1,0 +1,135 @@
+"""The faults of a live run, and what is told of it: sites that are killed, started again, cut off, or leave.
+
+A killed process cannot say that it crashed: whoever killed it writes that row, above all rows that the process may have
+written. What it had not yet put into a segment is gone, and the checks know that its trace is not whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from isthmus import __version__
+from isthmus.core.layer import Kind, View
+from isthmus.core.message import SiteId
+from isthmus.live.child import SiteChild
+from isthmus.live.daemon import ROWS_OF_LIFE
+from isthmus.scenario.faults import Crash, Fault, Heal, Leave, Partition, Recover
+from isthmus.scenario.model import Scenario
+from isthmus.scenario.workload import named_sites
+from isthmus.trace.log import SiteLog
+from isthmus.trace.schema import Recording
+from isthmus.trace.writer import TraceWriter
+
+News = Callable[[float, str], None]  # seconds since the start, and what happened
+
+
+class Chronicle:
+    """Puts into words what sites tell, each thing once."""
+
+    def __init__(self, scenario: Scenario, news: News | None) -> None:
+        self.names = [site.name for site in scenario.topology.sites]
+        self.groups = {group.id: group.name for group in scenario.groups_of_run()}
+        self.news = news
+        self.start_s = time.monotonic()
+        self.views: set[tuple[int, int]] = set()  # group and number of those that were told
+
+    def hear(self, site: str, word: dict[str, Any]) -> None:
+        """Take what a site says of its views and of others."""
+        if "suspects" in word:
+            other = self.names[word["suspects"]]
+            self.say(f"{site} suspects {other}" if word["on"] else f"{site} trusts {other} again")
+        elif (word["group"], word["view"]) not in self.views:
+            self.views.add((word["group"], word["view"]))
+            group = self.groups.get(word["group"], "")
+            members = ", ".join(self.names[member] for member in word["members"])
+            self.say(f"view {word['view']}{' of ' + group if group else ''}: {members}")
+
+    def say(self, text: str) -> None:
+        if self.news is not None:
+            self.news(time.monotonic() - self.start_s, text)
+
+
+class Trouble:
+    """Brings a scenario's faults about."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        folder: Path,
+        arguments: list[str],
+        children: list[SiteChild],
+        begin: dict[str, Any],
+        told: Chronicle,
+    ) -> None:
+        self.scenario = scenario
+        self.folder = folder
+        self.arguments = arguments
+        self.children = children
+        self.begin = begin
+        self.told = told
+        self.lives = [0] * len(children)
+
+    async def strike(self) -> None:
+        """Bring about all faults, each at its time."""
+        for fault in self.scenario.faults_of_run():
+            await asyncio.sleep(max(0.0, self.told.start_s + fault.at_ms / 1e3 - time.monotonic()))
+            await self.bring_about(fault)
+
+    async def bring_about(self, fault: Fault) -> None:
+        topology = self.scenario.topology
+        if isinstance(fault, Crash):
+            await self.crash(topology.site_id(fault.site))
+        elif isinstance(fault, Recover):
+            await self.recover(topology.site_id(fault.site))
+        elif isinstance(fault, Leave):
+            self.told.say(f"{fault.site} is told to leave")
+            self.children[topology.site_id(fault.site)].tell({"leave": True})
+        elif isinstance(fault, Partition):
+            self.cut([set(named_sites(topology, group, "groups")) for group in fault.groups])
+            self.told.say(f"cut: {' | '.join(', '.join(group) for group in fault.groups)}")
+        elif isinstance(fault, Heal):
+            self.cut([])
+            self.told.say("healed")
+
+    def cut(self, sides: list[set[SiteId]]) -> None:
+        """Let sites of different sides, the rest being one, hear nothing of each other."""
+        everybody = {SiteId(number) for number in range(len(self.children))}
+        named: set[SiteId] = set().union(*sides)
+        parts = [*sides, everybody - named] if sides else [everybody]
+        for number, child in enumerate(self.children):
+            own = next(part for part in parts if number in part)
+            if not child.killed:
+                child.tell({"cut": sorted(everybody - own)})
+
+    async def crash(self, site: SiteId) -> None:
+        child = self.children[site]
+        if child.killed:
+            return
+        child.killed = True
+        child.process.kill()
+        await child.process.wait()
+        self.told.say(f"{child.name} is killed")
+        with TraceWriter(
+            self.folder, {"version": __version__}, prefix=f"site-{site:03d}-crash-{self.lives[site]}"
+        ) as writer:
+            log = SiteLog(site, writer)
+            log.local = (self.lives[site] + 1) * ROWS_OF_LIFE - 10
+            log.record(time.time_ns(), Recording.CUT)  # what was not in a segment yet is gone
+            log.write(time.time_ns(), Kind.CRASH, None, 0, self.scenario.groups_of_run()[0].id, View(0, ()))
+
+    async def recover(self, site: SiteId) -> None:
+        old = self.children[site]
+        if not old.killed:
+            return
+        self.lives[site] += 1
+        await old.stop()
+        more = ["--site", str(site), "--life", str(self.lives[site]), "--port", str(self.begin["ports"][site])]
+        child = await SiteChild.spawn(old.name, [*self.arguments, *more], self.told.hear)
+        self.children[site] = child
+        await child.port
+        child.tell(self.begin)
+        self.told.say(f"{child.name} is started again")
