@@ -132,7 +132,7 @@ def test_found_by_schedules(name: str) -> None:
 
 @pytest.mark.parametrize("name", BY_SCENARIO)
 def test_found_by_scenarios(name: str) -> None:
-    found = found_by_scenario(PLANTED_MEMBERSHIP[name], range(60))
+    found = found_by_scenario(PLANTED_MEMBERSHIP[name], range(200))
     assert found, name
     print(f"{name}: {found}")
 
