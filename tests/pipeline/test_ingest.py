@@ -188,6 +188,16 @@ def test_csv_in_parts_with_other_headers_and_packed(spark, tmp_path):
     ]
 
 
+def test_the_number_of_a_view_may_be_in_either_column(spark, tmp_path):
+    for name, columns in (("a", "view"), ("b", "value"), ("c", "view,value")):
+        cells = "3,3" if name == "c" else "3"
+        nothing = "," if name == "c" else ""
+        text = f"process,kind,sender,number,destinations,{columns}\n1,view,,,1 2,{cells}\n1,crash,,,,{nothing}\n"
+        (tmp_path / f"{name}.csv").write_text(text)
+        found = rows_of(read_trace(spark, tmp_path / f"{name}.csv"))
+        assert [(row[KIND], row[13]) for row in found] == [(7, 3), (11, 0)]
+
+
 def test_order_of_a_long_csv_becomes_the_local_order(spark, tmp_path):
     """Cut into many splits, each row still gets its place in the file."""
     count = 20_000
@@ -216,6 +226,7 @@ def test_order_of_a_long_csv_becomes_the_local_order(spark, tmp_path):
         (CSV.replace("1,deliver,1,1", "1,deliver,,1"), ["sender", "nothing"]),
         (CSV.replace("1 2", "x y"), ["destinations", "'x y'", "[1,2,3]"]),
         (CSV.replace("1,deliver,1,1,", "1,deliver,1,1,,,,"), ["malformed"]),
+        ("process,kind,sender,number,view,value\n1,view,,,2,0\n", ["view", "2 in a row of the value 0"]),
     ],
 )
 def test_bad_csv(spark, tmp_path, text, words):

@@ -32,6 +32,7 @@ from isthmus.trace.foreign import (
     KINDS_EXPECTED,
     LIST,
     REQUIRED,
+    VIEW_NUMBER,
     WITH_MESSAGE,
     arrow_type,
     missing_column,
@@ -72,6 +73,8 @@ def conform(frame: DataFrame, source: str, trusted: bool = False) -> DataFrame:
         if not fits or (isinstance(types[name], ArrayType) and not integers(types[name])):
             raise wrong_type(source, name, types[name].simpleString())
         chosen.append(expression(field, types, place, trusted).alias(name))
+    if "view" in types and not (trusted and "value" in types):
+        chosen[TRACE_TYPE.names.index("value")] = value_of(types, place, trusted)
     found = frame.select(*chosen)
     return found if trusted and "origin" in types else with_added(found)
 
@@ -108,6 +111,20 @@ def expression(field: StructField, types: dict[str, DataType], place: Column, tr
     return F.when(column.isNull(), absent).otherwise(
         F.coalesce(column.try_cast(field.dataType), bad.cast(field.dataType))
     )
+
+
+def value_of(types: dict[str, DataType], place: Column, trusted: bool) -> Column:
+    """The value, in VIEW rows the number of the view, which a row may tell in either column."""
+    view = expression(TRACE_TYPE["view"], types, place, trusted)
+    installs = kind_of(types["kind"], place, trusted) == int(Kind.VIEW)
+    if "value" not in types:
+        return F.when(installs & (view != NONE), view).otherwise(0).cast("bigint").alias("value")
+    value = expression(TRACE_TYPE["value"], types, place, trusted)
+    untold = F.coalesce(F.trim(F.col("value").cast("string")), F.lit("")) == ""
+    numbers = (view.cast("string"), F.lit(" in a row of the value "), value.cast("string"))
+    bad = refuse(place, "view", F.concat(*numbers), VIEW_NUMBER).cast("bigint")
+    told = F.when(untold, view.cast("bigint")).when((view > 0) & (view != value), bad).otherwise(value)
+    return F.when(installs & (view != NONE), told).otherwise(value).alias("value")
 
 
 def kind_of(found: DataType, place: Column, trusted: bool) -> Column:

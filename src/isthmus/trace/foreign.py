@@ -28,6 +28,9 @@ KINDS_EXPECTED = f"1 to {len(Kind)} or one of {KIND_NAMES}"
 HIVE = re.compile(r"^(\w+)=(.+)$")
 
 
+VIEW_NUMBER = "the number of the view in view and value, or in one of them alone"
+
+
 def arrow_type(name: str) -> str:
     return str(SCHEMA.field(name).type)
 

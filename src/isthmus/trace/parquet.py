@@ -20,6 +20,7 @@ from isthmus.trace.foreign import (
     DEFAULTS,
     HIVE,
     KINDS_EXPECTED,
+    VIEW_NUMBER,
     WITH_MESSAGE,
     arrow_type,
     check_column,
@@ -77,6 +78,8 @@ def completed(file: Path, batch: pa.RecordBatch, hive: dict[str, str]) -> pa.Rec
     """The batch with every column of the schema: defaults where it has none, no nulls where none belong."""
     given = {name: batch.column(name) for name in batch.schema.names}
     given["kind"] = kinds_of(file, column_of(file, given, hive, "kind", batch.num_rows))
+    if "view" in given:
+        given["value"] = view_numbers(file, given)
     columns = []
     for field in SCHEMA:
         name = field.name
@@ -119,6 +122,18 @@ def kinds_of(file: Path, column: pa.Array) -> pa.Array:
     if len(wrong):
         raise InputError(str(file), "kind", f"'{wrong[0].as_py()}'", KINDS_EXPECTED)
     return column.cast(pa.int8())
+
+
+def view_numbers(file: Path, given: dict[str, pa.Array]) -> pa.Array:
+    """The values, in VIEW rows the number of the view, which a row may tell in either column."""
+    installs, view = pc.equal(given["kind"], int(Kind.VIEW)), given["view"].cast(pa.int64())
+    value = given["value"].cast(pa.int64()) if "value" in given else pa.nulls(len(view), pa.int64())
+    differs = pc.and_(pc.not_equal(view, value), pc.greater(view, 0))
+    wrong = pc.indices_nonzero(pc.fill_null(pc.and_(installs, differs), False))
+    if len(wrong):
+        at = wrong[0].as_py()
+        raise InputError(str(file), "view", f"{view[at]} in a row of the value {value[at]}", VIEW_NUMBER)
+    return pc.if_else(pc.and_(installs, pc.is_null(value)), view, value)
 
 
 def filled(file: Path, name: str, column: pa.Array, kinds: pa.Array) -> pa.Array:

@@ -21,6 +21,7 @@ from isthmus.trace.foreign import (
     DEFAULTS,
     KINDS_EXPECTED,
     LIST,
+    VIEW_NUMBER,
     WITH_MESSAGE,
     arrow_type,
     check_names,
@@ -120,6 +121,8 @@ def row_of(cells: Cells, place: str, counters: dict[tuple[int, int], int] | None
             value[name] = NONE
     if value["process"] is None:
         raise InputError(place, "process", "nothing", f"{arrow_type('process')} in every row")
+    if kind == Kind.VIEW:
+        value["value"] = view_number(value["view"], value["value"], place)
     for name, default in DEFAULTS.items():
         if name in value and value[name] is None:
             value[name] = default
@@ -138,6 +141,15 @@ def row_of(cells: Cells, place: str, counters: dict[tuple[int, int], int] | None
     message = (origin, sender, value["number"])
     sizes = (value["payload_bytes"], value["control_bytes"], value["value"], value["gauge"])
     return (run, process, local, value["time_ns"], kind, *message, group, value["view"], sites, *sizes)
+
+
+def view_number(view: int | None, value: int | None, place: str) -> int | None:
+    """The number of an installed view, which its row may tell in either column."""
+    if value is None:
+        return view
+    if view is not None and view > 0 and view != value:
+        raise InputError(place, "view", f"{view} in a row of the value {value}", VIEW_NUMBER)
+    return value
 
 
 def integer(cells: Cells, name: str, place: str) -> Any:

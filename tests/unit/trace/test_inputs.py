@@ -66,6 +66,19 @@ def test_rows_of_a_text_have_lines(tmp_path):
     assert Source(saved(tmp_path, "parquet")).places({(0, 2, 0)}) == {}
 
 
+@pytest.mark.parametrize(("column", "numbers"), [("view", [(3, 3), (NONE, 0)]), ("value", [(NONE, 3), (NONE, 0)])])
+def test_the_number_of_a_view_may_be_in_either_column(tmp_path, column, numbers):
+    """A view whose number was taken for 0 would be the same installation told again, and nothing could break views."""
+    text = f"process,kind,sender,number,destinations,{column}\n1,view,,,1 2,3\n1,crash,,,,\n"
+    (tmp_path / "t.csv").write_text(text)
+    table = {"process": [1, 1], "local": [0, 1], "kind": ["view", "crash"], "sender": [None, None]}
+    table |= {"number": [None, None], "destinations": [[1, 2], None], column: pa.array([3, None], pa.int32())}
+    ints = {name: pa.array(cells, pa.int64()) for name, cells in table.items() if name in ("sender", "number")}
+    pq.write_table(pa.table(table | ints), tmp_path / "t.parquet")
+    for name in ("t.csv", "t.parquet"):
+        assert [(row[9], row[13]) for row in Source(tmp_path / name).rows()] == numbers
+
+
 def test_partition_folders_supply_columns(tmp_path):
     for run in (3, 4):
         folder = tmp_path / "t" / f"run={run}"
@@ -94,6 +107,7 @@ def test_a_run_that_two_studies_have_is_refused(tmp_path):
         ("process,kind,sender,number\n9999999999,deliver,1,1\n", "line 2: process: found '9999999999'; expected int32"),
         ("process,kind,sender,number,destinations\n1,submit,1,1,x\n", "line 2: destinations: found 'x'"),
         ("process,kind,sender,number\n1,17x,1,1\n", "line 2: kind: found '17x'"),
+        ("process,kind,sender,number,view,value\n1,view,,,2,0\n", "line 2: view: found 2 in a row of the value 0"),
     ],
 )
 def test_what_is_wrong_with_a_text_has_its_line(tmp_path, text, error):
@@ -110,6 +124,10 @@ def test_what_is_wrong_with_a_text_has_its_line(tmp_path, text, error):
         ({"kind": pa.array(["submit", "deliver", "arrive", "crash"])}, "kind: found 'arrive'"),
         ({"process": pa.array([1, None, 2, 2])}, "process: found nothing"),
         ({"sender": pa.array([1, None, 1, None])}, "sender: found nothing; expected a message"),
+        (
+            {"kind": pa.array([7, 5, 5, 11]), "view": pa.array([2] * 4), "value": pa.array([0] * 4)},
+            "view: found 2 in a",
+        ),
         ({"local": pa.array([0.0, 1.0, 0.0, 1.0])}, "local: found a column of double"),
     ],
 )
