@@ -77,6 +77,14 @@ def test_rows_that_were_ingested_twice_count_once(spark: SparkSession):
     assert_equal(check(trace.unionByName(trace), PROPERTIES, BOUNDS), runs)
 
 
+def test_a_sender_that_a_partial_trace_has_no_row_of(spark: SparkSession):
+    rows = Story().submit(1, 1).deliver(1, (1, 1), (3, 1)).deliver(2, (1, 1), (3, 1)).rows
+    told = Oracle(rows, partial=True).verdicts(["integrity"])[0]
+    for run_rows_max in (0, 1_000):  # by tables, and by the oracle in a task
+        found = check(frame(spark, [rows]), ["integrity"], partial=True, run_rows_max=run_rows_max).collect()
+        assert [(row.status, row.violation_count) for row in found] == [(told.status, 0)] == [("unknown", 0)]
+
+
 @pytest.mark.full  # minutes of Spark
 def test_long_runs_have_the_same_statuses_and_evidence(spark: SparkSession):
     """By the tables that all tasks share: planted faults, some of them ingested twice."""

@@ -56,7 +56,7 @@ from isthmus.pipeline.store import Store
 from isthmus.pipeline.totals import alarms, rosters, totals
 from isthmus.trace.arrange import told_cut
 from isthmus.trace.domain import DOMAIN_PROPERTIES, Domain
-from isthmus.trace.schema import Recording
+from isthmus.trace.schema import NONE, Recording
 
 VIEW_SHIFT = 32  # a position is (view + 1) << 32 | place in the view, from 1
 RECORDINGS = (Recording.BEGUN, Recording.ENDED, Recording.CUT)
@@ -143,7 +143,8 @@ class Tables(Store):
     def missing(self) -> DataFrame:
         """The processes whose trace is incomplete: run, process."""
         if self.partial:
-            return self.small(self.trace.select("run", "process").distinct())
+            senders = self.trace.select("run", F.col("sender").alias("process")).where(F.col("process") != NONE)
+            return self.small(self.trace.select("run", "process").union(senders).distinct())
         latest = self.told.where(is_kind(Kind.RECORD)).groupBy("run", "process")
         begun, ended, cut = (F.count_if(F.col("value") == int(how)) for how in RECORDINGS)
         counted = latest.agg(begun.alias("begun"), ended.alias("ended"), cut.alias("cut"))

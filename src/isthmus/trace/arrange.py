@@ -86,6 +86,8 @@ def arrange(rows: Iterable[Row], domains: Iterable[Domain] = (), partial: bool =
         group.suspects, group.ended = suspects, ended
     arranged += [joined(domain, by_process) for domain in domains]
     missing = frozenset(process for process, walked in walks.items() if partial or walked.cut)
+    if partial:  # even of a sender that has no row here
+        missing |= {row[SENDER] for of_process in by_process.values() for row in of_process}
     cut = told_cut(missing, partial)
     for group in arranged:
         look_up(group, groups)

@@ -193,6 +193,14 @@ def test_a_partial_trace_is_taken_at_the_users_word():
         assert (verdict.status, verdict.witness) == ("unknown", "the trace is partial, as --partial says")
 
 
+def test_a_sender_that_a_partial_trace_has_no_row_of_is_not_called_silent():
+    story = Story().submit(1, 1).deliver(1, (1, 1), (3, 1)).deliver(2, (1, 1), (3, 1))
+    assert story.status("integrity") == "violated"
+    verdict = Oracle(story.rows, partial=True).verdicts(["integrity"])[0]
+    assert (verdict.status, verdict.violation_count) == ("unknown", 0)
+    assert verdict.witness.startswith("the trace is partial, as --partial says")
+
+
 def test_messages_of_a_sender_that_was_killed_are_not_called_unsent():
     story = Story().add(1, Kind.RECORD, value=Recording.BEGUN).add(2, Kind.RECORD, value=Recording.BEGUN)
     story.view(1, 1, 2).submit(1, 1).deliver(1, (1, 1)).deliver(2, (1, 1), (1, 2))
