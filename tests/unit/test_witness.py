@@ -24,6 +24,11 @@ def picture(tmp_path, name: str, events=CROSSED, **options) -> bytes:
     return path.read_bytes()
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_script_that_the_font_lacks_is_drawn_without_a_warning(tmp_path):
+    assert picture(tmp_path, "a.svg", names={1: "\u6771\u4eac"})
+
+
 def test_columns_follow_what_must_come_first_and_not_the_clock():
     placed = columns(CROSSED)
     assert sorted(placed) == sorted(CROSSED)

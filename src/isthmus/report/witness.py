@@ -13,6 +13,7 @@ The same events give the same bytes: no date, a fixed salt for the SVG's ids, te
 from __future__ import annotations
 
 import textwrap
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -233,5 +234,6 @@ def save_witness(figure: Figure, path: Path) -> None:
     """Write the picture as what the file's name ends in, svg or png."""
     kind = path.suffix[1:].lower()
     metadata = {"Date": None, "Creator": "Isthmus"} if kind == "svg" else {"Software": None}
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph", UserWarning)  # of a script that the font lacks; boxes stand for it
         figure.savefig(path, format=kind, metadata=metadata)
