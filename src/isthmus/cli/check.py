@@ -171,7 +171,7 @@ def print_judged(judged: Judged, names: Mapping[int, str], notes: list[str], dra
         table.add_row(summary.name, *verdict, *numbers, escape(witness_text(summary, names, many)))
     console = wide_console()
     console.print(table)
-    console.print(f"{judged.row_count:,} rows judged.", highlight=False)
+    console.print(f"{judged.row_count:,} row{'s' if judged.row_count != 1 else ''} judged.", highlight=False)
     if names:
         told = ", ".join(f"{process} is {name}" for process, name in sorted(names.items())[:NAMES_SHOWN])
         console.print(escape(f"Processes: {told}."), highlight=False, soft_wrap=True)

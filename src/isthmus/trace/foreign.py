@@ -7,6 +7,8 @@ rules and sentences from here.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from difflib import get_close_matches
 
 import pyarrow as pa
 
@@ -28,6 +30,7 @@ KINDS_EXPECTED = f"1 to {len(Kind)} or one of {KIND_NAMES}"
 HIVE = re.compile(r"^(\w+)=(.+)$")
 
 
+CLOSE = 0.75  # how alike two words are, by difflib, that are taken for the same
 VIEW_NUMBER = "the number of the view in view and value, or in one of them alone"
 
 
@@ -53,6 +56,16 @@ def check_names(source: str, names: list[str]) -> None:
     for name in SCHEMA.names:
         if names.count(name) > 1:
             raise InputError(source, name, f"{names.count(name)} columns of that name", "one")
+
+
+def misspelt_columns(names: Sequence[str]) -> list[str]:
+    """A note on each ignored column whose name is almost that of an optional column that is not there."""
+    absent = [name for name in DEFAULTS if name not in names]
+    notes = []
+    for name in names:
+        near = [] if name in SCHEMA.names else get_close_matches(name.lower(), absent, 1, CLOSE)
+        notes += [f"The column {name!r} is ignored; one that would be read is called {meant!r}" for meant in near]
+    return notes
 
 
 def check_column(source: str, schema: pa.Schema, field: pa.Field, hive: dict[str, str]) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from isthmus.trace.files import chosen_files, digest_of_files, line_count
-from isthmus.trace.parquet import table_count, table_meta, table_rows
+from isthmus.trace.foreign import misspelt_columns
+from isthmus.trace.parquet import table_columns, table_count, table_meta, table_rows
 from isthmus.trace.schema import LOCAL, PROCESS, RUN, Row
 from isthmus.trace.shiviz import PATTERNS, Log
-from isthmus.trace.texts import text_rows
+from isthmus.trace.texts import csv_cells, json_cells, text_rows
 
 Place = tuple[int, int, int]  # run, process, local: a row
 
@@ -71,8 +73,10 @@ class Source:
         return {number: str(name) for number, name in enumerate(sites)} if isinstance(sites, list) else {}
 
     def notes(self) -> list[str]:
-        """What a user should know of the reading: events of a log that look misspelt."""
-        if self.form != "shiviz" or not self.log.misspelt:
+        """What a user should know of the reading: events of a log, or columns, that look misspelt."""
+        if self.form != "shiviz":
+            return misspelt_columns(self._columns())
+        if not self.log.misspelt:
             return []
         told = ", ".join(
             f"{word!r} {count} time{'s' if count > 1 else ''} (first in {where})"
@@ -80,6 +84,14 @@ class Source:
         )
         count = sum(count for count, _ in self.log.misspelt.values())
         return [f"{count} event{'s' if count > 1 else ''} passed over as misspelt: {told}"]
+
+    def _columns(self) -> Sequence[str]:
+        """The columns that the first file has, by its head or its first object."""
+        first = self.files[0]
+        if self.form == "parquet":
+            return table_columns(first)
+        with closing(csv_cells(first) if self.form == "csv" else json_cells(first)) as cells:
+            return next(cells)[1]
 
     def digest(self) -> str:
         """The SHA-256 over the files."""

@@ -66,6 +66,14 @@ def table_count(files: Sequence[Path]) -> int:
     return count
 
 
+def table_columns(file: Path) -> list[str]:
+    """The names of the columns that a file has."""
+    try:
+        return list(pq.read_schema(file).names)
+    except (OSError, pa.ArrowException) as error:
+        raise unreadable(file, error) from error
+
+
 def table_meta(file: Path) -> dict[str, str]:
     """The description that a file carries."""
     try:

@@ -30,6 +30,7 @@ from typing import NamedTuple
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
 from isthmus.trace.files import opened, unreadable_text
+from isthmus.trace.foreign import CLOSE
 from isthmus.trace.schema import NONE, Row
 
 HOST_LINE = r"^(\S+)\s+(\{.*\})\s*$"
@@ -42,7 +43,6 @@ PATTERNS = {  # kind: regular expression with the groups sender, number and to, 
     "crash": r"^\s*crash\s*$",
 }
 GROUPS = ("sender", "number", "to")
-CLOSE = 0.75  # how alike two words are, by difflib, that are taken for the same
 
 
 class Said(NamedTuple):

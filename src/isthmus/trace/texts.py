@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,7 @@ def text_rows(files: Sequence[Path], form: str, source: str) -> Iterator[Placed]
             yield row_of(cells, f"{file}, line {line}", None if told else counters), file, line
 
 
-def csv_cells(file: Path) -> Iterator[tuple[Cells, Sequence[str], int]]:
+def csv_cells(file: Path) -> Generator[tuple[Cells, Sequence[str], int]]:
     """The rows of a CSV file: commas, or semicolons or tabs where the header has no comma."""
     try:
         with opened(file) as raw, TextIOWrapper(raw, encoding="utf-8-sig", newline="") as stream:
@@ -78,7 +78,7 @@ def csv_cells(file: Path) -> Iterator[tuple[Cells, Sequence[str], int]]:
         raise unreadable_text(file, error) from error
 
 
-def json_cells(file: Path) -> Iterator[tuple[Cells, Sequence[str], int]]:
+def json_cells(file: Path) -> Generator[tuple[Cells, Sequence[str], int]]:
     """The rows of a file with one JSON object per line."""
     known: list[str] | None = None
     try:

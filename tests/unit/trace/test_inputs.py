@@ -79,6 +79,21 @@ def test_the_number_of_a_view_may_be_in_either_column(tmp_path, column, numbers)
         assert [(row[9], row[13]) for row in Source(tmp_path / name).rows()] == numbers
 
 
+@pytest.mark.parametrize("form", ["csv", "json", "parquet"])
+def test_a_column_that_looks_misspelt_is_told(tmp_path, form):
+    """Without its destinations a message is for all, and nobody would be told."""
+    assert Source(saved(tmp_path, form)).notes() == []
+    if form == "parquet":
+        table = pa.table(columns()).rename_columns(["process", "local", "kind", "sender", "number", "Destination"])
+        pq.write_table(table, tmp_path / "t.parquet")
+    else:
+        path = saved(tmp_path, form)
+        path.write_text(path.read_text().replace("destinations", "Destination"))
+    assert Source(next(tmp_path.iterdir())).notes() == [
+        "The column 'Destination' is ignored; one that would be read is called 'destinations'"
+    ]
+
+
 def test_partition_folders_supply_columns(tmp_path):
     for run in (3, 4):
         folder = tmp_path / "t" / f"run={run}"
