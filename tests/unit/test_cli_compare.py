@@ -81,6 +81,20 @@ def test_all_stacks_are_compared_judged_and_drawn(path: Path, isthmus) -> None:
     assert code == 2 and "--force" in err
 
 
+def test_an_earlier_comparison_stays_until_there_is_another(path: Path, isthmus) -> None:
+    folder = path.parent / "mine"
+    folder.mkdir()
+    (folder / "compare.json").write_text("earlier")
+    (folder / "notes.txt").write_text("notes")
+    code, _, _ = isthmus("compare", "small.toml", "--stack", "nope", "-o", "mine", "--force")
+    assert code == 2 and (folder / "compare.json").read_text() == "earlier"
+    code, _, _ = isthmus("compare", "small.toml", "--stack", "fifo", "--seeds", "1", "-o", "mine", "--force")
+    assert code == 0 and (folder / "compare.json").read_text() != "earlier"
+    assert (folder / "notes.txt").read_text() == "notes"
+    code, _, err = isthmus("compare", "small.toml", "--stack", "fifo", "-o", "mine/notes.txt/deeper")
+    assert code == 2 and "expected a folder for new files" in err
+
+
 def test_processes_change_no_figure(path: Path) -> None:
     scenario = load_scenario(path)
     alone, many = (compare(scenario, ["fifo", "optimistic"], range(3), jobs=jobs) for jobs in (1, 2))
@@ -187,6 +201,8 @@ def test_nothing_is_chosen_that_did_not_keep_its_promise() -> None:
     rows = [row("a", [20, 20, 20], status="violated"), row("c", [1, 1, 1])]
     assert choose(rows, PROMISES, ["total"]).stack is None
     assert choose([rows[1]], PROMISES, ["total"]).stack is None
+    assert "of the stacks that promise total, none was seen to keep" in choose(rows, PROMISES, ["total"]).sentence
+    assert "none of the stacks promises total" in choose([rows[1]], PROMISES, ["total"]).sentence
 
 
 def test_intervals_need_seeds() -> None:

@@ -87,12 +87,12 @@ def command(
 
 
 def claim(folder: Path, force: bool) -> None:
-    """Make room for a comparison; an earlier one goes with --force only, and nothing else ever does."""
-    old = [folder / name for name in FILES if (folder / name).exists()]
+    """Refuse a folder that cannot take a comparison before hours are spent on one; an earlier one stays until then."""
+    old = [name for name in FILES if (folder / name).exists()]
     if old and not force:
-        raise InputError(str(folder), "", f"a comparison already ({old[0].name})", "another folder, or --force")
-    for path in old:
-        path.unlink()
+        raise InputError(str(folder), "", f"a comparison already ({old[0]})", "another folder, or --force")
+    if any(path.exists() and not path.is_dir() for path in (folder, *folder.parents)):
+        raise InputError("-o", str(folder), "a file there", "a folder for new files")
 
 
 def execute(
@@ -118,6 +118,8 @@ def write(result: Comparison, folder: Path) -> None:
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        for name in FILES:  # of an earlier comparison, all at once: its pictures must not stand beside new figures
+            (folder / name).unlink(missing_ok=True)
         (folder / FILES[0]).write_bytes(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
         seeds = f"{len(result.seeds)} seed{'s' if len(result.seeds) > 1 else ''}"
         save_spreads(result.stacks, f"{result.scenario}, {result.sites} sites, {seeds}", folder)

@@ -31,8 +31,10 @@ def choose(rows: Sequence[StackFigures], promises: Mapping[str, Sequence[str]], 
     kept = [row for row in able if row.promises == "kept" and not row.undelivered and row.message_spread.count]
     what = ", ".join(wanted)
     if not kept:
-        why = "none of the stacks promises" if not able else "no stack that promises it both kept and delivered"
-        return Choice(None, f"No choice: {why} {what if not able else f'everything ({what})'}.")
+        if not able:
+            return Choice(None, f"No choice: none of the stacks promises {what}.")
+        seen = "none was seen to keep all of it and to deliver every message"
+        return Choice(None, f"No choice: of the stacks that promise {what}, {seen}.")
     ranked = sorted(kept, key=lambda row: row.message_ms.mean)
     equal = [row for row in ranked if as_fast(row, ranked[0])]
     chosen = min(equal, key=lambda row: row.packets_per_message.mean)
