@@ -38,6 +38,9 @@ def test_an_import_says_what_it_inferred_and_never_replaces_its_input(tmp_path: 
     assert len(load_topology(tmp_path / "net.toml").clusters) == 2
     refused = isthmus("import", "rtt.csv", "-o", "rtt.csv", "--force", cwd=tmp_path)
     assert refused.returncode == 2 and "the input itself" in refused.stderr
+    (tmp_path / "near.csv").write_text("a,b,rtt_ms\np,q,0.5\n")
+    near = isthmus("import", "near.csv", "-o", "near.toml", cwd=tmp_path)
+    assert "2 hosts in 1 cluster with" in near.stderr and "1 cluster, 2 sites" in near.stderr
     strange = isthmus("import", "rtt.json", cwd=tmp_path)
     assert strange.returncode == 2 and "one that ends in .csv, .tsv or .graphml" in strange.stderr
 

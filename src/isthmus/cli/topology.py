@@ -289,7 +289,9 @@ def write_topology(topology: Topology, output: Path | None, force: bool, source:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError("-o", str(output), error.strerror or "an error", "a file that can be written") from None
-    click.echo(f"wrote {output}: {len(topology.clusters)} clusters, {len(topology.sites)} sites", err=True)
+    clusters, sites = len(topology.clusters), len(topology.sites)
+    told = f"{clusters} cluster{'s' if clusters != 1 else ''}, {sites} site{'s' if sites != 1 else ''}"
+    click.echo(f"wrote {output}: {told}", err=True)
 
 
 def refuse_overwrite(output: Path, force: bool, source: Path | None) -> None:

@@ -78,7 +78,8 @@ def of_hosts(
     """One site per name; clusters are inferred."""
     rtt_ms = measured.matrix()
     groups, cut = group_hosts(rtt_ms, threshold_ms)
-    notes = [f"{len(rtt_ms)} hosts in {len(groups)} clusters with round trips of at most {cut:.4g} ms"]
+    clustered = f"{len(groups)} cluster{'s' if len(groups) != 1 else ''}"
+    notes = [f"{len(rtt_ms)} hosts in {clustered} with round trips of at most {cut:.4g} ms"]
     clusters, order = [], [host for group in groups for host in group]
     number = {host: SiteId(index) for index, host in enumerate(order)}
     cluster_of = {host: index for index, group in enumerate(groups) for host in group}
