@@ -26,6 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from isthmus.live.group import Group
+from isthmus.testing.ports import free_ports
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
@@ -192,7 +193,7 @@ async def bounce(name: str, ports: dict[str, int], count: int, size: int, start_
 
 def run_members(how: str, arguments: list[Any]) -> list[dict[str, Any]]:
     """Run three member processes to their end."""
-    ports = free_ports()
+    ports = free_ports(NAMES)
     start_s = time.monotonic() + LEAD_S
     processes = []
     for name in NAMES:
@@ -206,16 +207,6 @@ def run_members(how: str, arguments: list[Any]) -> list[dict[str, Any]]:
             process.kill()
             process.wait()
     return [json.loads(text) for text in told]
-
-
-def free_ports() -> dict[str, int]:
-    sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in NAMES]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = {name: each.getsockname()[1] for name, each in zip(NAMES, sockets, strict=True)}
-    for each in sockets:
-        each.close()
-    return ports
 
 
 def cpu_per_million(results: list[dict[str, Any]]) -> float:

@@ -11,13 +11,14 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import socket
 import sys
 import time
 from statistics import median
 
 from rich.console import Console
 from rich.table import Table
+
+from isthmus.testing.ports import free_ports
 
 ROUNDS = 20
 SIZES = (3, 7)
@@ -59,16 +60,6 @@ class Child:
             self.process.kill()
         await self.process.wait()
         await self.reading
-
-
-def free_ports(names: list[str]) -> dict[str, int]:
-    sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in names]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = {name: each.getsockname()[1] for name, each in zip(names, sockets, strict=True)}
-    for each in sockets:
-        each.close()
-    return ports
 
 
 async def until_view(children: list[Child], names: set[str], since: float) -> float:

@@ -14,7 +14,6 @@ import msgspec
 import pytest
 from tests.planted import PLANTED
 
-from isthmus.cli.main import main
 from isthmus.comparing.choice import choose
 from isthmus.comparing.figures import SEEDS_MIN, figures_of, mean_of
 from isthmus.comparing.measure import Measured
@@ -49,21 +48,6 @@ def path(tmp_path: Path, monkeypatch) -> Path:
     (tmp_path / "small.toml").write_text(SCENARIO)
     monkeypatch.chdir(tmp_path)
     return tmp_path / "small.toml"
-
-
-@pytest.fixture
-def isthmus(monkeypatch, capsys):
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["isthmus", *arguments])
-        try:
-            main()
-            code = 0
-        except SystemExit as left:
-            code = int(left.code or 0)
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return call
 
 
 def test_all_stacks_are_compared_judged_and_drawn(path: Path, isthmus) -> None:

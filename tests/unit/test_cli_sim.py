@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import sys
 from pathlib import Path
 
 import msgspec
@@ -13,7 +12,6 @@ from tests.planted_participants import FIFO, with_participants
 
 from isthmus.cli import fuzz as fuzz_command
 from isthmus.cli import sim as sim_command
-from isthmus.cli.main import main
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
 from isthmus.sim.run import Run
@@ -49,21 +47,6 @@ def folder(tmp_path: Path, monkeypatch) -> Path:
     (tmp_path / "small.toml").write_text(SCENARIO)
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-@pytest.fixture
-def isthmus(monkeypatch, capsys):
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["isthmus", *arguments])
-        try:
-            main()
-            code = 0
-        except SystemExit as left:
-            code = int(left.code or 0)
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return call
 
 
 def plant(monkeypatch, bug: str) -> None:

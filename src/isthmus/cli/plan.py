@@ -71,9 +71,9 @@ def command(
     if len(topology.sites) > SITES_MAX:
         raise InputError(str(network), "", f"{len(topology.sites)} sites", f"at most {SITES_MAX} to plan for")
     workloads = traffic_of(network, traffic)
-    for name in FILES if output is not None else ():
+    for path in [output / name for name in FILES] if output is not None else []:
         for source in (network, traffic):
-            refuse_overwrite(output / name, force, source)  # type: ignore[operator]
+            refuse_overwrite(path, force, source)
     console = wide_console()
     try:
         with console.status(f"planning for {len(topology.sites)} sites"):

@@ -17,17 +17,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
 
 from isthmus.core.errors import InputError
 from isthmus.core.layer import View
-from isthmus.core.message import SiteId, Targets
 from isthmus.protocols.membership.agreement import Agreement
-from isthmus.protocols.membership.home import Past, Record
-from isthmus.protocols.membership.suspicion import Suspicion
+from isthmus.protocols.membership.home import Record
 
 FILE_VERSION = 1
 EPOCH_S = 1_735_689_600  # 2025: incarnations are seconds since then, and fit 31 bits until 2093
@@ -87,42 +84,6 @@ class FileStore:
             os.fsync(folder)
         finally:
             os.close(folder)
-
-
-class LiveHome:
-    """The home of one life in one group."""
-
-    __slots__ = ("contacts", "end_life", "go", "past", "round_trip_ns", "store", "suspicion", "weights")
-
-    def __init__(
-        self,
-        contacts: Targets,
-        weights: Mapping[SiteId, int],
-        round_trip_ns: int,
-        suspicion: Suspicion,
-        store: FileStore | None,
-        past: Past | None,
-    ) -> None:
-        self.contacts = contacts
-        self.weights = weights
-        self.round_trip_ns = round_trip_ns
-        self.suspicion = suspicion
-        self.store = store
-        self.past = past
-        self.end_life: Callable[[Past], None]
-        self.go: Callable[[], None]
-
-    def is_suspected(self, site: SiteId) -> bool:
-        return self.suspicion.is_suspected(site)
-
-    def suspects_us(self, site: SiteId) -> bool:
-        return self.suspicion.suspects_us(site)
-
-    def renew(self, past: Past) -> None:
-        self.end_life(past)
-
-    def left(self) -> None:
-        self.go()
 
 
 def next_incarnation(known: int, now_s: float | None = None) -> int:

@@ -24,7 +24,7 @@ from isthmus.live.driver import Driver
 from isthmus.live.emulation import Emulation
 from isthmus.live.errors import Refused
 from isthmus.live.framing import DATAGRAM_MAX, LOOPBACK_DATAGRAM_BYTES, PATH_DATAGRAM_BYTES
-from isthmus.live.lives import FileStore, LiveHome, first_view, next_incarnation
+from isthmus.live.lives import FileStore, first_view, next_incarnation
 from isthmus.live.notes import hello_of, token_of
 from isthmus.live.peers import logger
 from isthmus.live.plans import AgreedPlan, GroupPlan, JoinedGroup, Where, addresses_of
@@ -32,7 +32,7 @@ from isthmus.live.site import LivePort, LiveSite
 from isthmus.live.sockets import Socket
 from isthmus.live.waiting import owed
 from isthmus.protocols.membership.agreement import Agreement
-from isthmus.protocols.membership.home import AgreementOptions, Past
+from isthmus.protocols.membership.home import AgreementOptions, Past, SiteHome
 from isthmus.protocols.membership.suspicion import Suspicion
 from isthmus.protocols.transport.relay import Relay
 from isthmus.scenario.model import Agreed
@@ -167,8 +167,11 @@ class Member:
         if group.store is not None:
             group.store.incarnation = self.incarnation
         round_trip_ns = round(self.round_trip_ms(rules) * 1e6)
-        home = LiveHome(group.members, rules.votes(self.topology), round_trip_ns, self.suspicion, group.store, past)
-        home.end_life, home.go = partial(self.end_life, group), partial(self.note_left, group)
+        home = SiteHome(
+            *(group.members, rules.votes(self.topology), round_trip_ns, self.suspicion, group.store, past),
+            renew=partial(self.end_life, group),
+            go=partial(self.note_left, group),
+        )
         rounds = LOOPBACK_ROUNDS if rules.rounds == AgreementOptions() and self.is_on_loopback() else rules.rounds
         group.agreement, group.past = Agreement(home, rounds), None
         return msgspec.structs.replace(group.options, membership=group.agreement)

@@ -15,7 +15,7 @@ import msgspec
 from isthmus.core.layer import Life, View
 from isthmus.core.message import GroupId, SiteId, Targets
 from isthmus.protocols.membership.agreement import Agreement
-from isthmus.protocols.membership.home import AgreementOptions, Home, Past, Record
+from isthmus.protocols.membership.home import AgreementOptions, Home, Past, Record, SiteHome
 from isthmus.protocols.membership.quorum import quorum
 from isthmus.protocols.membership.suspicion import Suspicion
 from isthmus.sim.scheduler import Scheduler
@@ -51,34 +51,6 @@ class MemoryStore:
         self.record = record
 
 
-class SimHome:
-    """The home of one life in one group."""
-
-    __slots__ = ("contacts", "end_life", "leave", "past", "round_trip_ns", "store", "suspicion", "weights")
-
-    def __init__(self, options: AgreedOptions, suspicion: Suspicion, store: MemoryStore | None) -> None:
-        self.contacts = options.contacts
-        self.weights = options.weights
-        self.round_trip_ns = options.round_trip_ns
-        self.suspicion = suspicion
-        self.store = store
-        self.past: Past | None = None
-        self.end_life: Callable[[Past], None]
-        self.leave: Callable[[], None]
-
-    def is_suspected(self, site: SiteId) -> bool:
-        return self.suspicion.is_suspected(site)
-
-    def suspects_us(self, site: SiteId) -> bool:
-        return self.suspicion.suspects_us(site)
-
-    def renew(self, past: Past) -> None:
-        self.end_life(past)
-
-    def left(self) -> None:
-        self.leave()
-
-
 Kind = Callable[[Home, AgreementOptions], Agreement]
 
 
@@ -111,10 +83,12 @@ class AgreedMembership:
         """The membership of a new life."""
         number = site.site
         store = self.stores.setdefault(number, MemoryStore()) if self.options.file else None
-        home = SimHome(self.options, suspicion, store)
-        home.past = self.pasts.pop(number, None)
-        home.end_life = partial(self.end_life, number)
-        home.leave = lambda: self.scheduler.at(self.scheduler.now_ns, lambda *_: self.leave(number))
+        given, past = self.options, self.pasts.pop(number, None)
+        home = SiteHome(
+            *(given.contacts, given.weights, given.round_trip_ns, suspicion, store, past),
+            renew=partial(self.end_life, number),
+            go=lambda: self.scheduler.at(self.scheduler.now_ns, lambda *_: self.leave(number)),
+        )
         self.note_views()
         self.layers[number] = self.kind(home, self.options.rounds)
         self.sites[number] = site

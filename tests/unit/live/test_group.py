@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -19,6 +18,7 @@ from isthmus.live.groups import Groups
 from isthmus.live.plans import AgreedPlan, GroupPlan, Where
 from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.stacks import StackOptions
+from isthmus.testing.ports import free_ports
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
@@ -29,22 +29,12 @@ NAMES = [site.name for site in NETWORK.sites]
 ALONE = mesh(1, 1, Channel(Constant(0.1)), Channel(Constant(0.1)))
 
 
-def free_ports(names: list[str] = NAMES) -> dict[str, int]:
-    sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in names]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = {name: each.getsockname()[1] for name, each in zip(names, sockets, strict=True)}
-    for each in sockets:
-        each.close()
-    return ports
-
-
 def run(program: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(asyncio.wait_for(program, TIMEOUT_S))
 
 
 def test_tentative_messages_come_beside_the_final_ones() -> None:
-    ports, count = free_ports(), 5
+    ports, count = free_ports(NAMES), 5
 
     async def site(name: str, all_done: asyncio.Barrier) -> tuple[list[bytes], list[bytes]]:
         guessed: list[bytes] = []
@@ -71,7 +61,7 @@ def test_tentative_messages_come_beside_the_final_ones() -> None:
 
 
 def test_three_sites_see_one_order() -> None:
-    ports, count = free_ports(), 10
+    ports, count = free_ports(NAMES), 10
 
     async def site(name: str, all_done: asyncio.Barrier) -> list[bytes]:
         async with Group.join(NETWORK, name, ports, emulate=True) as group:
@@ -92,7 +82,7 @@ def test_three_sites_see_one_order() -> None:
 
 
 def test_a_late_site_gets_what_it_missed_and_some_messages_are_for_some() -> None:
-    ports = free_ports()
+    ports = free_ports(NAMES)
 
     async def program() -> None:
         async with Group.join(NETWORK, NAMES[0], ports, "fifo") as early:
@@ -109,7 +99,7 @@ def test_a_late_site_gets_what_it_missed_and_some_messages_are_for_some() -> Non
 
 
 def test_a_sender_waits_for_a_slow_reader() -> None:
-    ports = free_ports()
+    ports = free_ports(NAMES)
     options = StackOptions(credit=CreditOptions(window=4, queue_max=4))
 
     async def program() -> None:
@@ -136,7 +126,7 @@ def test_a_sender_waits_for_a_slow_reader() -> None:
 
 
 def test_leaving_ends_the_iteration_and_the_sending() -> None:
-    ports = free_ports()
+    ports = free_ports(NAMES)
 
     async def program() -> None:
         async with Group.join(NETWORK, NAMES[0], ports) as group:
@@ -150,7 +140,7 @@ def test_leaving_ends_the_iteration_and_the_sending() -> None:
 
 
 def test_bad_arguments_are_told() -> None:
-    ports = free_ports()
+    ports = free_ports(NAMES)
     with pytest.raises(InputError, match="did you mean token-site"):
         Group.join(NETWORK, NAMES[0], ports, "token-sites")
     with pytest.raises(InputError, match="c1-0"):
@@ -174,7 +164,7 @@ async def too_large(ports: dict[str, int]) -> None:
 
 
 def test_messages_come_in_lists_and_count_as_consumed() -> None:
-    ports, count = free_ports(), 500
+    ports, count = free_ports(NAMES), 500
     options = StackOptions(credit=CreditOptions(window=50, queue_max=50))
 
     async def program() -> None:
@@ -210,7 +200,7 @@ async def read_lists(group: Group, count: int) -> list[list[Cast]]:
 
 
 def test_a_turn_leaves_as_one_and_a_sender_is_made_to_yield() -> None:
-    ports = free_ports()
+    ports = free_ports(NAMES)
 
     async def program() -> None:
         async with Group.join(NETWORK, NAMES[0], ports, "fifo") as group:
@@ -244,7 +234,7 @@ def test_a_turn_leaves_as_one_and_a_sender_is_made_to_yield() -> None:
 
 
 def test_several_groups_at_one_site_share_its_socket() -> None:
-    ports = free_ports()
+    ports = free_ports(NAMES)
     plans = [GroupPlan("orders"), GroupPlan("chat", "fifo", (NAMES[0], NAMES[2])), GroupPlan("all", "optimistic")]
 
     async def site(name: str, done: asyncio.Barrier) -> dict[str, list[bytes]]:
@@ -281,7 +271,7 @@ def test_several_groups_at_one_site_share_its_socket() -> None:
 
 def test_a_restarted_site_is_refused_at_both_ends(caplog: pytest.LogCaptureFixture) -> None:
     """Killed and joined again under its port, it must neither lose what it sends nor be told that all is well."""
-    ports = free_ports()
+    ports = free_ports(NAMES)
 
     async def program() -> None:
         async with Group.join(NETWORK, NAMES[0], ports, "fifo") as stays, Group.join(NETWORK, NAMES[2], ports, "fifo"):
@@ -348,7 +338,7 @@ def test_a_restarted_site_is_refused_at_both_ends(caplog: pytest.LogCaptureFixtu
 def test_a_peer_that_runs_something_else_is_named_at_both_ends(
     change: dict[str, Any], here: str, there: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ports = free_ports()
+    ports = free_ports(NAMES)
 
     async def program() -> None:
         first = Group.join(NETWORK, NAMES[0], ports)
@@ -367,8 +357,8 @@ def test_a_peer_that_runs_something_else_is_named_at_both_ends(
 
 
 def test_another_port_map_is_named_at_both_ends(caplog: pytest.LogCaptureFixture) -> None:
-    ports = free_ports()
-    moved = ports | {NAMES[1]: free_ports()[NAMES[1]]}
+    ports = free_ports(NAMES)
+    moved = ports | {NAMES[1]: free_ports(NAMES)[NAMES[1]]}
 
     async def program() -> None:
         first, other = Group.join(NETWORK, NAMES[0], ports), Group.join(NETWORK, NAMES[1], moved)
@@ -393,7 +383,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def test_a_timeout_says_which_site_is_waited_for() -> None:
-    ports = free_ports()
+    ports = free_ports(NAMES)
     options = StackOptions(credit=CreditOptions(window=4, queue_max=4))
 
     async def program() -> None:
@@ -413,7 +403,7 @@ def test_a_timeout_says_which_site_is_waited_for() -> None:
 
 
 def test_a_long_wait_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    ports = free_ports()
+    ports = free_ports(NAMES)
 
     async def program() -> None:
         async with Group.join(NETWORK, NAMES[0], ports, "fifo") as group:
@@ -432,7 +422,7 @@ def test_a_group_works_under_uvloop() -> None:
     uvloop = pytest.importorskip("uvloop")
 
     async def program() -> None:
-        async with Group.join(ALONE, "c0-0", {"c0-0": free_ports()[NAMES[0]]}) as group:
+        async with Group.join(ALONE, "c0-0", {"c0-0": free_ports(NAMES)[NAMES[0]]}) as group:
             for _ in range(200):
                 await group.send(b"x")
             for _ in range(200):

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import pytest
 from bench.membership import measure
-from tests.unit.live.test_group import free_ports
 
 from isthmus.core.errors import InputError
 from isthmus.core.layer import View
@@ -23,6 +22,7 @@ from isthmus.protocols.membership.home import Record
 from isthmus.protocols.membership.suspicion import Timing
 from isthmus.protocols.membership.wire import NO_BALLOT
 from isthmus.scenario.model import Agreed
+from isthmus.testing.ports import free_ports
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.unit.live.test_group import NAMES, NETWORK, free_ports, run
+from tests.unit.live.test_group import NAMES, NETWORK, run
 
 from isthmus.core.errors import LocalError
 from isthmus.live.group import Group
@@ -18,6 +18,7 @@ from isthmus.live.participants import LiveParticipant
 from isthmus.protocols.membership.local_detector import DetectorOptions
 from isthmus.protocols.membership.participant_wire import Conditions, ParticipantsOptions, ParticipantView, Speech
 from isthmus.stacks import StackOptions
+from isthmus.testing.ports import free_ports
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
@@ -40,7 +41,7 @@ async def heard(participant: LiveParticipant, count: int) -> list[ParticipantVie
 
 @pytest.mark.parametrize("stack", ["token-site", "fifo"])
 def test_members_of_a_light_group_hear_the_same_in_the_same_views(stack: str) -> None:
-    ports = free_ports()
+    ports = free_ports(NAMES)
 
     async def site(name: str, who: str, together: asyncio.Barrier) -> list[ParticipantView | Speech]:
         async with Group.join(NETWORK, name, ports, stack=stack, options=LIGHT, emulate=True) as group:
@@ -74,7 +75,7 @@ def test_members_of_a_light_group_hear_the_same_in_the_same_views(stack: str) ->
 
 def test_without_the_option_there_are_no_participants() -> None:
     async def program() -> None:
-        async with Group.join(ALONE, ALONE.sites[0].name, {ALONE.sites[0].name: free_ports()[NAMES[0]]}) as group:
+        async with Group.join(ALONE, ALONE.sites[0].name, {ALONE.sites[0].name: free_ports(NAMES)[NAMES[0]]}) as group:
             with pytest.raises(LocalError, match="ParticipantsOptions"):
                 async with group.participant("orders", "ann"):
                     pass
@@ -96,7 +97,7 @@ def test_a_participant_whose_program_ends_is_removed(way: str, reason: str) -> N
     theirs.close()
 
     async def program() -> None:
-        port = {ALONE.sites[0].name: free_ports()[NAMES[0]]}
+        port = {ALONE.sites[0].name: free_ports(NAMES)[NAMES[0]]}
         group = Group.join(ALONE, ALONE.sites[0].name, port, options=LIGHT)
         group.detector = STRAIGHT
         async with group, group.participant("orders", "bob") as bob, group.participant("orders", "ann") as ann:

@@ -23,10 +23,10 @@ from isthmus.core.layer import Kind
 from isthmus.pipeline.findings import evidence, finding_row
 from isthmus.pipeline.formats import FINDING, GROUP, ddl
 from isthmus.pipeline.tables import Tables
+from isthmus.trace.membership import NumberedView, earlier, primaries
 from isthmus.trace.witness import EventKey, Witness
 
 NAME = "primary"
-View = tuple[int, tuple[int, ...]]  # number and members
 
 
 def primary(tables: Tables) -> DataFrame:
@@ -45,10 +45,10 @@ def primary(tables: Tables) -> DataFrame:
 
 def rivals(run: int, group: int, frame: pd.DataFrame) -> Iterator[tuple[object, ...]]:
     """The findings of one group."""
-    installed: dict[View, dict[int, int]] = {}  # view to where it was installed, with the local number
-    before: dict[View, set[View]] = {}  # view to those that were installed just before it somewhere
+    installed: dict[NumberedView, dict[int, int]] = {}  # view to where it was installed, with the local number
+    before: dict[NumberedView, set[NumberedView]] = {}  # view to those that were installed just before it somewhere
     for _, steps in frame.sort_values("local").groupby(["process", "life"], sort=True):
-        last: View | None = None
+        last: NumberedView | None = None
         for process, local, number, members in zip(
             steps["process"], steps["local"], steps["view"], steps["members"], strict=True
         ):
@@ -66,29 +66,6 @@ def rivals(run: int, group: int, frame: pd.DataFrame) -> Iterator[tuple[object, 
             events = tuple(event(installed[view]) for view in (one, other))
             witness = Witness("rivals", numbers=(one[0], other[0]), members=(one[1], other[1]), events=events)
             yield finding_row(run, group, NAME, violation_count=1, rank=one[0], witness=witness)
-
-
-def primaries(installed: dict[View, dict[int, int]], before: dict[View, set[View]]) -> list[View]:
-    """The primary views, by number."""
-    found: list[View] = []
-    for view in sorted(installed):
-        members = set(view[1])
-        established = 2 * len(members & set(installed[view])) > len(members)
-        heir = any(old in found and 2 * len(members & set(old[1])) > len(old[1]) for old in before[view])
-        if established and (heir or not before[view]):
-            found.append(view)
-    return found
-
-
-def earlier(view: View, before: dict[View, set[View]]) -> set[View]:
-    """All views that a chain of installations leads from to this one."""
-    seen: set[View] = set()
-    left = [view]
-    while left:
-        for old in before[left.pop()] - seen:
-            seen.add(old)
-            left.append(old)
-    return seen
 
 
 def event(places: dict[int, int]) -> EventKey:

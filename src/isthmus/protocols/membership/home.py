@@ -6,7 +6,7 @@ record in memory; a live one writes it to a file, and returns from `save` only w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -15,6 +15,7 @@ from isthmus.core.document import SHORTEST_MS, within
 from isthmus.core.layer import View
 from isthmus.core.message import SiteId, Targets
 from isthmus.protocols.membership.flush import Flush
+from isthmus.protocols.membership.suspicion import Suspicion
 from isthmus.protocols.membership.wire import Ballot, Proposal
 
 
@@ -70,3 +71,38 @@ class Home(Protocol):
     def suspects_us(self, site: SiteId) -> bool: ...  # a site has said so
     def renew(self, past: Past) -> None: ...  # after this event: end this life and begin the next
     def left(self) -> None: ...  # after this event: this site has left the group for good
+
+
+class SiteHome:
+    """A home over the suspicion of its site; the host adds how a life ends, and what follows once the site has left."""
+
+    __slots__ = ("contacts", "go", "past", "renew", "round_trip_ns", "store", "suspicion", "weights")
+
+    def __init__(
+        self,
+        contacts: Targets,
+        weights: Mapping[SiteId, int],
+        round_trip_ns: int,
+        suspicion: Suspicion,
+        store: Store | None,
+        past: Past | None,
+        renew: Callable[[Past], None],
+        go: Callable[[], None],
+    ) -> None:
+        self.contacts = contacts
+        self.weights = weights
+        self.round_trip_ns = round_trip_ns
+        self.suspicion = suspicion
+        self.store = store
+        self.past = past
+        self.renew = renew
+        self.go = go
+
+    def is_suspected(self, site: SiteId) -> bool:
+        return self.suspicion.is_suspected(site)
+
+    def suspects_us(self, site: SiteId) -> bool:
+        return self.suspicion.suspects_us(site)
+
+    def left(self) -> None:
+        self.go()
