@@ -21,6 +21,7 @@ from isthmus.comparing.run import Comparison, compare
 from isthmus.core.errors import InputError
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
+from isthmus.scenario.variants import with_stack
 from isthmus.stacks import STACKS
 
 FILES = ("compare.json", "compare.svg", "compare.png")
@@ -75,6 +76,8 @@ def command(
     loaded = load_scenario(scenario, seed)
     if everything == bool(stacks):
         raise InputError("compare", "", "names and --all" if stacks else "no stack", "either --stack NAME or --all")
+    for stack in stacks:
+        with_stack(loaded, stack)  # refuses a name or a file that is none, before anything else
     folder = output or Path("out") / f"{loaded.name}-compare-{loaded.seed}"
     claim(folder, force)
     result = execute(loaded, stacks or tuple(STACKS), seeds, jobs or os.cpu_count() or 1, not everything, as_json)

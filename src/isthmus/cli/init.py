@@ -43,7 +43,7 @@ def command(folder: Path, examples: bool, force: bool) -> None:
         raise InputError("init", str(folder), error.strerror or "an error", "a folder for new files") from None
     for path in copies:
         click.echo(f"wrote {path}")
-    click.echo(f"next: isthmus sim {folder / 'scenario.toml'}")
+    click.echo(f"next: isthmus compare {folder / 'scenario.toml'} --all")
 
 
 def example_files() -> list[Path]:
