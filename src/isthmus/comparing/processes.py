@@ -13,6 +13,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from multiprocessing.resource_tracker import ensure_running
+from threading import current_thread, main_thread
 from typing import TypeVar
 
 from isthmus.core.errors import LocalError
@@ -73,12 +74,21 @@ def start(work: Callable[[Task], Result]) -> tuple[Connection, SpawnProcess]:
     ours, theirs = context.Pipe()
     worker = context.Process(target=serve, args=(work, theirs), daemon=True)
     ensure_running()  # the tracker of multiprocessing: to start it would end the block
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # a child inherits it, from its first instruction on;
+    came: list[int] = []  # Ctrl-C while a worker is on its way into life, which another thread of ours may be told
+    here = current_thread() is main_thread()
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number)) if here else None
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # a child inherits it, from its first instruction on
     try:
         worker.start()
     finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # what came to us meanwhile comes now
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        if here:
+            signal.signal(signal.SIGINT, before)
         theirs.close()
+    if came:
+        worker.terminate()
+        worker.join()
+        raise KeyboardInterrupt
     return ours, worker
 
 
