@@ -153,6 +153,10 @@ class Layer:
         """The wire types that reach this layer carried by the transport below, in its order."""
         return {}
 
+    def hasty(self) -> dict[type[Message], Handler]:
+        """The bodies that this layer wants on arrival even where delivery is safe; called again once they are safe."""
+        return {}
+
     def ordered(self) -> dict[type[Message], Handler]:
         """The wire types of this layer that are ordered and delivered like messages of the application."""
         return {}
@@ -193,6 +197,14 @@ class Layer:
         """Whether the application may submit now; where not, `resume` says when it may again."""
         return self.below.writable()
 
+    def allowance(self) -> int:
+        """How many messages it takes at most before it is to be asked again whether it is writable."""
+        return self.below.allowance()
+
+    def passes(self, destinations: Targets) -> bool:
+        """Whether what is submitted now goes straight to the transport; where not, `resume` says when to ask again."""
+        return self.below.passes(destinations)
+
     def settled(self) -> bool:
         """Whether nothing that was submitted here is still to be sent, ordered or acknowledged."""
         return self.below.settled()
@@ -209,9 +221,12 @@ class Layer:
         self.above.deliver(cast, finality)
 
     def deliver_all(self, casts: Sequence[Cast]) -> None:
-        """Deliver messages finally, in order."""
+        """Deliver messages finally, in order; where they have positions, these are consecutive."""
+        stack = self.stack
         for cast in casts:
             self.deliver(cast)
+            if stack.position:
+                stack.position += 1
 
     def suspect(self, site: SiteId, suspected: bool) -> None:
         self.above.suspect(site, suspected)
@@ -238,12 +253,13 @@ class Layer:
 class Stack:
     """The layers of one group at one site, top first; wired once, then only called."""
 
-    __slots__ = ("codec", "host", "layers", "ordered", "owners", "routes", "turn_layers", "view")
+    __slots__ = ("codec", "host", "layers", "ordered", "owners", "position", "routes", "turn_layers", "view")
 
     def __init__(self, host: Host, *layers: Layer) -> None:
         self.host = host
         self.layers = layers
         self.view = View(0, ())
+        self.position = 0  # of what is being delivered finally, of the first of a list; 0: the order is not total
         self.routes: dict[type[Message], Handler] = {}  # of what comes from the network
         self.owners: dict[type[Message], Handler] = {}  # of what the transport carries
         self.ordered: dict[type[Message], Handler] = {}  # of what is delivered like a message
@@ -278,7 +294,10 @@ class Stack:
     def vouched(self, courier: SiteId, carried: Carried[Any]) -> bool:
         """Whether a message may come from this courier: it is a layer's own, or a layer accepts its author."""
         if carried.body is not None:
-            return carried.author is None and type(carried.body) in self.ordered
+            if type(carried.body) not in self.ordered:
+                return False
+            if carried.author is None:
+                return True
         return any(layer.vouches(courier, carried) for layer in self.layers)
 
     def install(self, view: View) -> None:

@@ -33,6 +33,7 @@ class Message(msgspec.Struct, frozen=True, gc=False, array_like=True):
     viewless: ClassVar[bool] = False  # it is taken whatever view its sender or receiver is in
     gathers: ClassVar[bool] = False  # it says all that an earlier one of its sender said, and may wait for company
     wraps: ClassVar[bool] = False  # what it carries are whole packets: any other wire type of the stack
+    forwarded: ClassVar[bool] = False  # it comes from any site that has it; the layer that owns it checks its author
 
     def payload_bytes(self) -> int:
         """The application's share of the encoded size; the rest is control information."""
@@ -45,6 +46,10 @@ class Message(msgspec.Struct, frozen=True, gc=False, array_like=True):
     def subjects(self) -> tuple[Cast, ...]:
         """The messages inside that have an author: the transport checks it, the trace names it."""
         return ()
+
+    def names(self, number: int) -> int:
+        """What a message with this body and number is called in a trace: its number, or that of what it is part of."""
+        return number
 
 
 B = TypeVar("B")  # what a wire type carries for other layers: one of the bodies that they own
@@ -76,7 +81,9 @@ class Carried(Cast, Generic[B], frozen=True, gc=False, array_like=True, tag=2):
     body: B | None = None  # an upper layer's message, ordered like any other; its owner takes it at delivery
 
     def identity(self, group: GroupId) -> Author:
-        return self.author or (group, self.sender, self.number)
+        if self.author is not None:
+            return self.author
+        return (group, self.sender, self.number if self.body is None else self.body.names(self.number))  # type: ignore[attr-defined]
 
 
 class Batch(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=3):

@@ -11,7 +11,7 @@ when it is made.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import isfinite
+from math import inf, isfinite
 from random import Random
 
 import msgspec
@@ -44,6 +44,10 @@ class Constant(msgspec.Struct, frozen=True, gc=False, tag="constant", tag_field=
     def mean_ms(self) -> float:
         return self.ms
 
+    @property
+    def longest_ms(self) -> float:
+        return self.ms
+
     def constant_ns(self) -> int | None:
         return to_ns(self.ms)
 
@@ -66,6 +70,10 @@ class Uniform(msgspec.Struct, frozen=True, gc=False, tag="uniform", tag_field="k
     def mean_ms(self) -> float:
         return (self.low_ms + self.high_ms) / 2
 
+    @property
+    def longest_ms(self) -> float:
+        return self.high_ms
+
     def constant_ns(self) -> int | None:
         return to_ns(self.low_ms) if self.low_ms == self.high_ms else None
 
@@ -83,6 +91,10 @@ class Normal(msgspec.Struct, frozen=True, gc=False, tag="normal", tag_field="kin
     def __post_init__(self) -> None:
         check_ms("mean_ms", self.mean_ms)
         check_ms("sd_ms", self.sd_ms)
+
+    @property
+    def longest_ms(self) -> float:
+        return inf if self.sd_ms else self.mean_ms
 
     def constant_ns(self) -> int | None:
         return to_ns(self.mean_ms) if self.sd_ms == 0 else None
@@ -112,6 +124,10 @@ class Gamma(msgspec.Struct, frozen=True, gc=False, tag="gamma", tag_field="kind"
         if not isfinite(self.variance_ms2) or self.variance_ms2 <= 0:
             raise Invalid("variance_ms2", repr(self.variance_ms2), "a finite number above 0")
 
+    @property
+    def longest_ms(self) -> float:
+        return inf
+
     def constant_ns(self) -> int | None:
         return None
 
@@ -136,6 +152,10 @@ class Empirical(msgspec.Struct, frozen=True, tag="empirical", tag_field="kind", 
     @property
     def mean_ms(self) -> float:
         return sum(self.samples_ms) / len(self.samples_ms)
+
+    @property
+    def longest_ms(self) -> float:
+        return max(self.samples_ms)
 
     def constant_ns(self) -> int | None:
         return to_ns(self.samples_ms[0]) if len(set(self.samples_ms)) == 1 else None

@@ -25,7 +25,7 @@ from isthmus.topology.model import Region, Topology, WanLink
 
 Gateways = tuple[tuple[SiteId, ...], ...]  # of each LAN
 GATEWAYS = 2  # of a cluster that names none
-SERVED = "links that form a tree or one ring, over which messages can be relayed"
+SERVED = "links that form a tree or one ring, over which messages can be relayed, or `gated = true` in [stack.causal]"
 
 
 class Lans(msgspec.Struct, frozen=True):
@@ -37,6 +37,14 @@ class Lans(msgspec.Struct, frozen=True):
     links: tuple[tuple[SiteId, SiteId], ...]  # between gateways of different LANs
     routes: tuple[tuple[int, ...], ...] = ()  # fixed, LAN by LAN
     regions: tuple[Region, ...] = ()
+    node_of: tuple[int | None, ...] = ()  # of each LAN: of which it is a node; () where there are none
+
+    def nodes(self, number: int) -> list[int]:
+        """The nodes of a LAN."""
+        return [node for node, lan in enumerate(self.node_of) if lan == number]
+
+    def is_node(self, number: int) -> bool:
+        return bool(self.node_of) and self.node_of[number] is not None
 
     def lan_of(self) -> dict[SiteId, int]:
         return {site: number for number, sites in enumerate(self.sites) for site in sites}
@@ -47,10 +55,11 @@ class Lans(msgspec.Struct, frozen=True):
         return sorted({(min(lan[a], lan[b]), max(lan[a], lan[b])) for a, b in self.links})
 
     def served(self) -> bool:
-        """Whether the LANs form a tree or a ring, over which messages may be relayed."""
-        count, pairs = len(self.sites), self.pairs()
-        degrees = [sum(number in pair for pair in pairs) for number in range(count)]
-        return len(pairs) < count or set(degrees) == {2}
+        """Whether the LANs, nodes apart, form a tree or a ring, over which messages may be relayed."""
+        lans = [number for number in range(len(self.sites)) if not self.is_node(number)]
+        pairs = [pair for pair in self.pairs() if pair[0] in lans and pair[1] in lans]
+        degrees = [sum(number in pair for pair in pairs) for number in lans]
+        return len(pairs) < len(lans) or set(degrees) == {2}
 
 
 def one_lan(sites: tuple[SiteId, ...]) -> Lans:
@@ -58,10 +67,14 @@ def one_lan(sites: tuple[SiteId, ...]) -> Lans:
     return Lans(("",), (sites,), (sites[:1],), ())
 
 
-def lans_of(topology: Topology) -> Lans:
-    """The LANs of a topology; refuses gateways, routes and regions that contradict it."""
+def lans_of(topology: Topology, any_graph: bool = False) -> Lans:
+    """The LANs of a topology; refuses gateways, routes and regions that contradict it.
+
+    Where any graph is served, all WAN links are used.
+    """
     gateways = tuple(
-        cluster.gateways or tuple(dict.fromkeys((cluster.agent, *cluster.sites)))[:GATEWAYS]
+        cluster.gateways
+        or tuple(dict.fromkeys((cluster.agent, *cluster.sites)))[: GATEWAYS if cluster.node_of is None else 1]
         for cluster in topology.clusters
     )
     lans = Lans(
@@ -71,13 +84,29 @@ def lans_of(topology: Topology) -> Lans:
         given_links(topology, gateways) if topology.gateway_links else links_along(topology.links, gateways),
         topology.routes,
         topology.regions,
+        tuple(cluster.node_of for cluster in topology.clusters) if has_nodes(topology) else (),
     )
-    if not topology.gateway_links and not lans.served():
+    if not topology.gateway_links and not lans.served() and not any_graph:
         lans = msgspec.structs.replace(lans, links=links_along(least_delay_links(topology), gateways))
+    check_nodes(lans)
     check_reach(lans)
     for number, route in enumerate(lans.routes):
         check_route(lans, route, f"routes[{number}].clusters")
     return lans
+
+
+def has_nodes(topology: Topology) -> bool:
+    return any(cluster.node_of is not None for cluster in topology.clusters)
+
+
+def check_nodes(lans: Lans) -> None:
+    """Refuse a node with a link past its LAN."""
+    for pair in lans.pairs():
+        for node, other in (pair, pair[::-1]):
+            if lans.is_node(node) and lans.node_of[node] != other:
+                found = f"a link from the node {lans.names[node]} to {lans.names[other]}"
+                around = lans.names[lans.node_of[node] or 0]
+                raise Invalid("gateway_links", found, f"none but to its LAN, {around}")
 
 
 def given_links(topology: Topology, gateways: Gateways) -> tuple[tuple[SiteId, SiteId], ...]:
@@ -90,7 +119,12 @@ def given_links(topology: Topology, gateways: Gateways) -> tuple[tuple[SiteId, S
         if sites[link.a].cluster == sites[link.b].cluster:
             found = f"{sites[link.b].name!r}, on the same LAN"
             raise Invalid(f"gateway_links[{number}].to", found, "a gateway of another cluster")
-    return tuple((link.a, link.b) for link in topology.gateway_links)
+    links = [(link.a, link.b) for link in topology.gateway_links]
+    linked = [sites[site].cluster for pair in links for site in pair]
+    for number, cluster in enumerate(topology.clusters):  # nodes need not be mentioned
+        if cluster.node_of is not None and number not in linked:
+            links.append((gateways[number][0], gateways[cluster.node_of][0]))
+    return tuple(links)
 
 
 def links_along(

@@ -1,4 +1,4 @@
-"""A topology from TOML and back.
+"""A topology from TOML; `written.py` has the way back.
 
 The file says what differs from the common case: channels may leave out what `[defaults]` or, for the way back, the
 way forth already says. Loading fills everything in; writing gives the filled-in form, so that loading it
@@ -10,17 +10,18 @@ full mesh. Every mistake raises one `InputError` with the file, the key, what wa
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations
 from math import inf
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import tomli_w
 
 from isthmus.core.document import Invalid, convert, join, one_of, read_toml, show
 from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId
+from isthmus.topology.addresses import endpoint
 from isthmus.topology.delay import Constant, Delay
 from isthmus.topology.graph import components
 from isthmus.topology.model import Channel, Cluster, GatewayLink, Override, Region, Site, Topology, WanLink
@@ -68,16 +69,24 @@ class RawDefaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     wan: RawChannel | None = None
 
 
+class RawSite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A site as written, where more than its name is."""
+
+    name: str
+    address: str = ""
+
+
 class RawCluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A cluster as written."""
 
     name: str
-    sites: int | tuple[str, ...] = 1
+    sites: int | tuple[str | RawSite, ...] = 1
     agent: str | None = None
     lan: RawChannel = RawChannel()
     latitude: float | None = None
     longitude: float | None = None
     gateways: tuple[str, ...] = ()
+    node_of: str | None = None  # an earlier cluster: this one is a node on its LAN
 
 
 class RawGatewayLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -155,10 +164,12 @@ class Builder:
             self.add_link(link, key)
             if first != number:
                 raise self.wrong(key, f"a second link between {link.from_} and {link.to}", f"only links[{first}]")
+        self.join_nodes()
         if self.wan is not None and len(self.clusters) > 1:
             parts = components(len(self.clusters), [(link.a, link.b) for link in self.links])
             apart = sorted((min(a, b), max(a, b)) for x, y in combinations(parts, 2) for a in x for b in y)
-            self.links += [WanLink(a, b, self.wan, self.wan) for a, b in apart]
+            nodes = [number for number, cluster in enumerate(self.clusters) if cluster.node_of is not None]
+            self.links += [WanLink(a, b, self.wan, self.wan) for a, b in apart if a not in nodes and b not in nodes]
         name = self.raw.name or Path(self.source).stem
         try:
             made = Topology(
@@ -167,11 +178,19 @@ class Builder:
                 routes=self.routes(),
                 regions=self.regions(),
             )
-            if made.gateway_links or made.routes or made.regions or any(c.gateways for c in made.clusters):
+            if made.gateway_links or made.routes or made.regions or any(c.is_joined() for c in made.clusters):
                 check_zones(made)  # which refuses what cannot be
         except Invalid as error:
             raise error.at(self.source, self.prefix) from None
         return made
+
+    def join_nodes(self) -> None:
+        """Join each node to its LAN by a link like the LAN's own, where none is given."""
+        pairs = [{link.a, link.b} for link in self.links]
+        for number, cluster in enumerate(self.clusters):
+            if cluster.node_of is not None and {number, cluster.node_of} not in pairs:
+                lan = self.clusters[cluster.node_of].lan
+                self.links.append(WanLink(number, cluster.node_of, lan, lan))
 
     def gateway_links(self) -> tuple[GatewayLink, ...]:
         return tuple(
@@ -216,14 +235,15 @@ class Builder:
                 raise self.wrong(f"{key}.sites", str(raw.sites), f"from 1 to {SITES_MAX} sites")
             names, keys = [f"{raw.name}-{k}" for k in range(raw.sites)], [f"{key}.sites"] * raw.sites
         else:
-            names, keys = list(raw.sites), [f"{key}.sites[{k}]" for k in range(len(raw.sites))]
+            names = [site if isinstance(site, str) else site.name for site in raw.sites]
+            keys = [f"{key}.sites[{k}]" for k in range(len(raw.sites))]
         if not names:
             raise self.wrong(f"{key}.sites", "an empty list", "at least one site")
         ids = tuple(SiteId(len(self.sites) + k) for k in range(len(names)))
         for site, name, place in zip(ids, names, keys, strict=True):
             self.claim(name, place)
             self.site_of[name] = site
-            self.sites.append(Site(name, number))
+            self.sites.append(Site(name, number, self.address_of(raw, len(self.sites) - ids[0], place)))
         agent = names[0] if raw.agent is None else raw.agent
         if agent not in names:
             raise self.wrong(f"{key}.agent", show(agent), f"a site of {raw.name}: {one_of(agent, names)}")
@@ -235,11 +255,32 @@ class Builder:
         gateways = tuple(dict.fromkeys(self.site_of[gateway] for gateway in raw.gateways))
         hint = "a delay here or in defaults.lan"
         lan = raw.lan.over(self.lan, self.source, self.at(f"{key}.lan"), hint)
+        node_of = None if raw.node_of is None else self.lan_named(raw.node_of, f"{key}.node_of")
         try:
-            cluster = Cluster(raw.name, ids, self.site_of[agent], lan, raw.latitude, raw.longitude, gateways)
+            cluster = Cluster(raw.name, ids, self.site_of[agent], lan, raw.latitude, raw.longitude, gateways, node_of)
         except Invalid as error:
             raise error.at(self.source, self.at(key)) from None
         self.clusters.append(cluster)
+
+    def lan_named(self, name: str, key: str) -> int:
+        """The cluster that a node is on: one that was given before, and is no node itself."""
+        lans = [cluster.name for cluster in self.clusters if cluster.node_of is None]
+        if name not in lans:
+            is_node = any(cluster.name == name for cluster in self.clusters)
+            found = f"{show(name)}, a node" if is_node else show(name)
+            raise self.wrong(key, found, f"a cluster given before, and no node: {one_of(name, lans)}")
+        return self.cluster_of[name]
+
+    def address_of(self, raw: RawCluster, place: int, key: str) -> str:
+        """Where a site of a cluster listens, in the form that all write alike; "" where nothing is said."""
+        site = "" if isinstance(raw.sites, int) else raw.sites[place]
+        if isinstance(site, str) or not site.address:
+            return ""
+        address = with_source(lambda: str(endpoint(site.address, "address")), self.source, self.at(key))
+        taken = next((known.name for known in self.sites if known.address == address), None)
+        if taken is not None:
+            raise self.wrong(f"{key}.address", f"{address!r}, which {taken} has", "an address of its own for each site")
+        return address
 
     def add_link(self, raw: RawLink, key: str) -> None:
         ends = []
@@ -282,6 +323,14 @@ class Builder:
         return InputError(self.source, self.at(key), found, expected)
 
 
+def with_source(check: Callable[[], str], source: str, key: str) -> str:
+    """What a check finds; what it refuses is told with the file and the key."""
+    try:
+        return check()
+    except Invalid as error:
+        raise error.at(source, key) from None
+
+
 def plain_delay(delay: Delay | float) -> Delay:
     """A delay, or the constant one that a plain number stands for."""
     if not isinstance(delay, int | float):
@@ -290,64 +339,3 @@ def plain_delay(delay: Delay | float) -> Delay:
         return Constant(float(delay))
     except Invalid as error:
         raise Invalid("delay", error.found, error.expected) from None
-
-
-def topology_to_toml(topology: Topology) -> str:
-    """The TOML that loads as an equal topology."""
-    names = [site.name for site in topology.sites]
-    clusters = []
-    for cluster in topology.clusters:
-        sites = [names[site] for site in cluster.sites]
-        numbered = sites == [f"{cluster.name}-{k}" for k in range(len(sites))]
-        table: dict[str, Any] = {"name": cluster.name, "sites": len(sites) if numbered else sites}
-        if cluster.agent != cluster.sites[0]:
-            table["agent"] = names[cluster.agent]
-        table["lan"] = channel_table(cluster.lan, None)
-        if cluster.latitude is not None:
-            table |= {"latitude": cluster.latitude, "longitude": cluster.longitude}
-        if cluster.gateways:
-            table["gateways"] = [names[site] for site in cluster.gateways]
-        clusters.append(table)
-    links = [
-        {"from": topology.clusters[link.a].name, "to": topology.clusters[link.b].name} | link_table(link, None)
-        for link in topology.links
-    ]
-    for pair in topology.overrides:
-        here, there = topology.sites[pair.a].cluster, topology.sites[pair.b].cluster
-        base = topology.clusters[here].lan if here == there else None
-        links.append({"from": names[pair.a], "to": names[pair.b]} | link_table(pair, base))
-    tables = {"name": topology.name, "clusters": clusters} | ({"links": links} if links else {})
-    return tomli_w.dumps(tables | gateway_tables(topology))
-
-
-def gateway_tables(topology: Topology) -> dict[str, Any]:
-    """What is written of gateways, routes and regions, where anything is."""
-    names = [site.name for site in topology.sites]
-    lans = [cluster.name for cluster in topology.clusters]
-    regions: list[dict[str, Any]] = []
-    for region in topology.regions:
-        table: dict[str, Any] = {"name": region.name, "clusters": [lans[number] for number in region.clusters]}
-        regions.append(table | ({"separator": [names[s] for s in region.separator]} if region.separator else {}))
-    tables: dict[str, Any] = {
-        "gateway_links": [{"from": names[link.a], "to": names[link.b]} for link in topology.gateway_links],
-        "routes": [{"clusters": [lans[number] for number in route]} for route in topology.routes],
-        "regions": regions,
-    }
-    return {key: table for key, table in tables.items() if table}
-
-
-def link_table(link: WanLink | Override, base: Channel | None) -> dict[str, Any]:
-    table = channel_table(link.forward, base)
-    return table if link.back == link.forward else table | {"back": channel_table(link.back, link.forward)}
-
-
-def channel_table(channel: Channel, base: Channel | None) -> dict[str, Any]:
-    """A channel as written: its delay, and what differs from what holds otherwise."""
-    delay = channel.delay
-    table: dict[str, Any] = {"delay": delay.ms if isinstance(delay, Constant) else msgspec.to_builtins(delay)}
-    rest = base or Channel(delay)
-    for key in ("loss", "duplicate", "bandwidth_mbps", "fifo"):
-        value = getattr(channel, key)
-        if value != getattr(rest, key):
-            table[key] = inf if value is None else value
-    return table

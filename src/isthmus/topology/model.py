@@ -53,6 +53,7 @@ class Site(msgspec.Struct, frozen=True, gc=False):
 
     name: str
     cluster: int
+    address: str = ""  # where it listens live, host:port; "": told elsewhere
 
 
 class Cluster(msgspec.Struct, frozen=True):
@@ -65,6 +66,7 @@ class Cluster(msgspec.Struct, frozen=True):
     latitude: float | None = None  # degrees, from -90 to 90
     longitude: float | None = None  # degrees, from -180 to 180
     gateways: tuple[SiteId, ...] = ()  # sites that join it to other LANs; () for the agent and a second site
+    node_of: int | None = None  # the cluster whose LAN this node is on, with its agent as communication server
 
     def __post_init__(self) -> None:
         for key, value, limit in (("latitude", self.latitude, 90), ("longitude", self.longitude, 180)):
@@ -73,6 +75,12 @@ class Cluster(msgspec.Struct, frozen=True):
         if (self.latitude is None) != (self.longitude is None):
             missing = "latitude" if self.latitude is None else "longitude"
             raise Invalid(missing, "nothing", "both latitude and longitude, or neither")
+        if self.node_of is not None and len(self.gateways) > 1:
+            raise Invalid("gateways", f"{len(self.gateways)} of a node", "one at most, its communication server")
+
+    def is_joined(self) -> bool:
+        """Whether it says how it is joined to other LANs."""
+        return bool(self.gateways) or self.node_of is not None
 
 
 class WanLink(msgspec.Struct, frozen=True):
@@ -188,6 +196,10 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
 
     def mean_ms(self, source: SiteId, target: SiteId) -> float:
         return sum(channel.delay.mean_ms for channel in self.channels(source, target))
+
+    def longest_ms(self, source: SiteId, target: SiteId) -> float:
+        """The longest delay without queues; inf where there is none."""
+        return sum(channel.delay.longest_ms for channel in self.channels(source, target))
 
     def cluster_mean_ms(self, here: int, there: int) -> float:
         return sum(channel.delay.mean_ms for channel in self.path(here, there)) if here != there else 0.0

@@ -2,8 +2,9 @@
 
 A *separator* is a set of sites whose removal cuts the graph of who can send to whom into parts: every way from one part
 to another passes one of its sites. The gateways of a LAN separate its hosts from the rest of the network; the gateways
-with links out of a region separate its LANs from the others; a node whose processes form a LAN of their own is cut off
-by its communication server, its one gateway. Each part that a separator encloses is a *zone*; zones are nested.
+with links out of a region separate its LANs from the others; a node, whose processes talk through its communication
+server alone, is a LAN of its own with that server as its one gateway, linked to a gateway of the LAN around it. Each
+part that a separator encloses is a *zone*; zones are nested: nodes in LANs, LANs in regions.
 
 Sites are bits of an int. The graph: the members of one LAN can all send to each other, and gateways over their links.
 Separators come from the configuration and are checked by a component search; they are never searched for: a minimum cut
@@ -51,7 +52,7 @@ class Zone(msgspec.Struct, frozen=True):
     """Sites behind a separator."""
 
     name: str
-    level: str  # LAN or region
+    level: str  # node, LAN or region
     separator: int
     inside: int
     parts: tuple[int, ...]  # what removing the separator leaves of the graph, by lowest site
@@ -145,25 +146,37 @@ def zones_of(graph: LanGraph) -> list[Zone]:
     """The zones of a graph of LANs, from the innermost outward."""
     if sum(map(bool, graph.members)) < 2:
         return []
-    found = [lan_zone(graph, number) for number in range(len(graph.members))]
+    order = sorted(range(len(graph.members)), key=lambda number: not graph.lans.is_node(number))  # nodes first
+    found = [lan_zone(graph, number) for number in order]
     found += [region_zone(graph, region) for region in graph.lans.regions]
     return [zone for zone in found if zone.inside]
 
 
 def lan_zone(graph: LanGraph, number: int) -> Zone:
+    """A LAN with its nodes behind its gateways, or a node behind its server."""
     separator = mask_of(graph.gateways[number])
-    inside = graph.members[number] & ~separator
-    return Zone(graph.lans.names[number], "LAN", separator, inside, graph.parts(separator))
+    level = "node" if graph.lans.is_node(number) else "LAN"
+    inside = with_nodes(graph, number) & ~separator
+    return Zone(graph.lans.names[number], level, separator, inside, graph.parts(separator))
+
+
+def with_nodes(graph: LanGraph, number: int) -> int:
+    """The members of a LAN and of its nodes."""
+    members = graph.members[number]
+    for node in graph.lans.nodes(number):
+        members |= graph.members[node]
+    return members
 
 
 def region_zone(graph: LanGraph, region: Region) -> Zone:
     """A region, behind the separator that is given or, where a site of that has failed, behind its links."""
     within = 0
     for number in region.clusters:
-        within |= graph.members[number]
+        within |= with_nodes(graph, number)
     separator = mask_of(region.separator)
     if not separator or separator & ~graph.everyone:
-        ends = [ours for (here, there), (ours, _) in graph.joints.items() if leaves(region, here, there)]
+        nodes = [node for number in region.clusters for node in graph.lans.nodes(number)]
+        ends = [ours for (here, there), (ours, _) in graph.joints.items() if leaves(region, here, there, nodes)]
         separator = mask_of(ends)
     return Zone(region.name, "region", separator, within & ~separator, graph.parts(separator))
 
@@ -225,8 +238,8 @@ def by_site(cuts: list[Cut]) -> dict[int, tuple[Cut, ...]]:
     return {site: tuple(listed) for site, listed in found.items()}
 
 
-def leaves(region: Region, here: int, there: int) -> bool:
-    return here in region.clusters and there not in region.clusters
+def leaves(region: Region, here: int, there: int, nodes: list[int]) -> bool:
+    return here in region.clusters and there not in region.clusters and there not in nodes
 
 
 @lru_cache(maxsize=256)

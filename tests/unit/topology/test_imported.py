@@ -11,8 +11,9 @@ from isthmus.core.message import SiteId
 from isthmus.topology.delay import Constant, Empirical, Gamma
 from isthmus.topology.grouping import find_threshold, group_hosts
 from isthmus.topology.imported import load_measured
-from isthmus.topology.load import load_topology, topology_to_toml
+from isthmus.topology.load import load_topology
 from isthmus.topology.maps import fibre_ms, load_map
+from isthmus.topology.written import topology_to_toml
 
 DATA = Path(__file__).parents[3] / "../shared/data"
 public = pytest.mark.skipif(not DATA.exists(), reason="the public measurements are not beside the repository")

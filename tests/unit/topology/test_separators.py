@@ -13,10 +13,11 @@ from isthmus.scenario.load import load_scenario
 from isthmus.topology.delay import Constant
 from isthmus.topology.hops import Routes
 from isthmus.topology.lans import lans_of
-from isthmus.topology.load import load_topology, topology_from_tables, topology_to_toml
+from isthmus.topology.load import load_topology, topology_from_tables
 from isthmus.topology.model import Channel, Topology
 from isthmus.topology.separators import LanGraph, Separators, check_zones, mask_of, sites_of, zones_of
 from isthmus.topology.shapes import shape
+from isthmus.topology.written import topology_to_toml
 
 ANY = Channel(Constant(1.0))
 
@@ -161,5 +162,70 @@ def test_links_that_relays_do_not_serve_are_refused(tmp_path: Path) -> None:
         load_scenario(path)
     assert str(caught.value) == (
         f"{path}: topology.gateway_links: found 4 LANs joined by 4 links, with more than one way round; "
-        "expected links that form a tree or one ring, over which messages can be relayed"
+        "expected links that form a tree or one ring, over which messages can be relayed, or `gated = true` in "
+        "[stack.causal]"
     )
+
+
+NODES = """
+defaults.lan.delay = 0.3
+defaults.wan.delay = 40
+clusters = [
+    { name = "paris", sites = 3 },
+    { name = "tokyo", sites = 3 },
+    { name = "osaka", sites = 2 },
+    { name = "p1", sites = ["server", "ann", "bob"], node_of = "paris" },
+    { name = "p2", sites = 2, node_of = "paris" },
+]
+regions = [{ name = "japan", clusters = ["tokyo", "osaka"] }, { name = "france", clusters = ["paris"] }]
+"""
+
+
+def test_zones_are_nested_nodes_in_lans_in_regions(tmp_path: Path) -> None:
+    path = tmp_path / "nodes.toml"
+    path.write_text(NODES)
+    topology = load_topology(path)
+    graph, separators = check_zones(topology)
+    names = [site.name for site in topology.sites]
+    zones = {zone.name: zone for zone in separators.zones}
+    assert [(zone.name, zone.level) for zone in separators.zones] == [
+        *(
+            ("p1", "node"),
+            ("p2", "node"),
+            ("paris", "LAN"),
+            ("tokyo", "LAN"),
+            ("japan", "region"),
+            ("france", "region"),
+        ),
+    ]
+    assert [names[site] for site in sites_of(zones["p1"].separator)] == ["server"]
+    assert [names[site] for site in sites_of(zones["p1"].inside)] == ["ann", "bob"]
+    assert not zones["p1"].inside & ~zones["paris"].inside & ~zones["france"].inside
+    assert [names[site] for site in sites_of(zones["france"].separator)] == ["paris-0", "paris-1"]
+    ann = topology.site_id("ann")
+    behind = separators.behind(1 << ann)[1 << topology.site_id("osaka-0")]
+    assert [far.bit_count() for _, far in behind] == sorted(far.bit_count() for _, far in behind)  # innermost first
+    assert Routes(graph).route(3, 2) == (3, 0, 2)  # out of the node over its LAN
+    assert topology_from_tables(tomllib.loads(topology_to_toml(topology)), str(path)) == topology
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (('node_of = "paris" },\n]', 'node_of = "p1" },\n]'), r"clusters\[4\].node_of: found 'p1', a node; expected a"),
+        (('node_of = "paris" },\n]', 'node_of = "rome" },\n]'), r"clusters\[4\].node_of: found 'rome'; expected a"),
+        (
+            ('name = "p2", sites = 2,', 'name = "p2", sites = 2, gateways = ["p2-0", "p2-1"],'),
+            "found 2 of a node; expected one at most, its communication server",
+        ),
+        (
+            ("regions =", 'gateway_links = [{ from = "server", to = "tokyo-0" }]\nregions ='),
+            "gateway_links: found a link from the node p1 to tokyo; expected none but to its LAN, paris",
+        ),
+    ],
+)
+def test_a_wrong_node_is_refused(change: tuple[str, str], words: str, tmp_path: Path) -> None:
+    path = tmp_path / "nodes.toml"
+    path.write_text(NODES.replace(*change))
+    with pytest.raises(InputError, match=words):
+        load_topology(path)

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId
 from isthmus.topology.delay import Constant, Empirical, Gamma, Normal, Uniform
-from isthmus.topology.load import load_topology, topology_from_tables, topology_to_toml
+from isthmus.topology.load import load_topology, topology_from_tables
 from isthmus.topology.model import Channel, Cluster, Override, Site, Topology, WanLink
+from isthmus.topology.written import topology_to_toml
 
 GOOD = """
 name = "three"
