@@ -88,3 +88,26 @@ def test_causal_agrees_with_trying_every_pair(spark):
         number for number, rows in enumerate(runs) if Oracle(rows).verdicts(["causal"])[0].status == "violated"
     } == wrong
     assert 10 < len(wrong) < len(runs) - 10
+
+
+def test_causal_is_told_as_by_the_oracle(spark):
+    """Counts and sentences, chain included: blocks of receivers find the violation that the whole group shows."""
+    seen: Counter[str] = Counter()
+    for runs, domains in (
+        ([rows for seed in range(2000, 2150) if (rows := random_rows(seed))], ()),
+        ([rows for seed in range(2000, 2080) if (rows := random_groups(seed))], DOMAINS),
+    ):
+        rows = check(frame(spark, runs), ["causal"], domains=domains).collect()
+        found = {(row.run, row.domain or row.group): row for row in rows}
+        for number, run in enumerate(runs):
+            for expected in Oracle(run, domains).scoped(["causal"]):
+                row = found.get((number, expected.domain or expected.group))
+                if row is None:
+                    assert expected.status == "unknown"  # a domain in which nothing happened has no row on Spark
+                    continue
+                told = (expected.status, expected.evidence_count, expected.violation_count)
+                assert (row.status, row.evidence_count, row.violation_count) == told, (number, expected.witness)
+                if expected.status == "violated":
+                    assert row.witness == expected.witness, number
+                seen[expected.status] += 1
+    assert min(seen["valid"], seen["violated"]) > 20, seen

@@ -16,7 +16,7 @@ from isthmus.core.layer import Kind
 from isthmus.pipeline import verdicts as on_spark
 from isthmus.trace.domain import DOMAIN_PROPERTIES, Domain
 from isthmus.trace.oracle import PROPERTIES
-from isthmus.trace.schema import DESTINATIONS, KIND, LOCAL, NUMBER, PAYLOAD, PROCESS, SENDER, VALUE, Row
+from isthmus.trace.schema import DESTINATIONS, KIND, LOCAL, NUMBER, PAYLOAD, PROCESS, SENDER, VALUE, Gauge, Row
 
 check = partial(on_spark.check, run_rows_max=0)  # by tables that all tasks share, however short a run is
 pytestmark = pytest.mark.full  # minutes of Spark
@@ -114,11 +114,14 @@ def move_behind_view(process: int, *message: int) -> Change:
 
 PLANTED: dict[str, tuple[Change, set[str]]] = {
     "nothing": (lambda rows: rows, set()),
-    "the last of a sender is never delivered": (drop(2, 3, 2), {"agreement", "validity", "final"}),
-    "what an answer answers is never delivered": (drop(1, 2, 2), {"agreement", "validity", "causal", "final"}),
+    "the last of a sender is never delivered": (drop(2, 3, 2), {"agreement", "uniform-agreement", "validity", "final"}),
+    "what an answer answers is never delivered": (
+        drop(1, 2, 2),
+        {"agreement", "uniform-agreement", "validity", "causal", "final"},
+    ),
     "an earlier one is never delivered": (
         drop(3, 1, 1),
-        {"agreement", "validity", "fifo", "causal", "fifo-total", "final"},
+        {"agreement", "uniform-agreement", "validity", "fifo", "causal", "fifo-total", "final"},
     ),
     "two of one sender trade places": (swap(3, (1, 1), (1, 2)), {"fifo", "causal", "final", *ORDER}),
     "two that know nothing of one another trade places": (swap(3, (1, 3), (2, 2)), {"final", *ORDER}),
@@ -128,7 +131,7 @@ PLANTED: dict[str, tuple[Change, set[str]]] = {
     "never submitted": (add(2, DELIVER, (2, 9)), {"integrity"}),
     "other bytes": (alter(2, DELIVER, PAYLOAD, 9, 1, 1), {"integrity"}),
     "submitted twice": (add(1, SUBMIT, (1, 3)), {"integrity"}),
-    "one view late": (move_behind_view(3, 1, 2), {"agreement", "sending-view"}),
+    "one view late": (move_behind_view(3, 1, 2), {"agreement", "uniform-agreement", "sending-view"}),
     "members in another order": (alter(3, VIEW, DESTINATIONS, (3, 2, 1), last=True), {"views"}),
     "a view number goes back": (alter(3, VIEW, VALUE, 0, last=True), {"views", "sending-view"}),
     "tentative after final": (add(1, TENTATIVE, (3, 2)), {"final"}),
@@ -220,6 +223,50 @@ def other_histories() -> dict[str, tuple[list[Row], dict[tuple[int | str, str], 
         ),
         "tentative twice": (twice.rows, {(0, "final"): "violated", (0, "integrity"): "valid"}),
         "nothing but packets": (Story().add(1, Kind.RECEIVE).rows, {(0, name): "unknown" for name in PROPERTIES}),
+        "half, with the first member": (
+            Story().view(1, 1, 2, 3, 4).view(2, 1, 2, at=(1, 2)).view(3, 3, 4, at=(3, 4)).view(4, 1, at=(1,)).rows,
+            {(0, "primary"): "valid"},
+        ),
+        "few members of great weight": (
+            Story().view(1, 1, 2, 3, at=(1,), weights=(3, 1, 1)).view(2, 4, 5).rows,
+            {(0, "primary"): "violated"},
+        ),
+        "few members of no weight": (
+            Story().view(1, 1, 2, 3, at=(1,)).view(2, 4, 5).rows,
+            {(0, "primary"): "valid"},
+        ),
+        "a crashed one has more": (
+            Story()
+            .view(1, 1, 2, 3)
+            .submit(*c)
+            .submit(*a)
+            .deliver(1, a)
+            .deliver(2, a)
+            .deliver(3, a, c)
+            .crash(3)
+            .view(2, 1, 2)
+            .rows,
+            {(0, "uniform-agreement"): "violated", (0, "agreement"): "valid"},
+        ),
+        "a crashed one has less": (
+            Story().view(1, 1, 2, 3).submit(*a).deliver(1, a).deliver(2, a).crash(3).view(2, 1, 2).rows,
+            {(0, "uniform-agreement"): "valid", (0, "agreement"): "valid"},
+        ),
+        "held back into the next view": (
+            Story()
+            .view(1, 1, 2)
+            .submit(*a)
+            .view(2, 1, 2)
+            .add(1, Kind.GAUGE, a, value=2, gauge=Gauge.SENT_VIEW)
+            .deliver(1, a)
+            .deliver(2, a)
+            .rows,
+            {(0, "sending-view"): "valid"},
+        ),
+        "late by a view": (
+            Story().view(1, 1, 2).submit(*a).view(2, 1, 2).deliver(1, a).deliver(2, a).rows,
+            {(0, "sending-view"): "violated"},
+        ),
         "one process alone": (Story().submit(*a).rows, {(0, "validity"): "violated", (0, "integrity"): "unknown"}),
     }
 

@@ -207,3 +207,9 @@ def test_grids_that_cannot_be_tables_are_refused(spark, tmp_path):
     ]
     with pytest.raises(LocalError, match="different kinds"):
         runs_table(mixed, outcomes)
+
+
+def test_figures_of_a_network_are_columns_of_the_runs():
+    table = runs_table(grid(2), [Outcome(run=0, figures={"hops": 3, "delay_mean_ms": 0.5}), Outcome(run=1)])
+    assert table.column("hops").to_pylist() == [3.0, None]
+    assert table.column("delay_mean_ms").to_pylist() == [0.5, None]

@@ -17,10 +17,13 @@ from random import Random
 
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.workload import NS_PER_MS, Workload
+from isthmus.sim.packets.twin import has_twin
+from isthmus.stacks import STACKS
 
 LEAST_PER_CORE, MOST_PER_CORE = 2, 16  # tasks
 TASK_DELIVERIES = 100_000  # two seconds of a core, beside which what a task costs is little
 RUN_DELIVERIES = 100  # what making a run costs, in deliveries
+TWIN_COST = {"": 1.0, "flooding": 0.5, "vector": 0.05}  # of a delivery at compiled end points
 SAMPLE = 32  # arrivals by which the rate of a workload is guessed
 
 
@@ -51,7 +54,13 @@ def expected_cost(scenario: Scenario) -> int:
         members = scenario.members_of(workload.group)
         targets = len(workload.destinations(scenario.topology, members, Random(0))) or len(members)
         deliveries += expected_arrivals(workload, places, end_ns) * places * targets
-    return RUN_DELIVERIES + deliveries
+    return RUN_DELIVERIES + round(deliveries * delivery_cost(scenario))
+
+
+def delivery_cost(scenario: Scenario) -> float:
+    """What a delivery costs, in those of a run of layers."""
+    twin = STACKS[scenario.stack.name].twin if has_twin(scenario.network) else ""
+    return TWIN_COST[twin]
 
 
 def expected_arrivals(workload: Workload, places: int, end_ns: int) -> int:

@@ -79,8 +79,12 @@ def violations(
     numbers: Sequence[Column | str | int] = (),
     members: Sequence[Column | str] = (),
     count: Value = 1,
+    listed: Column | None = None,
 ) -> DataFrame:
-    """Violations with the fields of their witness; the one of the lowest rank is shown."""
+    """Violations with the fields of their witness; the one of the lowest rank is shown.
+
+    `listed` are the messages where their number differs from row to row.
+    """
     return shaped(
         frame,
         {
@@ -89,7 +93,7 @@ def violations(
             "rank": column(rank),
             "form": F.lit(form) if isinstance(form, str) else form,
             "lives": F.array(*lives),
-            "messages": F.array(*messages),
+            "messages": F.array(*messages) if listed is None else listed,
             "numbers": F.array(*(column(number).cast("long") for number in numbers)),
             "members": F.array(*map(column, members)),
             "events": F.array(*events),

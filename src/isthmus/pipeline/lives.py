@@ -124,10 +124,30 @@ def with_lives(rows: DataFrame, known: DataFrame) -> DataFrame:
     )
 
 
+def with_weights(rows: DataFrame) -> DataFrame:
+    """Rows with the weights of a view's members, which follow these in the row; null where each has one vote."""
+    weighs = is_kind(Kind.VIEW) & (F.col("gauge") > 0)
+    count = F.col("gauge").cast("int")
+    told = F.col("destinations")
+    return rows.withColumns(
+        {
+            "weights": F.when(weighs, F.slice(told, count + 1, count)),
+            "destinations": F.when(weighs, F.slice(told, F.lit(1), count)).otherwise(told),
+        }
+    )
+
+
 def epochs(rows: DataFrame, known: DataFrame) -> DataFrame:
     """What each life did with its views: one row per VIEW row, and one for the time before the first of a life."""
     told = with_lives(rows.where(is_kind(Kind.VIEW)), known).select(
-        *PLACE, "up", "life_start", "life_end", "local", F.col("value").cast("int").alias("view"), "destinations"
+        *PLACE,
+        "up",
+        "life_start",
+        "life_end",
+        "local",
+        F.col("value").cast("int").alias("view"),
+        "destinations",
+        "weights",
     )
     order = Window.partitionBy(*PLACE).orderBy("local")
     again = F.coalesce(F.lag("view").over(order) == F.col("view"), F.lit(False))  # told once more
@@ -160,6 +180,7 @@ def epochs(rows: DataFrame, known: DataFrame) -> DataFrame:
         F.last("view").over(whole).alias("final"),
         F.col("onward").isNull().alias("last"),
         "destinations",
+        "weights",
     )
     early = placed.groupBy(*PLACE, "up").agg(F.min("life_start").alias("start"), F.min("local").alias("end"))
     none = F.lit(None).cast("int")
@@ -177,6 +198,7 @@ def epochs(rows: DataFrame, known: DataFrame) -> DataFrame:
             F.lit(NONE).alias("final"),
             F.lit(False).alias("last"),
             F.lit(None).cast("array<int>").alias("destinations"),
+            F.lit(None).cast("array<int>").alias("weights"),
         )
     )
 

@@ -1,98 +1,203 @@
-"""The causal past on Spark: rows of a group, in the order of time, through the one pass of trace/past.py.
+"""The causal past on Spark: the events of a group, packed once, go to a task for each block of receivers.
 
-The rows of a run come in the order of time as far as each process's own order allows. Clocks of processes may differ: a
-process whose next row is the delivery of a message not yet submitted waits, and its rows with it, until it is.
+The problem: whether q delivered m after all of its past depends on what all others did, so that a group cannot be cut
+by process or by time without loss. The idea: it can be cut by receiver (trace/past.py). What every block needs is
+little: the sequence of each life, seventeen bytes an event, four once it is read. So the rows are sorted by life once,
+by Spark, and packed into *segments*, binaries of some thousand events; each block takes all of them, numbers the
+messages (message_ids.py) and makes one compiled pass with a vector over its own receivers.
 
-A group in which messages answer one another in a circle takes several passes (trace.past.closed), over rows that are
-held in memory: the first pass only says that there is a circle, by a row of no slot.
+    pack    rows by run, group, slot and local number -> segments
+    walk    segments by run, group, block and slot -> one row per block that breaks causal order
 
-Invariants: a group of a run is one pass, in one task; groups are independent.
+A slot is the number of a life in its group, by process and life; NOWHERE has the messages that were carried in.
+
+Invariants: blocks and groups are independent tasks, and what they find does not depend on how many there are. A task
+holds the steps of one group (four bytes an event), its messages, and vectors as trace/past.py says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import groupby
-from operator import itemgetter
-from typing import Any
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from isthmus.trace.past import NOWHERE, Past, PastEvent, closed
+from isthmus.pipeline.message_ids import Longs, MessageIds
+from isthmus.trace.past import (
+    ABSENT,
+    CARRIED,
+    CODE_BITS,
+    CODE_INDEX,
+    UNKNOWN,
+    Late,
+    Owed,
+    Steps,
+    chain,
+    judge,
+)
 from isthmus.trace.schema import NONE
 
-COLUMNS = (
-    *("run", "group", "slot", "slots", "submit", "origin", "sender", "number", "local", "code", "known", "to"),
-    "codes",
-)
+NOWHERE = -1  # as a slot: that of no life
+DELIVERED, SUBMITTED, BROUGHT, OWED = 0, 1, 2, 3  # what an event is; BROUGHT: carried into the group
+EVENT = ("run", "group", "slot", "origin", "sender", "number", "what", "code")
+SEGMENT = {
+    "run": "bigint",
+    "group": "int",
+    "slot": "int",
+    "part": "int",  # ascending for each slot
+    "whats": "binary",  # a byte an event
+    "authors": "binary",  # eight, as the others: the origin above, the sender below
+    "numbers": "binary",
+    "codes": "binary",  # of what is owed; of others, nothing
+}
+BLOCK = ("first", "until", "slots")  # slots of a block, from and to, and of its group
 RESULT = {
     "run": "bigint",
     "group": "int",
     "slot": "int",
-    "local": "bigint",
+    "place": "bigint",  # the number of the delivery at the life
     "origin": "int",
     "sender": "int",
     "number": "bigint",
-    "code": "bigint",
+    "due_origin": "int",
+    "due_sender": "int",
+    "due_number": "bigint",
+    "never": "boolean",  # the one that is due is never delivered
+    "between": "array<struct<origin:int,sender:int,number:bigint>>",  # messages on the way from that to this
     "count": "bigint",
+    "open": "boolean",  # not judged: too many circles
 }
-Place = tuple[int, int]  # run and group
-ARROW = {"bigint": pa.int64(), "int": pa.int32()}
+ARROW = {
+    "bigint": pa.int64(),
+    "int": pa.int32(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+    RESULT["between"]: pa.list_(pa.struct({"origin": pa.int32(), "sender": pa.int32(), "number": pa.int64()})),
+}
+
+
+def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Events in the order of run, group, slot and local number to segments."""
+    part = 0
+    for batch in batches:
+        place = [batch.column(name).to_numpy() for name in EVENT[:3]]
+        origin, sender, number, what, code = (batch.column(name).to_numpy(zero_copy_only=False) for name in EVENT[3:])
+        authors = (origin.astype(np.int64) << 32) + sender
+        changes = np.zeros(max(0, len(number) - 1), np.bool_)
+        for column in place:
+            changes |= column[1:] != column[:-1]
+        bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), len(number)]
+        rows: list[tuple[object, ...]] = []
+        for start, end in pairwise(bounds):
+            if start == end:
+                continue
+            owed = code[start:end].tobytes() if what[start] == OWED else b""
+            binaries = (what[start:end].astype(np.int8).tobytes(), authors[start:end].tobytes())
+            rows.append((*(int(column[start]) for column in place), part, *binaries, number[start:end].tobytes(), owed))
+            part += 1
+        if rows:
+            yield table(rows, SEGMENT)
+
+
+def table(rows: list[tuple[object, ...]], shape: dict[str, str]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(column, ARROW[kind]) for column, kind in zip(columns, shape.values(), strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, names=list(shape))
+
+
+class Place(NamedTuple):
+    """A block of a group of a run."""
+
+    run: int
+    group: int
+    first: int
+    until: int
+    slots: int
 
 
 def walk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows in the order of run, group and time to one row for each group that breaks causal order, or has a circle."""
-    past = Past(0)
-    place: Place | None = None
-    for here, slots, event in events(batches):
-        if here != place:
-            yield from finished(place, past)
-            place, past = here, Past(slots)
-        past.take(event)
-    yield from finished(place, past)
-
-
-def walk_closed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same for groups with circles: rows in the order of run, group, slot and local number."""
-    for place, group in groupby(events(batches), itemgetter(0)):
-        held = list(group)
-        yield from told(place, closed(held[0][1], lambda: [event for _, _, event in held]))  # noqa: B023  called here
-
-
-def events(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Place, int, PastEvent]]:
-    """Rows as events, each with its run and group, and how many slots that has."""
+    """Segments in the order of run, group, block, slot and part to one row for each block that breaks causal order."""
+    block: Block | None = None
     for batch in batches:
-        columns = [batch.column(name).to_pylist() for name in COLUMNS[:-2]]
-        to, codes = (flat(batch.column(name)) for name in COLUMNS[-2:])
-        for index, (run, group, slot, slots, submit, origin, sender, number, local, code, known) in enumerate(
-            zip(*columns, strict=True)
-        ):
-            key = (origin, sender, number)
-            yield (run, group), slots, PastEvent(slot, submit, key, local, code, known, to(index), codes(index))
+        columns = [batch.column(name).to_pylist() for name in (*EVENT[:2], *BLOCK, "slot")]
+        binaries = [batch.column(name) for name in ("whats", "authors", "numbers", "codes")]
+        for at, (*place, slot) in enumerate(zip(*columns, strict=True)):
+            here = Place(*place)
+            if block is None or block.place != here:
+                yield from finished(block)
+                block = Block(here)
+            whats, *longs = (column[at].as_buffer() for column in binaries)
+            block.take(slot, np.frombuffer(whats, np.int8), *(np.frombuffer(one, np.int64) for one in longs))
+    yield from finished(block)
 
 
-def finished(place: Place | None, past: Past) -> Iterator[pa.RecordBatch]:
-    past.finish()
-    if place is not None and past.learnt:
-        yield result((*place, NOWHERE, 0, NONE, NONE, NONE, 0, 0))
-    elif place is not None:
-        yield from told(place, past)
+def finished(block: Block | None) -> Iterator[pa.RecordBatch]:
+    rows = block.judged() if block is not None else []
+    if rows:
+        yield table(rows, RESULT)
 
 
-def flat(column: pa.ListArray) -> Any:
-    """The lists of a column as slices of one array."""
-    offsets = column.offsets.to_numpy()
-    values = column.values.to_numpy(zero_copy_only=False).astype(np.int64)
-    return lambda index: values[offsets[index] : offsets[index + 1]]
+class Block:
+    """Some receivers of a group, with the sequences of all its lives."""
 
+    __slots__ = ("carried", "ids", "owed", "place", "sequences")
 
-def told(place: Place, past: Past) -> Iterator[pa.RecordBatch]:
-    if past.first is not None:
-        event, due = past.first
-        yield result((*place, event.slot, event.local, *event.message, due, past.count))
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.ids = MessageIds()
+        self.sequences: list[list[Steps]] = [[] for _ in range(place.slots)]
+        self.carried: list[Steps] = []
+        self.owed: list[tuple[int, Steps, Longs]] = []  # column, messages, codes
 
+    def take(self, slot: int, whats: np.ndarray, authors: Longs, numbers: Longs, codes: Longs) -> None:
+        """Take the next segment of a slot."""
+        ids = self.ids.of(authors, numbers)
+        if slot == NOWHERE:
+            self.carried.append(ids)
+        elif len(codes):
+            self.owed.append((slot - self.place.first, ids, codes.copy()))
+        else:
+            self.sequences[slot].append(np.where(whats == SUBMITTED, ~ids, ids))
 
-def result(row: tuple[int, ...]) -> pa.RecordBatch:
-    arrays = [pa.array([value], ARROW[kind]) for value, kind in zip(row, RESULT.values(), strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, names=list(RESULT))
+    def judged(self) -> list[tuple[object, ...]]:
+        """The first violation and how many there are, or a row that says that circles leave it open."""
+        steps = [np.concatenate([np.zeros(0, np.int32), *parts]) for parts in self.sequences]
+        self.sequences = []
+        sources = np.full(self.ids.count, UNKNOWN, np.int8)
+        for ids in self.carried:
+            sources[ids] = CARRIED
+        for one in steps:
+            sources[~one[one < 0]] = ABSENT
+        nothing = np.zeros(0, np.int64)
+        owed = Owed(
+            np.concatenate([nothing, *(np.full(len(ids), column) for column, ids, _ in self.owed)]),
+            np.concatenate([nothing, *(ids for _, ids, _ in self.owed)]),
+            np.concatenate([nothing, *(codes for _, _, codes in self.owed)]),
+        )
+        found = judge(steps, sources, range(self.place.first, self.place.until), owed)
+        if found.open:
+            return [(*self.place[:2], NOWHERE, 0, *(NONE,) * 6, False, [], 0, True)]
+        if not found.late:
+            return []
+        first = min(found.late, key=lambda late: (late.number, late.slot))
+        return [self.row(first, steps, owed, sum(late.times for late in found.late))]
+
+    def row(self, late: Late, steps: list[Steps], owed: Owed, count: int) -> tuple[object, ...]:
+        never = late.due & CODE_INDEX != 0
+        if never:
+            same = (owed.columns == late.slot - self.place.first) & (owed.codes == late.due)
+            due = int(owed.messages[np.flatnonzero(same)[0]])
+        else:
+            own = steps[late.slot]
+            due = int(own[own >= 0][(late.due >> CODE_BITS) - 1])
+        names = self.name(late.message) + self.name(due)
+        between = [dict(zip(EVENT[3:6], self.name(one), strict=True)) for one in chain(steps, due, late.message)[1:-1]]
+        return (*self.place[:2], late.slot, late.number, *names, never, between, count, False)
+
+    def name(self, message: int) -> tuple[int, int, int]:
+        """Origin, sender and number of a message."""
+        author = int(self.ids.authors[message])
+        sender = ((author & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
+        return (author - sender) >> 32, sender, int(self.ids.numbers[message])

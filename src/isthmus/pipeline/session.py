@@ -38,6 +38,7 @@ appender.file.layout.pattern = %d %p %c: %m%n%ex
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "16m",  # rows of binaries: segments of events
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",  # few tasks for small tables that are held
     "spark.sql.parquet.compression.codec": "zstd",
@@ -55,6 +56,7 @@ OPTIONS_OF_JAVA = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")  # of the environmen
 ADDRESS = re.compile(r"(?:spark|sc)://(?P<hosts>[^/;]+)")
 CONNECT_PORT = 15002  # of a Connect server, where an address names none
 PROBE_S = 10.0
+CORES_OTHERWISE = 8  # where Spark does not say how many cores it has
 NOTE = re.compile(r"WARNING: |Setting default log level|To adjust logging level|NOTE: |Using Spark's default log4j")
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 ON_THIS_MACHINE = re.compile(r"local(-cluster)?(\[.*\])?|spark://(127\.[\d.]+|localhost|\[::1\])(:\d+)?")
@@ -99,6 +101,14 @@ def connect(remote: str, settings: dict[str, str]) -> SparkSession:
         raise InputError(
             "--remote", "", f"{remote}, which does not answer ({first_line(error)})", "sc://host:port"
         ) from error
+
+
+def cores_of(spark: SparkSession) -> int:
+    """How many tasks run at a time."""
+    try:
+        return spark.sparkContext.defaultParallelism
+    except Exception:  # Connect has no context
+        return CORES_OTHERWISE
 
 
 def driver_settings(master: str, memory: str, scratch: Path) -> dict[str, str]:

@@ -22,7 +22,8 @@ import msgspec
 import pyarrow as pa
 
 from isthmus.scenario.model import Scenario
-from isthmus.sim.run import Run
+from isthmus.sim.base import Simulation
+from isthmus.sim.packets.twin import run_of
 from isthmus.trace.schema import SCHEMA, Row, Sink
 from isthmus.trace.writer import to_batch
 
@@ -35,7 +36,7 @@ TYPES[SCHEMA.field("destinations").type] = "array<int>"
 TRACE_COLUMNS = ", ".join(f"`{field.name}` {TYPES[field.type]}" for field in SCHEMA)
 STREAM_COLUMNS = ", ".join(f"`{field.name}` {TYPES[field.type]}" for field in STREAM)
 
-Make = Callable[[Scenario, Sink, int], Run]  # of scenario, where rows go, number of the run: a run to be started
+Make = Callable[[Scenario, Sink, int], Simulation]  # of scenario, where rows go, number of the run: a run to be started
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -58,11 +59,12 @@ class Outcome(msgspec.Struct, kw_only=True):
     packets: int = 0
     dropped: int = 0
     virtual_ns: int = 0
+    figures: dict[str, float] = {}  # what only some networks measure (sim/packets/figures.py)
 
 
-def make_run(scenario: Scenario, sink: Sink, run: int) -> Run:
+def make_run(scenario: Scenario, sink: Sink, run: int) -> Simulation:
     """The simulator itself; a test plants another in its place."""
-    return Run(scenario, sink, run=run)
+    return run_of(scenario, sink, run)
 
 
 class Outlet:
@@ -161,7 +163,7 @@ def simulate_one(run: int, study: str, scenario: bytes, make: Make, outlet: Outl
     yield
 
 
-def outcome_of(run: int, study: str, made: Run) -> Outcome:
+def outcome_of(run: int, study: str, made: Simulation) -> Outcome:
     summary, meter = made.summary, made.meter
     return Outcome(
         run=run,
@@ -177,4 +179,5 @@ def outcome_of(run: int, study: str, made: Run) -> Outcome:
         packets=made.network.packet_count,
         dropped=made.network.dropped_count,
         virtual_ns=made.scheduler.now_ns,
+        figures=made.figures(),
     )

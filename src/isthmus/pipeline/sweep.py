@@ -36,10 +36,11 @@ from pyspark.sql import functions as F  # noqa: N812
 from isthmus.core.errors import InputError, LocalError
 from isthmus.pipeline.dealing import deal, expected_cost, task_count
 from isthmus.pipeline.formats import RUN_SPEC
+from isthmus.pipeline.session import cores_of
 from isthmus.pipeline.simulate import OUTCOMES, STREAM_COLUMNS, TRACE_COLUMNS, Make, Outcome, make_run, simulate_all
 from isthmus.scenario.model import Scenario
+from isthmus.sim.packets.twin import compile_ahead
 
-CORES_OTHERWISE = 8  # where Spark does not say how many cores it has
 POLL_S = 0.2
 WRITERS = "spark.sql.maxConcurrentOutputFileWriters"  # above 0 spares a sort by folder before the write
 WRITERS_MAX = 64
@@ -118,6 +119,7 @@ def sweep_together(
     shutil.rmtree(staging, ignore_errors=True)
     try:
         every = [spec for specs in grids.values() for spec in specs]
+        compile_ahead(spec.scenario for spec in every)
         costs = [expected_cost(spec.scenario) for spec in every]
         count = task_count(costs, cores_of(spark)) if tasks is None else min(tasks, len(every))
         write(spark, every, staging, deal(costs, count), progress, make)
@@ -165,13 +167,6 @@ def spec_table(specs: Iterable[RunSpec]) -> pa.Table:
             "scenario": pa.array([msgspec.json.encode(spec.scenario) for spec in specs], pa.binary()),
         }
     )
-
-
-def cores_of(spark: SparkSession) -> int:
-    try:
-        return spark.sparkContext.defaultParallelism
-    except Exception:  # Connect has no context
-        return CORES_OTHERWISE
 
 
 def write(
@@ -252,7 +247,7 @@ def read_outcomes(folder: Path) -> dict[tuple[str, int], Outcome]:
 
 
 def runs_table(specs: Sequence[RunSpec], outcomes: Sequence[Outcome]) -> pa.Table:
-    """One row per run: what was asked (formats.RUN_SPEC), what came of it (Outcome), and one column per parameter."""
+    """One row per run: what was asked (formats.RUN_SPEC), what came of it (Outcome), its figures and parameters."""
     columns: dict[str, list[object]] = {name: [] for name in RUN_SPEC}
     for spec in specs:
         scenario, parameters = spec.scenario, json.dumps(dict(spec.parameters))
@@ -260,7 +255,10 @@ def runs_table(specs: Sequence[RunSpec], outcomes: Sequence[Outcome]) -> pa.Tabl
         for name, value in zip(RUN_SPEC, asked, strict=True):
             columns[name].append(value)
     for name in Outcome.__struct_fields__:
-        columns.setdefault(name, [getattr(outcome, name) for outcome in outcomes])
+        if name != "figures":
+            columns.setdefault(name, [getattr(outcome, name) for outcome in outcomes])
+    for name in dict.fromkeys(name for outcome in outcomes for name in outcome.figures):
+        columns[name] = [None if (found := outcome.figures.get(name)) is None else float(found) for outcome in outcomes]
     for name in dict.fromkeys(name for spec in specs for name in spec.parameters if name != "seed"):
         if name in columns:
             raise LocalError(f"a parameter cannot be called {name}: the table of runs has a column of that name")

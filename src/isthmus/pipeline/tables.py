@@ -50,6 +50,7 @@ from isthmus.pipeline.lives import (
     uncounted,
     with_epochs,
     with_lives,
+    with_weights,
     word,
 )
 from isthmus.pipeline.store import Store
@@ -91,7 +92,7 @@ class Tables(Store):
         self.domains = domains
         self.partial = partial
         addressed = F.col("destinations").isNotNull() & (F.size("destinations") > 0)
-        rows = trace.withColumn("destinations", F.when(addressed, F.col("destinations")))
+        rows = with_weights(trace.withColumn("destinations", F.when(addressed, F.col("destinations"))))
         self.trace = with_domains(rows, domains, self.hold)
 
     def asks(self, name: str) -> Column:
@@ -237,9 +238,13 @@ class Tables(Store):
         size = max(1, min(NEIGHBOURS, -(-(self.census["highest"] + 1) // BLOCKS)))
         given = is_kind(Kind.DELIVER)
         own = is_kind(Kind.SUBMIT) & is_home()
+        payload, digest = F.col("payload_bytes"), F.when(F.col("value") != 0, F.col("value"))
+        if "integrity" not in self.asked:  # nobody compares them: two columns less to shuffle
+            payload, digest = F.lit(0), F.lit(None).cast("long")
         rows = self.trace.where(given | own).select(
-            *(*MESSAGE, "process", "local", "payload_bytes"),
-            F.when(F.col("value") != 0, F.col("value")).alias("digest"),
+            *(*MESSAGE, "process", "local"),
+            payload.alias("payload_bytes"),
+            digest.alias("digest"),
             given.alias("given"),
             F.floor(F.col("process") / size).cast("int").alias("block"),
         )

@@ -35,6 +35,7 @@ from isthmus.pipeline.checks.integrity import integrity
 from isthmus.pipeline.checks.primary import primary
 from isthmus.pipeline.checks.sending_view import sending_view
 from isthmus.pipeline.checks.total import total, uniform_total
+from isthmus.pipeline.checks.uniform import uniform_agreement
 from isthmus.pipeline.checks.validity import validity
 from isthmus.pipeline.checks.views import views
 from isthmus.pipeline.domains import domain_names, is_domain
@@ -56,6 +57,7 @@ CHECKS: dict[str, Check] = {
     "integrity": integrity,
     "validity": validity,
     "agreement": agreement,
+    "uniform-agreement": uniform_agreement,
     "fifo": fifo,
     "causal": causal,
     "total": total,

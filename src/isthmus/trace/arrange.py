@@ -20,6 +20,7 @@ from isthmus.trace.history import (
     CLOCK,
     CRASH,
     DELIVER,
+    GAUGE_ROW,
     NEVER,
     RECEIVE,
     RECORD,
@@ -43,6 +44,7 @@ from isthmus.trace.history import (
 )
 from isthmus.trace.schema import (
     DESTINATIONS,
+    GAUGE,
     GROUP,
     KIND,
     LOCAL,
@@ -53,8 +55,10 @@ from isthmus.trace.schema import (
     SENDER,
     TIME_NS,
     VALUE,
+    Gauge,
     Recording,
     Row,
+    view_of,
 )
 from isthmus.trace.schema import VIEW as VIEW_COLUMN
 
@@ -70,7 +74,7 @@ def arrange(rows: Iterable[Row], domains: Iterable[Domain] = (), partial: bool =
                 raise InputError(
                     f"process {row[PROCESS]}", f"view {row[VALUE]}", "no members", "them in the row's destinations"
                 )
-            group_of(groups, row[GROUP]).members.setdefault(row[VALUE], row[DESTINATIONS])
+            group_of(groups, row[GROUP]).members.setdefault(row[VALUE], view_of(row)[0])
     for group in groups.values():
         group.places = {view: place for place, view in enumerate(sorted(group.members))}
     walks = {}
@@ -236,6 +240,10 @@ def walk(process: int, rows: list[Row], groups: dict[int, Group]) -> Walked:
         elif kind == CLOCK:
             reading = ClockReading(process, row[LOCAL], row[TIME_NS], row[VALUE])
             group_of(groups, row[GROUP]).readings.append(reading)
+        elif kind == GAUGE_ROW:
+            if row[GAUGE] == Gauge.SENT_VIEW and row[SENDER] == process:
+                group = group_of(groups, row[GROUP])
+                group.sent_in[group.message(row[ORIGIN:GROUP])] = row[VALUE]
         elif kind == RECORD:
             records.append(row[VALUE])
         elif kind in (CRASH, RECOVER):
@@ -279,7 +287,7 @@ def install(life: Life, row: Row) -> None:
     group, view = life.group, row[VALUE]
     before = life.epochs[-1]
     again = before.view == view
-    group.view_rows.append(Installed(life, view, row[DESTINATIONS] or (), row[LOCAL], again))
+    group.view_rows.append(Installed(life, view, *view_of(row), row[LOCAL], again))
     if again:
         return
     follows = before.view != NONE and group.places[view] == group.places[before.view] + 1

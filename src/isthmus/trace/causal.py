@@ -12,18 +12,28 @@ delivered is asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isthmus.trace.certificate import is_certified
 from isthmus.trace.history import DELIVER, NEVER, Group, Life, Stay
-from isthmus.trace.past import CODE_BITS, CODE_INDEX, NOWHERE, PastEvent, Vector, closed
+from isthmus.trace.past import (
+    ABSENT,
+    CARRIED,
+    CIRCLES,
+    CODE_BITS,
+    CODE_INDEX,
+    UNKNOWN,
+    Late,
+    Owed,
+    Steps,
+    judge,
+)
 from isthmus.trace.precedence import chain, chain_events
 from isthmus.trace.properties import Finding, absent, lost
 from isthmus.trace.witness import LACKS, EventKey, Witness
-
-NOTHING: Vector = np.zeros(0, dtype=np.int64)
 
 
 def causal(group: Group) -> Finding:
@@ -32,11 +42,14 @@ def causal(group: Group) -> Finding:
     finding.evidence_count = sum(max(0, len(life.delivered) - 1) for life in group.lives)
     if is_certified(group) and not (group.domain is None and any(map(any_owed, group.lives))):
         return finding
-    codes = Codes(group)
-    past = closed(len(group.lives), lambda: events(group, codes))
-    if past.first is not None:
-        finding.violate(told(group, codes, *past.first))
-        finding.violation_count = past.count
+    ordered = sequences(group)
+    debts = Debts(group, ordered)
+    judged = judge(ordered, sources(group), range(len(group.lives)), debts.owed())
+    if judged.open:
+        finding.doubt = CIRCLES
+    elif judged.late:
+        finding.violate(told(group, ordered, debts, min(judged.late, key=lambda late: (late.number, late.slot))))
+        finding.violation_count = sum(late.times for late in judged.late)
     return finding
 
 
@@ -60,43 +73,60 @@ def owes(group: Group, message: int, reached: list[tuple[Stay, int]]) -> bool:
     return any(stay.first <= view <= stay.last and at <= last for stay, at in reached)
 
 
-class Codes:
-    """What each life made of each message: its number there, or the last one that it should have preceded."""
+def sequences(group: Group) -> list[Steps]:
+    """The submits and first deliveries of each life in its order, as steps."""
+    found: list[Steps] = []
+    for life in group.lives:
+        steps: list[int] = []
+        start = 0
+        for message, place in life.sent:
+            steps += life.deliveries[start:place]
+            steps.append(~message)
+            start = place
+        steps += life.deliveries[start:]
+        if len(life.delivered) < len(life.deliveries):
+            steps = list(dict.fromkeys(steps))
+        found.append(np.array(steps, dtype=np.int32))
+    return found
 
-    __slots__ = ("by_message", "message_of", "ranks")
 
-    def __init__(self, group: Group) -> None:
-        self.by_message: dict[int, tuple[list[int], list[int]]] = {}  # slots and their codes
+def sources(group: Group) -> NDArray[np.int8]:
+    """What each message is at first: to be submitted here, carried into the group, or never submitted."""
+    return np.array(
+        [
+            UNKNOWN if source is None else ABSENT if source.life.group is group else CARRIED
+            for source in group.submitted
+        ],
+        dtype=np.int8,
+    )
+
+
+class Debts:
+    """What each life never delivered though it owes it, with a code behind the last delivery that it should precede."""
+
+    __slots__ = ("codes", "message_of", "messages", "slots")
+
+    def __init__(self, group: Group, ordered: Sequence[Steps]) -> None:
+        self.slots: list[int] = []
+        self.messages: list[int] = []
+        self.codes: list[int] = []
         self.message_of: dict[tuple[int, int], int] = {}  # slot and code to the message
-        self.ranks: list[dict[int, int]] = []  # by slot: message to its number, from 1
-        for life in group.lives:
-            firsts = dict.fromkeys(life.deliveries)
-            self.ranks.append({message: place for place, message in enumerate(firsts, start=1)})
-        for slot, ranks in enumerate(self.ranks):
-            for message, rank in ranks.items():
-                self.add(slot, message, rank << CODE_BITS)
         if group.domain is None:
             for slot, life in enumerate(group.lives):
-                self.add_owed(group, slot, life)
+                self.add(group, slot, life, ordered[slot])
 
-    def add(self, slot: int, message: int, code: int) -> None:
-        slots, codes = self.by_message.setdefault(message, ([], []))
-        slots.append(slot)
-        codes.append(code)
-        self.message_of[slot, code] = message
-
-    def add_owed(self, group: Group, slot: int, life: Life) -> None:
-        """Enter what a life never delivered though it owes it, behind the last delivery that it should precede."""
+    def add(self, group: Group, slot: int, life: Life, steps: Steps) -> None:
         lacking = group.lacking(life)
         if not lacking:
             return
+        ranks = {message: place for place, message in enumerate(steps[steps >= 0].tolist(), start=1)}
         reached: list[tuple[Stay, int, int]] = []  # a stay, the view, the greatest number in it
         for epoch, start, end in life.spans():
-            ranks = [self.ranks[slot][message] for message in life.deliveries[start:end]]
-            if ranks and epoch.stay.first != NEVER:
-                reached.append((epoch.stay, epoch.view, max(ranks)))
+            given = [ranks[message] for message in life.deliveries[start:end]]
+            if given and epoch.stay.first != NEVER:
+                reached.append((epoch.stay, epoch.view, max(given)))
         indexes: dict[int, int] = {}  # number to how many were entered behind it
-        for message in lacking:
+        for message in sorted(lacking, key=lambda message: place_of(group, message)):
             source = group.submitted[message]
             assert source is not None
             view, last = source.epoch.view, source.epoch.stay.last
@@ -105,42 +135,31 @@ class Codes:
             )
             if rank and not lost(group, message):
                 index = indexes[rank] = min(CODE_INDEX, indexes.get(rank, 0) + 1)
-                self.add(slot, message, (rank << CODE_BITS) + index)
+                code = (rank << CODE_BITS) + index
+                self.slots.append(slot)
+                self.messages.append(message)
+                self.codes.append(code)
+                self.message_of[slot, code] = message
+
+    def owed(self) -> Owed:
+        return Owed(*(np.array(part, dtype=np.int64) for part in (self.slots, self.messages, self.codes)))
 
 
-def events(group: Group, codes: Codes) -> Iterator[PastEvent]:
-    """Carried messages first, then the submits and first deliveries of each life in its order."""
-    for message, source in enumerate(group.submitted):
-        if source is not None and source.life.group is not group:
-            yield submitted(NOWHERE, group, message, codes)
-    for slot, life in enumerate(group.lives):
-        sent = 0  # how many of its messages it has submitted so far
-        seen: set[int] = set()
-        for place in range(len(life.deliveries) + 1):
-            while sent < len(life.sent) and life.sent[sent][1] <= place:
-                yield submitted(slot, group, life.sent[sent][0], codes)
-                sent += 1
-            if place == len(life.deliveries) or (message := life.deliveries[place]) in seen:
-                continue
-            seen.add(message)
-            known = group.submitted[message] is not None
-            code = codes.ranks[slot][message] << CODE_BITS
-            yield PastEvent(slot, False, group.names[message], 0, code, known, NOTHING, NOTHING)
+def place_of(group: Group, message: int) -> tuple[int, int, int]:
+    """The order in which messages are blamed that are lacking in one place."""
+    source = group.submitted[message]
+    assert source is not None
+    return source.index, *group.names[message][1:]
 
 
-def submitted(slot: int, group: Group, message: int, codes: Codes) -> PastEvent:
-    to, given = codes.by_message.get(message, ([], []))
-    arrays = np.array(to, dtype=np.int64), np.array(given, dtype=np.int64)
-    return PastEvent(slot, True, group.names[message], 0, 0, True, *arrays)
-
-
-def told(group: Group, codes: Codes, event: PastEvent, due_code: int) -> Witness:
+def told(group: Group, ordered: Sequence[Steps], debts: Debts, late: Late) -> Witness:
     """A delivery, and the message that should have come before it."""
-    life = group.lives[event.slot]
-    due = codes.message_of[event.slot, due_code]
-    never = due_code & CODE_INDEX != 0
-    first, message = group.names[due], event.message
-    links = chain(group, due, group.ids[message])
+    life = group.lives[late.slot]
+    never = late.due & CODE_INDEX != 0
+    steps = ordered[late.slot]
+    due = debts.message_of[late.slot, late.due] if never else int(steps[steps >= 0][(late.due >> CODE_BITS) - 1])
+    first, message = group.names[due], group.names[late.message]
+    links = chain(group, due, late.message)
     keys = list(chain_events(group, links))
     if never:
         keys.append(absent(life, first, before=message))

@@ -41,12 +41,19 @@ class Histogram:
         self._total += other._total
         self._maximum = max(self._maximum, other._maximum)
 
+    def add_all(self, values: np.ndarray) -> None:
+        """Add many values at once."""
+        if len(values):
+            self._sort_in(values.astype(np.int64))
+
     def _fold(self) -> None:
         """Count what is fresh."""
-        if not self._fresh:
-            return
-        values = np.array(self._fresh, dtype=np.int64)
-        self._fresh.clear()
+        if self._fresh:
+            values = np.array(self._fresh, dtype=np.int64)
+            self._fresh.clear()
+            self._sort_in(values)
+
+    def _sort_in(self, values: np.ndarray) -> None:
         assert values.min() >= 0
         lengths = np.frexp(values.astype(np.float64))[1]  # in bits
         shifts = np.maximum(0, lengths - BITS - 1).astype(np.int64)

@@ -41,6 +41,7 @@ SUBMIT, DELIVER, VIEW = int(Kind.SUBMIT), int(Kind.DELIVER), int(Kind.VIEW)
 TENTATIVE, REVOKE = int(Kind.TENTATIVE), int(Kind.REVOKE)
 SUSPECT, TRUST, CRASH, RECOVER = int(Kind.SUSPECT), int(Kind.TRUST), int(Kind.CRASH), int(Kind.RECOVER)
 SEND, RECEIVE, CLOCK, RECORD = int(Kind.SEND), int(Kind.RECEIVE), int(Kind.CLOCK), int(Kind.RECORD)
+GAUGE_ROW = int(Kind.GAUGE)
 KEPT = frozenset((SUBMIT, TENTATIVE, DELIVER, REVOKE, VIEW, SUSPECT, TRUST, CRASH, RECOVER, CLOCK, RECORD))
 DIGEST_SHIFT = 32  # a tag holds the payload's bytes below, its digest above; 0 there: not told
 BYTES_MASK = (1 << DIGEST_SHIFT) - 1
@@ -122,6 +123,7 @@ class Installed(NamedTuple):
     life: Life
     view: int
     members: tuple[int, ...]
+    weights: tuple[int, ...]  # () where each has one vote
     local: int
     again: bool  # the life was in this view already
 
@@ -156,6 +158,7 @@ class Group:
             "number",
             "places",
             "readings",
+            "sent_in",
             "submitted",
             "suspects",
             "unsettled",
@@ -170,6 +173,9 @@ class Group:
         self.ids: dict[MessageKey, int] = {}  # to the message's integer
         self.names: list[MessageKey] = []  # and back
         self.submitted: list[Submitted | None] = []  # by message, wherever its origin is
+        self.sent_in: dict[
+            int, int
+        ] = {}  # the view of messages that were held back beyond the one they were submitted in
         self.again: list[tuple[Life, int, int]] = []  # messages that were submitted once more, and where (local)
         self.late: list[Late] = []  # what was done after a crash
         self.view_rows: list[Installed] = []  # by process, in local order

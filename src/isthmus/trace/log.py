@@ -8,7 +8,7 @@ process is in a view of its own; a RECOVER row ends them all.
 from __future__ import annotations
 
 from isthmus.core.layer import Kind, View
-from isthmus.core.message import ONLY_GROUP, Cast
+from isthmus.core.message import ONLY_GROUP, Cast, GroupId
 from isthmus.trace.latency import MessageKey
 from isthmus.trace.schema import NONE, Recording, Sink, digest_of
 from isthmus.trace.summary import Summary
@@ -21,9 +21,7 @@ NOTHING: MessageKey = (NONE, NONE, NONE)
 def identity(subject: Cast, group: int) -> MessageKey:
     """The (origin, sender, number) of a message seen in a group; one that is carried for another names its author."""
     if type(subject) is not Cast:
-        author: MessageKey | None = getattr(subject, "author", None)
-        if author is not None:
-            return author
+        return subject.identity(GroupId(group))
     return group, subject.sender, subject.number
 
 
@@ -96,6 +94,8 @@ class SiteLog:
                 value = digest_of(subject.payload)
         elif kind == VIEW:
             self.views[group], sites = view.view_id, view.members
+            if any(vote != 1 for vote in view.weights):
+                sites, gauge = (*view.members, *view.weights), len(view.members)
         elif kind == RECOVER:
             self.views.clear()
         run, process, local, at = self.run, self.process, self.local, self.views.get(group, NONE)

@@ -4,9 +4,9 @@ A view is installed by those that it lists, by all of them that are up and do no
 with one list of members everywhere. That a listed process never installs a view is asked only of a process that never
 crashed and has rows in the trace, and not while it suspects another member or is suspected: then a change is under way.
 
-Primary views. A view, a number with its members, is *established* if more than half of its members installed it. It is
-*primary* if it is established, and either none of those that installed it had an earlier view, or it has more than half
-of the members of a primary view that one of them installed just before it. Two primary views must be ordered: a chain
+Primary views. A view, a number with its members and their weights, is *established* if a quorum of it (core/votes.py)
+installed it. It is *primary* if it is established, and either none of those that installed it had an earlier view, or
+it has a quorum of a primary view that one of them installed just before it. Two primary views must be ordered: a chain
 of processes leads from one to the other, each of which installed both ends of its link one after the other. Two halves
 of a group that both go on as the group break this; so do two groups that were founded apart.
 """
@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 
+from isthmus.core.votes import outweighs
 from isthmus.trace.history import VIEW, Group
 from isthmus.trace.properties import Finding, at_life
 from isthmus.trace.witness import LACKS, EventKey, Witness
 
-NumberedView = tuple[int, tuple[int, ...]]  # number and members
+NumberedView = tuple[int, tuple[int, ...], tuple[int, ...]]  # number, members and their weights; none: one vote each
 Step = tuple[int, int, int, NumberedView]  # process, incarnation, local, the view installed
 
 
@@ -29,7 +30,7 @@ def views(group: Group) -> Finding:
     finding = Finding(LACKS["views"])
     latest: dict[int, tuple[int, int]] = {}  # process to its last view, and where
     said: dict[int, tuple[int, tuple[int, ...], int]] = {}  # view to who first told its members, and where
-    for life, view, members, local, again in group.view_rows:
+    for life, view, members, _, local, again in group.view_rows:
         process = life.process
         before = latest.get(process)
         teller, told, at = said.setdefault(view, (process, members, local))
@@ -68,7 +69,7 @@ def absentees(group: Group) -> Iterator[tuple[int, int, int, int]]:
         return
     highest: dict[int, int] = {}
     first: dict[int, tuple[int, int]] = {}  # view to who installed it, and where
-    for life, view, _, local, _ in group.view_rows:
+    for life, view, _, _, local, _ in group.view_rows:
         highest[life.process] = max(view, highest.get(life.process, view))
         first.setdefault(view, (life.process, local))
     wanted: dict[int, int] = {}  # process to the last view that lists it
@@ -85,9 +86,9 @@ def absentees(group: Group) -> Iterator[tuple[int, int, int, int]]:
 
 
 def sending_view(group: Group) -> Finding:
-    """What was submitted to this group is delivered in the view that it was submitted in."""
+    """What was submitted to this group is delivered in the view that it was sent in."""
     finding = Finding(LACKS["sending-view"])
-    here, submitted, names = group.number, group.submitted, group.names
+    here, submitted, names, sent_in = group.number, group.submitted, group.names, group.sent_in
     for life in group.lives:
         moved: set[tuple[int, int]] = set()
         for epoch, start, end in life.spans():
@@ -97,17 +98,18 @@ def sending_view(group: Group) -> Finding:
                 if source is None or names[message][0] != here:
                     continue
                 finding.evidence_count += 1
-                if source.epoch.view != view and (message, view) not in moved:
+                sent = sent_in.get(message, source.epoch.view)
+                if sent != view and (message, view) not in moved:
                     moved.add((message, view))
-                    finding.violate(at_life("moved", group, life, message, view, source.epoch.view))
+                    finding.violate(at_life("moved", group, life, message, view, sent))
     return finding
 
 
 def primary(group: Group) -> Finding:
     """Any two primary views are ordered."""
     steps = [
-        (life.process, life.incarnation, local, (view, members))
-        for life, view, members, local, again in group.view_rows
+        (life.process, life.incarnation, local, (view, members, weights))
+        for life, view, members, weights, local, again in group.view_rows
         if not again
     ]
     return rivals(steps)
@@ -144,9 +146,8 @@ def primaries(
     """The primary views, by number."""
     found: list[NumberedView] = []
     for view in sorted(places):
-        members = set(view[1])
-        established = 2 * len(members & set(places[view])) > len(members)
-        heir = any(old in found and 2 * len(members & set(old[1])) > len(old[1]) for old in before[view])
+        established = outweighs(view[1], view[2], places[view])
+        heir = any(old in found and outweighs(old[1], old[2], view[1]) for old in before[view])
         if established and (heir or not before[view]):
             found.append(view)
     return found

@@ -22,11 +22,13 @@ from isthmus.trace.causal import causal
 from isthmus.trace.clocks import clock_accuracy, clock_precision
 from isthmus.trace.domain import JOINT, Domain, check_names
 from isthmus.trace.finality import final
-from isthmus.trace.history import KEPT, RECEIVE, SEND, Group
+from isthmus.trace.history import GAUGE_ROW, KEPT, RECEIVE, SEND, Group
 from isthmus.trace.membership import primary, sending_view, views
+from isthmus.trace.nested import without_unsure
 from isthmus.trace.order import total, uniform_total
 from isthmus.trace.properties import Finding, agreement, fifo, integrity, validity
-from isthmus.trace.schema import GROUP, KIND, LOCAL, PROCESS, Row
+from isthmus.trace.schema import GAUGE, GROUP, KIND, LOCAL, PROCESS, Gauge, Row
+from isthmus.trace.uniform import uniform_agreement
 from isthmus.trace.witness import LACKS, NOTHING, Witness, WitnessEvent, rows_shown, sentence
 
 Status = Literal["valid", "violated", "unknown"]
@@ -34,6 +36,7 @@ CHECKS: dict[str, Callable[[Group], Finding]] = {
     "integrity": integrity,
     "validity": validity,
     "agreement": agreement,
+    "uniform-agreement": uniform_agreement,
     "fifo": fifo,
     "causal": causal,
     "total": total,
@@ -93,7 +96,7 @@ class Oracle:
         kept, others = self._rows, self._touched
         for row in rows:
             kind = row[KIND]
-            if kind in KEPT:
+            if kind in KEPT or (kind == GAUGE_ROW and row[GAUGE] == Gauge.SENT_VIEW):
                 kept.append(row)
             elif kind == RECEIVE or kind == SEND:  # noqa: SIM109  faster
                 place = (row[PROCESS], row[GROUP])
@@ -144,7 +147,7 @@ class Oracle:
             if name not in PROPERTIES:
                 raise InputError("property", "", repr(name), "one of " + ", ".join(PROPERTIES))
         if self._groups is None:
-            rows = self._rows + list(self._touched.values())
+            rows = without_unsure(self._rows) + list(self._touched.values())
             self._groups = arrange(rows, self._domains, self._partial)
             self._findings.clear()
         return self._groups

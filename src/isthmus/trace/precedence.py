@@ -18,6 +18,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from isthmus.trace.history import DELIVER, SUBMIT, Group, Life
+from isthmus.trace.past import unwound
 from isthmus.trace.witness import EventKey
 
 
@@ -94,13 +95,6 @@ def chain(group: Group, first: int, last: int, over_lives: bool = False) -> list
                 if earlier == first:
                     return unwound(after, first, last)
     return []
-
-
-def unwound(after: dict[int, int], first: int, last: int) -> list[int]:
-    found = [first, after[first]]
-    while found[-1] != last:
-        found.append(after[found[-1]])
-    return found
 
 
 def direct_past(

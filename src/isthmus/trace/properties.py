@@ -281,8 +281,10 @@ def compare(group: Group, view: int, onward: int, companions: list[tuple[Life, s
                 finding.violate(disagreement(group, message, view, onward, having, life))
 
 
-def disagreement(group: Group, message: int, view: int, onward: int, having: Life, lacking: Life) -> Witness:
-    """A witness of two lives that went the same way, and of a message that one of them lacks there."""
+def disagreement(
+    group: Group, message: int, view: int, onward: int, having: Life, lacking: Life, form: str = "disagreement"
+) -> Witness:
+    """A witness of two lives that were in a view, and of a message that one of them, which went on, lacks there."""
     key, late = group.names[message], message in lacking.delivered
     events = submit_and_delivery(group, having, message)
     if onward != AT_END:
@@ -293,7 +295,7 @@ def disagreement(group: Group, message: int, view: int, onward: int, having: Lif
     events += (absent(lacking, key, view=None if onward == AT_END else onward),)
     if late:
         events += (EventKey(DELIVER, lacking.process, key, role="delivered elsewhere", life=lacking.incarnation),)
-    return Witness("disagreement", (having.key, lacking.key), (key,), (view, onward, int(late)), events=events)
+    return Witness(form, (having.key, lacking.key), (key,), (view, onward, int(late)), events=events)
 
 
 def validity(group: Group) -> Finding:

@@ -13,7 +13,9 @@ written as null.
 
 Version 1 had neither `origin` nor `gauge`. Readers derive the first (the group, where there is a message) and take 0
 for the second, so both columns may be left out by any writer. Version 3 added the digest of the payload, as the value
-of SUBMIT and DELIVER rows (0: not told), and the kind RECORD.
+of SUBMIT and DELIVER rows (0: not told), and the kind RECORD. Version 4 added the weights of a view's members: after
+the members in the destinations of a VIEW row, whose gauge then says how many members there are; and the gauge
+SENT_VIEW.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ from typing import Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
-VERSION = 3
-READABLE = ("1", "2", "3")  # versions that readers take
+VERSION = 4
+READABLE = ("1", "2", "3", "4")  # versions that readers take
 VERSION_KEY = b"isthmus.trace.version"
 META_KEY = b"isthmus.trace.meta"
 NONE = -1  # as origin, sender and number: no message; as a view: before the first one
@@ -48,7 +50,7 @@ Row: TypeAlias = tuple[
     int,  # payload_bytes
     int,  # control_bytes
     int,  # value
-    int,  # gauge: Gauge, 0 for none
+    int,  # gauge: Gauge, 0 for none; of a VIEW row: how many members, where their weights follow
 ]
 RUN: Final = 0
 PROCESS: Final = 1
@@ -103,6 +105,9 @@ class Gauge(IntEnum):
     STATE_BYTES = 10  # bytes of state transferred to a process that joined
     PARTICIPANT_JOIN = 11  # the participant that joined, by its number
     PARTICIPANT_LEAVE = 12  # the participant that left, by its number
+    PAUSE_NS = 13  # how long the process stood still, up to this row
+    SENT_VIEW = 14  # the view that a message was sent in, which flow control held back over a change of views
+    ZONE_ENTRIES = 15  # entries of a timestamp that a separator sends out of its zone, of messages that stay in it
 
 
 class Recording(IntEnum):
@@ -143,6 +148,12 @@ def version_of(schema: pa.Schema) -> str:
 def digest_of(payload: bytes) -> int:
     """The digest of a payload that rows carry: its CRC-32, plus 1 so that it is never 0, which is "not told"."""
     return zlib.crc32(payload) + 1
+
+
+def view_of(row: Row) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The members that a VIEW row tells, and their weights; none where each has one vote."""
+    told, count = row[DESTINATIONS] or (), row[GAUGE]
+    return (tuple(told[:count]), tuple(told[count:])) if count else (tuple(told), ())
 
 
 def message_name(sender: int, number: int) -> str:

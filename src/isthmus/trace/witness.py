@@ -43,6 +43,7 @@ LACKS = {  # what is missing where a property has no evidence
     "integrity": "no process delivered anything",
     "validity": "no process that is there at the end submitted anything to one that stayed",
     "agreement": "no two processes went through a view together and delivered something in it",
+    "uniform-agreement": "no process went on from a view in which it or another delivered something",
     "fifo": "no process delivered two messages of one sender",
     "causal": "no process delivered two messages",
     "total": "no two processes delivered two messages in common",
@@ -140,19 +141,24 @@ def ordered(lives: list[str], messages: list[str], numbers: tuple[int, ...]) -> 
     return ", ".join(f"{life} delivered {first} before {second}" for life, first, second in steps)
 
 
-def disagreed(lives: list[str], messages: list[str], numbers: tuple[int, ...]) -> str:
+def disagreed(lives: list[str], messages: list[str], numbers: tuple[int, ...], too: str = " too") -> str:
     """Which life delivered a message in a view, and which did not though it went the same way."""
     view, onward, late = numbers
     where = "" if view == NONE else f" in view {view}"
-    way = "is up at the end too" if onward == AT_END else f"went on to view {onward} too"
+    way = f"is up at the end{too}" if onward == AT_END else f"went on to view {onward}{too}"
     how = "delivered it in another view" if late else "never did"
     return f"{lives[0]} delivered {messages[0]}{where}; {lives[1]}, which {way}, {how}"
 
 
+def unshared(lives: list[str], messages: list[str], numbers: tuple[int, ...]) -> str:
+    """Which life delivered a message in a view, and which did not and went on."""
+    return disagreed(lives, messages, numbers, too="")
+
+
 def moved(lives: list[str], messages: list[str], numbers: tuple[int, ...]) -> str:
-    """In which view a message was delivered, and in which it was submitted."""
+    """In which view a message was delivered, and in which it was sent."""
     at, sent = ("no view" if view == NONE else f"view {view}" for view in numbers)
-    return f"{lives[0]} delivered {messages[0]} in {at}, submitted in {sent}"
+    return f"{lives[0]} delivered {messages[0]} in {at}, sent in {sent}"
 
 
 def answered(lives: list[str], messages: list[str], numbers: tuple[int, ...]) -> str:  # noqa: ARG001
@@ -195,6 +201,7 @@ FORMS: dict[str, str | Callable[[list[str], list[str], tuple[int, ...]], str]] =
     "causal-never": causal("but never"),
     "order": ordered,
     "disagreement": disagreed,
+    "unshared": unshared,
     "undelivered": "{life[0]} never delivered {message[0]}, submitted by {life[1]}",
     "view-back": "{life[0]} installed view {number[0]} after view {number[1]}",
     "view-differs": "view {number[0]} is {members[0]} at {life[0]} and {members[1]} at {life[1]}",

@@ -57,9 +57,17 @@ class Story:
             self.add(process, Kind.TENTATIVE, message)
         return self
 
-    def view(self, number: int, *members: int, at: tuple[int, ...] | None = None, group: int = 0) -> Story:
+    def view(
+        self,
+        number: int,
+        *members: int,
+        at: tuple[int, ...] | None = None,
+        group: int = 0,
+        weights: tuple[int, ...] = (),
+    ) -> Story:
+        gauge = len(members) if weights else 0
         for process in members if at is None else at:
-            self.add(process, Kind.VIEW, to=members, value=number, group=group)
+            self.add(process, Kind.VIEW, to=(*members, *weights), value=number, group=group, gauge=gauge)
         return self
 
     def crash(self, process: int) -> Story:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from isthmus.core.layer import Kind, View
-from isthmus.core.message import Cast, SiteId
+from isthmus.core.message import Carried, Cast, SiteId
 from isthmus.trace.log import SiteLog, identity
 from isthmus.trace.schema import (
     CONTROL,
@@ -79,12 +79,6 @@ def test_figures_are_kept_with_rows_or_without() -> None:
             (summary.submitted_count, summary.delivered.mean(), summary.rejected_count, summary.crash_count)
         )
     assert summaries == [(1, 3, 1, 1)] * 2
-
-
-class Carried(Cast, frozen=True, gc=False, array_like=True, tag=250):
-    """A message that a router brings from another group."""
-
-    author: tuple[int, int, int] | None = None
 
 
 def test_a_message_is_named_by_its_origin() -> None:

@@ -9,8 +9,8 @@ path, so that a process that delivers by position delivers in causal order. The 
 tables.py is all that this takes; totals.py compares. What an addressee lacks (gaps.py) must not lie below something it
 delivered.
 
-Second, for groups without the certificate, which is the rule where order is causal and not total: one pass over the
-rows of the group with a vector per life (past.py). Groups are taken in parallel; one group is not split.
+Second, for groups without the certificate, which is the rule where order is causal and not total: the events of the
+group, packed, go to a task for each block of receivers, which makes one pass over them (past.py).
 
 Owed. If q delivers m in view w, and m' happened before m and is addressed to q, then q delivers m', and before m; but
 it need not deliver an m' that died with its sender, or that belongs to a view which q's stay does not have, or whose
@@ -20,6 +20,8 @@ in the past of what is submitted after its deliveries. In a domain only the orde
 
 from __future__ import annotations
 
+from functools import reduce
+
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -27,11 +29,25 @@ from isthmus.core.layer import Kind
 from isthmus.pipeline.findings import evidence, key, life, message, violations
 from isthmus.pipeline.formats import GROUP, MESSAGE, PLACE, ddl
 from isthmus.pipeline.gaps import missing, stays
-from isthmus.pipeline.lives import NEVER, bit, word
-from isthmus.pipeline.past import COLUMNS, RESULT, walk, walk_closed
+from isthmus.pipeline.lives import NEVER, bit, is_kind, processes, with_lives, word
+from isthmus.pipeline.past import (
+    BLOCK,
+    BROUGHT,
+    DELIVERED,
+    EVENT,
+    NOWHERE,
+    OWED,
+    RESULT,
+    SEGMENT,
+    SUBMITTED,
+    pack,
+    walk,
+)
+from isthmus.pipeline.session import cores_of
 from isthmus.pipeline.tables import Tables
-from isthmus.trace.past import CODE_BITS, CODE_INDEX, NOWHERE
+from isthmus.trace.past import CIRCLES, CODE_BITS, CODE_INDEX
 
+BLOCK_DELIVERIES = 250_000  # of a group, for each block: what a block is worth at the least
 NAME = "causal"
 
 
@@ -58,110 +74,125 @@ def passed(tables: Tables, lacking: DataFrame) -> DataFrame:
 
 
 def exact(tables: Tables, lacking: DataFrame, chosen: DataFrame) -> DataFrame:
-    """One pass over each of the chosen groups."""
-    order = Window.partitionBy(*PLACE).orderBy("local")
-    number = F.row_number().over(order).cast("long")
-    firsts = tables.keep(tables.firsts(chosen).withColumn("rank", number))
+    """The chosen groups, each by blocks of receivers."""
     submits = tables.submits.join(chosen, list(GROUP), "left_semi")
-    lives = firsts.select(*PLACE).unionByName(
-        submits.where("home").select(*GROUP, F.col("sender").alias("process"), F.col("from_life").alias("life"))
-    )
-    slots = tables.keep(
-        lives.distinct()
-        .withColumn("slot", F.row_number().over(Window.partitionBy(*GROUP).orderBy("process", "life")) - 1)
-        .withColumn("slots", F.count("*").over(Window.partitionBy(*GROUP)).cast("int"))
-    )
-    delivered = firsts.select(*MESSAGE, "process", "life", F.shiftleft("rank", CODE_BITS).alias("code"))
-    never = owed(tables, firsts, lacking.join(chosen, list(GROUP), "left_semi"))
-    codes = tables.keep(delivered.unionByName(never).join(slots, list(PLACE)))
-    events = rows(firsts, submits, slots, codes)
-    found = tables.keep(events.mapInArrow(walk, ddl(RESULT)))
-    circles = found.where(F.col("slot") == NOWHERE).select(*GROUP)
-    if circles.isEmpty():
-        return named(found, codes)
-    again = events.join(tables.small(circles), list(GROUP), "left_semi")
-    again = again.repartition(*GROUP).sortWithinPartitions(*GROUP, "slot", "local")
-    closed = again.mapInArrow(walk_closed, ddl(RESULT))
-    straight = found.join(circles, list(GROUP), "left_anti")
-    return named(straight.unionByName(tables.keep(closed)), codes)
+    slots = tables.small(slots_of(tables, chosen, submits))
+    given = deliveries(tables, chosen)
+    events = [
+        event(given.join(slots, list(PLACE)), DELIVERED, "local"),
+        event(at_sender(submits.where("home")).join(slots, list(PLACE)), SUBMITTED, "from_local"),
+    ]
+    if tables.census["carried"] or tables.domains:
+        events.append(event(submits.where("NOT home").withColumn("slot", F.lit(NOWHERE)), BROUGHT, "from_local"))
+    owing = lacking.join(chosen, list(GROUP), "left_semi")
+    if not owing.isEmpty():
+        events.append(event(owed(tables, given, owing).join(slots, list(PLACE)), OWED, "code", "code"))
+    packed = [
+        rows.repartition(*GROUP, "slot").sortWithinPartitions(*GROUP, "slot", "at").select(*EVENT)
+        for rows in (events[0].unionByName(events[1]), *events[2:])
+    ]
+    segments = tables.keep(reduce(DataFrame.unionByName, [rows.mapInArrow(pack, ddl(SEGMENT)) for rows in packed]))
+    return named(tables, walked(tables, segments, slots), slots)
 
 
-def owed(tables: Tables, firsts: DataFrame, lacking: DataFrame) -> DataFrame:
+def slots_of(tables: Tables, chosen: DataFrame, submits: DataFrame) -> DataFrame:
+    """The lives of some groups that delivered or submitted anything, numbered by process and life."""
+    rosters = tables.rosters.join(chosen, list(GROUP), "left_semi").groupBy(*GROUP, "life", "word")
+    there = rosters.agg(F.bit_or("roster").alias("roster")).withColumn(
+        "process", F.explode(processes(F.col("roster"), F.col("word")))
+    )
+    lives = there.select(*PLACE).unionByName(at_sender(submits.where("home")).select(*PLACE)).distinct()
+    whole = Window.partitionBy(*GROUP)
+    return lives.withColumn("slot", F.row_number().over(whole.orderBy("process", "life")) - 1).withColumn(
+        "slots", F.count("*").over(whole).cast("int")
+    )
+
+
+def at_sender(submits: DataFrame) -> DataFrame:
+    return submits.withColumns({"process": F.col("sender"), "life": F.col("from_life")})
+
+
+def deliveries(tables: Tables, chosen: DataFrame) -> DataFrame:
+    """The deliveries of some groups, each message once per life: message, process, life, local."""
+    rows = tables.trace.where(is_kind(Kind.DELIVER)).join(chosen, list(GROUP), "left_semi")
+    rows = with_lives(rows.select(*MESSAGE, "process", "local"), tables.lives).select(
+        *MESSAGE, "process", "life", "local"
+    )
+    if not tables.alarms["repeated"]:
+        return rows
+    return rows.groupBy(*MESSAGE, "process", "life").agg(F.min("local").alias("local"))
+
+
+def event(rows: DataFrame, what: int, at: str, code: str | None = None) -> DataFrame:
+    """Rows that have a slot as events, with what they are sorted by."""
+    given = F.col(code) if code else F.lit(0).cast("long")
+    return rows.select(
+        *GROUP, "slot", F.col(at).alias("at"), "origin", "sender", "number",
+        F.lit(what).cast("tinyint").alias("what"), given.alias("code"),
+    )  # fmt: skip
+
+
+def owed(tables: Tables, given: DataFrame, lacking: DataFrame) -> DataFrame:
     """What is never delivered though owed, with a code after the last delivery that it should have preceded."""
-    spans = stays(tables, firsts.groupBy(*PLACE, "view").agg(F.max("rank").alias("rank")))
+    who = tables.small(lacking.select(*PLACE).distinct())
+    rank = F.row_number().over(Window.partitionBy(*PLACE).orderBy("local")).cast("long")
+    ranked = tables.located(given.join(who, list(PLACE), "left_semi").drop("life")).withColumn("rank", rank)
+    spans = stays(tables, ranked.groupBy(*PLACE, "view").agg(F.max("rank").alias("rank")))
     spans = spans.where(F.col("first") != NEVER).select(*PLACE, F.col("view").alias("at"), "first", "until", "rank")
     within = F.col("from_view").between(F.col("first"), F.col("until")) & (F.col("at") <= F.col("from_final"))
-    last = lacking.join(spans, list(PLACE)).where(within).groupBy(*MESSAGE, "process", "life", "from_local")
-    index = F.row_number().over(Window.partitionBy(*PLACE, "rank").orderBy("from_local", "sender"))
+    last = lacking.join(spans, list(PLACE)).where(within).groupBy(*MESSAGE, "process", "life", "index")
+    order = F.row_number().over(Window.partitionBy(*PLACE, "rank").orderBy("index", "sender", "number"))
     return (
         last.agg(F.max("rank").alias("rank"))
-        .withColumn("code", F.shiftleft("rank", CODE_BITS) + F.least(index, F.lit(CODE_INDEX)))
+        .withColumn("code", F.shiftleft("rank", CODE_BITS) + F.least(order, F.lit(CODE_INDEX)))
         .select(*MESSAGE, "process", "life", "code")
     )
 
 
-def rows(firsts: DataFrame, submits: DataFrame, slots: DataFrame, codes: DataFrame) -> DataFrame:
-    """Submits with the codes of all addressees, and deliveries with their own, in the order for the pass.
-
-    A carried message enters by a row of no life, at the time of its submit.
-    """
-    given = codes.groupBy(*MESSAGE).agg(F.collect_list(F.struct("slot", "code")).alias("all"))
-    nothing = F.array().cast("array<struct<slot:int,code:bigint>>")
-    sent = submits.join(given, list(MESSAGE), "left").select(
-        *MESSAGE,
-        F.col("sender").alias("process"),
-        F.col("from_life").alias("life"),
-        F.col("from_local").alias("local"),
-        F.col("from_ns").alias("time_ns"),
-        F.lit(True).alias("submit"),
-        F.lit(0).cast("long").alias("code"),
-        F.lit(True).alias("known"),
-        "home",
-        F.coalesce("all", nothing).alias("all"),
+def walked(tables: Tables, segments: DataFrame, slots: DataFrame) -> DataFrame:
+    """What the blocks of all groups find; a block has all segments of its group, but of debts only its own."""
+    cores = cores_of(tables.spark)
+    worth = F.floor(F.col("n") / BLOCK_DELIVERIES)
+    count = F.greatest(F.lit(1), F.least(worth, F.lit(cores), F.col("slots"))).cast("int")
+    width = F.ceil(F.col("slots") / count).cast("int")
+    sizes = slots.select(*GROUP, "slots").distinct().join(tables.groups.select(*GROUP, "n"), list(GROUP))
+    blocks = sizes.withColumn("width", width).withColumn("first", F.explode(F.expr("sequence(0, slots - 1, width)")))
+    number = F.row_number().over(Window.orderBy(*GROUP, "first")) - 1
+    blocks = tables.keep(
+        blocks.withColumn("until", F.least(F.col("first") + F.col("width"), F.col("slots")))
+        .withColumn("task", number)
+        .select(*GROUP, *BLOCK, "task")
     )
-    known = submits.select(*MESSAGE, F.lit(True).alias("known"))
-    taken = firsts.join(known, list(MESSAGE), "left").select(
-        *MESSAGE,
-        "process",
-        "life",
-        "local",
-        "time_ns",
-        F.lit(False).alias("submit"),
-        F.shiftleft("rank", CODE_BITS).alias("code"),
-        F.coalesce("known", F.lit(False)).alias("known"),
-        F.lit(True).alias("home"),
-        nothing.alias("all"),
+    own = (F.length("codes") == 0) | F.col("slot").between(F.col("first"), F.col("until") - 1)
+    dealt = (
+        segments.join(F.broadcast(blocks), list(GROUP))
+        .where(own)
+        .repartitionById(max(1, min(blocks.count(), cores)), F.col("task"))
+        .sortWithinPartitions(*GROUP, "first", "slot", "part")
     )
-    # A clock that was set back must not put a process's rows out of their order.
-    onward = F.max("time_ns").over(Window.partitionBy("run", "group", "process").orderBy("local"))
-    events = sent.where("home").unionByName(taken).withColumn("at", onward).join(slots, list(PLACE))
-    counts = slots.select(*GROUP, "slots").distinct()
-    entries = sent.where("NOT home").withColumn("at", F.col("time_ns")).join(counts, list(GROUP))
-    return (
-        events.unionByName(entries.withColumn("slot", F.lit(NOWHERE)))
-        .repartition(*GROUP)
-        .sortWithinPartitions(*GROUP, "at", "process", "local")
-        .withColumn("to", F.col("all.slot"))
-        .withColumn("codes", F.col("all.code"))
-        .select(*COLUMNS)
-    )
+    return tables.keep(dealt.mapInArrow(walk, ddl(RESULT)))
 
 
-def named(found: DataFrame, codes: DataFrame) -> DataFrame:
-    """The violations with the message that should have come first."""
-    due = {"origin": "due_origin", "sender": "due_sender", "number": "due_number"}
-    blamed = codes.select(
-        *GROUP, "slot", "code", "process", "life", *(F.col(name).alias(other) for name, other in due.items())
-    )
-    seen = found.join(blamed, [*GROUP, "slot", "code"])
-    never = F.col("code").bitwiseAND(F.lit(CODE_INDEX)) != 0
-    other = tuple(due.values())
+def named(tables: Tables, found: DataFrame, slots: DataFrame) -> DataFrame:
+    """One violation for each block, of which the earliest by its number at its life is shown, with the count of all."""
+    doubts = evidence(found.where("open").select(*GROUP).distinct(), NAME, 0, doubt=F.lit(CIRCLES))
+    bad = found.where(~F.col("open"))
+    if bad.isEmpty():
+        return doubts
+    seen = tables.small(bad.join(slots, [*GROUP, "slot"]))
+    rows = tables.trace.where(is_kind(Kind.DELIVER)).select(*MESSAGE, "process", "local")
+    rows = with_lives(rows.join(seen.select(*MESSAGE, "process"), [*MESSAGE, "process"], "left_semi"), tables.lives)
+    local = rows.groupBy(*MESSAGE, "process", "life").agg(F.min("local").alias("local"))
+    seen = seen.join(local, [*MESSAGE, "process", "life"])
+    other = ("due_origin", "due_sender", "due_number")
     keys = [
         key(Kind.SUBMIT, "due_sender", "submitted first", other),
         key(Kind.SUBMIT, "sender", "submitted later"),
         key(Kind.DELIVER, "process", "delivered first", local="local"),
         key(Kind.DELIVER, "process", "delivered late", other),
     ]
-    form = F.when(never, "causal-never").otherwise("causal-late")
-    messages = [message(), message(*other)]
-    return violations(seen, NAME, form, "local", keys, lives=[life()], messages=messages, count="count")
+    messages = F.concat(F.array(message(), message(*other)), "between")
+    form = F.when(F.col("never"), "causal-never").otherwise("causal-late")
+    rank = F.col("place") * F.col("slots") + F.col("slot")
+    told = violations(seen, NAME, form, rank, keys, lives=[life()], count="count", listed=messages)
+    return doubts.unionByName(told)

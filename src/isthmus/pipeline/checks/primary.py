@@ -3,9 +3,9 @@
 The idea: the views of one group are looked at together, outside SQL, because the question is one of paths: there are as
 many rows as views and installations of them.
 
-A view is a number with its members. It is *established* if more than half of its members installed it. It is *primary*
-if it is established, and either none of those that installed it had an earlier view, or it has more than half of the
-members of a primary view that one of them installed just before it. Two primary views must be ordered: a chain of
+A view is a number with its members and their weights. It is *established* if a quorum of it (core/votes.py) installed
+it. It is *primary* if it is established, and either none of those that installed it had an earlier view, or it has a
+quorum of a primary view that one of them installed just before it. Two primary views must be ordered: a chain of
 processes leads from one to the other, each of which installed both ends of its link one after the other. Two halves of
 a group that both go on as the group break this; so do two groups that were founded apart.
 """
@@ -34,7 +34,13 @@ def primary(tables: Tables) -> DataFrame:
     if not tables.has_views:
         return evidence(tables.seen, NAME, 0)
     rows = tables.epochs.where(F.col("destinations").isNotNull()).select(
-        *GROUP, "process", "life", F.col("start").alias("local"), "view", F.col("destinations").alias("members")
+        *GROUP,
+        "process",
+        "life",
+        F.col("start").alias("local"),
+        "view",
+        F.col("destinations").alias("members"),
+        "weights",
     )
 
     def judge(parts: tuple[int, ...], frame: pd.DataFrame) -> pd.DataFrame:
@@ -49,10 +55,11 @@ def rivals(run: int, group: int, frame: pd.DataFrame) -> Iterator[tuple[object, 
     before: dict[NumberedView, set[NumberedView]] = {}  # view to those that were installed just before it somewhere
     for _, steps in frame.sort_values("local").groupby(["process", "life"], sort=True):
         last: NumberedView | None = None
-        for process, local, number, members in zip(
-            steps["process"], steps["local"], steps["view"], steps["members"], strict=True
+        for process, local, number, members, weights in zip(
+            steps["process"], steps["local"], steps["view"], steps["members"], steps["weights"], strict=True
         ):
-            view = (int(number), tuple(int(member) for member in members))
+            votes = () if weights is None else tuple(int(vote) for vote in weights)
+            view = (int(number), tuple(int(member) for member in members), votes)
             installed.setdefault(view, {}).setdefault(int(process), int(local))
             before.setdefault(view, set())
             if last is not None and last != view:

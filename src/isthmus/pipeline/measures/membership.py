@@ -7,6 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
 from isthmus.pipeline.formats import measured
+from isthmus.pipeline.lives import with_weights
 from isthmus.pipeline.measures.basics import ms, of_kind
 
 
@@ -23,7 +24,7 @@ def view_installs(trace: DataFrame) -> DataFrame:
         F.col("time_ns").alias("changed_ns"),
         (F.col("kind") == int(Kind.RECOVER)).alias("recovered"),
     )
-    views = trace.where(of_kind(Kind.VIEW)).select(
+    views = with_weights(trace.where(of_kind(Kind.VIEW))).select(
         "run", "group", F.col("value").alias("number"), "time_ns", F.col("destinations").alias("members")
     )
     views = views.groupBy("run", "group", "number").agg(
