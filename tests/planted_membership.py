@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from isthmus.core.layer import Life, View
-from isthmus.core.message import SiteId
+from isthmus.core.layer import Handler, Life, View
+from isthmus.core.message import Message, SiteId
 from isthmus.protocols.membership import cut as cuts
 from isthmus.protocols.membership.agreement import Agreement
 from isthmus.protocols.membership.choice import Joiner, Reporter, next_view
@@ -22,11 +22,15 @@ from isthmus.protocols.membership.flush import Flush, frames_of
 from isthmus.protocols.membership.quorum import quorum, weights_of
 from isthmus.protocols.membership.wire import Ballot, Nudge, Prepare, Promise, Proposal, Propose, Said
 from isthmus.protocols.transport.base import Transport
-from isthmus.protocols.transport.frames import Data, frame_bytes
+from isthmus.protocols.transport.frames import Ack, Data, Nak, Repair, Status, Stream, frame_bytes
+from isthmus.protocols.transport.reliable import Reliable
+from isthmus.protocols.transport.safe import Safe
 from isthmus.protocols.transport.stability import Stability
+from isthmus.testing.bench import Bench, Site
 
 replace = msgspec.structs.replace
 PATH = "isthmus.protocols.membership."
+BENCH = "isthmus.testing.bench."
 
 
 class Bug(msgspec.Struct, frozen=True):
@@ -162,7 +166,7 @@ class Thawed(Agreement):
     def freeze(self) -> None:
         if self.frozen:
             return
-        self.frozen = True
+        self.frozen, self.frozen_ns = True, self.host.now_ns
         frames = {}
         if self.stateful:
             self.noted = super().report()
@@ -194,6 +198,44 @@ class SendWhileFrozen(Thawed):
 
     def freeze_part(self, transport: Transport) -> None:
         self.host.freeze()
+
+
+class AcknowledgeAfterReport(Thawed):
+    """Frames that come after the report are kept for later, and acknowledged."""
+
+    __slots__ = ("late",)
+
+    def freeze_part(self, transport: Transport) -> None:
+        transport.freeze()
+        self.late: dict[SiteId, list[Data[Any]]] = {}
+
+    def on_late(self, source: SiteId, data: Data[Any]) -> None:
+        transport = self.stack.find(Reliable)
+        if not transport.frozen:
+            transport.accept(source, data)
+            return
+        late = self.late.setdefault(source, [])
+        last = late[-1].seq if late else transport.open(source).received
+        if data.prev(self.host.site, self.view.members) == last:
+            late.append(data)
+            received = [
+                self.late[site][-1].seq if self.late.get(site) else number
+                for site, number in zip(self.view.members, transport.received(), strict=True)
+            ]
+            transport.send((source,), Ack(tuple(received), transport.stable()))
+
+    def enter(self, view: View, decision: Proposal | None, seat: int | None = None) -> None:
+        super().enter(view, decision, seat)
+        self.stack.routes[Data] = self.on_late
+        for kind in (Ack, Nak, Repair, Status):
+            self.stack.routes[kind] = self.unless_frozen(self.stack.find(Reliable).handlers()[kind])
+
+    def unless_frozen(self, handler: Handler) -> Handler:
+        def handle(source: SiteId, word: Any) -> None:
+            if not self.frozen:
+                handler(source, word)
+
+        return handle
 
 
 class UnfreezeAtAccept(Agreement):
@@ -268,7 +310,7 @@ class AcceptAndInstallWithout(AcceptBeforeHolding, InstallBeforeCut):
             AcceptBeforeHolding.complete(self)
 
 
-class OldFramesDropped(AcceptBeforeHolding):
+class OldFramesDropped(Agreement):
     """Frames of the old view go at the installation."""
 
     __slots__ = ()
@@ -287,6 +329,12 @@ class JoinersHoldNothing(Agreement):
         super().aim(replace(proposal, cut=()) if not self.is_member() else proposal)
 
 
+def any_view(self: Site, source: SiteId, _view_id: int, message: Message) -> None:
+    """A frame is taken for one of the view that is open."""
+    if message.viewless or self.open_id >= 0:
+        self.stack.receive(source, message)
+
+
 def majority_is_stable(self: Stability, place: int, kept: dict[int, Data[Any]]) -> int:
     """Frames go once a majority has them."""
     self.news = False
@@ -295,7 +343,27 @@ def majority_is_stable(self: Stability, place: int, kept: dict[int, Data[Any]]) 
     return sum([frame_bytes(kept.pop(seq)) for seq in [seq for seq in kept if seq <= floor]])
 
 
+def two(_view: View, lives: Collection[Life]) -> bool:
+    return len(lives) > 1
+
+
+def anybody_has_it(self: Safe, stream: Stream, data: Data[Any]) -> bool:
+    """Who has acknowledged a later frame counts, although this one was not for it."""
+    place = self.index[stream.origin]
+    having = [
+        life
+        for life in self.view.lives()
+        if life[0] in (self.host.site, stream.origin) or self.acked.of(life[0], place) >= data.seq
+    ]
+    return quorum(self.view, having)
+
+
 # Members
+
+
+def same_incarnation(self: Bench, site: SiteId) -> int:
+    """A life that begins takes the place of the one before."""
+    return self.at[site].incarnation
 
 
 def full_weights(
@@ -469,6 +537,68 @@ class FileWithoutAccepted(Agreement):
         self.accepted = None
 
 
+class Round(tuple[int, SiteId, int]):
+    """A ballot that is compared by its round alone."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, tuple) and self[0] == other[0]
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __lt__(self, other: tuple[Any, ...]) -> bool:
+        return self[0] < other[0]
+
+    def __le__(self, other: tuple[Any, ...]) -> bool:
+        return self[0] <= other[0]
+
+    def __gt__(self, other: tuple[Any, ...]) -> bool:
+        return self[0] > other[0]
+
+    def __ge__(self, other: tuple[Any, ...]) -> bool:
+        return self[0] >= other[0]
+
+    def __hash__(self) -> int:
+        return self[0]
+
+
+class RoundAlone(Agreement):
+    """A ballot is a round, whoever proposes."""
+
+    __slots__ = ()
+
+    def next_ballot(self) -> Ballot:
+        return Round(super().next_ballot())
+
+
+class WrittenLate(Agreement):
+    """The file is written after the answer: what was last to be written is not there if the site crashes now."""
+
+    __slots__ = ("unwritten",)
+
+    def save(self) -> None:
+        store, record = self.home.store, None
+        if store is None:
+            return
+        self.write()
+        before = store.load()
+        super().save()
+        record = store.load()
+        store.save(before)
+        self.unwritten = (record,)
+
+    def write(self) -> None:
+        if self.home.store is not None and getattr(self, "unwritten", None):
+            self.home.store.save(self.unwritten[0])
+        self.unwritten = ()
+
+    def timer(self, key: int) -> None:
+        self.write()
+        super().timer(key)
+
+
 class VoterReports(Agreement):
     """A site that votes by its file reports, as if it had handed up nothing."""
 
@@ -500,6 +630,7 @@ PLANTED_MEMBERSHIP: dict[str, Bug] = {
     "a member that did not report is taken in": Bug(UnreportedTakenIn),
     "deliver after the report": Bug(DeliverAfterReport),
     "send while frozen": Bug(SendWhileFrozen),
+    "acknowledge after the report": Bug(AcknowledgeAfterReport),
     "unfreeze at accept": Bug(UnfreezeAtAccept),
     "a timed-out ballot unfreezes": Bug(TimedOutUnfreezes),
     "accept before holding the cut": Bug(AcceptBeforeHolding),
@@ -509,6 +640,13 @@ PLANTED_MEMBERSHIP: dict[str, Bug] = {
     "frames go once a majority has them": Bug(
         patches={"isthmus.protocols.transport.stability.Stability.collect": majority_is_stable}
     ),
+    "no view in frames": Bug(patches={BENCH + "Site.take": any_view}),
+    "safe at half": Bug(patches={"isthmus.protocols.transport.safe.quorum": half}),
+    "safe at two": Bug(patches={"isthmus.protocols.transport.safe.quorum": two}),
+    "safe with those whom it is not for": Bug(
+        patches={"isthmus.protocols.transport.safe.Safe.is_safe": anybody_has_it}
+    ),
+    "recovered under the old incarnation": Bug(patches={BENCH + "Bench.next_incarnation": same_incarnation}),
     "joiners have full weight": Bug(patches={PATH + "choice.assigned_weights": full_weights}),
     "joining goes one way": Bug(patches={PATH + "coordinator.admitted": one_way_join}),
     "only the coordinator's opinion counts": Bug(patches={PATH + "choice.reconciled": no_conflicts}),
@@ -524,6 +662,8 @@ PLANTED_MEMBERSHIP: dict[str, Bug] = {
     "the lowest ballot's proposal is taken": Bug(LowestBallot),
     "accept below the promise": Bug(AcceptBelowPromise),
     "promise below the promise": Bug(PromiseBelowPromise),
+    "a round without the proposer's life": Bug(RoundAlone),
+    "the file is written after the answer": Bug(WrittenLate, file=True),
     "vote without memory": Bug(VoteWithoutMemory, file=True),
     "the file lacks what was accepted": Bug(FileWithoutAccepted, file=True),
     "a voter by file reports": Bug(VoterReports, file=True),

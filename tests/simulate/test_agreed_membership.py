@@ -7,14 +7,27 @@ from __future__ import annotations
 
 import pytest
 
+from isthmus.core.layer import Kind
+from isthmus.scenario.faults import Leave
+from isthmus.scenario.model import Membership, Scenario, StackSpec
+from isthmus.scenario.workload import Periodic
 from isthmus.stacks import STACKS
 from isthmus.testing.agreed_scenarios import agreed_scenario
-from isthmus.testing.judge import judge
+from isthmus.testing.judge import judge, judge_run
 from isthmus.testing.random_scenarios import replay_command
+from isthmus.testing.watch import WatchedRun
+from isthmus.topology.delay import Constant
+from isthmus.topology.model import Channel
+from isthmus.topology.shapes import mesh
+from isthmus.trace.schema import KIND, VALUE, Row
 
 AGREEING = [name for name, stack in STACKS.items() if stack.agrees]
 
 REGRESSIONS = {
+    (
+        "optimistic",
+        10,
+    ): "a deadline that passed in the grace after a pause was looked at for ever at one moment",
     ("hybrid", 5): "a frame held ahead of a gap followed on one of the cut, was not in it, and was handed up with it",
     ("hybrid", 77): "the one holder of a frame was asked once, and by an unlucky rhythm of turns never again",
 }
@@ -49,3 +62,22 @@ def test_all_agreed_scenarios(stack: str, first: int) -> None:
 @pytest.mark.parametrize(("stack", "seed"), REGRESSIONS)
 def test_regression(stack: str, seed: int) -> None:
     assert judge(agreed_scenario(stack, seed)).violations() == [], REGRESSIONS[stack, seed]
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_all_may_leave_at_once(count: int) -> None:
+    """They went through hundreds of views with the same members: nobody could leave, and all kept asking."""
+    topology = mesh(1, count, Channel(Constant(1)), Channel(Constant(1)))
+    names = [site.name for site in topology.sites]
+    scenario = Scenario(
+        topology=topology,
+        stack=StackSpec(name="token-site"),
+        workloads=(Periodic(rate_per_s=50, stop_ms=900),),
+        membership=Membership(kind="agreed"),
+        faults=tuple(Leave(at_ms=1_000, site=name) for name in names),
+        duration_ms=2_000,
+    )
+    rows: list[Row] = []
+    judged = judge_run(WatchedRun(scenario, rows), rows)
+    assert judged.violations() == []
+    assert max(row[VALUE] for row in rows if row[KIND] == Kind.VIEW) <= count + 1

@@ -2,7 +2,7 @@
 
 Invariants: a message is numbered only once it is certain to be taken; numbers of one incarnation are consecutive, but
 for those that upper layers use for messages of their own; those of a later incarnation are all higher, so that no
-identity is ever used twice.
+identity is ever used twice. A message that does not fit into a frame goes out, and comes in, by way of `fragments`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 
 from isthmus.core.errors import Busy, LocalError, RemoteError
-from isthmus.core.layer import Finality, Kind, Layer, View
+from isthmus.core.layer import Finality, Handler, Kind, Layer, View
 from isthmus.core.message import ALL, Author, Carried, Cast, Message, SiteId, Targets
+from isthmus.protocols.fragments import Fragments, Piece, Read
 
 OnDeliver = Callable[[Cast, Finality], None]
 DELIVER, FINAL = Kind.DELIVER, Finality.FINAL
@@ -31,6 +32,7 @@ class Application(Layer):
         *(
             "auto_consume",
             "delivered_count",
+            "fragments",
             "on_deliver",
             "on_deliver_all",
             "on_restore",
@@ -62,21 +64,68 @@ class Application(Layer):
         self.on_state = on_state  # a snapshot for a member that joins, as of the view just installed
         self.on_restore = on_restore
 
+        self.fragments = Fragments(self)  # large messages, on their way out and in
+
+    def bodies(self) -> dict[type[Message], Handler]:
+        return {Read: self.fragments.on_read}
+
+    def ordered(self) -> dict[type[Message], Handler]:
+        return {Piece: self.on_bare_piece}
+
+    def start(self) -> None:
+        self.fragments.start()
+
     def cast(self, payload: bytes, destinations: Targets = ALL) -> Cast:
         """Multicast to the members, or to some of them; raises Busy where a buffer is full."""
-        if not self.below.writable():
+        if not self.writable():
             self.host.trace(Kind.REFUSE)
             raise Busy("the stack takes no message now: its send queue is full")
         cast = self.prepare(payload, destinations)
-        self.below.submit(cast, cast.destinations)
+        self.submit(cast, cast.destinations)
         return cast
+
+    def writable(self) -> bool:
+        return self.below.writable() and not self.fragments.is_busy()
+
+    def settled(self) -> bool:
+        return not self.fragments.is_busy() and self.below.settled()
+
+    def submit(self, message: Message, targets: Targets = ALL) -> None:
+        """Submit a message that was prepared; what is large, or behind it, leaves as buffers allow."""
+        if not self.fragments.is_busy():
+            self.below.submit(message, targets)
+            return
+        assert isinstance(message, Cast)
+        self.fragments.submit(message)
+        self.fragments.pump()
+
+    def submit_all(self, casts: Sequence[Cast]) -> None:
+        if not self.fragments.is_busy():
+            self.below.submit_all(casts)
+            return
+        for cast in casts:
+            self.fragments.submit(cast)
+        self.fragments.pump()
+
+    def consumed(self, cast: Cast) -> None:
+        if self.fragments.unread:
+            self.fragments.note_consumed(cast)
+        self.below.consumed(cast)
+
+    def consumed_all(self, casts: Sequence[Cast]) -> None:
+        if self.fragments.unread:
+            for cast in casts:
+                self.fragments.note_consumed(cast)
+        self.below.consumed_all(casts)
 
     def prepare(self, payload: bytes, destinations: Targets = ALL) -> Cast:
         """A message with its number, which is to be submitted before the next one is prepared or together with it."""
         host = self.host
         if destinations:
             destinations = tuple(sorted(set(destinations)))  # who is named twice is still one reader
-        cast = Cast(host.site, host.next_number(), payload, destinations)
+        large = len(payload) > self.fragments.piece_bytes
+        number = self.fragments.reserve(len(payload)) if large else host.next_number()
+        cast = Cast(host.site, number, payload, destinations)
         if host.traces:
             host.trace(Kind.SUBMIT, cast)
         return cast
@@ -118,6 +167,8 @@ class Application(Layer):
         elif self.on_deliver_all is not None:
             self.on_deliver_all((cast,))
         if self.auto_consume:
+            if self.fragments.unread:
+                self.fragments.note_consumed(cast)
             self.below.consumed(cast)
 
     def deliver_unsure(self, cast: Cast, finality: Finality) -> None:
@@ -146,15 +197,22 @@ class Application(Layer):
         body = carried.body
         assert isinstance(body, Message)
         try:
+            if type(body) is Piece:
+                self.fragments.take(carried, body)
+                return
             self.stack.ordered[type(body)](carried.sender, body)
         except RemoteError:
             self.host.trace(Kind.REJECT, value=carried.sender)
         self.below.consumed(carried)
 
+    def on_bare_piece(self, source: SiteId, piece: Piece) -> None:
+        raise LocalError(f"{piece} of site {source} without what it is a piece of")
+
     def suspect(self, site: SiteId, suspected: bool) -> None:
         self.host.trace(Kind.SUSPECT if suspected else Kind.TRUST, value=site)
 
     def install(self, view: View) -> None:
+        self.fragments.install(view)
         self.host.trace(Kind.VIEW, value=view.view_id)
         if self.on_view is not None:
             self.on_view(view)
@@ -168,5 +226,8 @@ class Application(Layer):
         self.on_restore(state)
 
     def resume(self) -> None:
+        self.fragments.resume()
+        if self.fragments.backlog:
+            return  # the application waits until that has left
         if self.on_resume is not None:
             self.on_resume()

@@ -27,12 +27,16 @@ heard in it, or until the next.
 
 from __future__ import annotations
 
-from isthmus.core.layer import Handler, View
+from functools import partial
+
+from isthmus.core.errors import RemoteError
+from isthmus.core.layer import Handler, Kind, View
 from isthmus.core.message import Message, SiteId
 from isthmus.protocols.membership.acceptor import Acceptor
 from isthmus.protocols.membership.flush import Flush
 from isthmus.protocols.membership.home import AgreementOptions, Home, Past
 from isthmus.protocols.membership.member import NOBODY
+from isthmus.protocols.membership.sanity import Standpoint, check_word
 from isthmus.protocols.membership.transfer import Arrival, Snapshot, State
 from isthmus.protocols.membership.wire import (
     NO_BALLOT,
@@ -52,6 +56,7 @@ from isthmus.protocols.membership.wire import (
     Propose,
     StateAsk,
     StatePiece,
+    Word,
 )
 from isthmus.protocols.transport.base import Transport
 from isthmus.trace.schema import Gauge
@@ -72,6 +77,9 @@ class Agreement(Acceptor):
         self.restored: State | None = None  # which the stack takes over once it has installed the view
 
     def handlers(self) -> dict[type[Message], Handler]:
+        return {kind: partial(self.checked, handler) for kind, handler in self.word_handlers().items()}
+
+    def word_handlers(self) -> dict[type[Message], Handler]:
         return {
             Here: self.on_here,
             Prepare: self.on_prepare,
@@ -90,6 +98,14 @@ class Agreement(Acceptor):
             StatePiece: self.on_state_piece,
         }
 
+    def checked(self, handler: Handler, source: SiteId, word: Word) -> None:
+        """Take a word that could be meant."""
+        attempted = self.attempt.ballot[0] if self.attempt is not None else 0
+        round_known = max(self.promised[0], self.round_seen, attempted)
+        here = Standpoint(self.home.contacts, self.view, round_known, self.host.now_ns, self.host.incarnation)
+        check_word(source, word, here)
+        handler(source, word)
+
     def start(self) -> None:
         super().start()
         self.host.set_timer(self, TICK, 0)
@@ -105,10 +121,15 @@ class Agreement(Acceptor):
     def leave(self) -> None:
         """Ask to be left out of the next view."""
         self.leaving = True
-        if not self.is_member() or len(self.view.members) == 1:
-            self.home.left()
-        else:
+        if not self.leave_if_alone():
             self.act()
+
+    def leave_if_alone(self) -> bool:
+        """Go, where nobody is left to decide on a view without us."""
+        alone = not self.is_member() or len(self.view.members) == 1
+        if alone:
+            self.home.left()
+        return alone
 
     def suspect(self, site: SiteId, suspected: bool) -> None:
         if site in self.home.contacts:
@@ -180,9 +201,7 @@ class Agreement(Acceptor):
 
     def end_seat(self, proposal: Proposal) -> None:
         """Begin a new life, as others go on without us; where only an earlier life's seat ends, stay."""
-        if self.leaving:
-            self.home.left()
-        elif self.is_member():
+        if self.leaving or self.is_member():
             self.renounce(proposal)
         else:
             self.give_seat_up()
@@ -193,8 +212,12 @@ class Agreement(Acceptor):
         self.save()
 
     def renounce(self, decision: Proposal | None, keep_seat: bool = False) -> None:
-        """End this life; the next one still tells others what this one knew."""
+        """End this life; the next one still tells others what this one knew. One that leaves has no next."""
         if self.installing:
+            return
+        if self.leaving:
+            self.installing = True
+            self.home.left()
             return
         if not keep_seat:
             self.seat = NOBODY
@@ -239,7 +262,7 @@ class Agreement(Acceptor):
 
     def enter(self, view: View, decision: Proposal | None, seat: int | None = None) -> None:
         """Be in a view, with nothing promised or accepted."""
-        self.view, self.decision = view, decision
+        self.view, self.decision, self.entered_ns = view, decision, self.host.now_ns
         self.seat = self.host.incarnation if seat is None else seat
         self.promised, self.accepted = NO_BALLOT, None
         self.promised_ns = self.round_seen = self.attempt_count = 0
@@ -266,10 +289,17 @@ class Agreement(Acceptor):
         if self.restored is not None:
             state, self.restored = self.restored, None
             self.host.gauge(Gauge.STATE_BYTES, sum(map(len, state)))
-            self.stack.restore(state)
+            try:
+                self.stack.restore(state)
+            except RemoteError:  # no state of ours: this life is of no use, and the next one asks somebody else
+                self.host.trace(Kind.REJECT, value=self.arrival.source or 0)
+                self.renounce(None)
+                return
         elif self.decision is not None and set(self.view.members) - set(self.decision.stateful):
             self.snapshot = Snapshot(self.stack.state())
         self.above.resume()
+        if self.leaving:
+            self.leave_if_alone()
 
     def on_here(self, source: SiteId, word: Here) -> None:
         if not self.in_view(source, word) or (source, word.incarnation) not in self.view.lives():

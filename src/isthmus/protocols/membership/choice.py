@@ -58,9 +58,11 @@ def staying(
     heard = [reporter for reporter in reporters if reporter.life not in suspected]
     leavers = [reporter for reporter in heard if reporter.leaving]
     found = reconciled([reporter for reporter in heard if not reporter.leaving], me)
-    if not any(reporter.stateful for reporter in found):
-        found = reconciled(heard, me)
-        leavers = []
+    if not any(reporter.stateful for reporter in found):  # all who have the state leave: the eldest of them goes last
+        present = reconciled(heard, me)
+        last = next((reporter for reporter in present if reporter.stateful), None)
+        found = [reporter for reporter in present if reporter is last or not reporter.leaving]
+        leavers = [reporter for reporter in present if reporter not in found]
     counted = {reporter.life for reporter in (*found, *leavers)} | set(voters)
     if not quorum(view, counted) or not any(reporter.stateful for reporter in found):
         return None

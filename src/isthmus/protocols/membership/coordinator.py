@@ -52,7 +52,16 @@ class Coordinator(Server):
     def wants_change(self) -> bool:
         """Whether this member itself sees a reason."""
         underweight = self.stateful and weight(self.view, self.me) < self.home.weights.get(self.host.site, 1)
-        return self.frozen or bool(self.suspects()) or self.leaving or underweight
+        return self.frozen or bool(self.suspects()) or self.is_distrusted() or self.can_leave() or underweight
+
+    def can_leave(self) -> bool:
+        """Whether this member leaves, and another has the state to go on with."""
+        given = self.view.members if self.decision is None else self.decision.stateful
+        return self.leaving and any(site in given or self.heard.get(site, False) for site in self.others())
+
+    def is_distrusted(self) -> bool:
+        """Whether a member has said that it suspects us: one that hears nobody cannot leave or acknowledge anything."""
+        return any(map(self.home.suspects_us, self.others()))
 
     def has_reason(self) -> bool:
         """Whether a coordinator has one."""
@@ -77,7 +86,7 @@ class Coordinator(Server):
         if not self.is_seated() or self.decided is not None or self.installing:
             return
         first = self.coordinator()
-        if first != self.sitting:
+        if first != self.sitting and not self.passes_over():
             self.attempt = None
             if first is not None and self.wants_change():
                 self.say((first[0],), self.nudge(self.suspects(), self.promised[0]))
@@ -85,15 +94,29 @@ class Coordinator(Server):
         attempt, now_ns = self.attempt, self.host.now_ns
         patience_ns = self.patience_ns(self.options.attempt)
         if attempt is None:
-            proposer = (self.promised[1], self.promised[2])
-            rival = self.frozen and proposer != self.me and not self.is_suspected(proposer)
-            waits = rival and self.promised_ns > 0 and now_ns - self.promised_ns < patience_ns
+            waits = self.has_rival() and now_ns - self.promised_ns < patience_ns
             if self.has_reason() and not waits:
                 self.begin()
         elif now_ns - attempt.since_ns >= patience_ns:
             self.begin()
         else:
             self.repeat(attempt)
+
+    def passes_over(self) -> bool:
+        """Whether all who are more senior have had their time: they may not reach a quorum that this member reaches.
+
+        Where sites 0 and 3, and 0 and 4, are cut off from each other, and 1 is dead, 0 coordinates in the eyes of 2 and
+        reaches only 2; yet 2, 3 and 4 are a quorum.
+        """
+        order = [life for life in self.view.lives() if self.is_mutual(life)]
+        if not self.frozen or self.sitting not in order:
+            return False
+        return self.host.now_ns - self.frozen_ns >= order.index(self.sitting) * self.span_ns(self.options.give_up)
+
+    def has_rival(self) -> bool:
+        """Whether another's ballot was promised that may succeed."""
+        proposer = (self.promised[1], self.promised[2])
+        return self.frozen and self.promised_ns > 0 and proposer != self.me and self.is_mutual(proposer)
 
     def patience_ns(self, round_trips: float) -> int:
         """How long to wait for others: longer with each attempt, as a round trip may take longer than is usual."""
@@ -118,13 +141,16 @@ class Coordinator(Server):
 
     def begin(self) -> None:
         """Ask all members for a promise to a new ballot."""
-        ballot = (max(self.promised[0], self.round_seen) + 1, *self.me)
+        ballot = self.next_ballot()
         self.attempt = attempt = Attempt(ballot, self.host.now_ns)
         self.attempt_count += 1
         self.promise(ballot)
         attempt.promises[self.sitting] = self.own_promise(ballot)
         self.say(self.others(), self.prepare(ballot))
         self.try_propose()
+
+    def next_ballot(self) -> Ballot:
+        return (max(self.promised[0], self.round_seen) + 1, *self.me)
 
     def prepare(self, ballot: Ballot) -> Prepare:
         return Prepare(self.host.incarnation, self.seat, self.view.view_id, ballot)
@@ -196,7 +222,7 @@ class Coordinator(Server):
     def is_awaited(self, life: Life, attempt: Attempt) -> bool:
         """Whether a member that has not promised may still be worth waiting for."""
         patient = self.host.now_ns - attempt.since_ns < self.patience_ns(self.options.answer)
-        return patient and not self.is_suspected(life) and not self.home.suspects_us(life[0])
+        return patient and self.is_mutual(life)
 
     def try_propose(self) -> None:
         """Make a proposal once a quorum has promised and nobody is awaited."""

@@ -70,9 +70,8 @@ class Flush:
         """Take frames that are lacking."""
         wanted = {(part.origin, number) for part in self.cut for number in numbers_of(part.numbers)}
         for origin, frame in frames:
-            held = self.frames.setdefault(origin, {})
-            if (origin, frame.seq) in wanted and frame.seq not in held:
-                held[frame.seq] = frame
+            if (origin, frame.seq) in wanted and frame.seq not in self.frames.get(origin, {}):
+                self.frames.setdefault(origin, {})[frame.seq] = frame
                 self.asked_count = 0  # the best holder of what is still missing comes first again
 
     def answer(self, wanted: Sequence[tuple[SiteId, Runs]], limit_bytes: int) -> Iterator[list[tuple[SiteId, Frame]]]:

@@ -30,6 +30,8 @@ class Requests:
 
     def note_answer(self, source: SiteId, word: JoinAck) -> None:
         life = (source, word.incarnation)
+        for earlier in [one for one in self.answers if one[0] == source and one[1] < word.incarnation]:
+            del self.answers[earlier]
         self.answers[life] = max(word.asked_ns, self.answers.get(life, word.asked_ns))
 
     def answered(self, now_ns: int) -> tuple[Life, ...]:

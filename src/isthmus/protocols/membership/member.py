@@ -11,7 +11,18 @@ from isthmus.protocols.membership.cut import Holding, runs_of
 from isthmus.protocols.membership.flush import Flush, frames_of
 from isthmus.protocols.membership.home import AgreementOptions, Home, Record
 from isthmus.protocols.membership.joining import Requests
-from isthmus.protocols.membership.wire import NO_BALLOT, Ballot, Decide, Gone, Here, Promise, Proposal, Said, Word
+from isthmus.protocols.membership.wire import (
+    NO_BALLOT,
+    Ballot,
+    Decide,
+    Gone,
+    Here,
+    Nudge,
+    Promise,
+    Proposal,
+    Said,
+    Word,
+)
 from isthmus.protocols.transport.base import Transport
 
 NOBODY = -1  # as a seat: none
@@ -21,8 +32,31 @@ class Member(Layer):
     """The state of one life in the membership of one group."""
 
     __slots__ = (
-        *("accepted", "decided", "decision", "flush", "frozen", "heard", "home", "installing", "known", "leaving"),
-        *("old", "options", "promised", "promised_ns", "requests", "seat", "stateful", "told_behind", "view"),
+        *(
+            "accepted",
+            "decided",
+            "decision",
+            "entered_ns",
+            "flush",
+            "frozen",
+            "frozen_ns",
+            "heard",
+            "home",
+            "installing",
+            "known",
+        ),
+        *(
+            "leaving",
+            "old",
+            "options",
+            "promised",
+            "promised_ns",
+            "requests",
+            "seat",
+            "stateful",
+            "told_behind",
+            "view",
+        ),
     )
 
     def __init__(self, home: Home, options: AgreementOptions | None = None) -> None:
@@ -33,12 +67,14 @@ class Member(Layer):
         self.stateful = False  # the stack is in the view, with the application's state
         self.installing = False  # the host has yet to carry out the installation
         self.frozen = False
+        self.frozen_ns = 0  # since when
         self.leaving = False
         self.promised: Ballot = NO_BALLOT
         self.promised_ns = 0  # when
         self.accepted: tuple[Ballot, Proposal] | None = None
         self.decided: Proposal | None = None  # of this view, while its cut is not all here
         self.decision: Proposal | None = None  # that led to this view, or that left the life before this one out
+        self.entered_ns = 0  # when this view was entered
         self.flush: Flush | None = None  # of the view that closes
         self.old: Flush | None = None  # of the view before, for those who are behind
         self.heard: dict[SiteId, bool] = {}  # members that were heard in this view: whether they have the state
@@ -89,11 +125,15 @@ class Member(Layer):
     def suspects(self) -> Targets:
         return tuple([life[0] for life in self.view.lives() if life != self.sitting and self.is_suspected(life)])
 
+    def is_mutual(self, life: Life) -> bool:
+        """Whether a life and this site trust each other; one that suspects us may hear nobody, and wait for ever."""
+        return not self.is_suspected(life) and not self.home.suspects_us(life[0])
+
     def coordinator(self) -> Life | None:
-        """The most senior that is not suspected; where nobody has memory, the most senior seat whose site is there."""
+        """The most senior in mutual trust; where nobody has memory, the most senior seat whose site is there."""
         lives = self.view.lives()
         present = [life for life in lives if life[0] == self.host.site or not self.home.is_suspected(life[0])]
-        return next((life for life in lives if not self.is_suspected(life)), next(iter(present), None))
+        return next((life for life in lives if self.is_mutual(life)), next(iter(present), None))
 
     def others(self) -> Targets:
         return tuple([site for site in self.view.members if site != self.host.site])
@@ -110,7 +150,7 @@ class Member(Layer):
         """Send, hand up, acknowledge and drop nothing more in this view."""
         if self.frozen:
             return
-        self.frozen = True
+        self.frozen, self.frozen_ns = True, self.host.now_ns
         frames = {}
         if self.stateful:
             for layer in self.stack.turn_layers:  # what was submitted before belongs to this view
@@ -167,13 +207,19 @@ class Member(Layer):
         if word.view_id == self.view.view_id and self.is_seated():
             return True
         if self.decision is not None and self.decision.view_id == word.view_id:
-            self.say((source,), Decide(self.host.incarnation, self.decision))
+            if not self.is_on_its_way(word):
+                self.say((source,), Decide(self.host.incarnation, self.decision))
         elif word.view_id < self.view.view_id:
             if self.is_member() and (source, word.seat) not in self.view.lives():
                 self.say((source,), Gone(self.host.incarnation, self.view.view_id, word.seat))
         else:
             self.tell_behind(source)
         return False
+
+    def is_on_its_way(self, word: Said) -> bool:
+        """Whether the decision is still on its way to the author of a word, who asks again with its next tick."""
+        recent = self.host.now_ns - self.entered_ns < self.span_ns(self.options.tick)
+        return recent and isinstance(word, Here | Nudge) and self.is_member()
 
     def tell_behind(self, source: SiteId) -> None:
         """Let a site that is further than we are know where we are; once per tick."""

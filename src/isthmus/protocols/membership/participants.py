@@ -55,7 +55,7 @@ from isthmus.trace.schema import Gauge
 FINAL = Finality.FINAL
 PLAIN = {Cast}
 ALWAYS = Conditions()
-DECODER = msgspec.msgpack.Decoder(tuple[GroupState, ...])
+DECODER = msgspec.msgpack.Decoder(tuple[int, tuple[GroupState, ...]])
 Key = tuple[str, str]  # group, name: a participant here
 
 
@@ -76,13 +76,27 @@ class Participants(Layer):
     """The participants of a site; right below the application, above flow control."""
 
     __slots__ = (
-        *("auto_consume", "closing", "deferred", "groups", "on_message", "on_room", "on_view", "options", "refusing"),
+        *(
+            "auto_consume",
+            "closing",
+            "deferred",
+            "era",
+            "groups",
+            "on_message",
+            "on_room",
+            "on_view",
+            "options",
+            "refusing",
+        ),
         *("stay_count", "stays", "view"),
     )
 
     def __init__(self, options: ParticipantsOptions | None = None) -> None:
         self.options = options or ParticipantsOptions()
         self.view = View(0, ())
+        self.era = (
+            0  # the site view in which the numbers of groups began: of the first, or one that nobody had state in
+        )
         self.groups: dict[str, LightGroup] = {}
         self.stays: dict[Key, Stay] = {}
         self.stay_count = 0  # so far
@@ -209,6 +223,7 @@ class Participants(Layer):
         """Close the old site view in every group, then repeat what did not make it."""
         survivors = view.survivors(self.view)
         self.view = view
+        self.era = self.era or view.view_id
         self.closing = True
         for group in list(self.groups.values()):
             self.close(group, survivors)
@@ -240,11 +255,11 @@ class Participants(Layer):
 
     def state(self) -> bytes:
         states = tuple(group.state() for group in self.groups.values() if group.number)
-        return msgspec.msgpack.encode(states) if states else b""
+        return msgspec.msgpack.encode((self.era, states))
 
     def restore(self, state: bytes) -> None:
         try:
-            states = DECODER.decode(state)
+            self.era, states = DECODER.decode(state)
         except msgspec.DecodeError as error:
             raise RemoteError(f"a state of participants that does not decode: {error}") from error
         self.groups = {one.name: LightGroup(one.name, one.number, one.members, one.valid_from) for one in states}
@@ -289,8 +304,7 @@ class Participants(Layer):
         if PLAIN.issuperset(map(type, casts)):
             self.above.deliver_all(casts)
             return
-        for cast in casts:
-            self.deliver(cast)
+        super().deliver_all(casts)
 
     def submit_all(self, casts: Sequence[Cast]) -> None:
         self.below.submit_all(casts)

@@ -1,9 +1,4 @@
-"""Quorums and weights: pure arithmetic over views.
-
-A quorum of a view has more than half of its weight, or exactly half and with it the first member that has any weight.
-That tie-break is fixed by the view itself, never by anybody's opinion: two halves cannot both have the same member. Of
-two sites the senior alone is a quorum.
-"""
+"""Quorums of views, and the weights of their members: pure arithmetic. core/votes.py says what a quorum is."""
 
 from __future__ import annotations
 
@@ -11,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from isthmus.core.layer import Life, View
 from isthmus.core.message import SiteId
+from isthmus.core.votes import outweighs
 
 
 def weights_of(view: View) -> tuple[int, ...]:
@@ -25,15 +21,6 @@ def weight(view: View, life: Life) -> int:
 def quorum(view: View, lives: Collection[Life]) -> bool:
     """Whether some lives decide for a view."""
     return outweighs(view.lives(), weights_of(view), lives)
-
-
-def outweighs(members: Sequence[Life], weights: Sequence[int], lives: Collection[Life]) -> bool:
-    total = sum(weights)
-    found = sum([vote for member, vote in zip(members, weights, strict=True) if member in lives])
-    if 2 * found != total:
-        return 2 * found > total
-    first = next((member for member, vote in zip(members, weights, strict=True) if vote > 0), None)
-    return first is not None and first in lives
 
 
 def assigned_weights(

@@ -15,6 +15,7 @@ never happen rests on it.
 
 Invariants:
 - a site that was never heard of is given T from the start of this one;
+- what was learnt of the links outlives a life of the site, as long as its process does;
 - opinions sent are those formed here, never those taken over, so no rumour feeds on itself;
 - a site is suspected on others' word only if every trusted neighbour of it, at least one, suspects it;
 - after a pause of our own (the timer comes late by more than a period) nobody is suspected until packets that waited
@@ -28,11 +29,13 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from isthmus.core.document import LONGEST_MS, SHORTEST_MS, within
+from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Handler, Layer
 from isthmus.core.message import Message, SiteId, Targets
 
 WINDOW_NS = 600_000_000_000  # P looks back over this window and the one before
 MARGIN = 1.25
+INCARNATION_MAX = (1 << 31) - 1  # as in traces
 NEAR, FAR, CHECK = 0, 1, 2  # timer keys: heartbeats on the LAN, over the WAN, the next deadline
 NS_PER_MS = 1_000_000
 Tell = Callable[[SiteId, bool], None]
@@ -99,7 +102,7 @@ class Peer:
 class Suspicion(Layer):
     """Watches the other sites for all groups of this one."""
 
-    __slots__ = ("check_ns", "cluster_of", "lan", "peers", "started_ns", "tell", "turned_ns", "wan")
+    __slots__ = ("check_ns", "cluster_of", "grace_ns", "lan", "peers", "started_ns", "tell", "turned_ns", "wan")
     timer_names = ("near", "far", "check")
 
     def __init__(self, cluster_of: Mapping[SiteId, int], tell: Tell, lan: Timing = LAN, wan: Timing = WAN) -> None:
@@ -120,9 +123,23 @@ class Suspicion(Layer):
                 self.peers[site] = Peer(self.lan if near else self.wan, near)
         self.started_ns = self.turned_ns = self.host.now_ns
         self.check_ns = 0  # when the check timer is due
+        self.grace_ns = 0  # after a pause of our own: until when nobody is suspected
         for key in (NEAR, FAR):
             if self.targets(key == NEAR):
                 self.host.set_timer(self, key, 0)
+        self.arm_check()
+
+    def inherit(self, earlier: Suspicion) -> None:
+        """Take over what an earlier life of this process has learnt of its links; opinions are formed anew.
+
+        Otherwise a site whose links are bad would begin each life with the shortest time-outs, suspect others wrongly,
+        be left out for it, and begin again, for ever.
+        """
+        self.turned_ns = earlier.turned_ns
+        for site, peer in self.peers.items():
+            known = earlier.peers.get(site)
+            if known is not None:
+                peer.gap_ns, peer.gap_before_ns = known.gap_ns, known.gap_before_ns
         self.arm_check()
 
     def targets(self, near: bool) -> Targets:
@@ -175,8 +192,10 @@ class Suspicion(Layer):
 
     def on_heartbeat(self, source: SiteId, word: Heartbeat) -> None:
         peer = self.peers.get(source)
-        if peer is None or word.incarnation < peer.incarnation:
-            return  # a stranger's, or a late word of an earlier life
+        if peer is None or not 0 <= word.incarnation <= INCARNATION_MAX or len(word.suspects) > len(self.peers):
+            raise RemoteError(f"site {source} is none that is watched, or says what cannot be: {word}")
+        if word.incarnation < peer.incarnation:
+            return  # a late word of an earlier life
         now_ns = self.host.now_ns
         self.turn(now_ns)
         if word.incarnation == peer.incarnation:
@@ -226,6 +245,7 @@ class Suspicion(Layer):
         """Suspect those whose deadline has passed, but not right after a pause of our own."""
         if self.host.now_ns - self.check_ns > self.lan.period_ns():
             self.set_check(self.lan.period_ns())
+            self.grace_ns = self.check_ns
             return
         self.review()
         self.arm_check()
@@ -233,7 +253,7 @@ class Suspicion(Layer):
     def arm_check(self) -> None:
         watched = [self.deadline_ns(site, peer) for site, peer in self.peers.items() if not peer.suspected]
         if watched:
-            self.set_check(max(0, min(watched) - self.host.now_ns))
+            self.set_check(max(0, max(min(watched), self.grace_ns) - self.host.now_ns))
 
     def set_check(self, delay_ns: int) -> None:
         self.check_ns = self.host.now_ns + delay_ns
@@ -242,7 +262,7 @@ class Suspicion(Layer):
     def review(self) -> None:
         """Form an opinion of every site; tell the groups, and the others at once, what has changed."""
         now_ns, changed, trusted = self.host.now_ns, False, False
-        late = now_ns - self.check_ns > self.lan.period_ns()
+        late = now_ns - self.check_ns > self.lan.period_ns() or now_ns < self.grace_ns
         for site, peer in self.peers.items():
             silent = now_ns >= self.deadline_ns(site, peer)
             if silent != peer.suspected and not (silent and late):

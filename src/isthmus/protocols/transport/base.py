@@ -23,6 +23,7 @@ from isthmus.core.message import Batch, Carried, Cast, Message, SiteId, Targets
 
 M = TypeVar("M", bound=Message)
 PLAIN = {Cast}
+LIST_MAX = 1 << 20  # messages in one list: as many as anybody has
 BODY_BYTES = 24  # what a body takes in a frame besides its payload, about
 
 
@@ -64,6 +65,9 @@ class Transport(Layer):
     def drop_held(self) -> None:
         """Drop the frames ahead of a gap that were not handed up: those that count will be absorbed."""
 
+    def allowance(self) -> int:
+        return LIST_MAX
+
     def settled(self) -> bool:
         """Whether all that was submitted is known to be where it should."""
         return True
@@ -74,6 +78,9 @@ class Transport(Layer):
 
     def writable(self) -> bool:
         return not self.blocked
+
+    def passes(self, destinations: Targets) -> bool:  # noqa: ARG002
+        return self.writable()
 
     def consumed(self, cast: Cast) -> None:
         """The end of the line for what only flow control wants to know."""
@@ -101,6 +108,8 @@ class Transport(Layer):
                     if type(one) is Batch:
                         raise RemoteError(f"site {origin} sent a batch within a batch")
                     self.check_body(origin, one)
+            return
+        if body.forwarded and type(body) in self.stack.owners:
             return
         for cast in body.subjects():
             if type(cast) is Cast and cast.sender == origin:

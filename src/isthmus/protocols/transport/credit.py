@@ -27,6 +27,7 @@ from isthmus.core.document import COUNT_MAX, LONGEST_MS, SHORTEST_MS, within
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Finality, Handler, Layer, View, places
 from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
+from isthmus.trace.schema import Gauge
 
 PROBE = 0  # timer key
 BACKOFF_MAX = 2
@@ -65,6 +66,8 @@ class Credit(Layer):
         "consumed_of",
         "extra_to",
         "granted_by",
+        "held_over",
+        "holding_up",
         "members",
         "options",
         "probe_armed",
@@ -85,7 +88,9 @@ class Credit(Layer):
         self.queue: deque[Cast] = deque()
         self.consumed_of: dict[SiteId, int] = {}  # messages of each sender consumed here, in this view
         self.unread_of: dict[SiteId, int] = {}  # delivered and not consumed, over all views, members or not
+        self.held_over = 0  # of the queue: messages that were submitted in an earlier view
         self.refusing = False  # `writable` said no; `resume` is owed
+        self.holding_up = False  # `passes` said no; `resume` is owed once nothing waits here
         self.reset()
 
     def reset(self) -> None:
@@ -104,6 +109,7 @@ class Credit(Layer):
     def install(self, view: View) -> None:
         self.host.cancel_timer(self, PROBE)
         self.view = view
+        self.held_over = len(self.queue)
         self.reset()
         unread = [site for site in view.members if self.unread_of.get(site, 0)]
         self.consumed_of = {site: -self.unread_of[site] for site in unread}
@@ -120,6 +126,11 @@ class Credit(Layer):
         self.refusing = len(self.queue) >= self.options.queue_max
         return not self.refusing
 
+    def passes(self, destinations: Targets) -> bool:
+        room = not self.queue and self.may_send(destinations)
+        self.holding_up |= not room
+        return room
+
     def submit(self, message: Message, targets: Targets = ALL) -> None:
         assert isinstance(message, Cast) and targets == message.destinations
         if self.queue or not self.may_send(targets):
@@ -130,8 +141,9 @@ class Credit(Layer):
     def submit_all(self, casts: Sequence[Cast]) -> None:
         """Submit messages to all, as far as credit goes as one list."""
         while casts and not self.queue and self.may_send(ALL):
-            fitting, casts = casts[: self.room], casts[self.room :]
-            self.pass_down_all(fitting)
+            fitting = min(self.room, self.below.allowance())
+            self.pass_down_all(casts[:fitting])
+            casts = casts[fitting:]
         self.queue.extend(casts)
 
     def may_send(self, destinations: Targets) -> bool:
@@ -183,29 +195,40 @@ class Credit(Layer):
         """Send what waits, in order, as far as credit goes; messages to all that follow each other as one list."""
         queue = self.queue
         while queue and self.may_send(queue[0].destinations):
-            cast = queue.popleft()
+            cast = self.next_waiting()
             if cast.destinations or not queue or queue[0].destinations or self.room < 2:
                 self.pass_down(cast)
                 continue
-            run, size = [cast], len(cast.payload)
-            while queue and len(run) < self.room and size < LIST_BYTES and not queue[0].destinations:
-                run.append(queue.popleft())
+            run, size, most = [cast], len(cast.payload), min(self.room, self.below.allowance())
+            while queue and len(run) < most and size < LIST_BYTES and not queue[0].destinations:
+                run.append(self.next_waiting())
                 size += len(run[-1].payload)
             self.pass_down_all(run)
 
+    def next_waiting(self) -> Cast:
+        """Take the first that waits; the trace tells the view that it leaves in, where it was submitted in another."""
+        cast = self.queue.popleft()
+        if self.held_over:
+            self.held_over -= 1
+            self.host.gauge(Gauge.SENT_VIEW, self.view.view_id, cast)
+        return cast
+
     def notify(self) -> None:
-        if self.refusing and 2 * len(self.queue) <= self.options.queue_max:
-            self.refusing = False
+        room = self.refusing and 2 * len(self.queue) <= self.options.queue_max
+        if room or (self.holding_up and not self.queue):
+            self.refusing &= not room
+            self.holding_up &= bool(self.queue)
             self.above.resume()
 
     def timer(self, key: int) -> None:
         assert key == PROBE
         self.probe_armed = False
         blocking = tuple(site for site in self.view.members if self.lacks_credit(site) and site != self.host.site)
-        if self.queue and blocking:
+        if (self.queue or self.holding_up) and blocking:
             self.probe_count += 1
             self.send(blocking, Probe())
         self.pump()
+        self.notify()
 
     # Receiving
 

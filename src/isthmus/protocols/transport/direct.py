@@ -25,7 +25,8 @@ class Direct(Transport):
         """What the layers above own comes straight from the network; what has an author is checked first."""
         owned: dict[type[Message], Handler] = {}
         for kind, handler in self.stack.owners.items():
-            owned[kind] = handler if kind.subjects is Message.subjects else self.on_authored
+            unchecked = kind.forwarded or kind.subjects is Message.subjects
+            owned[kind] = handler if unchecked else self.on_authored
         return {Cast: self.on_cast, Carried: self.on_carried} | owned
 
     def install(self, view: View) -> None:

@@ -58,6 +58,7 @@ class Relayed(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=6
     author: SiteId  # who sent it first
     targets: Targets  # to whom its receiver passes it on; () where it is at its end
     packet: B
+    others: Targets = ()  # further authors of the same words, which travel once
 
     def payload_bytes(self) -> int:
         return self.packet.payload_bytes()  # type: ignore[attr-defined,no-any-return]
@@ -218,15 +219,19 @@ class Relay(Layer):
             if lan in self.agents:
                 self.send_packed((self.agents[lan],), list(words.values()))
 
-    def send_packed(self, targets: Targets, packets: list[Relayed[Any]]) -> None:
-        """Send packets together, as far as they fit into a frame."""
+    def send_packed(self, targets: Targets, given: list[Relayed[Any]]) -> None:
+        """Send packets together, as far as they fit into a frame; what several authors say alike, once."""
         most = max(1, self.host.frame_bytes // (WORD_BYTES + PLACE_BYTES * len(self.view.members)))
+        packets = merged(given)
         for part in (packets[first : first + most] for first in range(0, len(packets), most)):
             self.send(targets, part[0] if len(part) == 1 else Packed(tuple(part)))
 
     # Receiving
 
     def on_relayed(self, source: SiteId, relayed: Relayed[Any]) -> None:
+        if relayed.others:
+            self.on_packed(source, Packed((relayed,)))
+            return
         for targets in self.taken(source, relayed):
             self.send(targets, Relayed(relayed.author, (), relayed.packet))
 
@@ -234,8 +239,10 @@ class Relay(Layer):
         """Take each packet, and pass on together what is for the same neighbours."""
         onward: dict[Targets, list[Relayed[Any]]] = {}
         for relayed in packed.packets:
-            for targets in self.taken(source, relayed):
-                onward.setdefault(targets, []).append(Relayed(relayed.author, (), relayed.packet))
+            for author in (relayed.author, *relayed.others):
+                one = Relayed(author, relayed.targets, relayed.packet)
+                for targets in self.taken(source, one):
+                    onward.setdefault(targets, []).append(Relayed(author, (), relayed.packet))
         for targets, packets in onward.items():
             self.send_packed(targets, packets)
 
@@ -265,6 +272,14 @@ class Relay(Layer):
             except RemoteError:
                 self.host.trace(Kind.REJECT, value=author)
         return [near] if near else []
+
+
+def merged(packets: Sequence[Relayed[Any]]) -> list[Relayed[Any]]:
+    """The same packets, but one for all authors whose words and targets are equal."""
+    authors: dict[tuple[Targets, Message], list[SiteId]] = {}
+    for one in packets:
+        authors.setdefault((one.targets, one.packet), []).append(one.author)
+    return [Relayed(same[0], targets, packet, tuple(same[1:])) for (targets, packet), same in authors.items()]
 
 
 def passed_on(couriers: Mapping[SiteId, Sequence[SiteId]]) -> tuple[tuple[SiteId, Targets], ...]:

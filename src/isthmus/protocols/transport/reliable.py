@@ -228,8 +228,7 @@ class Reliable(Sender):
             stream.arrived += frame_bytes(data)
             if not self.fifo:
                 stream.kept[data.seq] = data
-                bodies = data.body.bodies if type(data.body) is Batch else (data.body,)
-                self.hand_up_batch(stream.origin, bodies)
+                self.give(stream, data)
         stream.top = max(stream.top, data.seq)
         self.ask_later(stream)
 

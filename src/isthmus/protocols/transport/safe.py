@@ -9,11 +9,15 @@ view are known to have it, its origin and this one included, or all its targets 
 quorum, too, so at least one of those who report has the frame, and it is in the cut. As an ordering layer's own frames
 wait likewise, its order is uniform as well.
 
+A layer may want some bodies on arrival, to guess at their order, and be told once they are safe (`Layer.hasty`): an
+optimistic order is tentative at once and final when numbers and messages are safe.
+
 Acknowledgements come sooner than without, as each message waits for them. A member that has waited for long asks all
 others what they have: an acknowledgement may have been lost.
 
-Invariants: frames are handed up in the order in which they were taken, per origin; what waits is `kept`, and so part of
-every report; at the installation of a view what still waits is handed up first, as the flush has made it common.
+Invariants: frames are handed up in the order in which they were taken, per origin, where the transport keeps it; what
+waits is `kept`, and so part of every report; at the installation of a view what still waits is handed up first, as the
+flush has made it common.
 """
 
 from __future__ import annotations
@@ -23,8 +27,8 @@ from typing import Any
 
 import msgspec
 
-from isthmus.core.layer import View
-from isthmus.core.message import SiteId
+from isthmus.core.layer import Handler, View
+from isthmus.core.message import Batch, Message, SiteId
 from isthmus.protocols.membership.quorum import quorum
 from isthmus.protocols.transport.frames import Ack, Data, ReliableOptions, Status, Stream
 from isthmus.protocols.transport.reliable import Reliable
@@ -34,25 +38,36 @@ ACK_MS = 5.0  # an acknowledgement waits this long for others to leave with it
 
 
 class Safe(Reliable):
-    """A reliable transport in each origin's order that hands up what a quorum has."""
+    """A reliable transport that hands up what a quorum has: in each origin's order, or as it becomes safe."""
 
-    __slots__ = ("ask_armed", "waiting")
+    __slots__ = ("again", "ask_armed", "waiting")
 
-    def __init__(self, options: ReliableOptions | None = None) -> None:
+    def __init__(self, options: ReliableOptions | None = None, fifo: bool = True) -> None:
         given = options or ReliableOptions()
         quick = msgspec.structs.replace(given, ack_period_ms=min(given.ack_period_ms, ACK_MS))
         self.waiting: dict[SiteId, deque[Data[Any]]] = {}  # by origin: taken, not handed up
+        self.again: dict[
+            type[Message], Handler
+        ] = {}  # of bodies that are handed up on arrival: told once they are safe
         self.ask_armed = False
-        super().__init__(quick)
+        super().__init__(quick, fifo)
         self.at_once = False
+
+    def start(self) -> None:
+        super().start()
+        for layer in self.stack.layers:
+            self.again |= layer.hasty()
 
     def timer_name(self, key: int) -> str:
         return "Safe.ask" if key == ASK else super().timer_name(key)
 
     def give(self, stream: Stream, data: Data[Any]) -> None:
-        self.waiting.setdefault(stream.origin, deque()).append(data)
+        origin = stream.origin
+        self.waiting.setdefault(origin, deque()).append(data)
+        if self.again:
+            self.hand_up_batch(origin, [body for body in bodies_of(data) if type(body) in self.again])
         self.hand_up_safe(stream)
-        if not self.ask_armed and not self.frozen and self.waiting[stream.origin]:
+        if not self.ask_armed and not self.frozen and self.waiting[origin]:
             self.arm_ask()
 
     def arm_ask(self) -> None:
@@ -60,23 +75,47 @@ class Safe(Reliable):
         self.host.set_timer(self, ASK, round(self.options.status_period_ms * 1e6))
 
     def is_safe(self, stream: Stream, data: Data[Any]) -> bool:
-        """Whether a quorum, or everybody whom it is for, has a frame."""
+        """Whether a quorum, or everybody whom it is for, has a frame.
+
+        A member that it is not for may have acknowledged later frames, and does not have this one.
+        """
         if data.seq <= stream.stable:
             return True
-        place, here = self.index[stream.origin], self.host.site
+        place, here, targets = self.index[stream.origin], self.host.site, data.targets or self.view.members
         having = [
             life
             for life in self.view.lives()
-            if life[0] in (here, stream.origin) or self.acked.of(life[0], place) >= data.seq
+            if life[0] in (here, stream.origin) or (life[0] in targets and self.acked.of(life[0], place) >= data.seq)
         ]
         sites = [life[0] for life in having]
-        return all(site in sites for site in data.targets or self.view.members) or quorum(self.view, having)
+        return all(site in sites for site in targets) or quorum(self.view, having)
 
     def hand_up_safe(self, stream: Stream) -> None:
-        """Hand up, in order, what has become safe of a stream."""
+        """Hand up what has become safe of a stream, in order where that is kept."""
         waiting = self.waiting.get(stream.origin)
-        while waiting and not self.frozen and self.is_safe(stream, waiting[0]):
-            super().give(stream, waiting.popleft())
+        if not waiting or self.frozen:
+            return
+        if self.fifo:
+            while waiting and self.is_safe(stream, waiting[0]):
+                self.finish(stream, waiting.popleft())
+            return
+        ready = [data for data in waiting if self.is_safe(stream, data)]
+        for data in ready:
+            waiting.remove(data)
+        for data in ready:
+            self.finish(stream, data)
+
+    def finish(self, stream: Stream, data: Data[Any]) -> None:
+        """Hand up a frame that is safe, but for what was on arrival; of that, its owner is told."""
+        if not self.again:
+            super().give(stream, data)
+            return
+        for body in bodies_of(data):
+            again = self.again.get(type(body))
+            if again is None:
+                self.hand_up(stream.origin, body)
+            else:
+                again(stream.origin, body)
 
     def review(self) -> None:
         for stream in self.streams.values():
@@ -113,7 +152,12 @@ class Safe(Reliable):
     def install(self, view: View) -> None:
         for origin, waiting in self.waiting.items():
             while waiting:
-                super().give(self.streams[origin], waiting.popleft())
+                self.finish(self.streams[origin], waiting.popleft())
         self.forget_asking()
         super().install(view)
         self.waiting = {}
+
+
+def bodies_of(data: Data[Any]) -> tuple[Message, ...]:
+    body = data.body
+    return body.bodies if type(body) is Batch else (body,)

@@ -16,7 +16,8 @@ import pytest
 
 from isthmus.core.message import SiteId
 from isthmus.protocols.membership.wire import Word
-from isthmus.testing.explore import ROUND_NS, Bench
+from isthmus.testing.bench import ROUND_NS, Bench
+from isthmus.testing.bench_checks import wrong
 
 FOLDER = Path(__file__).parents[3] / "scripts_agreement"
 SCRIPTS = sorted(FOLDER.glob("*.txt"))
@@ -111,7 +112,7 @@ def results(path: Path) -> str:
             if not command.startswith("#"):
                 script.run(command)
         made.append("\n".join([*commands, "----", *script.lines]).strip())
-    assert script.bench.wrong() == []
+    assert wrong(script.bench) == []
     return "\n\n".join(made) + "\n"
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.claims.test_suspicion import HERE, MS, THERE, Watcher
 
+from isthmus.core.errors import RemoteError
+from isthmus.core.layer import Stack
 from isthmus.core.message import SiteId
-from isthmus.protocols.membership.suspicion import LAN, WAN, Heartbeat, Timing
+from isthmus.protocols.membership.suspicion import CHECK, LAN, WAN, Heartbeat, Suspicion, Timing
+from isthmus.testing.recording import RecordingSite
 
 
 @pytest.mark.parametrize(
@@ -77,6 +80,35 @@ def test_late_words_of_an_earlier_life_and_strangers_change_nothing() -> None:
     watcher = Watcher(near=True)
     watcher.suspicion.on_heartbeat(THERE, Heartbeat(3, (HERE,)))
     watcher.suspicion.on_heartbeat(THERE, Heartbeat(2))
-    watcher.suspicion.on_heartbeat(SiteId(9), Heartbeat(0, (HERE,)))
+    with pytest.raises(RemoteError):
+        watcher.suspicion.on_heartbeat(SiteId(9), Heartbeat(0, (HERE,)))
     assert watcher.suspicion.suspects_us(THERE)
     assert not watcher.suspicion.suspects_us(SiteId(9))
+
+
+def test_what_was_learnt_of_a_link_outlives_a_life() -> None:
+    before = Watcher(near=True)
+    before.suspicion.peers[THERE].gap_ns = 700 * MS
+    after = Watcher(near=True)
+    after.suspicion.inherit(before.suspicion)
+    peer = after.suspicion.peers[THERE]
+    assert peer.timeout_ns() == before.suspicion.peers[THERE].timeout_ns() > LAN.timeout_ns(0)
+    assert not peer.suspected and peer.incarnation == -1
+
+
+def test_after_a_pause_of_our_own_nobody_is_suspected_while_packets_are_read() -> None:
+    """The first packets that are read are of one site: the other has not been silent, it has not been read yet."""
+    told: list[tuple[SiteId, bool]] = []
+    site, third = RecordingSite(HERE), SiteId(2)
+    suspicion = Suspicion({HERE: 0, THERE: 0, third: 0}, lambda *word: told.append(word))
+    site.attach(Stack(site.host, suspicion))
+    for other in (THERE, third):
+        site.receive(other, 0, Heartbeat(1))
+    site.now_ns = 2_000 * MS  # it was stopped
+    site.run(lambda: suspicion.timer(CHECK))
+    for _ in range(3):
+        site.now_ns += 5 * MS
+        site.receive(THERE, 0, Heartbeat(1))
+    assert told == []
+    site.advance(30 * MS)
+    assert told == [(third, True)]  # and was silent after all

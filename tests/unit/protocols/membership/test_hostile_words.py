@@ -1,0 +1,315 @@
+"""Forged words against the agreement: refused, counted, nothing changed; whatever decodes never ends a site."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from isthmus.core.layer import Stack, View
+from isthmus.core.message import Cast, Message, SiteId
+from isthmus.protocols.membership.agreement import Agreement
+from isthmus.protocols.membership.cut import Holding, Slice
+from isthmus.protocols.membership.home import Past
+from isthmus.protocols.membership.sanity import COUNT_MAX, LEAP_MAX, NUMBERS_MAX
+from isthmus.protocols.membership.suspicion import Heartbeat, Suspicion
+from isthmus.protocols.membership.wire import (
+    Accepted,
+    Decide,
+    Fetch,
+    Frames,
+    Gone,
+    Here,
+    Join,
+    JoinAck,
+    Nack,
+    Nudge,
+    Prepare,
+    Promise,
+    Proposal,
+    Propose,
+    StateAsk,
+    StatePiece,
+)
+from isthmus.protocols.transport.frames import Data, ReliableOptions
+from isthmus.protocols.transport.reliable import Reliable
+from isthmus.testing.bench import Notes
+from isthmus.testing.recording import RecordingSite
+
+ZERO, ONE, TWO, THREE = map(SiteId, range(4))
+STRANGER = SiteId(9)
+MEMBERS = (ZERO, ONE, TWO)
+VIEW = View(5, MEMBERS, (3, 3, 3), (1, 1, 1), ((ZERO, 3), (ONE, 3), (TWO, 3), (THREE, 2)))
+NEXT = View(6, MEMBERS, (3, 3, 3), (1, 1, 1), VIEW.last)
+PROPOSAL = Proposal(5, MEMBERS, NEXT, (), MEMBERS)
+FORGED = {  # each says one thing that cannot be
+    "a list of weights that is too short": replace(NEXT, weights=(1,)),
+    "a list of incarnations that is too long": replace(NEXT, incarnations=(3, 3, 3, 3)),
+    "a member of no group": replace(NEXT, members=(ZERO, ONE, STRANGER)),
+    "a member twice": replace(NEXT, members=(ZERO, ONE, ONE)),
+    "nobody": replace(NEXT, members=(), incarnations=(), weights=()),
+    "a negative weight": replace(NEXT, weights=(1, -1, 1)),
+    "a view from the future": replace(NEXT, view_id=7),
+    "a view from the past": replace(NEXT, view_id=4),
+    "a number that fits no packet": replace(NEXT, view_id=1 << 40),
+    "an earlier life": replace(NEXT, incarnations=(3, 2, 3)),
+    "a later life than it says was ever admitted": replace(NEXT, incarnations=(3, 4, 3)),
+    "a life that was admitted before": View(6, (ZERO, ONE, TWO, THREE), (3, 3, 3, 2), (1, 1, 1, 1), VIEW.last),
+}
+
+
+class Home:
+    """A site that suspects nobody."""
+
+    contacts = (*MEMBERS, THREE)
+    round_trip_ns = 1_000_000
+    past = store = None
+
+    def __init__(self) -> None:
+        self.weights: dict[SiteId, int] = {}
+        self.renewed: list[Past] = []
+
+    def is_suspected(self, _site: SiteId) -> bool:
+        return False
+
+    suspects_us = is_suspected
+
+    def renew(self, past: Past) -> None:
+        self.renewed.append(past)
+
+    def left(self) -> None:
+        raise AssertionError("nobody leaves")
+
+
+class Bench:
+    """Site 0 of a view of three, which it has founded."""
+
+    def __init__(self, joined: bool = True) -> None:
+        self.home = Home()
+        self.site = RecordingSite(ZERO, 3)
+        self.agreement = Agreement(self.home)
+        self.site.attach(Stack(self.site.host, Notes(), Reliable(ReliableOptions()), self.agreement))
+        self.site.run(self.agreement.start)
+        if joined:
+            self.site.run(lambda: self.agreement.found(VIEW))
+        self.site.drain()
+
+    def hear(self, source: SiteId, word: Message) -> list[str]:
+        """The effects of a packet, which travels as bytes."""
+        codec = self.site.host.stack.codec
+        self.site.receive(source, 0, codec.decode(codec.encode(word)))
+        return self.site.drain()
+
+    def state(self) -> list[Any]:
+        a = self.agreement
+        return [
+            *(a.view, a.seat, a.promised, a.accepted, a.decided, a.frozen, a.stateful, dict(a.known), dict(a.heard)),
+            *(dict(a.requests.heard), dict(a.requests.answers), dict(a.votes), a.round_seen, a.proposed, a.attempt),
+            *(a.nudged_ns, a.leaving, a.arrival.size, a.flush, self.site.host.view_id, len(self.home.renewed)),
+        ]
+
+
+def promise(**more: Any) -> Promise:
+    return replace(Promise(3, 3, 5, (1, ZERO, 3), None, (), (), True, False), **more)
+
+
+BALLOT = (1, ONE, 3)
+HOSTILE: dict[str, tuple[SiteId, Message]] = {
+    "a stranger's request to join": (STRANGER, Join(1, 5, ())),
+    "a stranger's promise": (STRANGER, promise()),
+    "a stranger's decision": (STRANGER, Decide(3, PROPOSAL)),
+    "a request that names a stranger": (THREE, Join(3, 5, ((STRANGER, 3),))),
+    "a request that names a life as often as fits a packet": (THREE, Join(3, 5, ((ONE, 3),) * 9000)),
+    "an incarnation below 0": (ONE, Here(-1, 3, 5, True)),
+    "an incarnation that no clock has come to": (ONE, Here(COUNT_MAX + 1, 3, 5, True)),
+    "a seat below 0": (ONE, Here(3, -1, 5, True)),
+    "a view below 0": (ONE, Here(3, 3, -5, True)),
+    "a ballot from the future": (ONE, Prepare(3, 3, 5, (LEAP_MAX + 1, ONE, 3))),
+    "a ballot from the far future": (ONE, Prepare(3, 3, 5, ((1 << 64) - 1, ONE, 3))),
+    "a ballot below 0": (ONE, Prepare(3, 3, 5, (-1, ONE, 3))),
+    "another's ballot": (ONE, Prepare(3, 3, 5, (1, TWO, 3))),
+    "the ballot of another life": (ONE, Prepare(3, 3, 5, (1, ONE, 2))),
+    "a ballot for a seat that is not there": (THREE, Prepare(3, 3, 5, (1, THREE, 3))),
+    "the ballot of a stranger": (ONE, Accepted(3, 3, 5, (1, STRANGER, 3))),
+    "a vote from the future": (ONE, Accepted(3, 3, 5, (LEAP_MAX + 1, ONE, 3))),
+    "a round from the future": (ONE, Nudge(3, 3, 5, (), LEAP_MAX + 1)),
+    "a promise from the future": (ONE, Nack(3, 3, 5, (LEAP_MAX + 1, ONE, 3))),
+    "a promise for a seat that is not there": (THREE, promise()),
+    "a report of too many frames": (ONE, promise(report=(Holding(ONE, 0, ((1, NUMBERS_MAX + 1),), ()),))),
+    "a report of more frames than there are numbers": (ONE, promise(report=(Holding(ONE, 0, (), ((1, 1 << 62),)),))),
+    "a report of runs that turn back": (ONE, promise(report=(Holding(ONE, 0, ((5, 4),), ()),))),
+    "a report that speaks of a stranger": (ONE, promise(report=(Holding(STRANGER, 0, (), ()),))),
+    "a report that says it twice": (ONE, promise(report=(Holding(ONE, 0, (), ()), Holding(ONE, 9, (), ())))),
+    "accepted under a later ballot": (ONE, promise(accepted=((2, ONE, 3), PROPOSAL))),
+    "accepted for another view": (ONE, promise(accepted=((1, ZERO, 3), Proposal(4, MEMBERS, VIEW, (), MEMBERS)))),
+    "a proposal for another view": (ONE, Propose(3, 3, 4, BALLOT, PROPOSAL)),
+    "another's proposal": (ONE, Propose(3, 3, 5, (1, TWO, 3), PROPOSAL)),
+    "other electors": (ONE, Propose(3, 3, 5, BALLOT, replace(PROPOSAL, electors=(ONE, TWO)))),
+    "state at a stranger's": (ONE, Propose(3, 3, 5, BALLOT, replace(PROPOSAL, stateful=(STRANGER,)))),
+    "a cut of too many frames": (
+        ONE,
+        Propose(3, 3, 5, BALLOT, replace(PROPOSAL, cut=(Slice(ONE, 0, ((1, 1 << 60),), ()),))),
+    ),
+    "a cut with frames of a stranger": (
+        ONE,
+        Propose(3, 3, 5, BALLOT, replace(PROPOSAL, cut=(Slice(THREE, 0, ((1, 2),), ()),))),
+    ),
+    "a decision by one who had no part in it": (THREE, Decide(3, PROPOSAL)),
+    "an answer to what was never asked": (ONE, JoinAck(3, 3, 1 << 62)),
+    "gone in a view that cannot be": (ONE, Gone(3, 1 << 40, 3)),
+    "state from below 0": (ONE, StateAsk(3, 5, -5)),
+    "a request for more frames than there are": (ONE, Fetch(3, 5, ((ONE, ((1, 1 << 62),)),))),
+    "frames of a stranger": (ONE, Frames(3, 5, ((STRANGER, Data(1, Cast(STRANGER, 1))),), True)),
+    **{
+        f"a proposal of {name}": (ONE, Propose(3, 3, 5, BALLOT, replace(PROPOSAL, view=view)))
+        for name, view in FORGED.items()
+    },
+    **{f"a decision for {name}": (ONE, Decide(3, replace(PROPOSAL, view=view))) for name, view in FORGED.items()},
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_cannot_be_meant_is_refused_and_changes_nothing(name: str) -> None:
+    bench = Bench()
+    before = bench.state()
+    source, word = HOSTILE[name]
+    assert bench.hear(source, word) == [f"reject {source}"]
+    assert bench.state() == before
+    assert bench.hear(ONE, Prepare(3, 3, 5, BALLOT))[0].startswith("send [1] Promise(")  # and it goes on
+
+
+def test_the_honest_words_that_the_forged_ones_differ_from_are_taken() -> None:
+    for word in (Prepare(3, 3, 5, BALLOT), Propose(3, 3, 5, BALLOT, PROPOSAL), Decide(3, PROPOSAL)):
+        assert not [line for line in Bench().hear(ONE, word) if line.startswith("reject")]
+
+
+def test_a_request_that_is_replayed_counts_once() -> None:
+    """It is answered, so that its author may hear it, but does not count as made again."""
+    bench = Bench()
+    request = Join(3, 1_000, ())
+    bench.hear(THREE, request)
+    noted = dict(bench.agreement.requests.heard)
+    bench.site.now_ns += 3_000_000
+    bench.hear(THREE, request)
+    bench.hear(THREE, replace(request, asked_ns=999))
+    assert bench.agreement.requests.heard == noted
+
+
+def test_words_of_an_earlier_life_are_dropped() -> None:
+    bench = Bench()
+    bench.hear(ONE, Here(4, 3, 5, True))
+    before = bench.state()
+    assert bench.hear(ONE, Prepare(3, 3, 5, BALLOT)) == []
+    assert bench.hear(ONE, Decide(3, PROPOSAL)) == []
+    assert bench.state() == before
+
+
+def test_a_request_to_join_of_a_life_that_was_admitted_is_told_so() -> None:
+    bench = Bench()
+    before = dict(bench.agreement.requests.heard)
+    assert bench.hear(THREE, Join(2, 5, ())) == ["send [3] Gone(incarnation=3, view_id=5, gone_incarnation=2)"]
+    assert bench.agreement.requests.heard == before
+
+
+def test_answers_of_a_site_are_kept_for_one_life() -> None:
+    bench = Bench()
+    bench.site.now_ns = 1_000
+    for incarnation in range(3, 50):
+        bench.hear(ONE, JoinAck(incarnation, 3, 10))
+    assert list(bench.agreement.requests.answers) == [(ONE, 49)]
+
+
+def test_a_state_that_layers_cannot_take_ends_the_life_that_got_it() -> None:
+    bench = Bench(joined=False)
+    joined = View(6, (ONE, ZERO), (3, 3), (1, 0), ((ZERO, 3), (ONE, 3)))
+    bench.hear(ONE, Decide(3, Proposal(5, (ONE,), joined, (), (ONE,))))
+    bench.site.advance(5_000_000)
+    bench.site.drain()
+    state = msgspec.msgpack.encode((b"no", b"such", b"layers", b"here"))
+    lines = bench.hear(ONE, StatePiece(3, 6, 0, len(state), state))
+    assert "reject 1" in lines and len(bench.home.renewed) == 1
+
+
+def test_a_heartbeat_that_cannot_be_is_refused() -> None:
+    site = RecordingSite(ZERO)
+    site.attach(Stack(site.host, Suspicion({ZERO: 0, ONE: 0}, lambda *_: None)))
+    site.run(site.host.stack.layers[0].start)
+    site.drain()
+    bad: list[tuple[SiteId, Heartbeat]] = [
+        (STRANGER, Heartbeat(1)),
+        (ONE, Heartbeat(-1)),
+        (ONE, Heartbeat(1 << 40)),
+        (ONE, Heartbeat(1, (ZERO,) * 9)),
+    ]
+    for source, word in bad:
+        site.receive(source, 0, word)
+        assert site.drain() == [f"reject {source}"]
+    assert site.host.stack.find(Suspicion).peers[ONE].incarnation == -1
+
+
+# Whatever decodes
+
+numbers = st.sampled_from([-(1 << 63), -1, 0, 1, 2, 3, 4, 5, 6, 9, LEAP_MAX, COUNT_MAX, COUNT_MAX + 1, (1 << 63) - 1])
+sites = st.sampled_from([SiteId(n) for n in (-1, 0, 1, 2, 3, 9)])
+flags = st.booleans()
+lives = st.tuples(sites, numbers)
+ballots = st.tuples(numbers, sites, numbers)
+
+
+def few(of: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.lists(of, max_size=3).map(tuple)
+
+
+runs = few(st.tuples(numbers, numbers))
+views = st.one_of(
+    st.builds(View, numbers, few(sites), few(numbers), few(numbers), few(lives)), st.just(NEXT), st.just(VIEW)
+)
+cuts = few(st.builds(Slice, sites, numbers, runs, few(sites)))
+proposals = st.one_of(
+    st.builds(Proposal, numbers, few(sites), views, cuts, few(sites), flags),
+    st.builds(Proposal, st.just(5), st.just(MEMBERS), views, cuts, few(sites), flags),
+)
+reports = st.one_of(st.none(), few(st.builds(Holding, sites, numbers, runs, runs)))
+head = (numbers, numbers, numbers)
+words = st.one_of(
+    st.builds(Here, *head, flags),
+    st.builds(Prepare, *head, ballots),
+    st.builds(
+        Promise, *head, ballots, st.one_of(st.none(), st.tuples(ballots, proposals)), reports, few(sites), flags, flags
+    ),
+    st.builds(Propose, *head, ballots, proposals),
+    st.builds(Accepted, *head, ballots),
+    st.builds(Decide, numbers, proposals),
+    st.builds(Nudge, *head, few(sites), numbers, flags),
+    st.builds(Nack, *head, ballots),
+    st.builds(Join, numbers, numbers, few(lives)),
+    st.builds(JoinAck, *head),
+    st.builds(Gone, *head),
+    st.builds(Fetch, numbers, numbers, few(st.tuples(sites, runs))),
+    st.builds(Frames, numbers, numbers, few(st.tuples(sites, st.builds(Data, numbers, st.just(Cast(ONE, 1))))), flags),
+    st.builds(StateAsk, *head),
+    st.builds(StatePiece, numbers, numbers, numbers, numbers, st.binary(max_size=4)),
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.booleans(), st.lists(st.tuples(sites, words), max_size=8))
+def test_no_words_end_a_site_or_make_it_say_what_cannot_be_sent(joined: bool, given: list[tuple[SiteId, Any]]) -> None:
+    bench = Bench(joined)
+    codec, sent = bench.site.host.stack.codec, []
+
+    def transmit(_port: object, target: SiteId, _view_id: int, message: Message) -> None:
+        assert target in Home.contacts
+        codec.decode(codec.encode(message))
+        sent.append(message)
+
+    bench.site.transmit = transmit
+    for source, word in given:
+        if bench.home.renewed:
+            break
+        bench.hear(source, word)
+        bench.site.advance(2_000_000)
