@@ -63,6 +63,31 @@ class UpdatesFirst(ExtendedHistory):
         return key, timestamp
 
 
+class SendsInTwoSteps(ExtendedHistory):
+    """Notes its sending only with its next step: what is delivered in between counts as told, too."""
+
+    __slots__ = ("owed",)
+
+    def send(self, address: int) -> tuple[int, Timestamp]:
+        self.settle()
+        self.count += 1
+        key = key_of(self.site, self.count)
+        self.delivered[self.site] = self.count
+        self.owed = (key, address)
+        return key, self.entries_for(address)
+
+    def settle(self) -> None:
+        key, address = getattr(self, "owed", (0, 0))
+        if key:
+            self.report_all(address | self.me)
+            self.insert(key, address, 0)
+            self.owed = (0, 0)
+
+    def deliver(self, key: int, address: int, timestamp: Timestamp) -> None:
+        super().deliver(key, address, timestamp)
+        self.settle()
+
+
 class TakesDeliveryForReport(ExtendedHistory):
     """C(m) is A_m when m is delivered."""
 
@@ -252,6 +277,7 @@ HISTORIES: dict[str, tuple[MakeHistory, Kind]] = {
     "carries only for addressees": (CarriesOnlyForAddressees, "one-hop"),
     "inserts first": (InsertsFirst, "one-hop"),
     "updates first": (UpdatesFirst, "one-hop"),
+    "sends in two steps": (SendsInTwoSteps, "one-hop"),
     "takes delivery for report": (TakesDeliveryForReport, "one-hop"),
     "any sender": (AnySender, "one-hop"),
     "waits for all": (WaitsForAll, "one-hop"),

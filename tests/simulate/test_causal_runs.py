@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from isthmus.testing.causal_runs import KINDS, CausalWorld, Kind
+from isthmus.testing.causal_views import ChangingWorld
+from isthmus.topology.lans import Lans
 from planted_causal import HISTORIES, WORLDS
 
 CHUNK = 100
 QUICK = range(0, 200, CHUNK)
-FULL = range(200, 7000, CHUNK)  # with the above 21,000 runs
+FULL = range(200, 5000, CHUNK)  # with the above 20,000 runs, and 15,000 whose views change
+CHANGING: tuple[Kind, ...] = ("lan-ring", "lan-tree", "nodes")
 TRIES = 400  # within which a planted bug must show
 
 
@@ -29,6 +32,36 @@ def test_some_runs_keep_the_order(kind: Kind, first: int) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_runs_keep_the_order(kind: Kind, first: int) -> None:
     assert broken(kind, first) == []
+
+
+def broken_by_views(kind: Kind, first: int, world: type[ChangingWorld] = ChangingWorld) -> list[str]:
+    found = {seed: world(kind, seed).run() for seed in range(first, first + CHUNK)}
+    return [f"{kind} {seed}: {sentences[0]}" for seed, sentences in found.items() if sentences]
+
+
+@pytest.mark.parametrize("kind", CHANGING)
+def test_some_runs_with_views_keep_the_order(kind: Kind) -> None:
+    assert broken_by_views(kind, 0) == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("first", range(CHUNK, 5000, CHUNK))
+@pytest.mark.parametrize("kind", CHANGING)
+def test_all_runs_with_views_keep_the_order(kind: Kind, first: int) -> None:
+    assert broken_by_views(kind, first) == []
+
+
+class KeepsThePast(ChangingWorld):
+    """Goes on with the histories of the view before."""
+
+    def open_view(self, lans: Lans) -> None:
+        past = self.histories
+        super().open_view(lans)
+        self.histories = {site: past[site] for site in self.sites}
+
+
+def test_histories_that_outlive_their_view_are_found() -> None:
+    assert broken_by_views("lan-ring", 0, KeepsThePast)
 
 
 @pytest.mark.parametrize("name", HISTORIES)

@@ -93,3 +93,23 @@ def test_a_report_tells_what_it_is_given_and_the_report_before_it() -> None:
     assert told == (oldest[0]._replace(told=0),)
     _, told = p.report(rest, p.entries_for(rest)[:1])
     assert first in [entry.key for entry in told]
+
+
+def test_without_pruning_all_of_the_past_is_told_and_kept() -> None:
+    p, q = (history(site, Policies(extended=False, separators=False, pruning=False)) for site in (P, Q))
+    first, _ = p.send(mask_of((Q,)))
+    second, told = p.send(mask_of((Q,)))
+    assert [entry.key for entry in told] == [first]
+    q.deliver(first, mask_of((Q,)), ())
+    q.deliver(second, mask_of((Q,)), told)
+    _, told = q.send(mask_of((P,)))
+    assert sorted(entry.key for entry in told) == [first, second]  # though P itself sent them
+
+
+def test_a_relay_does_not_pass_on_what_everybody_was_told() -> None:
+    zone = Zone("left", "LAN", mask_of((Q,)), mask_of((P,)), (mask_of((P,)), mask_of((R, S))))
+    gateway = ExtendedHistory(Q, Separators([zone]))
+    told_to_all = Entry(key_of(P, 1), mask_of((P,)), mask_of((P,)))
+    gateway.insert(*told_to_all[:3])  # a relay forgets it only when it has passed the message on
+    (stamp,) = gateway.relay(key_of(P, 2), mask_of((Q, R)), (), mask_of((R,)), (mask_of((R,)),))
+    assert told_to_all.key not in [entry.key for entry in stamp]

@@ -1,10 +1,11 @@
 """Timestamps as bytes: entries of (sender, counter, address, told, injected), all numbers as varints.
 
 A set of sites is a mask: how many bytes, which byte is the first, the bytes. That is one of two codings, of which a
-group uses one: *masks*. In the other, *groups*, the ids of known sets come first (everyone, the sites, hosts and
-gateways of each LAN, the zones); these are laid over each other by symmetric difference, and the mask says in which
-sites the result still differs. Known sets follow from the view, so that no site has to tell them. Masks are best for a
-few sites, groups for many LANs: most sets are whole zones and a few exceptions.
+group uses one: *masks*. In the other, *groups*, up to three ids of known sets come before the mask (everyone, the
+sites, hosts and gateways of each LAN, the zones); these are laid over each other by symmetric difference, and the mask
+says in which sites the result still differs. Known sets follow from the view, so that no site has to tell them. How
+many ids there are is in the two low bits of the mask's length, so that groups are never longer than masks below 256
+sites: most sets are whole zones and a few exceptions.
 
 What does not decode, or names strangers, raises RemoteError.
 """
@@ -21,6 +22,7 @@ from isthmus.protocols.causal.history import REPORTS, SENDER_BITS, Entry, Timest
 Coding = Literal["groups", "masks"]
 REMEMBERED_MAX = 8192  # sets and timestamps whose coding is remembered
 NUMBER_MAX = 1 << 63
+IDS_MAX = 3  # known sets that one set is made of: what two bits can tell
 
 
 def put_varint(number: int, into: bytearray) -> None:
@@ -66,14 +68,13 @@ def read_varints(data: bytes, count: int) -> list[int]:
     return numbers
 
 
-def mask_bytes(mask: int) -> bytes:
-    """A mask as length, first byte and bytes; its length is 0 where nothing is in it."""
-    if not mask:
-        return b"\0"
-    first = ((mask & -mask).bit_length() - 1) // 8
+def mask_bytes(mask: int, ids: Sequence[int] | None = None) -> bytes:
+    """A mask as length, first byte and bytes; its length is 0 where nothing is in it. Ids come behind the length."""
+    first = max(0, (mask & -mask).bit_length() - 1) // 8
     bits = mask >> 8 * first
     size = (bits.bit_length() + 7) // 8
-    return put_varints((size, first)) + bits.to_bytes(size, "little")
+    head = (size,) if ids is None else (size << 2 | len(ids), *ids)
+    return put_varints((*head, first) if size else head) + bits.to_bytes(size, "little")
 
 
 class Coder:
@@ -109,16 +110,16 @@ class Coder:
     def in_groups(self, mask: int) -> bytes:
         """Known sets that come nearer and nearer to a set, as long as that saves bytes, and what is left."""
         ids: list[int] = []
-        left = mask_bytes(mask)
-        while self.known and len(left) > 1:
+        made = mask_bytes(mask, ids)
+        while self.known and mask and len(ids) < IDS_MAX:
             _, best = min([((mask ^ known).bit_count(), number) for number, known in enumerate(self.known)])
-            shorter = mask_bytes(mask ^ self.known[best])
-            if len(shorter) + 1 >= len(left):
-                break
-            ids.append(best)
             mask ^= self.known[best]
-            left = shorter
-        return put_varints((len(ids), *ids)) + left
+            ids.append(best)
+            shorter = mask_bytes(mask, ids)
+            if len(shorter) >= len(made):
+                break
+            made = shorter
+        return made
 
     def decode(self, data: bytes) -> Timestamp:
         found = self.read.get(data)
@@ -152,12 +153,12 @@ class Coder:
     def decode_set(self, data: bytes, place: int) -> tuple[int, int]:
         """A set, and where the next one starts."""
         mask = 0
+        size, place = long_varint(data, place)
         if self.coding == "groups":
-            ids, place = long_varint(data, place)
-            for _ in range(ids):
+            for _ in range(size & IDS_MAX):
                 number, place = long_varint(data, place)
                 mask ^= self.known[number]
-        size, place = long_varint(data, place)
+            size >>= 2
         if size:
             first, place = long_varint(data, place)
             if place + size > len(data) or first > self.everyone.bit_length():

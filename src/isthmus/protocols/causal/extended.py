@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, ClassVar
 
+from isthmus.core.document import COUNT_MAX
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import View
 from isthmus.core.message import Cast, Message, SiteId, Targets
@@ -39,15 +40,16 @@ class ExtendedOrder(CausalOrder):
 
     def __init__(self, options: CausalOptions) -> None:
         self.options = options
-        super().__init__(options.hold_max)
+        super().__init__(options.hold_max, options.gauge_ms > 0)
 
     def install(self, view: View) -> None:
         super().install(view)
         self.host.cancel_timer(self, GAUGE)
         self.history = self.new_history()
         self.delivered = self.history.delivered
-        self.entries_max = max(self.options.entries_max, ENTRIES_WIDTHS * len(view.members))
-        self.history_max = max(self.options.history_max, HISTORY_WIDTHS * len(view.members))
+        bounded = self.options.pruning
+        self.entries_max = max(self.options.entries_max, ENTRIES_WIDTHS * len(view.members)) if bounded else COUNT_MAX
+        self.history_max = max(self.options.history_max, HISTORY_WIDTHS * len(view.members)) if bounded else COUNT_MAX
         self.coder = self.new_coder()
         self.own: deque[int] = deque()  # our own messages to ourselves that are not back yet
 
@@ -82,11 +84,14 @@ class ExtendedOrder(CausalOrder):
             self.own.append(self.history.count)
         self.note_own()
         message = self.stamped(cast, self.history.count, timestamp)
-        if self.options.gauge_ms:
-            self.measure(message, len(timestamp))
+        self.measure(message, len(timestamp))
         self.keep(message, key, destinations)
-        self.pass_down(message, self.first_of(destinations))
+        self.send_first(message, destinations, timestamp)
         self.bound_history()
+
+    def send_first(self, message: Stamped[Any], destinations: int, timestamp: Timestamp) -> None:  # noqa: ARG002
+        """Send a message of ours on its way."""
+        self.pass_down(message, self.first_of(destinations))
 
     def pass_down(self, message: Message, targets: Targets) -> None:
         self.below.submit(message, targets)
@@ -115,22 +120,19 @@ class ExtendedOrder(CausalOrder):
             return
         _, timestamp = self.history.report(self.address_of(self.host.site, others), entries)
         cast = Cast(self.host.site, 0, b"", sites_of(others))
-        self.pass_down(self.stamped(cast, self.history.report_count, timestamp), self.first_of(others))
+        self.send_first(self.stamped(cast, self.history.report_count, timestamp), others, timestamp)
 
     def bound_history(self) -> None:
         """Tell the oldest entries to all whom they concern, where there are too many."""
-        if len(self.history.told) > self.history_max and not self.blocked:
+        told, left = self.history.told, len(self.history.told) + 1
+        while self.history_max < len(told) < left and not self.blocked:
+            left = len(told)
             rest, entries = self.history.oldest(min(self.history_max // 2, self.entries_max))
             self.report(rest, entries)
 
-    def measure(self, message: Stamped[Any], entries: int) -> None:
-        gauge = self.host.gauge
-        gauge(Gauge.TIMESTAMP_ENTRIES, entries, message.cast)
-        gauge(Gauge.TIMESTAMP_BYTES, len(message.stamp), message.cast)
-
     def resume(self) -> None:
         super().resume()
-        if self.options.gauge_ms:
+        if self.measures:
             self.gauge_later()
 
     def gauge_later(self) -> None:

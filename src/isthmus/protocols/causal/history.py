@@ -62,6 +62,7 @@ class Policies(msgspec.Struct, frozen=True):
     anywhere: bool = True  # R9 by any process, and for destinations in the separator; otherwise by its members
     remainder: bool = True  # R9 looks at who has not been told, not at all addressees
     forgetting: bool = True  # what the far side of a separator answers for is forgotten
+    pruning: bool = True  # R5 to R8; without, a message tells all of its past, and nothing is ever forgotten
 
 
 def key_of(sender: SiteId, count: int) -> int:
@@ -74,6 +75,7 @@ class ExtendedHistory:
     __slots__ = (
         *(
             "address",
+            "border",
             "count",
             "delivered",
             "far",
@@ -84,7 +86,7 @@ class ExtendedHistory:
             "reported",
             "separators",
         ),
-        *("site", "told"),
+        *("pruning", "site", "symmetric", "told"),
     )
 
     def __init__(self, site: SiteId, separators: Separators | None = None, policies: Policies | None = None) -> None:
@@ -101,6 +103,12 @@ class ExtendedHistory:
         self.of_sender: dict[int, dict[int, None]] = {}  # the entries of each sender
         far = self.separators is not None and self.policies.forgetting
         self.far = self.separators.behind(self.me) if far and self.separators is not None else NO_CUTS
+        self.border = 0  # all separators between us and others: none answers for what was told to none of these
+        for cuts in self.far.values():
+            for separator, _ in cuts:
+                self.border |= separator
+        self.symmetric = self.policies.symmetric
+        self.pruning = self.policies.pruning
 
     # Sending
 
@@ -160,6 +168,8 @@ class ExtendedHistory:
 
     def entries_for(self, address: int) -> Timestamp:
         """What a message to an address must tell (R7, R9)."""
+        if not self.pruning:
+            return tuple([Entry(key, of_entry, 0) for key, of_entry in self.address.items()])
         entries = []
         cuts, extended = self.cuts(address), self.policies.extended
         for key, told in self.told.items():
@@ -178,7 +188,7 @@ class ExtendedHistory:
 
     def answered(self, address: int, told: int, cuts: dict[int, tuple[Cut, ...]]) -> bool:
         """Whether a separator answers for an entry: it was told, and all who were not are behind it."""
-        rest = address & ~told if self.policies.remainder else address
+        rest = (address & ~told or address) if self.policies.remainder else address  # a relay has some that all know
         for separator, far in cuts.get(rest & -rest, ()):  # noqa: SIM110  the loop is twice as fast
             if not separator & ~told and not rest & ~far:
                 return True
@@ -205,9 +215,9 @@ class ExtendedHistory:
         """Note a message that is ready and delivered here."""
         touched = self.merge(key, address, timestamp, 0)
         told = 1 << (key & SITE) | self.me
-        if address & ~told:
+        if address & ~told or not self.pruning:
             self.insert(key, address, told)
-            if self.far:
+            if told & self.border:
                 touched.append(key)
         if touched:
             self.forget_told(touched)
@@ -216,13 +226,22 @@ class ExtendedHistory:
         """Take over what a message tells; `rest` of its address is still to be reached through us."""
         sender = key & SENDER
         here = address & ~rest
-        heard = here | 1 << (sender & SITE)
-        of_sender, all_told = self.of_sender, self.told
+        of_sender = self.of_sender
         touched = self.cover(key, here) if of_sender.get(sender) else []
-        if self.policies.symmetric:
+        self.delivered[sender] = key >> SENDER_BITS
+        if not timestamp:
+            return touched
+        if not self.pruning:
+            for other, of_other, _, _ in timestamp:
+                if other not in self.told:
+                    self.insert(other, of_other, 0)
+            return []
+        all_told = self.told
+        if self.symmetric:
             for other, of_other, _, _ in timestamp:
                 if other not in all_told and of_sender.get(other & SENDER):
                     touched += self.cover(other, of_other)
+        heard = here | 1 << (sender & SITE)
         kin = len(timestamp) > 1 and len({other & SENDER for other, _, _, _ in timestamp}) < len(timestamp)
         for other, of_other, told, injected in timestamp:
             if not of_other & ~told:
@@ -235,7 +254,6 @@ class ExtendedHistory:
             else:
                 self.insert(other, of_other, credit)
             touched.append(other)
-        self.delivered[sender] = key >> SENDER_BITS
         return touched
 
     def cover(self, key: int, sites: int) -> list[int]:
@@ -296,11 +314,13 @@ class ExtendedHistory:
 
     def forget_told(self, touched: list[int]) -> None:
         """Drop what all addressees were told (R8), and what a separator between us and the rest answers for."""
-        all_told, addresses, far = self.told, self.address, self.far
+        if not self.pruning:
+            return
+        all_told, addresses, border = self.told, self.address, self.border
         for key in touched:
             told = all_told.get(key)
             if told is None:
                 continue
             address = addresses[key]
-            if not address & ~told or (far and self.answered(address, told, far)):
+            if not address & ~told or (told & border and self.answered(address, told, self.far)):
                 del all_told[key], addresses[key], self.of_sender[key & SENDER][key]

@@ -34,6 +34,7 @@ class MatrixOrder(CausalOrder):
         self.count += 1
         targets = sites_of(destinations)
         message = Stamped(cast, self.host.site, self.count, self.tick(), put_varints(self.sent))
+        self.measure(message, len(self.sent))
         self.note_sent(self.host.site, targets)
         if targets:
             self.below.submit(message, targets)

@@ -19,6 +19,8 @@ class CausalPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     anywhere: bool = True  # R9 by any process
     remainder: bool = True  # R9 looks at who has not been told, not at all addressees
     forgetting: bool = True  # what the far side of a separator answers for is forgotten
+    pruning: bool = True  # R5 to R8; without, all of the past is told for ever and no bound holds: to compare with
+    gated: bool = False  # gateways hold back what would have to tell of their LAN: right on any graph, without R9
     forced: bool = False  # gateways tell the rest of their separator by reports, where that is cheaper
     coding: Coding = "groups"  # of sets of sites
     entries_max: int = 1024  # of one timestamp; more is told before, by reports

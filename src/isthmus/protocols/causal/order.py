@@ -30,6 +30,7 @@ from isthmus.core.message import ALL, B, Carried, Cast, Message, SiteId, Targets
 from isthmus.protocols.causal.history import SENDER, SENDER_BITS, SITE
 from isthmus.protocols.transport.base import Transport
 from isthmus.topology.separators import mask_of
+from isthmus.trace.schema import Gauge
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 HOLD_MAX = 65_536  # messages that wait, unless the options say otherwise
@@ -68,11 +69,22 @@ class Item(NamedTuple):
 class CausalOrder(Transport):
     """Delivers a message when nothing before it is missing."""
 
-    __slots__ = ("clock", "delivered", "everyone", "hold_max", "masks", "refusing", "waiting", "waiting_count")
+    __slots__ = (
+        "clock",
+        "delivered",
+        "everyone",
+        "hold_max",
+        "masks",
+        "measures",
+        "refusing",
+        "waiting",
+        "waiting_count",
+    )
 
-    def __init__(self, hold_max: int = HOLD_MAX) -> None:
+    def __init__(self, hold_max: int = HOLD_MAX, measures: bool = False) -> None:
         super().__init__()
         self.hold_max = hold_max
+        self.measures = measures  # whether the size of each timestamp is traced
         self.refusing = False  # `writable` said no because of what waits here; `resume` is owed
         self.reset()
 
@@ -98,6 +110,12 @@ class CausalOrder(Transport):
     def stamp(self, cast: Cast, destinations: int) -> None:
         """Send a message with its stamp."""
         raise NotImplementedError
+
+    def measure(self, message: Stamped[Any], entries: int) -> None:
+        """Trace the size of a timestamp."""
+        if self.measures:
+            self.host.gauge(Gauge.TIMESTAMP_ENTRIES, entries, message.cast)
+            self.host.gauge(Gauge.TIMESTAMP_BYTES, len(message.stamp), message.cast)
 
     def tick(self) -> int:
         self.clock += 1
@@ -196,9 +214,12 @@ class CausalOrder(Transport):
         """A relayed message as its origin submitted it."""
         carried: Carried[Any] = message.cast
         origin, number = message.origin, carried.number
-        if carried.author == (self.host.group, origin, number):
-            return Cast(origin, number, carried.payload, carried.destinations)
-        return Carried(origin, number, carried.payload, carried.destinations, carried.author)
+        author = carried.author
+        if author == (self.host.group, origin, number):
+            if carried.body is None:
+                return Cast(origin, number, carried.payload, carried.destinations)
+            author = None
+        return Carried(origin, number, carried.payload, carried.destinations, author, carried.body)
 
     # View change
 
@@ -211,6 +232,19 @@ class CausalOrder(Transport):
 
     def absorb(self, origin: SiteId, frame: Message, over_gap: bool = False) -> bool:
         return self.transport.absorb(origin, frame, over_gap)
+
+    def freeze(self) -> None:
+        super().block()
+        self.transport.freeze()
+
+    def frames(self, origin: SiteId) -> Mapping[int, Any]:
+        return self.transport.frames(origin)
+
+    def holding(self, origin: SiteId) -> tuple[int, list[int], list[int]]:
+        return self.transport.holding(origin)
+
+    def drop_held(self) -> None:
+        self.transport.drop_held()
 
     def lagging(self) -> Targets:
         return self.transport.lagging()

@@ -38,11 +38,14 @@ from isthmus.protocols.causal.extended import ExtendedOrder
 from isthmus.protocols.causal.history import ExtendedHistory, Timestamp
 from isthmus.protocols.causal.options import CausalOptions
 from isthmus.protocols.causal.order import Count, Item, Stamped
-from isthmus.topology.hops import Plan, Routes, routes_of
+from isthmus.protocols.transport.frames import Data
+from isthmus.topology.hops import Hop, Plan, Routes, routes_of
 from isthmus.topology.lans import Lans, one_lan
 from isthmus.topology.separators import Separators, mask_of, separators_of, sites_of
+from isthmus.trace.schema import Gauge
 
 ACK = 1  # timer key
+ACKS_A_WINDOW = 4  # at least, while an origin sends as much as it may keep
 REPORT_ENTRIES = 2  # what a report costs besides its entries, about, in entries
 
 
@@ -72,7 +75,7 @@ class RelayedOrder(ExtendedOrder):
         self.kept: dict[SiteId, dict[int, Stamped[Any]]] = {site: {} for site in self.view.members}
         self.stable = 0  # our own messages up to this one are stable
         self.stable_of = dict.fromkeys(self.view.members, 0)  # the same of others, as they say
-        self.owed: dict[SiteId, None] = {}  # whom an acknowledgement is due to
+        self.owed: dict[SiteId, int] = {}  # whom an acknowledgement is due to, and of how many messages
         self.outbox: deque[tuple[Message, Targets]] = deque()  # for which the transport has no room yet
         self.ack_armed = False
         self.starved = False  # `writable` said no because too much is unstable; `resume` is owed
@@ -98,7 +101,7 @@ class RelayedOrder(ExtendedOrder):
         graph = self.routes.graph
         gateways = [mask_of(found) for found in graph.gateways]
         hosts = [lan & ~mask for lan, mask in zip(graph.members, gateways, strict=True)]
-        zones = [zone.inside for zone in self.separators.zones if zone.level != "LAN"]
+        zones = [zone.inside for zone in self.separators.zones]
         known = (self.everyone, *graph.members, *gateways, *hosts, *zones)
         return coder_of(self.everyone, known, self.options.coding, self.entries_most())
 
@@ -116,14 +119,22 @@ class RelayedOrder(ExtendedOrder):
     def first_of(self, destinations: int) -> Targets:
         return self.plan(self.host.site, destinations).first
 
-    def vouches(self, courier: SiteId, carried: Carried[Any]) -> bool:
+    def vouches(self, courier: SiteId, carried: Carried[Any]) -> bool:  # noqa: ARG002
         """Gateways carry what others wrote; `read` looks closer."""
         graph = self.routes.graph
-        if carried.body is not None or courier == self.host.site or courier not in graph.lan_of:
+        if courier == self.host.site or courier not in graph.lan_of:
             return False
         return courier in graph.gateways[graph.lan_of[courier]]
 
     def read(self, source: SiteId, message: Stamped[Any]) -> Item | None:
+        destinations, plan = self.way_of(source, message)
+        item = self.item(message, destinations, plan)
+        if item is not None:
+            self.take_in(message)
+        return item
+
+    def way_of(self, source: SiteId, message: Stamped[Any]) -> tuple[int, Plan]:
+        """The destinations and the way of a message; refuses it from anyone who is not before us on that."""
         origin, cast = message.origin, message.cast
         if origin not in self.kept or cast.sender != source:
             raise RemoteError(f"site {source} sent a message of site {origin} by {cast.sender}")
@@ -133,13 +144,16 @@ class RelayedOrder(ExtendedOrder):
             raise RemoteError(f"site {source} is not before us on the way of a message of site {origin}")
         if source == origin and type(cast) is not Cast and not self.others_vouch(source, cast):
             raise RemoteError(f"site {source} carries a message that no layer here accepts from it: {cast}")
-        item = self.item(message, destinations, plan)
-        if item is not None and cast.number:
+        return destinations, plan
+
+    def take_in(self, message: Stamped[Any]) -> None:
+        """Keep a message of another origin, and forget what its origin says is stable."""
+        origin = message.origin
+        if message.cast.number:
             if message.stable > self.stable_of[origin]:
                 self.release(origin, message.stable)
             if origin != self.host.site:
                 self.kept[origin][message.count] = message
-        return item
 
     def others_vouch(self, courier: SiteId, carried: Carried[Any]) -> bool:
         if carried.body is not None:
@@ -162,16 +176,26 @@ class RelayedOrder(ExtendedOrder):
             stamps = self.history.relay(item.key, plan.address, item.timestamp, plan.rest[self.host.site], reached)
             carried = self.carried(item.message)
             for hop, timestamp in zip(hops, stamps, strict=True):
+                if self.measures:
+                    self.measure_leaving(hop, timestamp)
                 self.pass_down(self.passed_on(item.message, carried, timestamp), hop.receivers)
         if item.message.cast.number and item.destinations >> self.host.site & 1:
             self.owe_received(item.message.origin)
 
+    def measure_leaving(self, hop: Hop, timestamp: Timestamp) -> None:
+        """Trace what a timestamp tells outside a zone that we separate of messages that never leave it."""
+        receivers = mask_of(hop.receivers)
+        for zone in self.separators.zones:
+            whole = zone.separator | zone.inside
+            if zone.separator & self.history.me and receivers & ~whole:
+                self.host.gauge(Gauge.ZONE_ENTRIES, sum(not entry.address & ~whole for entry in timestamp))
+
     def carried(self, message: Stamped[Any]) -> Cast:
         """A message of another origin, as this courier carries it."""
         cast, origin = message.cast, message.origin
-        assert not isinstance(cast, Carried) or cast.body is None  # no layer above orders messages of its own
-        author = cast.author if isinstance(cast, Carried) and cast.author else (self.host.group, origin, cast.number)
-        return Carried(self.host.site, cast.number, cast.payload, cast.destinations, author)
+        author, body = (cast.author, cast.body) if isinstance(cast, Carried) else (None, None)
+        author = author or (self.host.group, origin, cast.number)
+        return Carried(self.host.site, cast.number, cast.payload, cast.destinations, author, body)
 
     def passed_on(self, message: Stamped[Any], carried: Cast, timestamp: Timestamp) -> Stamped[Any]:
         stamp = self.coder.encode(timestamp)
@@ -225,8 +249,12 @@ class RelayedOrder(ExtendedOrder):
             self.collect(self.history.me, item.message.count)
 
     def owe_received(self, origin: SiteId) -> None:
-        self.owed[origin] = None
-        if not self.ack_armed:
+        """See to it that a message is acknowledged: soon, or at once where its origin may be waiting for that."""
+        self.owed[origin] = self.owed.get(origin, 0) + 1
+        if self.owed[origin] >= self.options.keep_max // ACKS_A_WINDOW:
+            self.acknowledge(origin)
+            del self.owed[origin]
+        elif not self.ack_armed:
             self.ack_armed = True
             self.host.set_timer(self, ACK, round(self.options.ack_period_ms * 1e6))
 
@@ -236,8 +264,11 @@ class RelayedOrder(ExtendedOrder):
             return
         self.ack_armed = False
         for origin in self.owed:
-            self.pass_down(Received(self.delivered[origin]), (origin,))
+            self.acknowledge(origin)
         self.owed.clear()
+
+    def acknowledge(self, origin: SiteId) -> None:
+        self.pass_down(Received(self.delivered[origin]), (origin,))
 
     def on_received(self, source: SiteId, received: Received) -> None:
         if received.count > self.history.count:
@@ -281,13 +312,32 @@ class RelayedOrder(ExtendedOrder):
     # View change
 
     def unstable(self, origin: SiteId) -> Mapping[int, Message]:
-        return self.kept.get(origin, {})
+        return {count: Data(count, message) for count, message in self.kept.get(origin, {}).items()}
+
+    def freeze(self) -> None:
+        super().freeze()
+        self.host.cancel_timer(self, ACK)
+
+    def frames(self, origin: SiteId) -> Mapping[int, Any]:
+        return self.unstable(origin)
+
+    def holding(self, origin: SiteId) -> tuple[int, list[int], list[int]]:
+        """What is kept, all of it as if it were handed up: none of it is lost, as clocks order it over any gap."""
+        stable = self.stable if origin == self.host.site else self.stable_of[origin]
+        return stable, sorted(self.kept[origin]), []
+
+    def drop_held(self) -> None:
+        for origin, kept in self.kept.items():
+            for count in [count for count in kept if count > self.delivered.get(origin, 0)]:
+                del kept[count]
 
     def absorb(self, origin: SiteId, frame: Message, over_gap: bool = False) -> bool:  # noqa: ARG002
-        assert isinstance(frame, Stamped)
-        addressed = self.destinations_of(frame.cast) >> self.host.site & 1
-        if addressed and frame.count > self.delivered.get(origin, 0):
-            self.kept[origin].setdefault(frame.count, frame)
+        message = frame.body if isinstance(frame, Data) else None
+        if not isinstance(message, Stamped) or (message.origin, message.count) != (origin, frame.seq):  # type: ignore[attr-defined]
+            raise RemoteError(f"a frame of site {origin} that is no message of it: {frame}")
+        addressed = self.destinations_of(message.cast) >> self.host.site & 1
+        if addressed and message.count > self.delivered.get(origin, 0):
+            self.kept[origin].setdefault(message.count, message)
         return True
 
     def left_over(self) -> list[Item]:

@@ -36,6 +36,7 @@ class VectorOrder(CausalOrder):
         vector = list(self.delivered.values())
         vector[self.place[self.host.site]] = self.count
         message = Stamped(cast, self.host.site, self.count, self.tick(), put_varints(vector))
+        self.measure(message, len(vector))
         self.below.submit(message, ALL)
 
     def read(self, source: SiteId, message: Stamped[Any]) -> Item:

@@ -1,0 +1,102 @@
+"""What members of a flood say whose links come and go while messages flow.
+
+`Passed`, `Ping`, `Close` and `Welcome` go through the FIFO channels of links; the others are packets of their own, by
+whatever way the network has. Lives are incarnations: what was meant for an earlier life of a site is passed over.
+"""
+
+from __future__ import annotations
+
+from typing import Generic
+
+import msgspec
+
+from isthmus.core.document import COUNT_MAX, LONGEST_MS, SHORTEST_MS, within
+from isthmus.core.message import B, Cast, Message, SiteId
+
+Vector = tuple[tuple[SiteId, int], ...]  # of each sender, the last number that was delivered
+
+
+class DynamicOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Times and bounds of links that open while messages flow."""
+
+    buffer_max: int = 1024  # messages that wait for a new link; beyond, its receiver is asked for its vector
+    log_max: int = 4096  # messages kept for receivers that tell their vector
+    ping_max: int = 3  # tries by PING before the receiver is asked for its vector
+    retry_ms: float = 500.0  # from a try to the next; doubles up to eight times as long
+
+    def __post_init__(self) -> None:
+        for key in ("buffer_max", "log_max", "ping_max"):
+            within(key, getattr(self, key), 1, COUNT_MAX, "a whole number")
+        within("retry_ms", self.retry_ms, SHORTEST_MS, LONGEST_MS)
+
+
+class Passed(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=85):
+    """A message on one hop; its sender and number are all that order needs."""
+
+    forwarded = True
+
+    cast: B
+
+    def payload_bytes(self) -> int:
+        return len(self.cast.payload)  # type: ignore[attr-defined]
+
+    def subjects(self) -> tuple[Cast, ...]:
+        return (self.cast,)  # type: ignore[return-value]
+
+
+class Ping(Message, frozen=True, gc=False, array_like=True, tag=100):
+    """Follows, over safe links, everything that its origin had delivered when it opened a link to the target."""
+
+    origin: SiteId
+    life: int  # of the origin
+    target: SiteId
+    number: int  # the origin's number of this try
+    hops: int  # that it may still take
+    flooded: bool = False  # to all; otherwise greedily towards the target's id
+
+
+class Close(Message, frozen=True, gc=False, array_like=True, tag=101):
+    """Nothing follows on this link."""
+
+
+class Welcome(Message, frozen=True, gc=False, array_like=True, tag=88):
+    """To a joiner, the first on the link from its contact: what the contact has delivered."""
+
+    vector: Vector
+
+
+class Pong(Message, frozen=True, gc=False, array_like=True, tag=89):
+    """To the origin of a Ping that has arrived."""
+
+    viewless = True
+
+    life: int  # of the origin
+    number: int
+
+
+class Ask(Message, frozen=True, gc=False, array_like=True, tag=94):
+    """Asks the receiver of a new link for its vector, where no Ping gets through."""
+
+    viewless = True
+
+    life: int  # of the asker
+    target_life: int
+    number: int
+
+
+class Have(Message, frozen=True, gc=False, array_like=True, tag=95):
+    """Answers an Ask."""
+
+    viewless = True
+
+    life: int  # of the asker
+    number: int
+    vector: Vector
+
+
+class Stranded(Message, frozen=True, gc=False, array_like=True, tag=96):
+    """Its sender no longer has what the receiver lacks."""
+
+    viewless = True
+
+    target_life: int
