@@ -7,7 +7,7 @@ from isthmus.core.message import SiteId
 from isthmus.protocols.application import Application
 from isthmus.protocols.estimator import Estimator
 from isthmus.protocols.total.hybrid import TICKETS_MAX, Hybrid
-from isthmus.protocols.total.hybrid_wire import Go, Packet
+from isthmus.protocols.total.hybrid_wire import Go, HybridOptions, Packet
 from isthmus.protocols.total.roles import SERVED, Phase
 from isthmus.protocols.total.tickets import NEVER, Place, TicketOrder
 from isthmus.protocols.transport.credit import Credit
@@ -101,10 +101,20 @@ class EverybodyReassigns(Hybrid):
 class WaitsForItself(Hybrid):
     """Leaves the change of its sequencer only when something of its own is delivered."""
 
-    __slots__ = ()
+    __slots__ = ("evaluating",)
 
-    def change_sequencer(self) -> None:
-        self.phase = Phase.CHANGING
+    def __init__(self, options: HybridOptions, estimator: Estimator) -> None:
+        super().__init__(options, estimator)
+        self.evaluating = False
+
+    def evaluate(self) -> None:
+        self.evaluating = True
+        super().evaluate()
+        self.evaluating = False
+
+    def note_delivered(self) -> None:
+        if not self.evaluating:
+            super().note_delivered()
 
 
 class OnlyTheElected(Hybrid):

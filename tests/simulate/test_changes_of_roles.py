@@ -102,7 +102,8 @@ class Scripted(Hybrid):
             self.phase = Phase.TO_ACTIVE
             self.send_go(True)
         elif what == "another" and self.phase is Phase.PASSIVE and len(self.order.active) > 1:
-            self.change_sequencer()
+            self.phase = Phase.CHANGING
+            self.note_delivered()
 
     def choose_sequencer(self) -> SiteId:
         """Any but the present one."""

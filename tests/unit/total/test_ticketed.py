@@ -8,6 +8,7 @@ from isthmus.core.layer import Stack, View
 from isthmus.core.message import Cast, Message, SiteId, Targets
 from isthmus.core.sizes import size_of
 from isthmus.protocols.application import Application
+from isthmus.protocols.fragments import FragmentOptions
 from isthmus.protocols.total.hybrid_wire import HybridOptions, Packet
 from isthmus.stacks import STACKS, StackOptions
 from isthmus.testing.recording import RecordingPort, RecordingSite
@@ -15,6 +16,7 @@ from isthmus.testing.recording import RecordingPort, RecordingSite
 A, B = SiteId(0), SiteId(1)
 DATAGRAM_MAX = 65_507  # what UDP over IPv4 takes
 PAYLOAD_MAX = 56_000
+WHOLE = FragmentOptions(piece_bytes=PAYLOAD_MAX)
 
 
 class Sizes(RecordingSite):
@@ -36,7 +38,7 @@ def test_the_largest_message_fits_a_datagram_however_many_tickets_wait() -> None
     site = Sizes()
     options = HybridOptions(active=(A,), clock="synchronised", eager=False, null_ms=0)
     stack: Stack = STACKS["hybrid"].build(
-        site.host, application := Application(), StackOptions(direct=True, hybrid=options)
+        site.host, application := Application(), StackOptions(direct=True, hybrid=options, fragments=WHOLE)
     )
     site.attach(stack)
     site.set_calendar(1_800_000_000_000_000_000, None)  # nine bytes a number

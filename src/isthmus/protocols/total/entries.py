@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict, deque
 
 from isthmus.core.message import Cast, SiteId
-from isthmus.protocols.total.hybrid_wire import RANGE_MAX, Go, Reassign
+from isthmus.protocols.total.hybrid_wire import RANGE_MAX, Go, Plan, Reassign
 from isthmus.protocols.total.tickets import NEVER, TicketOrder
 
-Entry = tuple[Cast | Go | None, SiteId, int]  # what it is (None: not for us), its sequencer, and in which of its terms
+Entry = tuple[Cast | Go | Plan | None, SiteId, int]  # what it is (None: not for us), its sequencer, in which term
 Entries = dict[tuple[SiteId, int], Entry]
 
 

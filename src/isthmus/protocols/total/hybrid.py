@@ -15,18 +15,10 @@ is for some goes apart.
 *Nulls.* An active process with nothing to say still owes the others its promise: a packet without an entry, when it has
 been silent for `null_ms` and has heard a ticket since. While others send it so promises every `null_ms`, ahead of the
 tickets that are still on their way to it; when they fall silent, so does it.
-
-*Roles* (the phases of `Phase`, the rules of roles.py):
-- to active: ask, ticketed by the sequencer, and send nothing until the request is delivered;
-- to passive: ask, ticketed by oneself, and neither send nor issue. Where the request is delivered the process is
-  removed, unless it is the last active one; those it served choose another sequencer and *reassign* what is not
-  delivered: just that has no ticket, as the old sequencer's tickets all go before its request;
-- another sequencer: send nothing until all that one sent is delivered.
+*Roles* change as roles.py has it: by a request that is ordered, or by a plan for all.
 
 *Views.* When one closes, all survivors hold the same packets. Each delivers what has a ticket, in order, then what has
-none, by sender and index: no message is left over, so the next view starts without a past but for its roles. They are
-the state that a member which joins takes over before it takes part.
-
+none, by sender and index. The next view starts with no past but roles, the state that a member which joins takes over.
 Bounds: entries and tickets wait here only for messages that flow control has admitted, plus a few requests.
 """
 
@@ -41,8 +33,18 @@ from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
 from isthmus.protocols.estimator import Estimator
 from isthmus.protocols.total.clocks import CLOCKS
 from isthmus.protocols.total.entries import Entries, closing_order, named_from, rename, take_casts
-from isthmus.protocols.total.hybrid_wire import RANGE_MAX, Ahead, Go, HybridOptions, Packet, Reassign, Roles, Ticket
-from isthmus.protocols.total.roles import SENDING, SERVED, Outlook, Phase, roles_after, rule_of
+from isthmus.protocols.total.hybrid_wire import RANGE_MAX, Ahead, Go, HybridOptions, Packet, Plan, Reassign, Ticket
+from isthmus.protocols.total.positions import position
+from isthmus.protocols.total.roles import (
+    SENDING,
+    SERVED,
+    Outlook,
+    Phase,
+    decode_roles,
+    encode_roles,
+    roles_after,
+    rule_of,
+)
 from isthmus.protocols.total.tickets import TicketOrder
 from isthmus.protocols.transport.base import cut
 
@@ -71,8 +73,7 @@ class Hybrid(Layer):
         self.view = View(0, ())
         self.order = TicketOrder(SiteId(0), (), (), 0)
         self.terms: dict[SiteId, int] = {}  # the role number of each member: how often its role has changed
-        self.informed = False  # our roles are those of the group: we have taken part in a view
-        self.entering = False  # a view is installed and not resumed
+        self.informed = self.entering = False  # we have taken part in a view; one is installed and not resumed
         self.reset()
 
     def reset(self) -> None:
@@ -93,7 +94,8 @@ class Hybrid(Layer):
         self.outlook = Outlook(self.host.site, self.options, self.estimator, rule_of(self.options, self.host.random))
 
     def bodies(self) -> dict[type[Message], Handler]:
-        return {Packet: self.on_packet, Ahead: self.on_ahead, Go: self.on_bare_go, Reassign: self.on_reassign}
+        bare: dict[type[Message], Handler] = {Go: self.on_bare, Plan: self.on_bare}
+        return bare | {Packet: self.on_packet, Ahead: self.on_ahead, Reassign: self.on_reassign}
 
     # Sending
 
@@ -113,7 +115,7 @@ class Hybrid(Layer):
             for first in range(0, len(part), RANGE_MAX):
                 self.send_entries(tuple(part[first : first + RANGE_MAX]))
 
-    def send_entries(self, bodies: tuple[Cast | Go | None, ...]) -> None:
+    def send_entries(self, bodies: tuple[Cast | Go | Plan | None, ...]) -> None:
         """Multicast the next entries."""
         index, site = self.count + 1, self.host.site
         self.count += len(bodies)
@@ -147,15 +149,12 @@ class Hybrid(Layer):
         self.null_armed = False
         self.host.turn_due = True
 
-    def owes_word(self) -> bool:
-        """Whether others may wait for our promise or our tickets."""
-        return self.host.site in self.order.active and (self.heard or bool(self.unsent))
-
     def end_turn(self) -> None:
         """Send what we owe, and let the application go on where it can."""
         while self.unsent and self.options.eager and self.below.writable():
             self.send_null()
-        if self.null_ns and not self.null_armed and self.owes_word():
+        owes_word = self.host.site in self.order.active and (self.heard or self.unsent)  # others may wait for us
+        if self.null_ns and not self.null_armed and owes_word:
             wait_ns = self.null_ns - (self.host.now_ns - self.sent_ns)
             if wait_ns <= 0 and self.below.writable():
                 self.send_null()
@@ -201,8 +200,7 @@ class Hybrid(Layer):
         if packet.index:
             count, sequencer, term = len(packet.bodies), packet.sequencer, packet.role_number
             for index, body in enumerate(packet.bodies, packet.index):
-                whole = body or self.ahead.pop((source, index), None)
-                self.entries[source, index] = (whole, sequencer, term)
+                self.entries[source, index] = (body or self.ahead.pop((source, index), None), sequencer, term)
             if packet.sequencer == source:
                 order.add(packet.promise - count + 1, source, source, packet.index, count)
                 if own:
@@ -245,6 +243,7 @@ class Hybrid(Layer):
             order.pop(len(casts))
             order.delivered[sender] = index + len(casts) - 1
             self.stirred = True
+            self.stack.position = position(self.view, order.next_place(len(casts)))
             self.above.deliver_all(casts)
             self.note_delivered()
 
@@ -252,8 +251,11 @@ class Hybrid(Layer):
         """Deliver an entry: a message to the application, a request for a role to all of us."""
         body, _, _ = self.entries.pop((sender, index))
         self.order.delivered[sender] = index
+        self.stack.position = position(self.view, self.order.next_place())
         if type(body) is Go:
             self.on_go(number, sender, body)
+        elif type(body) is Plan:
+            self.on_plan(sender, body)
         elif body is not None:
             self.stirred = True
             self.above.deliver(body)  # type: ignore[arg-type]
@@ -284,26 +286,28 @@ class Hybrid(Layer):
                     self.send_go(True)
                 return
             if self.outlook.is_better(self.outlook.sequencer(self.order.active), self.sequencer):
-                self.change_sequencer()
+                self.phase = Phase.CHANGING  # as soon as all is delivered that the present one has to ticket
+                self.note_delivered()
 
     def send_go(self, active: bool) -> None:
         self.send_entries((self.outlook.request(active, self.view.members),))
 
-    def change_sequencer(self) -> None:
-        """Go over to another sequencer, as soon as all is delivered that the present one has to ticket."""
-        self.phase = Phase.CHANGING
-        self.note_delivered()
-
     # Changes of roles, each at its place in the order
 
-    def on_bare_go(self, source: SiteId, go: Go) -> None:
-        raise RemoteError(f"{go} of site {source} without a packet has no place in the order")
+    def on_bare(self, source: SiteId, body: Message) -> None:
+        raise RemoteError(f"{body} of site {source} without a packet has no place in the order")
+
+    def on_plan(self, sender: SiteId, plan: Plan) -> None:
+        if self.outlook.rule.adopt(sender, plan, self.view.members):
+            self.reevaluate_role = True
+        else:
+            self.host.trace(Kind.REJECT, value=sender)
 
     def on_go(self, number: int, sender: SiteId, go: Go) -> None:
         others = self.order.active - {sender}
         delays = dict(zip(self.view.members, go.delays_ns, strict=False))
         changes = go.active != (sender in self.order.active) and bool(others)
-        stands = changes and self.outlook.rule.confirms(go, delays, others)
+        stands = changes and self.outlook.rule.confirms(sender, go, delays, others)
         if stands:
             self.terms[sender] += 1
             if go.active:
@@ -360,20 +364,17 @@ class Hybrid(Layer):
         active = self.order.active
         if self.informed:
             active, self.terms = roles_after(view, view.survivors(before), active, self.terms)
+            self.outlook.rule.open(view.members)
         else:  # a group without a past, unless a state comes
             active, self.terms = self.outlook.rule.initial(view.members), dict.fromkeys(view.members, 0)
         self.order = TicketOrder(self.host.site, view.members, active, self.order.clock)
         self.entering = True
 
     def state(self) -> bytes:
-        terms = tuple(self.terms[site] for site in self.view.members)
-        return Roles(tuple(sorted(self.order.active)), terms).encode()
+        return encode_roles(self.view.members, self.order.active, self.terms)
 
     def restore(self, state: bytes) -> None:
-        members = self.view.members
-        roles = Roles.decode(state, members)
-        self.terms = dict(zip(members, roles.role_numbers, strict=True))
-        self.order.active = set(roles.active)
+        self.order.active, self.terms = decode_roles(state, self.view.members)
 
     def resume(self) -> None:
         if self.entering:
@@ -394,5 +395,6 @@ class Hybrid(Layer):
             self.hand_over(number, sender, index)
         for sender, index in sorted(self.entries):
             body = self.entries[sender, index][0]
+            self.stack.position = position(self.view, self.order.next_place())
             if isinstance(body, Cast):
                 self.above.deliver(body)

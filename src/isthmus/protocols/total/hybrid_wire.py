@@ -20,6 +20,9 @@ Count = Annotated[int, msgspec.Meta(ge=1, le=RANGE_MAX)]
 Ticket = tuple[Number, SiteId, Index, Count]  # first number, sender and first index of the entries, how many
 
 
+RuleName = Literal["fixed", "paper", "dynamic", "planned", "restless"]
+
+
 class HybridPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """How the hybrid protocol works, whoever is active."""
 
@@ -38,7 +41,7 @@ class HybridPolicy(msgspec.Struct, frozen=True, kw_only=True):
 class HybridOptions(HybridPolicy, frozen=True, kw_only=True):
     """The same with who is active, sites by their ids."""
 
-    rule: Literal["fixed", "paper", "dynamic", "restless"] = "fixed"
+    rule: RuleName = "fixed"
     active: Targets | None = None  # of the fixed rule; None: everybody
     # Where the nearest active process is not what is wanted:
     sequencer_of: dict[SiteId, SiteId] = msgspec.field(default_factory=dict)
@@ -53,7 +56,18 @@ class Go(Message, frozen=True, gc=False, array_like=True, tag=24):
     delays_ns: tuple[float, ...] = ()  # and how far each member of the view is from it
 
 
-ENTRY_TYPES = {Cast, Carried, Go, type(None)}
+class Plan(Message, frozen=True, gc=False, array_like=True, tag=34):
+    """The eldest member proposes a role for everybody; ordered like a message, so that all adopt it at one place."""
+
+    sequencers: Targets  # of the members, in the order of the view; itself where it is to be active
+
+    def fits(self, members: Targets) -> bool:
+        """Whether it is a plan for these members: everybody's sequencer is active."""
+        of = dict(zip(members, self.sequencers, strict=False))
+        return len(self.sequencers) == len(members) and all(of.get(other) == other for other in self.sequencers)
+
+
+ENTRY_TYPES = {Cast, Carried, Go, Plan, type(None)}
 
 
 class Packet(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=21):
@@ -67,7 +81,7 @@ class Packet(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=21
     index: Index = 0  # of the first entry among the sender's in this view: 1, 2, 3 ...; 0: there is none
     sequencer: SiteId = SiteId(0)  # who is to ticket the entries,
     role_number: int = 0  # in which of its terms
-    bodies: tuple[B | None, ...] = ()  # Cast, Carried or Go; None where it went ahead, to those whom it is for
+    bodies: tuple[B | None, ...] = ()  # Cast, Carried, Go or Plan; None where it went ahead, to those whom it is for
 
     def payload_bytes(self) -> int:
         return sum([body.payload_bytes() for body in self.bodies if body is not None])  # type: ignore[attr-defined]
@@ -121,17 +135,3 @@ class Roles(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     active: Targets
     role_numbers: tuple[int, ...]  # in the order of the view's members
-
-    def encode(self) -> bytes:
-        return msgspec.msgpack.encode(self)
-
-    @classmethod
-    def decode(cls, state: bytes, members: Targets) -> Roles:
-        """The roles of a view with some members; refuses those of another."""
-        try:
-            roles = msgspec.msgpack.decode(state, type=cls)
-        except msgspec.DecodeError as error:
-            raise RemoteError(f"roles that do not decode: {error}") from error
-        if len(roles.role_numbers) != len(members) or not roles.active or not set(roles.active) <= set(members):
-            raise RemoteError(f"roles that do not fit the members {members}: {roles}")
-        return roles

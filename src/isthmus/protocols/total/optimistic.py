@@ -39,6 +39,7 @@ from isthmus.core.layer import Finality, Handler, Kind, Layer, View
 from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
 from isthmus.protocols.total.compensation import POLICIES, OptimisticOptions, Requests
 from isthmus.protocols.total.optimistic_wire import Numbers, Posted
+from isthmus.protocols.total.positions import left_over, position
 from isthmus.protocols.total.together import ISSUE, Together, Waiting, arrivals
 from isthmus.protocols.total.token_site import BATCH_MAX, FOLLOWER, SEQUENCER, MessageId, Range, ranges_of, sequencer_of
 from isthmus.protocols.transport.base import cut
@@ -52,7 +53,7 @@ class Optimistic(Layer):
 
     __slots__ = (
         *("batch_ns", "delivered", "due", "due_count", "early", "fifo", "issued", "numbers", "pending", "policy"),
-        *("preferred", "requests", "sent_count", "sequencer", "to_number", "view", "waiting"),
+        *("preferred", "requests", "safe", "sent_count", "sequencer", "to_number", "unsafe", "view", "waiting"),
     )
     timer_names = ("issue", "due_")
 
@@ -62,11 +63,13 @@ class Optimistic(Layer):
         sequencer: SiteId | None = None,
         batch_ms: float | None = None,
         fifo: bool = True,
+        safe: bool = False,
     ) -> None:
         options = options or OptimisticOptions()
         self.preferred = sequencer
         self.batch_ns = None if batch_ms is None else round(batch_ms * 1e6)  # None: numbers leave with the turn
         self.fifo = fifo
+        self.safe = safe  # the transport tells when messages, which it hands up on arrival, are safe
         self.policy = POLICIES[options.policy](options)
         self.requests = Requests(options)
         self.sequencer = SiteId(-1)
@@ -79,6 +82,7 @@ class Optimistic(Layer):
         # By timer key, in the order of arrival: not yet tentative, or at the sequencer not yet numbered.
         self.due: dict[int, Together] = {}
         self.due_count = 0  # timer keys used so far
+        self.unsafe: dict[MessageId, bool] = {}  # of those waiting: not to be final yet
         self.numbers: dict[int, Given] = {}  # by the first number of each range that is not passed
         self.delivered = 0  # the last number passed
         # By sender: the place of its next message to be numbered here, or to be final.
@@ -91,6 +95,9 @@ class Optimistic(Layer):
 
     def bodies(self) -> dict[type[Message], Handler]:
         return {Posted: self.on_posted, Numbers: self.on_numbers}
+
+    def hasty(self) -> dict[type[Message], Handler]:
+        return {Posted: self.on_safe} if self.safe else {}
 
     def leads(self) -> bool:
         return self.sequencer == self.host.site
@@ -127,6 +134,8 @@ class Optimistic(Layer):
             raise RemoteError(f"site {source} sent a message from place {posted.place} on again")
         if mine:
             self.waiting.update(fresh)
+            if self.safe:
+                self.unsafe.update(dict.fromkeys(fresh, True))
         if self.leads():
             delay_ns = self.requests.longest_ns(self.host.now_ns) if source == self.host.site else 0
             for together in arrived:
@@ -140,6 +149,12 @@ class Optimistic(Layer):
                 if left:
                     together.casts, together.left = left, len(left)
                     self.schedule(together, together.due_ns - self.host.now_ns)
+
+    def on_safe(self, _source: SiteId, posted: Posted[Any]) -> None:
+        """Let messages that cannot be lost any more be final."""
+        for cast in posted.casts:
+            self.unsafe.pop((cast.sender, cast.number), None)
+        self.deliver_ready()
 
     def mine(self, destinations: Targets) -> bool:
         return not destinations or self.host.site in destinations
@@ -256,12 +271,15 @@ class Optimistic(Layer):
     def deliver_ready(self) -> None:
         """Deliver finally as far as numbers and their messages are here, and let the rule learn from it."""
         ready: list[Cast] = []
+        first = self.delivered + 1  # the number of the first of these
         numbers, follows = self.numbers, not self.leads()
         learnt: tuple[SiteId, int, int] | None = None  # messages of one frame and one ticket are one sample
         while (given := numbers.pop(self.delivered + 1, None)) is not None:
             sender, start, count, given_ns, mine = given
             if not mine:
+                self.hand_over(ready, first)
                 self.delivered += count
+                ready, first = [], self.delivered + 1
                 continue
             found = self.take(sender, start, count)
             ready += [cast for cast, _, _ in found]
@@ -276,15 +294,22 @@ class Optimistic(Layer):
             if len(found) < count:
                 numbers[self.delivered + 1] = (sender, start + len(found), count - len(found), given_ns, mine)
                 break
-        if len(ready) == 1:
-            self.above.deliver(ready[0])
-        elif ready:
-            self.above.deliver_all(ready)
+        self.hand_over(ready, first)
+
+    def hand_over(self, casts: list[Cast], number: int) -> None:
+        """Deliver messages with consecutive numbers finally."""
+        self.stack.position = position(self.view, number)
+        if len(casts) == 1:
+            self.above.deliver(casts[0])
+        elif casts:
+            self.above.deliver_all(casts)
 
     def take(self, sender: SiteId, start: int, count: int) -> list[Waiting]:
         """Take messages of a sender that have numbers out of those that wait, as far as they are here."""
         found: list[Waiting] = []
         for number in range(start, start + count):
+            if (sender, number) in self.unsafe:
+                break
             waiting = self.waiting.pop((sender, number), None)
             if waiting is None:
                 break
@@ -300,10 +325,12 @@ class Optimistic(Layer):
             del self.due[together.key]
             self.host.cancel_timer(self, together.key)
 
-    def finish(self, waiting: Waiting) -> None:
+    def finish(self, waiting: Waiting, number: int | None = None) -> None:
+        """Deliver a message finally as the view closes; None: it has no number."""
         cast, _, together = waiting
         if together.key != ISSUE:
             self.forget_due(together)
+        self.stack.position = left_over(self.view, cast) if number is None else position(self.view, number)
         self.above.deliver(cast)
 
     def settled(self) -> bool:
@@ -330,11 +357,11 @@ class Optimistic(Layer):
         self.host.cancel_timer(self, ISSUE)
         while (given := self.numbers.get(self.delivered + 1)) is not None:
             sender, start, count, _, _ = given
-            self.delivered += count
+            first, self.delivered = self.delivered + 1, self.delivered + count
             for number in range(start, start + count):
                 waiting = self.waiting.pop((sender, number), None)
                 if waiting is not None:  # otherwise it died with its sender, for all alike
-                    self.finish(waiting)
+                    self.finish(waiting, first + number - start)
         for message_id in sorted(self.waiting):
             self.finish(self.waiting[message_id])
         for key in self.due:  # what only the sequencer was to number

@@ -8,7 +8,15 @@ delay to the nearest other active process.
 than a share of the delay. *Revalidated* is ours: the same wish, but the request carries its reasons, and all judge
 them again where it is delivered. In between another process may have changed its role: two neighbours that both see
 themselves far from any active process both ask, and only the first is right. *Restless* changes its mind at random: it
-is there for tests, which want every kind of change at every moment.
+is there for tests, which want every kind of change at every moment. *Planned* follows a plan for the whole group
+(planned.py), and keeps the roles as they are while there is none.
+
+How a role changes (the phases of `Phase`):
+- to active: ask, ticketed by the sequencer, and send nothing until the request is delivered;
+- to passive: ask, ticketed by oneself, and neither send nor issue. Where the request is delivered the process is
+  removed, unless it is the last active one; those it served choose another sequencer and *reassign* what is not
+  delivered: just that has no ticket, as the old sequencer's tickets all go before its request;
+- another sequencer: send nothing until all that one sent is delivered.
 """
 
 from __future__ import annotations
@@ -17,10 +25,16 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from random import Random
 
+import msgspec
+
+from isthmus.core.errors import RemoteError
 from isthmus.core.layer import View
 from isthmus.core.message import SiteId, Targets
 from isthmus.protocols.estimator import Estimator
-from isthmus.protocols.total.hybrid_wire import Go, HybridOptions
+from isthmus.protocols.total.hybrid_wire import Go, HybridOptions, Plan, Roles
+
+LEAP = 3.0  # an estimate that differs by so many times is no accident
+PLANNED_MAX = 10  # members; beyond, finding a plan would keep a live site from answering for too long
 
 
 class Phase(Enum):
@@ -55,9 +69,24 @@ class Fixed:
         """Whether a process in a role would be active, given its period and the delay to the nearest other active."""
         return self.active is None or site in self.active
 
-    def confirms(self, go: Go, delays_ns: Mapping[SiteId, float], others: set[SiteId]) -> bool:  # noqa: ARG002
+    def confirms(self, sender: SiteId, go: Go, delays_ns: Mapping[SiteId, float], others: set[SiteId]) -> bool:  # noqa: ARG002
         """Whether a request still stands where it is delivered, with others active."""
         return True
+
+    def may_leave(self, others: set[SiteId]) -> bool:  # noqa: ARG002
+        """Whether an active process may become passive now, with others active."""
+        return True
+
+    def adopt(self, sender: SiteId, plan: Plan, members: Targets) -> bool:  # noqa: ARG002
+        """Take a plan over; whether this rule goes by plans, and it is one."""
+        return False
+
+    def open(self, members: Targets) -> None:
+        """A view opens."""
+
+    def sequencer_of(self, site: SiteId) -> SiteId | None:  # noqa: ARG002
+        """The sequencer that is meant for a process; None: the one it picks."""
+        return None
 
     def pick(self, active: set[SiteId], distance_ns: Callable[[SiteId], float]) -> SiteId:
         """The sequencer of a passive process."""
@@ -94,9 +123,66 @@ class Revalidated(Threshold):
 
     __slots__ = ()
 
-    def confirms(self, go: Go, delays_ns: Mapping[SiteId, float], others: set[SiteId]) -> bool:
+    def confirms(self, sender: SiteId, go: Go, delays_ns: Mapping[SiteId, float], others: set[SiteId]) -> bool:  # noqa: ARG002
         nearest = min((delays_ns[site] for site in others if site in delays_ns), default=None)
         return nearest is None or (go.period_ns < nearest) == go.active
+
+
+class Planned(Revalidated):
+    """Roles as the plan has them, which all members adopt at one place of the order; large groups have none.
+
+    Who sends much more often than when the plan was adopted need not wait for the next one: until then it is active
+    where it would be by itself.
+    """
+
+    __slots__ = ("leapt", "period_ns", "plan", "small")
+
+    def __init__(self, threshold: float) -> None:
+        super().__init__(threshold)
+        self.plan: Mapping[SiteId, SiteId] | None = None  # the sequencer of each member, itself where it is active
+        self.small = True  # otherwise each member chooses for itself
+        self.period_ns: float | None = None  # of the application here, when the plan was adopted
+        self.leapt = False  # much longer than now
+
+    def initial(self, members: Targets) -> set[SiteId]:
+        self.open(members)
+        return super().initial(members)
+
+    def open(self, members: Targets) -> None:
+        self.plan, self.small = None, len(members) <= PLANNED_MAX
+
+    def adopt(self, sender: SiteId, plan: Plan, members: Targets) -> bool:
+        if sender != members[0] or not plan.fits(members):
+            return False
+        self.plan = dict(zip(members, plan.sequencers, strict=True))
+        self.period_ns, self.leapt = None, False
+        return True
+
+    def wants(self, site: SiteId, active: bool, period_ns: float | None, delay_ns: float | None) -> bool:
+        if self.small and self.plan is None:
+            return active
+        if self.plan is not None and period_ns is not None:
+            self.period_ns = self.period_ns or period_ns
+            self.leapt |= period_ns * LEAP < self.period_ns
+        if self.plan is None or self.leapt:
+            return super().wants(site, active, period_ns, delay_ns)
+        return self.plan[site] == site
+
+    def confirms(self, sender: SiteId, go: Go, delays_ns: Mapping[SiteId, float], others: set[SiteId]) -> bool:
+        if self.plan is not None and (self.plan[sender] == sender) == go.active:
+            return True
+        alone = not self.small or (self.plan is not None and go.active)
+        return alone and super().confirms(sender, go, delays_ns, others)
+
+    def may_leave(self, others: set[SiteId]) -> bool:
+        """Those who are to be active come first: in between, the few that are would have to serve everybody."""
+        return self.plan is None or others.issuperset(self.plan.values())
+
+    def sequencer_of(self, site: SiteId) -> SiteId | None:
+        return None if self.plan is None else self.plan[site]
+
+    def is_better(self, new: SiteId, old: SiteId, distance_ns: Callable[[SiteId], float]) -> bool:
+        return self.plan is not None or super().is_better(new, old, distance_ns)
 
 
 class Restless(Fixed):
@@ -112,7 +198,7 @@ class Restless(Fixed):
     def wants(self, site: SiteId, active: bool, period_ns: float | None, delay_ns: float | None) -> bool:  # noqa: ARG002
         return (self.random.random() < 0.2) != active
 
-    def confirms(self, go: Go, delays_ns: Mapping[SiteId, float], others: set[SiteId]) -> bool:  # noqa: ARG002
+    def confirms(self, sender: SiteId, go: Go, delays_ns: Mapping[SiteId, float], others: set[SiteId]) -> bool:  # noqa: ARG002
         return go.period_ns % 3 != 0  # anything that is the same for all
 
     def pick(self, active: set[SiteId], distance_ns: Callable[[SiteId], float]) -> SiteId:  # noqa: ARG002
@@ -127,6 +213,8 @@ def rule_of(options: HybridOptions, random: Random) -> Rule:
         return Fixed(options.active)
     if options.rule == "restless":
         return Restless(random)
+    if options.rule == "planned":
+        return Planned(options.threshold)
     return Threshold(options.threshold) if options.rule == "paper" else Revalidated(options.threshold)
 
 
@@ -150,6 +238,8 @@ class Outlook:
 
     def wants(self, active: bool, others: set[SiteId]) -> bool:
         """Whether the rule would have us active, given our role and the other active processes."""
+        if active and not self.rule.may_leave(others):
+            return True
         delay_ns = min(self.distance_ns(site) for site in sorted(others))
         return self.rule.wants(self.site, active, self.estimator.period_ns(), delay_ns)
 
@@ -159,7 +249,7 @@ class Outlook:
 
     def sequencer(self, active: set[SiteId]) -> SiteId:
         """The sequencer to have: the one that was asked for, or as the rule picks."""
-        wanted = self.options.sequencer_of.get(self.site)
+        wanted = self.options.sequencer_of.get(self.site, self.rule.sequencer_of(self.site))
         return wanted if wanted is not None and wanted in active else self.rule.pick(active, self.distance_ns)
 
     def is_better(self, new: SiteId, old: SiteId) -> bool:
@@ -178,3 +268,18 @@ def roles_after(
         numbers[elected] += 1
         return {elected}, numbers
     return kept, numbers
+
+
+def encode_roles(members: Targets, active: set[SiteId], terms: Mapping[SiteId, int]) -> bytes:
+    return msgspec.msgpack.encode(Roles(tuple(sorted(active)), tuple(terms[site] for site in members)))
+
+
+def decode_roles(state: bytes, members: Targets) -> tuple[set[SiteId], dict[SiteId, int]]:
+    """The roles of a view with some members; refuses those of another."""
+    try:
+        roles = msgspec.msgpack.decode(state, type=Roles)
+    except msgspec.DecodeError as error:
+        raise RemoteError(f"roles that do not decode: {error}") from error
+    if len(roles.role_numbers) != len(members) or not roles.active or not set(roles.active) <= set(members):
+        raise RemoteError(f"roles that do not fit the members {members}: {roles}")
+    return set(roles.active), dict(zip(members, roles.role_numbers, strict=True))

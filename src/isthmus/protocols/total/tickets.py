@@ -28,7 +28,9 @@ NEVER: Place = (2**63, SiteId(2**31))  # behind every ticket
 class TicketOrder:
     """The tickets of one view at one site."""
 
-    __slots__ = ("active", "clock", "delivered", "heap", "horizon", "known", "last", "site", "under_way", "waiting")
+    __slots__ = (
+        *("active", "clock", "delivered", "heap", "horizon", "known", "last", "passed", "site", "under_way", "waiting"),
+    )
 
     def __init__(self, site: SiteId, members: Iterable[SiteId], active: Iterable[SiteId], clock: int) -> None:
         self.site = site
@@ -37,6 +39,7 @@ class TicketOrder:
         self.last = dict.fromkeys(members, 0)  # promises
         self.known = dict.fromkeys(members, 0)  # the highest entry of each sender with a known ticket
         self.delivered = dict.fromkeys(members, 0)  # the last entry of each sender that was delivered
+        self.passed = 0  # how many entries were taken out, the same at every member at the same entry
         self.heap: list[Held] = []
         self.waiting: set[tuple[SiteId, int]] = set()  # the entries in the heap
         self.under_way: deque[int] = deque()  # first numbers of own ranges that have not come back
@@ -51,6 +54,11 @@ class TicketOrder:
         if len(self.under_way) == 1:
             self.horizon = None
         return first
+
+    def next_place(self, count: int = 1) -> int:
+        """The place of the next entry in the order of the view, counting so many from it on as passed."""
+        self.passed += count
+        return self.passed - count + 1
 
     def promise(self, issuer: SiteId, number: int) -> None:
         """Note that an issuer's later tickets are higher than a number."""

@@ -27,14 +27,17 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
+from itertools import repeat
 from operator import attrgetter
 
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Finality, Handler, Kind, Layer, View
 from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
+from isthmus.protocols.total.positions import left_over, position
 
 MessageId = tuple[SiteId, int]  # sender, number
 Range = tuple[SiteId, int, int]  # sender, first number, how many
+Ticketed = tuple[int, SiteId, int, int]  # the first ticket of a range, and the range
 FOLLOWER, SEQUENCER = 0, 1  # roles, as traced
 ISSUE = 0  # timer key
 DESTINATIONS = attrgetter("destinations")
@@ -62,12 +65,14 @@ class Tickets(Message, frozen=True, gc=False, array_like=True, tag=20):
             raise RemoteError(f"tickets for {counts} messages; at least 1 of each sender, at most {BATCH_MAX} together")
         return sum(counts)
 
-    def mine(self, site: SiteId) -> Iterable[Range]:
-        """The ranges that are addressed to a site."""
-        if not self.destinations:
-            return self.ranges
-        pairs = zip(self.ranges, self.destinations, strict=True)
-        return [given for given, targets in pairs if not targets or site in targets]
+    def mine(self, site: SiteId) -> Iterable[Ticketed]:
+        """The ranges that are addressed to a site, each with its first ticket."""
+        found, ticket = [], self.first
+        for given, targets in zip(self.ranges, self.destinations or repeat(ALL), strict=False):
+            if not targets or site in targets:
+                found.append((ticket, *given))
+            ticket += given[2]
+        return found
 
 
 def ranges_of(casts: Sequence[Cast]) -> tuple[tuple[Range, ...], tuple[Targets, ...]]:
@@ -93,6 +98,7 @@ class TokenSite(Layer):
     """Delivers in the order of the sequencer's tickets."""
 
     __slots__ = (
+        "base",
         "batch_ns",
         "data",
         "issued",
@@ -116,7 +122,8 @@ class TokenSite(Layer):
     def reset(self) -> None:
         # Bounded by flow control: at most window messages of each member are undelivered.
         self.data: dict[SiteId, deque[Cast]] = defaultdict(deque)  # by sender: received, addressed here, not delivered
-        self.order: deque[Range] = deque()  # ticketed, addressed here, not delivered, in the order of the tickets
+        self.order: deque[Ticketed] = deque()  # ticketed, addressed here, not delivered, in the order of the tickets
+        self.base = position(self.view, 0)  # what positions of this view are above
         self.ticketed = 0  # the last position that a ticket was received for
         self.issued = 0  # the last position given out by this site
         self.pending: list[Cast] = []  # at the sequencer: to be ticketed with the next batch, or when there is room
@@ -193,7 +200,7 @@ class TokenSite(Layer):
         ranges = tickets.ranges
         if len(ranges) == 1 and ranges[0][2] == 1 and not tickets.destinations:  # one ticket, as in most turns
             self.ticketed += 1
-            self.order.append(ranges[0])
+            self.order.append((self.ticketed, *ranges[0]))
         else:
             self.ticketed += tickets.count()
             self.order.extend(tickets.mine(self.host.site))
@@ -201,12 +208,13 @@ class TokenSite(Layer):
 
     def deliver_ready(self) -> None:
         """Deliver from the head of the order as far as messages are here."""
-        order = self.order
+        order, stack, base = self.order, self.stack, self.base
         while order:
-            sender, first, count = order[0]
+            ticket, sender, first, count = order[0]
             waiting = self.data[sender]
             if not waiting or waiting[0].number != first:
                 return
+            stack.position = base + ticket
             if count == 1:
                 order.popleft()
                 self.above.deliver(waiting.popleft())
@@ -215,7 +223,7 @@ class TokenSite(Layer):
             if here == count:
                 order.popleft()
             else:
-                order[0] = (sender, first + here, count - here)
+                order[0] = (ticket + here, sender, first + here, count - here)
             self.above.deliver_all([waiting.popleft() for _ in range(here)])
 
     def settled(self) -> bool:
@@ -237,12 +245,14 @@ class TokenSite(Layer):
 
     def close_view(self) -> None:
         """Deliver all that the flush left: the ticketed in order, then the rest by sender and number."""
-        for sender, first, count in self.order:
+        for ticket, sender, first, count in self.order:
             waiting = self.data[sender]
             while waiting and waiting[0].number < first + count:  # one that died with its sender is passed over
+                self.stack.position = position(self.view, ticket + waiting[0].number - first)
                 self.above.deliver(waiting.popleft())
         for sender in sorted(self.data):
             for cast in self.data[sender]:
+                self.stack.position = left_over(self.view, cast)
                 self.above.deliver(cast)
 
     def become_sequencer(self) -> None:

@@ -1,0 +1,214 @@
+"""Roles that follow a plan: one member weighs all rates and delays, and proposes who should be active.
+
+Problem: a process that chooses its role alone does not see what its being active costs the others, who wait for its
+promises. On networks with many distances its choice is good for itself and bad for all.
+
+Idea: every member tells the eldest, the *planner*, how often its application sends and how far the others are from it
+(`Tell`, small, and only when something has moved). The planner weighs assignments by what they should cost on the mean
+(the advice comes in as a function; planning/ has the closed form). Where one is better than the roles as they are by
+more than a change is worth, it proposes it as a `Plan`: an entry of its stream, ordered like a message. So all adopt it
+at the same place of the order, and each member whose role differs asks for the other one (roles.py); a request is
+confirmed only where it is what the plan at that place says.
+
+Invariants:
+- only the eldest member of a view proposes, and whoever else does is refused by all at the same place;
+- a plan is of a view: where the view closes it is forgotten, delivered or not, and the roles stay as they are until the
+  next planner has one of its own. A planner that died with a proposal under way changes nothing;
+- plans do not come close to each other: the planner looks again after some time and where an estimate has moved, and it
+  proposes what was better twice in a row, so that one odd sample does nothing. Where an estimate has leapt there is
+  no time to lose, neither for the planner nor for a member that now sends often: it becomes active ahead of the plan,
+  and the next plan says so or otherwise.
+
+Nothing here is needed for safety: a lost or wrong `Tell` makes a plan worse, no order wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+from isthmus.core.errors import RemoteError
+from isthmus.core.layer import Handler, Layer, View
+from isthmus.core.message import Message, SiteId
+from isthmus.protocols.estimator import Estimator
+from isthmus.protocols.total.hybrid import Hybrid
+from isthmus.protocols.total.hybrid_wire import Plan
+from isthmus.protocols.total.roles import LEAP, PLANNED_MAX, SENDING, Planned
+
+LOOK = 0  # timer key
+LOOK_NS = 250_000_000  # how often estimates are looked at
+FIRST_NS = 1_000_000_000  # after a view opens: before, nobody knows much
+REST_NS = 2_000_000_000  # after a look that found nothing, or a plan
+HASTE_NS = 500_000_000  # the same where something has leapt since
+MOVED = 1.25  # an estimate that many times what was told is told again
+SILENT_US = 2**40  # a period that stands for silence
+Micros = Annotated[int, msgspec.Meta(ge=0, le=2**50)]
+
+
+class Tell(Message, frozen=True, gc=False, array_like=True, tag=33):
+    """What a member knows that a plan depends on."""
+
+    period_us: Micros  # between messages of its application
+    regular: bool  # whether they come at even times
+    delays_us: tuple[Micros, ...]  # to the members, in the order of the view; 0 where not known, and to itself
+
+
+class Situation(NamedTuple):
+    """All that a plan depends on; members are numbered by their place in the view."""
+
+    delays_ms: tuple[tuple[float, ...], ...]
+    periods_ms: tuple[float, ...]  # inf: silent
+    regular: tuple[bool, ...]
+    sequencers: tuple[int, ...]  # as it is: the sequencer of each, itself where it is active
+    null_ms: float
+    eager: bool
+
+
+Advise = Callable[[Situation], tuple[int, ...] | None]  # sequencers that are worth a change, or None
+
+
+class Planner(Layer):
+    """Tells the eldest member what it should know, and proposes where this site is the eldest."""
+
+    __slots__ = (
+        "advise",
+        "estimator",
+        "found",
+        "looked_ns",
+        "opened_ns",
+        "order",
+        "seen",
+        "told",
+        "told_ns",
+        "view",
+        "words",
+    )
+    timer_names = ("look",)
+
+    def __init__(self, order: Hybrid, estimator: Estimator, advise: Advise) -> None:
+        self.order = order
+        self.estimator = estimator
+        self.advise = advise
+        self.view = View(0, ())
+        self.reset()
+
+    def reset(self) -> None:
+        self.words: dict[SiteId, Tell] = {}  # what members told, this site too
+        self.told: Tell | None = None  # what the planner knows of us
+        self.told_ns = 0
+        self.seen: tuple[Tell, ...] = ()  # what the last look was at
+        self.found: tuple[int, ...] | None = None  # what the last look found better
+        self.opened_ns: int | None = None  # when the view opened
+        self.looked_ns = 0  # when a look last found nothing, or a plan was made
+
+    def handlers(self) -> dict[type[Message], Handler]:
+        return {Tell: self.on_tell}
+
+    def install(self, view: View) -> None:
+        self.view = view
+        self.reset()
+        self.host.cancel_timer(self, LOOK)
+
+    def resume(self) -> None:
+        if self.opened_ns is None and 1 < len(self.view.members) <= PLANNED_MAX:
+            self.opened_ns = self.host.now_ns
+            self.looked_ns = self.host.now_ns + FIRST_NS - REST_NS
+            self.host.set_timer(self, LOOK, LOOK_NS)
+        self.above.resume()
+
+    def timer(self, key: int) -> None:
+        assert key == LOOK
+        self.host.set_timer(self, LOOK, LOOK_NS)
+        if self.order.stirred:  # where nobody sends, roles do not matter
+            self.tell()
+            if self.host.site == self.view.members[0]:
+                self.look()
+
+    # What members tell
+
+    def tell(self) -> None:
+        """Tell the planner what has moved; from time to time all of it, as words may be lost."""
+        estimator, site = self.estimator, self.host.site
+        distances = [0.0 if other == site else self.order.outlook.distance_ns(other) for other in self.view.members]
+        opened_ns = self.host.now_ns if self.opened_ns is None else self.opened_ns
+        period_ns = estimator.period_ns() or self.host.now_ns - opened_ns  # too little to tell: at most that often
+        period_us = min(SILENT_US, max(1, round(period_ns / 1e3)))
+        word = Tell(period_us, estimator.own.regular(), tuple(round(delay / 1e3) for delay in distances))
+        overdue = self.host.now_ns - self.told_ns >= estimator.options.probe_ms * 1e6
+        if self.told is not None and not has_moved(self.told, word) and not overdue:
+            return
+        self.told, self.told_ns = word, self.host.now_ns
+        planner = self.view.members[0]
+        if planner == site:
+            self.words[site] = word
+        else:
+            self.send((planner,), word)
+
+    def on_tell(self, source: SiteId, tell: Tell) -> None:
+        if source not in self.view.members or len(tell.delays_us) != len(self.view.members):
+            raise RemoteError(f"site {source} tells of {len(tell.delays_us)} delays in a view of {self.view.members}")
+        if self.host.site != self.view.members[0]:
+            raise RemoteError(f"site {source} takes this site for the eldest")
+        self.words[source] = tell
+
+    # Planning
+
+    def look(self) -> None:
+        """See whether other roles would be worth a change, and propose them if some were at the last look, too."""
+        order, members = self.order, self.view.members
+        if len(self.words) < len(members) or order.phase not in SENDING or not order.below.writable():
+            return
+        words = tuple(self.words[site] for site in members)
+        leaps = bool(self.seen) and any(has_moved(*pair, LEAP) for pair in zip(self.seen, words, strict=True))
+        if self.host.now_ns - self.looked_ns < (HASTE_NS if leaps else REST_NS):
+            return
+        moved, unfinished = not self.seen or any(map(has_moved, self.seen, words)), self.is_unfinished()
+        if not (moved or unfinished or self.found):
+            return
+        sure, self.seen = leaps or unfinished or self.found is not None, words
+        now = self.situation(words)
+        self.found = self.advise(now) or (now.sequencers if unfinished else None)
+        if self.found is not None and sure:
+            order.send_entries((Plan(tuple(members[place] for place in self.found)),))
+            self.found = None
+        if self.found is None:
+            self.looked_ns = self.host.now_ns
+
+    def is_unfinished(self) -> bool:
+        """Whether roles are not those of the plan: somebody leapt ahead of the next one, or asked in vain."""
+        plan = self.plan()
+        return plan is not None and {site for site in plan if plan[site] == site} != self.order.order.active
+
+    def plan(self) -> Mapping[SiteId, SiteId] | None:
+        """The plan that the group goes by."""
+        rule = self.order.outlook.rule
+        assert isinstance(rule, Planned)
+        return rule.plan
+
+    def situation(self, words: Sequence[Tell]) -> Situation:
+        members = self.view.members
+        delays = tuple(tuple(delay / 1e3 for delay in word.delays_us) for word in words)
+        active = [place for place, site in enumerate(members) if site in self.order.order.active]
+        plan = self.plan() or dict(zip(members, members, strict=True))
+        sequencers = []
+        for place, site in enumerate(members):
+            planned = members.index(plan[site])
+            nearest = min(active, key=lambda other: (delays[place][other], other))
+            sequencers.append(place if place in active else planned if planned in active else nearest)
+        return Situation(
+            delays,
+            tuple(inf if word.period_us >= SILENT_US else word.period_us / 1e3 for word in words),
+            tuple(word.regular for word in words),
+            tuple(sequencers),
+            self.order.options.null_ms,
+            self.order.options.eager,
+        )
+
+
+def has_moved(told: Tell, now: Tell, times: float = MOVED) -> bool:
+    """Whether an estimate differs from what was told by enough to matter."""
+    pairs = zip((told.period_us, *told.delays_us), (now.period_us, *now.delays_us), strict=True)
+    return any(max(a, b) > times * min(a, b) for a, b in pairs)

@@ -1,0 +1,94 @@
+"""The ring keeps its bound on latency while its assumptions hold, and its token never outlives its view."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from tests.planted_ring import TokenOutlivesView, over
+
+from isthmus.core.document import Invalid
+from isthmus.core.layer import Kind
+from isthmus.planning.ring_bound import RingCosts
+from isthmus.protocols.total.ring import RingOptions
+from isthmus.scenario.model import Scenario, StackSpec
+from isthmus.scenario.workload import Periodic
+from isthmus.sim.run import Run
+from isthmus.testing.agreed_scenarios import agreed_scenario
+from isthmus.testing.judge import judge
+from isthmus.testing.random_scenarios import hard_scenario
+from isthmus.topology.delay import Constant
+from isthmus.topology.model import Channel
+from isthmus.topology.shapes import mesh
+from isthmus.trace.schema import KIND, NUMBER, SENDER, TIME_NS, Row
+
+HOP_MS = 5.0
+
+
+def scenario(members: int, batch: int, seed: int) -> tuple[Scenario, RingCosts]:
+    """Members that submit at most a batch in the longest rotation, so that no more than a batch waits anywhere."""
+    costs = RingCosts(members=members, batch=batch, hop_ms=HOP_MS)
+    random = Random(f"ring bound {seed}")
+    channel = Channel(Constant(HOP_MS))
+    topology = mesh(1, members, channel, channel)
+    rates = {}
+    for site in random.sample(topology.sites, random.randint(1, members)):
+        rates[site.name] = batch / (costs.rotation_ms() + 3 * HOP_MS) / random.choice([1, 1, 3, 20]) * 1e3
+    loads = tuple(
+        Periodic(sites=(name,), rate_per_s=rate, start_ms=random.uniform(0, 50), jitter=0, payload_bytes=16)
+        for name, rate in rates.items()
+    )
+    stack = StackSpec(name="ring", transport="direct", ring=RingOptions(batch=batch))
+    return Scenario(topology=topology, stack=stack, workloads=loads, duration_ms=3_000.0, seed=seed), costs
+
+
+def latencies_ms(made: Scenario) -> list[float]:
+    rows: list[Row] = []
+    summary = Run(made, rows).execute()
+    assert summary.undelivered_count() == 0 and summary.refused_count == 0
+    submitted = {(row[SENDER], row[NUMBER]): row[TIME_NS] for row in rows if row[KIND] == Kind.SUBMIT}
+    delivered = [row for row in rows if row[KIND] == Kind.DELIVER]
+    return [(row[TIME_NS] - submitted[row[SENDER], row[NUMBER]]) / 1e6 for row in delivered]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_message_takes_longer_than_the_bound(seed: int) -> None:
+    random = Random(f"ring {seed}")
+    made, costs = scenario(random.randint(2, 9), random.choice([1, 3, 10]), seed)
+    assert max(latencies_ms(made)) <= costs.latency_ms()
+
+
+def test_the_bound_is_nearly_reached() -> None:
+    """A bound that nothing comes near would tell nobody anything."""
+    nearest = 0.0
+    for seed in range(20):
+        made, costs = scenario(6, 3, seed)
+        nearest = max(nearest, max(latencies_ms(made)) / costs.latency_ms())
+    assert nearest > 0.6
+
+
+def test_more_than_a_batch_waits_for_more_rotations() -> None:
+    costs = RingCosts(members=4, batch=10, hop_ms=1.0, message_ms=0.5, token_ms=1.0)
+    assert costs.rotation_ms() == 4 * (1 + 1 + 5)
+    assert costs.latency_ms(ahead=25) - costs.latency_ms() == 2 * costs.rotation_ms()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("members", 0), ("batch", 0), ("hop_ms", -1.0), ("message_ms", float("nan"))]
+)
+def test_costs_that_make_no_sense_are_refused(field: str, value: float) -> None:
+    with pytest.raises(Invalid, match=field):
+        RingCosts(**{"members": 3, "batch": 1, "hop_ms": 1.0, field: value})
+
+
+def test_a_token_that_outlives_its_view_is_found() -> None:
+    """What a flush hands up can end a batch; the token that then left was stamped with the next view."""
+    for seed in range(60):
+        if judge(agreed_scenario("ring", seed), over(TokenOutlivesView)).violations():
+            return
+    pytest.fail("not found")
+
+
+def test_a_group_that_has_lost_everybody_comes_to_rest() -> None:
+    """The ideal membership looked for survivors for ever where all members of one of two groups had crashed."""
+    assert judge(hard_scenario("ring", 13)).violations() == []
