@@ -1,1 +1,1 @@
-"""Closed forms and searches that no layer imports: what roles cost, which to choose, what to recommend."""
+"""Closed forms and searches: what roles cost, which to choose, what to recommend; layers are given them by stacks."""

@@ -1,0 +1,258 @@
+"""`isthmus compose`: what groups joined by routers guarantee end to end, their picture, and a plan of one."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from isthmus.cli.compose_plan import plan
+from isthmus.cli.console import print_whole, wide_console
+from isthmus.cli.options import HELP, force_option, json_option
+from isthmus.cli.topology import refuse_overwrite
+from isthmus.core.errors import InputError
+from isthmus.planning.counterexample import PROCESSES_MAX, Found, counterexample
+from isthmus.planning.remedy import Remedy, remedy
+from isthmus.protocols.routing.model import Composition, OrderingDomain, connected_domains
+from isthmus.protocols.routing.semantics import Decision, decide, decide_wanted
+from isthmus.protocols.routing.walks import network_of
+from isthmus.scenario.composition import load_composition
+from isthmus.trace.witness import sentence
+
+GIVEN, REFUSED = "guaranteed", "refused"
+COLORS = {GIVEN: "green", REFUSED: "red"}
+
+
+@click.group(context_settings=HELP)
+def command() -> None:
+    """Compose groups: routers join them, and the end-to-end order is calculated.
+
+    A composition is a TOML file with groups, IGPs (protocols between groups), routers, and ordering domains with the
+    semantics wanted. `isthmus init FOLDER --examples` brings four to start from; docs/design/routing.md has every key.
+
+    \b
+    Examples:
+      isthmus init demo --examples
+      isthmus compose plan demo/scenario.toml --wants total -o composition.toml
+      isthmus compose check composition.toml
+      isthmus compose show composition.toml -o composition.svg
+    """
+
+
+command.add_command(plan)
+
+
+@command.command(context_settings=HELP)
+@click.argument("path", type=click.Path(path_type=Path), metavar="COMPOSITION.toml")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), default=Path("out/compose"), show_default=True,
+    help="Folder for the counterexamples, as space-time diagrams.",
+)  # fmt: skip
+@click.option("--png", is_flag=True, help="Draw the counterexamples as PNG, too.")
+@click.option("--no-pictures", is_flag=True, help="Do not draw.")
+@json_option
+def check(path: Path, output: Path, png: bool, no_pictures: bool, as_json: bool) -> None:
+    """Say what each domain of a composition gets, by which rule, or why not.
+
+    A refusal comes with an execution that breaks the order, drawn as a space-time diagram, and with the cheapest change
+    that would give what is asked for. Domains that share groups are also decided together.
+
+    Exit code 0: every domain gets what it wants; 1: one does not; 2: bad input.
+
+    \b
+    Examples:
+      isthmus compose check composition.toml
+      isthmus compose check composition.toml -o out/refused --png
+      isthmus compose check composition.toml --json
+    """
+    composition = load_composition(path)
+    with Console(stderr=True).status("deciding"):
+        told = [judged(composition, domain) for domain in composition.domains]
+    names = process_names(composition)
+    pictures: dict[str, list[str]] = {}
+    if not no_pictures:
+        for domain, decision, found, _ in told:
+            if found is not None:
+                pictures[domain.name] = draw(composition, domain, decision, found, output, png)
+    together = [
+        decide(composition, part, "all" if all(one.scope == "all" for one in part) else "inter")
+        for part in connected_domains(composition.domains)
+        if len(part) > 1
+    ]
+    if as_json:
+        document = {
+            "composition": composition.name,
+            "status": REFUSED if any(not is_given(domain, decision) for domain, decision, _, _ in told) else GIVEN,
+            "domains": [domain_document(*one, pictures.get(one[0].name, []), names) for one in told],
+            "together": [decision_document(decision) for decision in together],
+        }
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        print_check(told, together, pictures, names)
+    sys.exit(0 if all(is_given(domain, decision) for domain, decision, _, _ in told) else 1)
+
+
+DomainAnswer = tuple[OrderingDomain, Decision, Found | None, Remedy | None]
+
+
+def judged(composition: Composition, domain: OrderingDomain) -> DomainAnswer:
+    """What a domain gets; for a refusal, an execution that breaks the order, and what would help."""
+    decision = decide_wanted(composition, domain)
+    if is_given(domain, decision):
+        return domain, decision, None, None
+    lacking = decision.lacking(domain.wants)
+    network = network_of(composition, (domain,), domain.scope)
+    random = Random(f"{composition.name}/{domain.name}/{lacking.order}")
+    return domain, decision, counterexample(network, domain.scope, lacking.order, random), remedy(composition, domain)
+
+
+def is_given(domain: OrderingDomain, decision: Decision) -> bool:
+    return decision.gives(domain.wants)
+
+
+def process_names(composition: Composition) -> dict[int, str]:
+    """The processes that take part in a counterexample, as it numbers them."""
+    names = [member for group in composition.groups for member in group.members[:PROCESSES_MAX]]
+    return dict(enumerate(names))
+
+
+def draw(
+    composition: Composition, domain: OrderingDomain, decision: Decision, found: Found, folder: Path, png: bool
+) -> list[str]:
+    """Draw a counterexample; the files."""
+    from isthmus.report.counterexample import draw_counterexample
+    from isthmus.report.witness import save_witness
+
+    order = decision.lacking(domain.wants).order
+    stem = re.sub(r"[^\w.-]+", "-", f"{domain.name}-{order}")
+    executions = {stem: found} | ({f"{stem}-reordered": found.reordered} if found.reordered else {})
+    paths = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, execution in executions.items():
+            title = f"{order} is not guaranteed in {domain.name}"
+            figure = draw_counterexample(execution, title, process_names(composition))
+            for ending in (".svg", ".png") if png else (".svg",):
+                save_witness(figure, folder / f"{name}{ending}")
+                paths.append(str(folder / f"{name}{ending}"))
+    except OSError as error:
+        raise InputError("-o", str(folder), error.strerror or "an error", "a folder for new files") from None
+    return paths
+
+
+def print_check(
+    told: list[DomainAnswer], together: list[Decision], pictures: Mapping[str, list[str]], names: Mapping[int, str]
+) -> None:
+    """The table, then what each verdict rests on."""
+    table = Table()
+    for head in ("domain", "scope", "forwarding", "wants", "gets", "verdict"):
+        table.add_column(head)
+    for domain, decision, _, _ in told:
+        verdict = GIVEN if is_given(domain, decision) else REFUSED
+        cells = (domain.name, domain.scope, domain.forwarding, domain.wants, decision.gets)
+        table.add_row(*map(escape, cells), f"[{COLORS[verdict]}]{verdict}[/]")
+    console = wide_console()
+    print_whole(console, table)
+    lines: list[str] = []
+    for domain, decision, found, change in told:
+        lines += [f"{domain.name}:", *order_lines(decision)]
+        if not is_given(domain, decision):
+            lines.append(f"  Counterexample: {told_found(found, names)}" if found else "  No counterexample was found.")
+            lines += [f"  Drawn: {name}" for name in pictures.get(domain.name, [])]
+            lines.append(f"  Cheapest change: {told_remedy(change)}.")
+    for decision in together:
+        lines += [f"{', '.join(decision.domains)} together, over {decision.scope}:", *order_lines(decision)]
+    for line in lines:
+        console.print(escape(line), highlight=False, soft_wrap=True)
+
+
+def order_lines(decision: Decision) -> list[str]:
+    """One line per order: the theorem, or what is wrong."""
+    return [
+        f"  {one.order:<7} {one.rule if one.holds else f'no, {one.rule}'}: {one.reason}." for one in decision.guarantees
+    ]
+
+
+def told_found(found: Found, names: Mapping[int, str]) -> str:
+    if found.verdict is not None and found.verdict.shown is not None:
+        return f"{sentence(found.verdict.shown, found.verdict.group, names)}."
+    lost = f"a message is lost on its way, and {len(found.missing)} of its receivers never deliver it."
+    return f"{lost} Also, {told_found(found.reordered, names)}" if found.reordered else lost
+
+
+def told_remedy(change: Remedy | None) -> str:
+    if change is None:
+        return (
+            "none of the protocols or the forwarding; ask for less, for scope inter, or name the flows that there are"
+        )
+    return "; ".join(change.changes)
+
+
+def decision_document(decision: Decision) -> dict[str, Any]:
+    guarantees = [
+        {"order": one.order, "guaranteed": one.holds, "rule": one.rule, "reason": one.reason}
+        for one in decision.guarantees
+    ]
+    return {"domains": decision.domains, "scope": decision.scope, "gets": decision.gets, "orders": guarantees}
+
+
+def domain_document(
+    domain: OrderingDomain,
+    decision: Decision,
+    found: Found | None,
+    change: Remedy | None,
+    pictures: list[str],
+    names: Mapping[int, str],
+) -> dict[str, Any]:
+    """One domain as JSON."""
+    document: dict[str, Any] = {"name": domain.name, "wants": domain.wants, "forwarding": domain.forwarding}
+    document["verdict"] = GIVEN if is_given(domain, decision) else REFUSED
+    document |= {key: value for key, value in decision_document(decision).items() if key != "domains"}
+    if not is_given(domain, decision):
+        document["counterexample"] = None if found is None else told_found(found, names)
+        document["pictures"] = pictures
+        document["change"] = None if change is None else {"changes": change.changes, "cost": change.cost}
+    return document
+
+
+@command.command(context_settings=HELP)
+@click.argument("path", type=click.Path(path_type=Path), metavar="COMPOSITION.toml")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), default=Path("composition.svg"), show_default=True,
+    help="The picture: .svg or .png.",
+)  # fmt: skip
+@force_option
+@json_option
+def show(path: Path, output: Path, force: bool, as_json: bool) -> None:
+    """Draw a composition: groups, IGPs, routers, and the domains that use them.
+
+    \b
+    Examples:
+      isthmus compose show composition.toml
+      isthmus compose show composition.toml -o composition.png --force
+    """
+    composition = load_composition(path)
+    gets = {domain.name: decide_wanted(composition, domain).gets for domain in composition.domains}
+    if output.suffix not in (".svg", ".png"):
+        raise InputError("-o", str(output), f"the ending {output.suffix!r}", "svg or png")
+    refuse_overwrite(output, force, path)
+    from isthmus.report.composition import save_composition
+
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        save_composition(composition, gets, output)
+    except OSError as error:
+        raise InputError("-o", str(output), error.strerror or "an error", "a file that can be written") from None
+    if as_json:
+        click.echo(json.dumps({"composition": composition.name, "picture": str(output), "gets": gets}, indent=2))
+    else:
+        click.echo(f"wrote {output}")

@@ -1,0 +1,158 @@
+"""`isthmus compose plan`: a composition for a network and its traffic, beside one group of all sites."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from math import isfinite
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+import tomli_w
+from rich.markup import escape
+from rich.table import Table
+
+from isthmus.cli.console import print_whole, wide_console
+from isthmus.cli.options import HELP, force_option, json_option
+from isthmus.cli.plan import SITES_MAX, traffic_of
+from isthmus.cli.topology import network_of, refuse_overwrite
+from isthmus.core.document import Invalid
+from isthmus.core.errors import InputError
+from isthmus.planning.composition_plan import Planned, plan_composition
+from isthmus.planning.delays import delay_notes, delays_of
+from isthmus.protocols.routing.model import DomainScope, Igp, ProcessGroup, Wanted
+from isthmus.scenario.composition import composition_tables
+from isthmus.studies.compose_plan import flows_between
+
+SHOWN = 6  # options in the table
+
+
+@click.command(context_settings=HELP)
+@click.argument("network", type=click.Path(path_type=Path), metavar="NET.toml|SCENARIO.toml")
+@click.option("--traffic", type=click.Path(path_type=Path), help="File with [[workloads]]. [those of the scenario]")
+@click.option("--wants", type=click.Choice(get_args(Wanted)), default="causal", show_default=True)
+@click.option("--scope", type=click.Choice(get_args(DomainScope)), default="inter", show_default=True,
+              help="inter: the order of messages between groups; all: of those inside a group, too.")  # fmt: skip
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="File for the composition, as TOML.")
+@force_option
+@json_option
+def plan(
+    network: Path,
+    traffic: Path | None,
+    wants: Wanted,
+    scope: DomainScope,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Plan a composition for a network, the traffic between its sites and the order that is wanted.
+
+    Groups follow clusters, near groups are near in the tree, and the tree is balanced. Predicts the latency from submit
+    to last delivery and the highest throughput, beside one group of all sites; every composition shown is granted the
+    order by the calculus. The cost model is that of docs/design/routing.md.
+
+    \b
+    Examples:
+      isthmus compose plan demo/scenario.toml --wants total
+      isthmus compose plan net.toml --traffic traffic.toml --wants causal --scope all -o composition.toml
+      isthmus compose check composition.toml
+    """
+    topology = network_of(network)
+    if len(topology.sites) > SITES_MAX:
+        raise InputError(str(network), "", f"{len(topology.sites)} sites", f"at most {SITES_MAX} to plan for")
+    workloads = traffic_of(network, traffic)
+    if output is not None:
+        for source in (network, traffic):
+            refuse_overwrite(output, force, source)
+    notes = delay_notes(topology)
+    console = wide_console()
+    try:
+        flows = flows_between(topology, workloads, notes)
+        with console.status(f"planning for {len(topology.sites)} sites"):
+            options = plan_composition(topology, delays_of(topology), flows, wants, scope)
+    except Invalid as error:
+        raise error.at(str(traffic or network), "") from None
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
+    chosen = options[1] if len(options) > 1 else None
+    if as_json:
+        click.echo(json.dumps(document(options, wants, scope), indent=2))
+    else:
+        print_whole(console, table_of(options[: SHOWN + 1]))
+        console.print(escape(advice(options)), highlight=False, soft_wrap=True)
+    if output is not None:
+        if chosen is None or chosen.composition is None:
+            raise InputError(str(network), "", "one cluster with too few sites to divide", "sites for two groups")
+        head = f"# Planned: {ms(chosen.cost.mean_ms)} ms per message.\n"
+        try:
+            output.parent.mkdir(parents=True, exist_ok=True)
+            output.write_text(head + tomli_w.dumps(composition_tables(chosen.composition)), encoding="utf-8")
+        except OSError as error:
+            raise InputError("-o", str(output), error.strerror or "an error", "a file that can be written") from None
+        if not as_json:
+            click.echo(f"wrote {output}")
+
+
+def table_of(options: list[Planned]) -> Table:
+    """One row per option, the single group first."""
+    table = Table(title="predicted, from submit to last delivery", title_justify="left")
+    for heading in ("option", "groups", "group order", "IGP order", "forwarding"):
+        table.add_column(heading)
+    for heading in ("mean, ms", "worst, ms", "messages per s", "of the single group"):
+        table.add_column(heading, justify="right")
+    single = options[0].cost
+    for number, option in enumerate(options):
+        cost, composition = option.cost, option.composition
+        cells = [option.name, "1", cost.kinds[0], "", ""]
+        if composition is not None:
+            sizes = sorted({len(group.members) for group in composition.groups})
+            size = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else str(sizes[0])
+            cells = [option.name, f"{len(composition.groups)} of {size}", stacks_text(composition.groups)]
+            cells += [stacks_text(composition.igps), composition.domains[0].forwarding]
+        share = cost.throughput_per_s / single.throughput_per_s
+        cells += [ms(cost.mean_ms), ms(cost.worst_ms), f"{cost.throughput_per_s:,.0f}", f"x {share:.2f}"]
+        table.add_row(*map(escape, cells), style="bold" if number == 1 else "")
+    return table
+
+
+def stacks_text(nodes: Sequence[ProcessGroup | Igp]) -> str:
+    """The different stacks of some nodes."""
+    names = [node.kind if isinstance(node, Igp) and node.kind != "group" else node.stack for node in nodes]
+    return ", ".join(dict.fromkeys(names))
+
+
+def ms(value: float) -> str:
+    return f"{value:.1f}" if isfinite(value) else "full"
+
+
+def advice(options: list[Planned]) -> str:
+    """The recommendation in one sentence."""
+    single, rest = options[0], options[1:]
+    if not rest:
+        return "No composition keeps this order here: stay with one group."
+    first = rest[0]
+    if first.cost.mean_ms >= single.cost.mean_ms:
+        more = first.cost.throughput_per_s / single.cost.throughput_per_s
+        return (
+            f"One group is faster at this load ({ms(single.cost.mean_ms)} against {ms(first.cost.mean_ms)} ms); "
+            f"the fastest composition has {more:.2f} times its throughput."
+        )
+    return f"Recommended: {first.name}: {ms(first.cost.mean_ms)} ms against {ms(single.cost.mean_ms)} in one group."
+
+
+def document(options: list[Planned], wants: str, scope: str) -> dict[str, Any]:
+    """All options as JSON; a latency is null where the load is too high."""
+    found = []
+    for option in options:
+        cost = option.cost
+        found.append(
+            {
+                "name": option.name,
+                "mean_ms": cost.mean_ms if isfinite(cost.mean_ms) else None,
+                "worst_ms": cost.worst_ms if isfinite(cost.worst_ms) else None,
+                "throughput_per_s": cost.throughput_per_s,
+                "composition": None if option.composition is None else composition_tables(option.composition),
+            }
+        )
+    return {"wants": wants, "scope": scope, "options": found}

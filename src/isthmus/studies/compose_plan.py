@@ -1,0 +1,36 @@
+"""The traffic between sites that a composition is planned for, from the workloads of a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from isthmus.core.document import Invalid
+from isthmus.planning.composition_plan import SiteFlow
+from isthmus.scenario.workload import Reply, Workload, named_sites
+from isthmus.studies.plan_traffic import mean_rate
+from isthmus.topology.model import Topology
+
+
+def flows_between(topology: Topology, workloads: Sequence[Workload], notes: list[str]) -> list[SiteFlow]:
+    """What each site sends where; adds notes on what is left out."""
+    found: list[SiteFlow] = []
+    everyone = tuple(range(len(topology.sites)))
+    for index, workload in enumerate(workloads):
+        key = f"workloads[{index}]"
+        if isinstance(workload, Reply):
+            notes.append(f"{key} are replies: left out of the plan")
+            continue
+        try:
+            senders = workload.senders(topology)
+            to = everyone
+            if isinstance(workload.to, int):
+                notes.append(f"{key} goes to sites drawn at random: planned as if to all")
+            elif isinstance(workload.to, tuple):
+                to = tuple(map(int, named_sites(topology, workload.to, "to")))
+        except Invalid as error:
+            raise Invalid(f"{key}.{error.key}", error.found, error.expected) from None
+        for place, site in enumerate(senders):
+            rate = mean_rate(workload, place, len(senders)) / 1000
+            if rate > 0:
+                found.append(SiteFlow(int(site), to, rate))
+    return found

@@ -1,0 +1,22 @@
+"""Pictures of compositions: every name is there, whatever the shape."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from isthmus.report.composition import draw_composition
+from isthmus.testing.random_compositions import random_composition
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_part_is_named(seed: int) -> None:
+    composition = random_composition(Random(f"picture/{seed}"))
+    figure = draw_composition(composition, {domain.name: "fifo" for domain in composition.domains})
+    texts = [text.get_text() for axes in figure.axes for text in axes.texts]
+    for thing in (*composition.nodes, *composition.routers):
+        assert thing.name in texts
+    assert sum("gets fifo" in text for text in texts) == len(composition.domains)
+    spots = [tuple(round(value, 3) for value in text.get_position()) for axes in figure.axes for text in axes.texts]
+    assert len(set(spots)) == len(spots), "two names on one spot"
