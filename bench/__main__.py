@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import sys
 
-from bench import batches, causal, memory, simulator, sweep
+from bench import batches, causal, memory, packets, simulator, sweep
 
 BENCHMARKS = {
     "batches": batches.main,
     "causal": causal.main,
     "simulator": simulator.main,
     "memory": memory.main,
+    "packets": packets.main,
     "sweep": sweep.main,
 }
-ON_DEMAND = {"sweep"}  # take minutes, or a quiet machine: run when named
+ON_DEMAND = {"packets", "sweep"}  # take minutes, or a quiet machine: run when named
 
 
 def main(names: list[str]) -> int:

@@ -33,6 +33,7 @@ from isthmus.topology.shapes import mesh
 
 NETWORK = mesh(3, 1, Channel(Constant(0.1)), Channel(Constant(0.1)))
 NAMES = [site.name for site in NETWORK.sites]
+PLACES = {name: place for place, name in enumerate(NAMES)}
 ROUNDS = 3
 BOUND_S = 120.0  # of one run
 LEAD_S = 3.0  # from the start of the processes to the first message
@@ -89,7 +90,7 @@ class Tally:
     async def read(self, group: Group) -> None:
         order, mark = self.order, self.marks[0]
         async for message in group:
-            order.append(message.number << 2 | message.sender)
+            order.append(message.number << 2 | PLACES[message.sender])
             if len(order) == mark:
                 self.mark()
                 mark = self.marks[0] if self.marks else 0
@@ -99,7 +100,7 @@ class Tally:
     async def read_lists(self, group: Group) -> None:
         order = self.order
         async for messages in group.batches():
-            order += [message.number << 2 | message.sender for message in messages]
+            order += [message.number << 2 | PLACES[message.sender] for message in messages]
             while self.marks and len(order) >= self.marks[0]:
                 self.mark()
             if len(order) >= self.total:
@@ -108,7 +109,7 @@ class Tally:
     async def read_paced(self, group: Group) -> None:
         async for message in group:
             self.latency_ns.append(time.monotonic_ns() - int.from_bytes(message.payload[:8], "big"))
-            self.order.append(message.number << 2 | message.sender)
+            self.order.append(message.number << 2 | PLACES[message.sender])
             if len(self.order) == self.total:
                 return
 
@@ -129,7 +130,9 @@ async def take_part(name: str, ports: dict[str, int], case: Case, start_s: float
             await asyncio.sleep(due_s + number * period_s - time.monotonic())
             await group.send(time.monotonic_ns().to_bytes(8, "big") + bytes(case.payload_bytes - 8))
 
-    async with Group.join(NETWORK, name, ports, case.stack, datagram_bytes=case.datagram_bytes) as group:
+    async with Group.join(
+        NETWORK, name, ports, case.stack, datagram_bytes=case.datagram_bytes, membership="static"
+    ) as group:
         peers = group.member.joined().site.peers
         while len(peers.heard) < len(NAMES) - 1 or time.monotonic() < start_s:
             await asyncio.sleep(0.01)

@@ -4,6 +4,10 @@
 started again, stopped (it is silent) and continued, while all multicast. Times are from the blow to the view without
 the site, or with it and its vote, at the last of the others; medians over all rounds. At the end all sites have
 delivered the same messages.
+
+Beside that, the survivors' throughput: what the first of them delivered in the second in which a site was killed, and
+in which one fell silent, as a share of what it delivers in a second without. What the dead site would have sent counts
+as lost: of n sites that send alike, (n - 1) / n is all that there can be once it is out.
 """
 
 from __future__ import annotations
@@ -23,7 +27,9 @@ from isthmus.testing.ports import free_ports
 ROUNDS = 20
 SIZES = (3, 7)
 TARGETS = {"killed: out": 0.1, "killed: back": 1.0, "silent: out": 0.5, "silent: back": 1.0}
+SHARES = ("killed: throughput", "silent: throughput")  # of the survivors in the second of the blow, beside without
 READY_S = 60.0
+SPAN_S = 1.0
 
 
 class Child:
@@ -34,6 +40,7 @@ class Child:
         self.arguments = arguments
         self.views: list[dict[str, object]] = []
         self.last: dict[str, object] = {}
+        self.counts: list[tuple[float, int]] = []  # when, and how many messages it had delivered
 
     async def start(self) -> None:
         self.views.clear()
@@ -52,14 +59,24 @@ class Child:
                 self.views.append(word)
             elif "begun" in word:
                 self.begun.set_result(word["at"])
-            else:
+            elif "count" in word:
                 self.last = word
+                self.counts.append((float(word["at"]), int(word["count"])))
 
     async def end(self) -> None:
         if self.process.returncode is None:
             self.process.kill()
         await self.process.wait()
         await self.reading
+
+
+def delivered(child: Child, since: float) -> float:
+    """Messages that a site delivered in the span from a time on, per second, between the words nearest its ends."""
+    inside = [(at, count) for at, count in child.counts if since <= at <= since + SPAN_S]
+    if len(inside) < 2:
+        return 0.0
+    (first_at, first), (last_at, last) = inside[0], inside[-1]
+    return (last - first) / (last_at - first_at)
 
 
 async def until_view(children: list[Child], names: set[str], since: float) -> float:
@@ -80,7 +97,7 @@ async def measure(count: int, rounds: int) -> dict[str, list[float]]:
     names = [f"c0-{number}" for number in range(count)]
     arguments = [str(count), json.dumps(free_ports(names))]
     children = [Child(name, arguments) for name in names]
-    everybody, found = set(names), {key: list[float]() for key in TARGETS}
+    everybody, found = set(names), {key: list[float]() for key in (*TARGETS, *SHARES)}
     try:
         for child in children:
             await child.start()
@@ -88,15 +105,21 @@ async def measure(count: int, rounds: int) -> dict[str, list[float]]:
         for number in range(rounds):
             victim = children[number % count]
             others, rest = [child for child in children if child is not victim], everybody - {victim.name}
+            await asyncio.sleep(SPAN_S)
             began = time.monotonic()
+            usual = delivered(others[0], began - SPAN_S)
             victim.process.kill()
             found["killed: out"].append(await until_view(others, rest, began))
+            await asyncio.sleep(max(0.0, began + SPAN_S - time.monotonic()))
+            found["killed: throughput"].append(delivered(others[0], began) / max(1.0, usual))
             await victim.end()
             await victim.start()
             found["killed: back"].append(await until_view(children, everybody, await victim.begun))
             began = time.monotonic()
             victim.process.send_signal(signal.SIGSTOP)
             found["silent: out"].append(await until_view(others, rest, began))
+            await asyncio.sleep(max(0.0, began + SPAN_S - time.monotonic()))
+            found["silent: throughput"].append(delivered(others[0], began) / max(1.0, usual))
             began = time.monotonic()
             victim.process.send_signal(signal.SIGCONT)
             found["silent: back"].append(await until_view(children, everybody, began))
@@ -134,6 +157,8 @@ def main(rounds: int) -> int:
         cells = [f"{median(found[count][key]):.3f}  ({max(found[count][key]):.3f})" for count in SIZES]
         table.add_row(key, f"<= {most:g}", *cells)
         short += [key for count in SIZES if median(found[count][key]) > most]
+    for key in SHARES:
+        table.add_row(f"{key}, share", "", *(f"{median(found[count][key]):.2f}" for count in SIZES))
     Console(width=110).print(table)
     for key in short:
         print(f"{key}: above its target")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
-from tests.light_runs import LightRun, light_scenario
+from tests.light_runs import LightRun, agreed_light_scenario, light_scenario
 from tests.planted_participants import FIFO, TOTAL, with_participants
 
 from isthmus.protocols.membership.marked_participants import MarkedParticipants
 from isthmus.protocols.membership.participant_wire import ParticipantsOptions
+from isthmus.scenario.model import Scenario
 from isthmus.stacks import STACKS
 
 SEEDS, FULL, BLOCK = 150, 3_000, 50
@@ -17,9 +20,10 @@ PLANTED = [("fifo", bug) for bug in FIFO] + [("token-site", bug) for bug in TOTA
 DRAIN_MS = 20_000.0  # a bug may keep something away for ever; waiting longer would not tell more
 
 
-def check(stack: str, seed: int) -> None:
-    found = LightRun(light_scenario(stack, seed)).judge()
-    assert not found, f"light_scenario({stack!r}, {seed}): {found}"
+def check(stack: str, seed: int, make: Callable[[str, int], Scenario] = light_scenario) -> None:
+    run = LightRun(make(stack, seed))
+    found = run.judge() or run.judge_trace()
+    assert not found, f"{make.__name__}({stack!r}, {seed}): {found}"
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
@@ -33,6 +37,34 @@ def test_participants_keep_what_is_promised(stack: str, first: int) -> None:
 def test_participants_run_over_every_other_order(stack: str) -> None:
     for seed in range(12):
         check(stack, seed)
+
+
+@pytest.mark.parametrize("stack", ["fifo", "token-site"])
+def test_participants_keep_it_where_sites_agree_on_views(stack: str) -> None:
+    for seed in range(15):
+        check(stack, seed, agreed_light_scenario)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("first", range(15, 1_000, BLOCK))
+@pytest.mark.parametrize("stack", ["fifo", "token-site"])
+def test_participants_keep_it_where_sites_agree_on_views_over_many_schedules(stack: str, first: int) -> None:
+    for seed in range(first, first + BLOCK):
+        check(stack, seed, agreed_light_scenario)
+
+
+REGRESSIONS = {
+    ("token-site", 51): "each life of a site began with the shortest time-outs: views changed for ever",
+    ("token-site", 282): "a wrong suspicion came when the run was about to end",
+    ("token-site", 86): "the site group restarted without state, so that participant views were numbered anew",
+    ("token-site", 106): "the same",
+    ("fifo", 71): "the same, over marks",
+}
+
+
+@pytest.mark.parametrize(("stack", "seed"), REGRESSIONS)
+def test_regression(stack: str, seed: int) -> None:
+    check(stack, seed, agreed_light_scenario)
 
 
 @pytest.mark.full
@@ -52,6 +84,19 @@ def test_wrong_reading_is_caught(stack: str, bug: str) -> None:
         if LightRun(scenario, with_participants(stack, kind)).judge() and not LightRun(scenario).judge():
             return
     pytest.fail(f"{bug} over {stack}: not caught by 60 schedules")
+
+
+@pytest.mark.parametrize(("stack", "bug"), [("fifo", "applied at delivery"), ("token-site", "nothing is void")])
+def test_the_trace_alone_shows_a_wrong_reading(stack: str, bug: str) -> None:
+    """Participant groups are groups of the trace: the checks that know nothing of participants find the fault."""
+    kind = (FIFO if stack == "fifo" else TOTAL)[bug]
+    for seed in range(60):
+        scenario = msgspec.structs.replace(light_scenario(stack, seed), drain_ms=DRAIN_MS)
+        run = LightRun(scenario, with_participants(stack, kind))
+        run.judge()
+        if run.judge_trace():
+            return
+    pytest.fail(f"{bug} over {stack}: not seen in the traces of 60 schedules")
 
 
 def tight(options: ParticipantsOptions) -> MarkedParticipants:

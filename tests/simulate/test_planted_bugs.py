@@ -12,9 +12,11 @@ import msgspec
 import pytest
 from tests.planted import PLANTED
 from tests.planted_contract import PLANTED_CONTRACT
+from tests.planted_flooding import PLANTED_FLOODING
 from tests.planted_hybrid import PLANTED_HYBRID
 from tests.planted_optimistic import PLANTED as PLANTED_OPTIMISTIC
 from tests.planted_optimistic import with_order
+from tests.planted_ring import PLANTED_RING
 
 from isthmus.protocols.total.hybrid import TICKETS_MAX
 from isthmus.scenario.faults import Crash, Recover
@@ -33,6 +35,8 @@ BUGS: dict[str, dict[str, tuple[str, Build]]] = {
     "": PLANTED,
     "contract: ": PLANTED_CONTRACT,
     "hybrid: ": PLANTED_HYBRID,
+    "ring: ": PLANTED_RING,
+    "flooding: ": PLANTED_FLOODING,
 }
 
 

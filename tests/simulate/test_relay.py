@@ -8,8 +8,8 @@ import pytest
 
 from isthmus.core.layer import Layer, View
 from isthmus.core.message import Cast, Message, SiteId, Targets
-from isthmus.protocols.transport.frames import Data
-from isthmus.protocols.transport.relay import Relay, Relayed, RelayOptions
+from isthmus.protocols.transport.frames import Ack, Data
+from isthmus.protocols.transport.relay import Relay, Relayed, RelayOptions, merged
 from isthmus.scenario.faults import Crash
 from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Periodic
@@ -74,7 +74,15 @@ def test_acknowledgements_cross_once_per_lan() -> None:
     assert runs[True].network.wan_count * 10 < runs[False].network.wan_count
 
 
-@pytest.mark.parametrize("stack", STACKS)
+def test_what_several_acknowledge_alike_crosses_once() -> None:
+    words = [Relayed(SiteId(site), sites(5), Ack((1, 2), stable)) for site, stable in ((0, 0), (1, 3), (2, 0))]
+    assert merged(words) == [
+        Relayed(SiteId(0), sites(5), Ack((1, 2), 0), sites(2)),
+        Relayed(SiteId(1), sites(5), Ack((1, 2), 3)),
+    ]
+
+
+@pytest.mark.parametrize("stack", [name for name, known in STACKS.items() if "relay" in known.options])
 def test_an_agent_that_dies_loses_nothing(stack: str) -> None:
     judged = judge(scenario(3, 3, relay=True, stack=stack, faults=(Crash(at_ms=430, site="c0-0"),)))
     assert judged.failures() == []

@@ -9,7 +9,7 @@ import msgspec
 
 from isthmus.core.document import LONGEST_MS, Invalid, within
 from isthmus.scenario.workload import named_sites, probability, span_ms
-from isthmus.topology.lans import check_served, lans_of
+from isthmus.topology.lans import lans_of
 from isthmus.topology.model import GatewayLink, Topology
 
 FACTOR_MAX = 1e6
@@ -30,6 +30,12 @@ class At(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unk
 
     def check_names(self, topology: Topology) -> None:
         """Refuse names that the topology does not have."""
+
+
+def check_end(at_ms: float, until_ms: float) -> None:
+    """Refuse a fault that does not last."""
+    if not at_ms < until_ms <= LONGEST_MS:
+        raise Invalid("until_ms", repr(until_ms), f"a time after at_ms ({at_ms:g})")
 
 
 class OneSite(At, frozen=True, kw_only=True):
@@ -54,6 +60,15 @@ class Recover(OneSite, frozen=True, kw_only=True, tag="recover"):
 
 class Leave(OneSite, frozen=True, kw_only=True, tag="leave"):
     """The site asks to be left out of the next view, and ends when it is; only where members agree on views."""
+
+
+class Pause(OneSite, frozen=True, kw_only=True, tag="pause"):
+    """The site stands still, as a stopped process does, then goes on; only where members agree on views."""
+
+    until_ms: float
+
+    def check(self) -> None:
+        check_end(self.at_ms, self.until_ms)
 
 
 class ClockJump(OneSite, frozen=True, kw_only=True, tag="clock-jump"):
@@ -95,8 +110,7 @@ class Between(At, frozen=True, kw_only=True):
     target: tuple[str, ...] = ()
 
     def check(self) -> None:
-        if not self.at_ms < self.until_ms <= LONGEST_MS:
-            raise Invalid("until_ms", repr(self.until_ms), f"a time after at_ms ({self.at_ms:g})")
+        check_end(self.at_ms, self.until_ms)
 
     def check_names(self, topology: Topology) -> None:
         named_sites(topology, self.source, "source")
@@ -131,7 +145,7 @@ class Relink(At, frozen=True, kw_only=True, tag="relink"):
     links: tuple[tuple[str, str], ...]
 
     def check_names(self, topology: Topology) -> None:
-        check_served(lans_of(self.topology(topology)))
+        lans_of(self.topology(topology))
 
     def topology(self, before: Topology) -> Topology:
         """The topology with these links between gateways."""
@@ -146,7 +160,7 @@ class Relink(At, frozen=True, kw_only=True, tag="relink"):
         return msgspec.structs.replace(before, gateway_links=tuple(ends), routes=())
 
 
-Fault = Crash | Recover | Leave | ClockJump | Partition | Heal | Loss | DelayShift | Relink
+Fault = Crash | Recover | Leave | Pause | ClockJump | Partition | Heal | Loss | DelayShift | Relink
 
 
 class RandomFaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

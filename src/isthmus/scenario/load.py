@@ -39,8 +39,9 @@ def scenario_from_tables(tables: dict[str, Any], source: str, folder: Path, seed
     stack = stack_of(rest.get("stack"), source, folder)
     if seed is not None:
         rest["seed"] = seed
-    if isinstance(rest.get("membership"), str):  # the kind alone
-        rest["membership"] = {"kind": rest["membership"]}
+    for key in ("membership", "network"):
+        if isinstance(rest.get(key), str):  # the kind alone
+            rest[key] = {"kind": rest[key]}
     # What is typed already stands aside while msgspec checks the rest; of the stack, its name stays.
     options = convert(rest | {"stack": {"name": stack.name}}, Settings, source)
     settings = msgspec.structs.asdict(options) | {"stack": stack}

@@ -6,25 +6,30 @@ derived from the seed, so that a run is a function of the scenario alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 
-from isthmus.core.document import SHORTEST_MS, Invalid, join, one_of, show, within
+from isthmus.core.document import SHORTEST_MS, Invalid, one_of, show, within
 from isthmus.core.message import GroupId, SiteId, Targets
 from isthmus.protocols.causal.options import CausalOptions, CausalPolicy
+from isthmus.protocols.causal.safe_wire import DynamicOptions
+from isthmus.protocols.fragments import FragmentOptions
 from isthmus.protocols.membership.home import AgreementOptions
 from isthmus.protocols.membership.participant_wire import Conditions, ParticipantsOptions
 from isthmus.protocols.membership.suspicion import LAN, WAN, Timing
 from isthmus.protocols.total.compensation import OptimisticOptions
 from isthmus.protocols.total.hybrid_wire import HybridOptions, HybridPolicy
+from isthmus.protocols.total.ring import RingOptions
 from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.protocols.transport.relay import RelayOptions
-from isthmus.scenario.faults import Fault, Heal, Leave, Loss, Partition, RandomFaults, Relink
+from isthmus.scenario.faults import Fault, Heal, Leave, Loss, Partition, Pause, RandomFaults, Relink
+from isthmus.scenario.keys import with_key, with_prefix
+from isthmus.scenario.overlay import OverlaySpec
+from isthmus.scenario.packets import NetworkSpec, check_network
 from isthmus.scenario.participants import ParticipantSpec
 from isthmus.scenario.workload import Workload, named_sites, span_ms
 from isthmus.stacks import STACKS, StackOptions
@@ -34,7 +39,6 @@ from isthmus.topology.model import Topology
 NAME_MAX = 100
 WEIGHT_MAX = 1_000_000  # votes of one site
 ROUND_TRIP_MIN_MS = 5.0  # of members that agree on views: below, the machine's own pauses count more
-T = TypeVar("T")
 
 
 class HybridSpec(HybridPolicy, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,7 +47,7 @@ class HybridSpec(HybridPolicy, frozen=True, kw_only=True, forbid_unknown_fields=
     active: tuple[str, ...] = ()  # sites or clusters; () of the stack hybrid: the cluster agents
     # Passive site: active site; otherwise the nearest active one:
     sequencer_of: dict[str, str] = msgspec.field(default_factory=dict)
-    rule: Literal["dynamic", "paper", "restless"] = "dynamic"  # of the stack dynamic-hybrid
+    rule: Literal["planned", "dynamic", "paper", "restless"] = "planned"  # of the stack dynamic-hybrid
 
     def options(self, **resolved: Any) -> HybridOptions:
         """The same with names resolved."""
@@ -88,6 +92,10 @@ class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     relay: RelayOptions | None = None  # one copy of a multicast per remote LAN; a table, which may be empty
     safe: bool = False  # deliver only what a quorum of the view has
     causal: CausalPolicy = CausalPolicy()
+    ring: RingOptions = RingOptions()
+    fragments: FragmentOptions = FragmentOptions()  # of messages that do not fit into a frame
+    overlay: OverlaySpec = OverlaySpec()
+    dynamic: DynamicOptions = DynamicOptions()
 
     def __post_init__(self) -> None:
         if self.name not in STACKS:
@@ -100,9 +108,8 @@ class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if self.batch_ms is not None:
             span_ms("batch_ms", self.batch_ms)
         if self.relay is not None and self.transport != "reliable":
-            raise Invalid(
-                "relay", "a relay over the direct transport", "the reliable transport: a relay may lose packets"
-            )
+            right = "the reliable transport: a relay may lose packets"
+            raise Invalid("relay", "a relay over the direct transport", right)
         if self.safe and self.transport == "direct":
             raise Invalid("safe", "true", "false, over the direct transport, which knows nothing of who has what")
 
@@ -111,8 +118,9 @@ class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         policy = {name: getattr(self.causal, name) for name in CausalPolicy.__struct_fields__}
         if not STACKS[self.name].relays:
             return CausalOptions(**policy)
-        lans = lans_of(topology)
-        check_served(lans)
+        lans = lans_of(topology, self.causal.gated)
+        if not self.causal.gated:
+            check_served(lans)
         return CausalOptions(**policy, lans=lans)
 
 
@@ -170,8 +178,9 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Who decides on views: the ideal view-synchronous service of the simulator, or the members themselves."""
 
-    kind: Literal["ideal", "agreed"] = "ideal"
+    kind: Literal["ideal", "agreed"] | None = None  # None: ideal in the simulator, agreed live
     agreed: Agreed = Agreed()
+    absent: tuple[str, ...] = ()  # sites that are down at the start; a recover fault brings them
     # Of the ideal service:
     detection_ms: float = 500.0  # from a crash or a recovery to the start of the view change
     majority: bool = False  # a side of a partition without a majority of the last view gets no views
@@ -181,11 +190,11 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def __post_init__(self) -> None:
         span_ms("detection_ms", self.detection_ms)
         span_ms("stagger_ms", self.stagger_ms)
+        kind = self.kind or "ideal"
         for field in msgspec.structs.fields(type(self)):
-            concerns = "kind" if field.name == "kind" else "agreed" if field.name == "agreed" else "ideal"
-            if concerns not in ("kind", self.kind) and getattr(self, field.name) != field.default:
-                found = show(getattr(self, field.name))
-                raise Invalid(field.name, found, f"nothing, where membership is {self.kind}")
+            concerns = field.name if field.name in ("kind", "agreed") else "ideal"
+            if concerns not in ("kind", kind) and getattr(self, field.name) != field.default:
+                raise Invalid(field.name, show(getattr(self, field.name)), f"nothing, where membership is {kind}")
 
 
 class GroupSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -219,6 +228,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     clocks: Clocks = Clocks()
     readers: tuple[Reader, ...] = ()
     membership: Membership = Membership()
+    network: NetworkSpec = NetworkSpec()
     groups: tuple[GroupSpec, ...] = ()  # (): one, of all sites, with the scenario's stack
     participants: tuple[ParticipantSpec, ...] = ()
     participant_groups: dict[str, Conditions] = msgspec.field(default_factory=dict)  # when each may act
@@ -257,6 +267,8 @@ class Scenario(Settings, frozen=True, kw_only=True):
             if group.stack is not None:
                 self.check_stack(group.stack, f"{prefix}.stack")
         self.check_stack(self.stack, "stack")
+        with_prefix("membership", partial(named_sites, self.topology, self.membership.absent, "absent"))
+        check_network(self)
         with_prefix("membership.agreed.weights", partial(self.membership.agreed.votes, self.topology))
         for index, participant in enumerate(self.participants):
             with_prefix(f"participants[{index}]", partial(self.check_participant, participant))
@@ -270,10 +282,12 @@ class Scenario(Settings, frozen=True, kw_only=True):
             with_prefix(f"{key}.sequencer", lambda: self.topology.site_id(stack.sequencer or ""))
         with_prefix(f"{key}.hybrid", lambda: stack.hybrid.of(stack.name, self.topology))
         stack.causal_options(self.topology)
+        with_prefix(f"{key}.overlay", stack.overlay.plain)
         if self.membership.kind == "agreed" and not STACKS[stack.name].agrees:
-            raise Invalid(
-                f"{key}.name", repr(stack.name), "a stack whose members can agree on views, or ideal membership"
-            )
+            able = "a stack whose members can agree on views, or ideal membership"
+            raise Invalid(f"{key}.name", repr(stack.name), able)
+        if STACKS[stack.name].steady and (self.membership.majority or self.membership.hasty):
+            raise Invalid("membership", "majority or hasty", f"neither, where {key} is {stack.name}: it has no flush")
         if stack.transport == "direct":
             self.check_direct(stack, key)
 
@@ -310,10 +324,14 @@ class Scenario(Settings, frozen=True, kw_only=True):
 
     def check_fault(self, fault: Fault) -> None:
         fault.check_names(self.topology)
-        if isinstance(fault, Leave) and self.membership.kind != "agreed":
-            raise Invalid("kind", "'leave'", "another fault, unless membership is agreed")
+        steady = STACKS[self.stack.name].steady
+        if self.membership.kind != "agreed" and isinstance(fault, Pause if steady else Leave | Pause):
+            raise Invalid("kind", repr(fault.__struct_config__.tag), "another fault, unless membership is agreed")
         if isinstance(fault, Relink) and self.membership.kind == "agreed":
             raise Invalid("kind", "'relink'", "another fault, where membership is agreed")
+        stacks = [self.stack, *(group.stack for group in self.groups if group.stack is not None)]
+        if isinstance(fault, Relink) and any(STACKS[stack.name].relays and not stack.causal.gated for stack in stacks):
+            check_served(lans_of(fault.topology(self.topology)))
         if fault.at_ms > self.duration_ms:
             raise Invalid("at_ms", repr(fault.at_ms), f"a time within the scenario's {self.duration_ms:g} ms")
 
@@ -366,20 +384,8 @@ class Scenario(Settings, frozen=True, kw_only=True):
             clusters=clusters,
             safe=spec.safe,
             causal=spec.causal_options(self.topology),
+            ring=spec.ring,
+            fragments=spec.fragments,
+            overlay=spec.overlay.of(self.topology),
+            dynamic=spec.dynamic,
         )
-
-
-def with_key(key: str, check: Callable[[], T]) -> T:
-    """What a check finds; what it refuses is named by a key."""
-    try:
-        return check()
-    except Invalid as error:
-        raise Invalid(key, error.found, error.expected) from None
-
-
-def with_prefix(prefix: str, check: Callable[[], object]) -> None:
-    """Run a check; what it refuses is named with the prefix of its key."""
-    try:
-        check()
-    except Invalid as error:
-        raise Invalid(join(prefix, error.key), error.found, error.expected) from None

@@ -2,19 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from isthmus.scenario.model import Scenario
+from isthmus.core.layer import Kind
+from isthmus.scenario.light_log import light_group
+from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.stacks import STACKS
+from isthmus.trace.nested import outer_groups
 from isthmus.trace.oracle import Oracle, Verdict
-from isthmus.trace.schema import Row
+from isthmus.trace.schema import GROUP, KIND, VALUE, Row
+
+OF_PARTICIPANTS = ("integrity", "agreement", "validity", "views", "fifo", "total")  # as far as the stack promises it
 
 
-def promised_verdicts(scenario: Scenario, rows: Iterable[Row]) -> list[Verdict]:
-    """The verdicts on what each group's stack promises, given all rows of one run."""
+def promised(scenario: Scenario, group: GroupOfRun) -> tuple[str, ...]:
+    """The properties that a group of a scenario promises.
+
+    A site that votes by its file has lost its frames: what only such sites had handed up may be in no cut.
+    """
+    membership = scenario.membership
+    lasting = membership.kind == "agreed" and not membership.agreed.file
+    return STACKS[group.stack.name].promises(group.stack.safe, lasting)
+
+
+class LightVerdicts(NamedTuple):
+    """What is found of one participant group."""
+
+    name: str
+    era: int  # the site view in which its numbers began
+    verdicts: list[Verdict]
+
+
+def promised_verdicts(scenario: Scenario, rows: Iterable[Row], also: Sequence[str] = ()) -> list[Verdict]:
+    """The verdicts on what each group's stack promises, and on what else is asked, given all rows of one run."""
     oracle = Oracle(rows)
     return [
         verdict
         for group in scenario.groups_of_run()
-        for verdict in oracle.in_group(group.id, STACKS[group.stack.name].promises(group.stack.safe))
+        for verdict in oracle.in_group(group.id, tuple(dict.fromkeys((*promised(scenario, group), *also))))
     ]
+
+
+def light_verdicts(scenario: Scenario, rows: list[Row]) -> list[LightVerdicts]:
+    """The verdicts on what participant groups are promised, given all rows of one run."""
+    oracle, outer = Oracle(rows), outer_groups(rows)
+    site_views = dict.fromkeys((row[GROUP], row[VALUE]) for row in rows if row[KIND] == Kind.VIEW)
+    found = []
+    for group in scenario.groups_of_run():
+        promised = STACKS[group.stack.name].properties
+        asked = [name for name in OF_PARTICIPANTS if name in promised]
+        names = dict.fromkeys(one.group for one in scenario.participants)
+        for era in sorted(view for number, view in site_views if number == group.id):
+            for name in names:
+                number = light_group(group.id, name, era)
+                if outer.get(number) == group.id:
+                    found.append(LightVerdicts(name, era, oracle.in_group(number, asked)))
+    return found

@@ -153,11 +153,11 @@ class SiteTraffic:
     def submit_turn(self, source: Source, mailbox: Mailbox, sizes: list[int]) -> None:
         """Submit messages of one turn as lists no longer than the send queue; singly once the stack takes no more."""
         application, part = mailbox.application, source.turn_max
-        while sizes and application.below.writable():
-            casts = [application.prepare(payload(FRESH, size, self.mark(mailbox))) for size in sizes[:part]]
+        while sizes and application.writable():
+            casts = [application.prepare(payload(FRESH, size, self.mark(mailbox, size))) for size in sizes[:part]]
             sizes = sizes[part:]
             self.pending_count -= len(casts)
-            application.below.submit_all(casts)
+            application.submit_all(casts)
             self.note_submitted(source, len(casts))
         for size in sizes:
             self.submit(source, FRESH, size)
@@ -169,7 +169,7 @@ class SiteTraffic:
         if mailbox is None:
             return
         try:
-            mailbox.application.cast(payload(depth, size, self.mark(mailbox)), destinations)
+            mailbox.application.cast(payload(depth, size, self.mark(mailbox, size)), destinations)
         except Busy:  # traced as refused; an open-loop source does not wait
             self.refused_count += 1
             return
@@ -180,11 +180,11 @@ class SiteTraffic:
         for site in destinations or source.members:
             self.sent_to[site] += count
 
-    def mark(self, mailbox: Mailbox) -> int:
-        """What tells the next message of the site from all others, where payloads are varied."""
+    def mark(self, mailbox: Mailbox, size: int) -> int:
+        """What tells the next message of the site, of a size, from all others, where payloads are varied."""
         port = mailbox.application.host
         assert isinstance(port, Port)
-        return mark_of(self.site, port.number + 1) if self.varied else 0
+        return mark_of(self.site, port.number + mailbox.application.fragments.count_of(size)) if self.varied else 0
 
     def deliver(self, mailbox: Mailbox, replies: list[Source], cast: Cast) -> None:
         if self.varied:
@@ -216,7 +216,7 @@ class SiteTraffic:
 
     def consume(self, mailbox: Mailbox) -> None:
         if self.mailboxes.get(mailbox.application.host.group) is mailbox:  # the same incarnation
-            mailbox.application.below.consumed(mailbox.unread.popleft())
+            mailbox.application.consumed(mailbox.unread.popleft())
             if mailbox.unread:
                 self.read_on(mailbox)
 

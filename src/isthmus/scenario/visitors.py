@@ -1,8 +1,8 @@
 """The participants of one site, as a scenario has them: they join, send, leave, and join again after a crash.
 
-A host gives a way to do something at a time, as for the site's applications (traffic.py), and a list that takes what
-happens: who said what, and what the participants here were told, in order. From that list alone a run of participants
-is judged and shown.
+A host gives a way to do something at a time, as for the site's applications (traffic.py), and takes notes of what
+happens: who said what, and what the participants here were told, in order. From these notes, or from the rows that
+light_log.py makes of them, a run of participants is judged and shown.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class Note(NamedTuple):
     incarnation: int
     within: GroupId  # the site group
     view_id: int  # the site view in which it happened; at its end, what the next one completes belongs to it
+    era: int  # the site view in which the numbers of participant views began
     what: ParticipantView | Speech | Utterance
 
 
@@ -53,13 +54,13 @@ class Visitors:
         at: At,
         now_ns: Callable[[], int],
         groups: Sequence[GroupOfRun],
-        notes: list[Note],
+        take_note: Callable[[Note], None],
     ) -> None:
         self.site = site
         self.at = at
         self.now_ns = now_ns
         self.end_ns = round(scenario.duration_ms * NS_PER_MS)
-        self.notes = notes
+        self.take_note = take_note
         self.said_count = 0
         self.layers: dict[GroupId, Participants] = {}  # of the present incarnation; none while the site is down
         self.specs: list[tuple[GroupId, ParticipantSpec]] = []
@@ -134,4 +135,5 @@ class Visitors:
 
     def note(self, layer: Participants, what: ParticipantView | Speech | Utterance) -> None:
         host, view_id = layer.host, layer.view.view_id - layer.closing
-        self.notes.append(Note(self.now_ns(), host.site, host.incarnation, host.group, view_id, what))
+        note = Note(self.now_ns(), host.site, host.incarnation, host.group, view_id, layer.era, what)
+        self.take_note(note)

@@ -15,6 +15,7 @@ import msgspec
 
 from isthmus.core.document import LONGEST_MS, SHORTEST_MS, Invalid, show, within
 from isthmus.core.message import ALL, SiteId, Targets
+from isthmus.protocols.fragments import LARGEST_BYTES
 from isthmus.topology.model import Topology
 
 NS_PER_MS = 1_000_000
@@ -22,7 +23,7 @@ NS_PER_S = 1_000_000_000
 Arrival = tuple[int, int]  # time in ns, payload bytes
 
 
-PAYLOAD_MAX = 1 << 24  # bytes; each is held in memory
+PAYLOAD_MAX = LARGEST_BYTES  # each is held in memory
 RATE_MIN, RATE_MAX = 1e-9, 1e6  # messages a second: one in 30 years, one a microsecond
 BURST_MAX = 1_000_000
 

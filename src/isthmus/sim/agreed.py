@@ -87,7 +87,9 @@ class AgreedMembership:
         home = SiteHome(
             *(given.contacts, given.weights, given.round_trip_ns, suspicion, store, past),
             renew=partial(self.end_life, number),
-            go=lambda: self.scheduler.at(self.scheduler.now_ns, lambda *_: self.leave(number)),
+            go=lambda: self.scheduler.at(
+                self.scheduler.now_ns, lambda *_: site.when_moving(lambda: self.leave(number))
+            ),
         )
         self.note_views()
         self.layers[number] = self.kind(home, self.options.rounds)
@@ -98,11 +100,11 @@ class AgreedMembership:
         self.pasts[site] = past
         ended = self.sites[site]
 
-        def restart(*_: object) -> None:
+        def restart() -> None:
             if ended.alive:
                 self.restart(site)
 
-        self.scheduler.at(self.scheduler.now_ns, restart)
+        self.scheduler.at(self.scheduler.now_ns, lambda *_: ended.when_moving(restart))
 
     # What a run asks of a service
 

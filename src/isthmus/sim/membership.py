@@ -137,12 +137,17 @@ class IdealMembership:
         for port in self.ports:
             if self.stays(port):
                 port.run(port.stack.find(Transport).block)
-        self.scheduler.at(self.scheduler.now_ns if self.options.hasty else self.network.latest_ns, self.decide)
+        if self.options.hasty:
+            self.scheduler.at(self.scheduler.now_ns, self.decide)
+        else:
+            self.network.after_arrivals(self.decide)
 
     def decide(self, *_: object) -> None:
         """Make what the survivors hold equal, and have the next view installed."""
         self.changing = False
         self.ports = [port for port in self.ports if port.owner.alive]
+        if not self.ports:
+            return  # nobody is left; one that starts again has the view change
         members = self.primary()
         if not members:
             self.changing = True  # nobody goes on until links heal; then this looks again

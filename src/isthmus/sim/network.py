@@ -82,10 +82,10 @@ class Link(Passage):
 class Network(Protocol):
     """Carries messages between ports: what a site needs of it."""
 
-    latest_ns: int  # when all that is under way now will have arrived
     packet_count: int
     dropped_count: int
 
+    def after_arrivals(self, then: Callable[..., None]) -> None: ...  # call back when all that is under way has arrived
     def attach(self, site: SiteId, group: GroupId, receive: Receive) -> None: ...
     def send(self, stamp: Stamp, group: GroupId, targets: Targets, message: Message, size_bytes: int) -> None: ...
 
@@ -120,6 +120,10 @@ class DelayNetwork:
 
     def faults_changed(self) -> None:
         self.plans.clear()
+
+    def after_arrivals(self, then: Callable[..., None]) -> None:
+        """Call back when all that is under way now has arrived."""
+        self.scheduler.at(self.latest_ns, then)
 
     def link(self, source: SiteId, target: SiteId) -> Link:
         """The way from one site to another."""

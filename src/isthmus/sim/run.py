@@ -15,57 +15,75 @@ from isthmus.core.message import GroupId, SiteId, Targets
 from isthmus.protocols.causal.relay import RelayedOrder
 from isthmus.protocols.membership.suspicion import Suspicion
 from isthmus.protocols.transport.relay import Relay
-from isthmus.scenario.faults import ClockJump, Crash, DelayShift, Fault, Heal, Leave, Loss, Partition, Recover, Relink
+from isthmus.scenario.faults import (
+    ClockJump,
+    Crash,
+    DelayShift,
+    Fault,
+    Heal,
+    Leave,
+    Loss,
+    Partition,
+    Pause,
+    Recover,
+    Relink,
+)
+from isthmus.scenario.light_log import LightLog
 from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.scenario.traffic import At, SiteTraffic
 from isthmus.scenario.visitors import Note, Visitors
 from isthmus.scenario.workload import NS_PER_MS, named_sites
 from isthmus.sim.agreed import AgreedMembership, AgreedOptions
+from isthmus.sim.base import Simulation
 from isthmus.sim.clock import SiteClock
+from isthmus.sim.directory import Directory
 from isthmus.sim.membership import IdealMembership, IdealOptions
 from isthmus.sim.network import DelayNetwork, Link
-from isthmus.sim.scheduler import Scheduler
+from isthmus.sim.packets.figures import network_figures
+from isthmus.sim.packets.network import PacketNetwork, wiring_of
 from isthmus.sim.site import Meter, SimPort, SimSite
+from isthmus.sim.standstill import Standstill
 from isthmus.stacks import STACKS, Build, StackOptions
 from isthmus.topology.lans import Lans, lans_of
-from isthmus.trace.log import SiteLog
-from isthmus.trace.schema import Recording, Sink
-from isthmus.trace.summary import Summary
+from isthmus.trace.schema import Gauge, Sink
 
 SLICE = 50_000  # events between two stops, at which the caller may report progress
 SETTLE_NS = 1_000_000_000  # how long a run goes on once nothing is owed, so that a late second delivery shows
 SITE = GroupId(-1)  # the port of what a site does for all its groups
-Service = IdealMembership | AgreedMembership
-Progress = Callable[[int], None]  # called with the virtual time in ns
+Service = IdealMembership | AgreedMembership | Directory
 
 
-class Run:
-    """One scenario under way."""
+class Run(Simulation):
+    """One scenario under way, with all its sites."""
+
+    network: DelayNetwork | PacketNetwork
 
     def __init__(self, scenario: Scenario, sink: Sink | None = None, build: Build | None = None, run: int = 0) -> None:
-        self.scenario = scenario
+        super().__init__(scenario, sink, run)
         self.build = build  # a test may plant a stack of its own in the place of the scenario's
-        self.groups = scenario.groups_of_run()
-        self.scheduler = Scheduler()
-        self.network = DelayNetwork(scenario.topology, self.scheduler, scenario.random("network"))
-        self.site_ids = [SiteId(number) for number in range(len(scenario.topology.sites))]
-        self.summary = Summary({group.id: group.members for group in self.groups})
-        wanted = sink if scenario.trace != "none" else None
-        self.logs = [SiteLog(site, wanted, self.summary, run) for site in self.site_ids]
+        self.network = self.network_of(scenario)
         sized = scenario.wire != "reference" or self.network.needs_sizes
         self.meter = Meter(decodes=scenario.wire == "codec") if sized else None
         self.traffic = [self.traffic_of(site) for site in self.site_ids]
-        self.participant_notes: list[Note] = []  # what participants said and were told, in order of time
         self.visitors = [self.visitors_of(site) for site in self.site_ids]
-        self.end_ns = round(scenario.duration_ms * NS_PER_MS)
         self.cuts: list[dict[SiteId, int]] = []  # partitions that hold: the side of each site
         self.services = [self.service_of(group) for group in self.groups]
         self.clocks = [self.clock_of(site) for site in self.site_ids]  # a clock goes on while its site is down
+        self.suspicions: dict[SiteId, Suspicion] = {}  # of the processes that are up, where members agree on views
         self.sites = [self.boot(site, 0) for site in self.site_ids]
         for fault in scenario.faults_of_run():
             self.scheduler.at(round(fault.at_ms * NS_PER_MS), self.strike, fault)
 
+    def network_of(self, scenario: Scenario) -> DelayNetwork | PacketNetwork:
+        if scenario.network.kind == "delays":
+            return DelayNetwork(scenario.topology, self.scheduler, scenario.random("network"))
+        network = PacketNetwork(scenario.network, wiring_of(scenario), self.scheduler)
+        network.logs = self.logs
+        return network
+
     def service_of(self, group: GroupOfRun) -> Service:
+        if STACKS[group.stack.name].steady:
+            return self.directory(group)
         return self.agreed_service(group) if self.scenario.membership.kind == "agreed" else self.ideal_service(group)
 
     def agreed_service(self, group: GroupOfRun) -> AgreedMembership:
@@ -78,6 +96,12 @@ class Run:
             file=given.file,
         )
         return AgreedMembership(group.id, self.scheduler, options, self.start_again, self.crash)
+
+    def directory(self, group: GroupOfRun) -> Directory:
+        given = self.scenario.membership
+        detection_ns, stagger_ns = round(given.detection_ms * NS_PER_MS), round(given.stagger_ms * NS_PER_MS)
+        random = self.scenario.random("membership", group.id)
+        return Directory(group.id, self.scheduler, detection_ns, stagger_ns, random, self.start_again, self.crash)
 
     def ideal_service(self, group: GroupOfRun) -> IdealMembership:
         given = self.scenario.membership
@@ -123,6 +147,9 @@ class Run:
         suspicion = Suspicion(clusters, tell, given.lan, given.wan)
         port = SimPort(site, SITE)
         port.attach(Stack(port, suspicion))
+        if site.site in self.suspicions:
+            suspicion.inherit(self.suspicions[site.site])
+        self.suspicions[site.site] = suspicion
         return suspicion
 
     def stack_of(self, port: SimPort, group: GroupOfRun, options: StackOptions) -> Stack:
@@ -130,6 +157,8 @@ class Run:
         planted = self.build if group.stack.name == self.scenario.stack.name else None
         build = planted or STACKS[group.stack.name].build
         stack = build(port, self.traffic[port.site].boot(group.id), options)
+        if isinstance(self.network, PacketNetwork):
+            self.network.watch_queue(port.site, stack)
         self.visitors[port.site].boot(group.id, stack.layers)
         return stack
 
@@ -151,7 +180,9 @@ class Run:
 
         def act(group: GroupId, action: Callable[[], None]) -> None:
             port = self.sites[site].ports[group]
-            if port.owner.alive:
+            if port.owner.standing is not None:
+                port.owner.when_moving(partial(act, group, action))
+            elif port.owner.alive:
                 port.run(action)
             else:
                 action()  # which finds nobody to submit it
@@ -162,29 +193,35 @@ class Run:
         return SiteTraffic(self.scenario, site, self.timetable(site), lambda: self.scheduler.now_ns, self.groups)
 
     def visitors_of(self, site: SiteId) -> Visitors:
-        at, notes = self.timetable(site), self.participant_notes
-        return Visitors(self.scenario, site, at, lambda: self.scheduler.now_ns, self.groups, notes)
+        log = LightLog(self.logs[site])
+
+        def take_note(note: Note) -> None:
+            self.participant_notes.append(note)
+            log.write(note, note.time_ns)
+
+        return Visitors(
+            self.scenario, site, self.timetable(site), lambda: self.scheduler.now_ns, self.groups, take_note
+        )
 
     def start(self) -> None:
         """Install the first view and let the sites send."""
+        for site_id in named_sites(self.scenario.topology, self.scenario.membership.absent, "absent"):
+            self.stop(self.sites[site_id])
         for service in self.services:
             service.start(self.sites)
         for traffic in self.traffic:
             traffic.start()
         for visitors in self.visitors:
             visitors.start()
+        if isinstance(self.network, PacketNetwork):
+            self.network.begin_background(self.scenario.random, self.end_ns)
 
-    def record(self, how: Recording) -> None:
-        """Say at every site how far the trace reaches."""
-        for log in self.logs:
-            log.record(self.scheduler.now_ns, how)
+    def figures(self) -> dict[str, float]:
+        """What only some networks measure, by name."""
+        return network_figures(self.network, self.summary) if isinstance(self.network, PacketNetwork) else {}
 
-    def execute(self, progress: Progress | None = None) -> Summary:
-        """Run to the end."""
-        for now_ns in self.steps():
-            if progress is not None:
-                progress(now_ns)
-        return self.summary
+    def last_view(self) -> int:
+        return self.services[0].view.view_id
 
     def steps(self) -> Iterator[int]:
         """Run to the end with a stop at every SLICE events; gives the virtual time in ns at each."""
@@ -197,7 +234,8 @@ class Run:
 
     def at_rest(self) -> bool:
         """Whether nothing is owed, and nobody who is up has anything left to send or to hear of."""
-        return all(map(self.group_at_rest, self.services)) and not self.summary.undelivered_count()
+        idle = not isinstance(self.network, PacketNetwork) or self.network.is_idle()
+        return idle and all(map(self.group_at_rest, self.services)) and not self.summary.undelivered_count()
 
     def group_at_rest(self, service: Service) -> bool:
         up = [site.ports[service.group] for site in self.sites if site.alive and service.group in site.ports]
@@ -212,6 +250,12 @@ class Run:
 
     # Faults
 
+    @property
+    def delays(self) -> DelayNetwork:
+        """The network whose links may be disturbed; a scenario over any other has no such faults."""
+        assert isinstance(self.network, DelayNetwork)
+        return self.network
+
     def strike(self, fault: Fault, _: object) -> None:
         if isinstance(fault, Crash):
             self.crash(self.scenario.topology.site_id(fault.site))
@@ -219,13 +263,15 @@ class Run:
             self.recover(self.scenario.topology.site_id(fault.site))
         elif isinstance(fault, Leave):
             self.leave(self.scenario.topology.site_id(fault.site))
+        elif isinstance(fault, Pause):
+            self.pause(self.scenario.topology.site_id(fault.site), round(fault.until_ms * NS_PER_MS))
         elif isinstance(fault, ClockJump):
             self.jump(self.scenario.topology.site_id(fault.site), round(fault.by_ms * NS_PER_MS))
         elif isinstance(fault, Partition):
             self.partition([named_sites(self.scenario.topology, group, "groups") for group in fault.groups])
         elif isinstance(fault, Heal):
             self.cuts.clear()
-            for link in self.network.links.values():
+            for link in self.delays.links.values():
                 link.cut_count = 0
             self.links_changed()
         elif isinstance(fault, Relink):
@@ -237,11 +283,15 @@ class Run:
     def crash(self, site_id: SiteId) -> None:
         site = self.sites[site_id]
         if site.alive:
-            self.note(site, Kind.CRASH)
-            site.crash()
-            self.traffic[site_id].crash()
-            self.visitors[site_id].crash()
+            self.stop(site)
             self.members_changed(site)
+
+    def stop(self, site: SimSite) -> None:
+        self.note(site, Kind.CRASH)
+        site.crash()
+        self.suspicions.pop(site.site, None)
+        self.traffic[site.site].crash()
+        self.visitors[site.site].crash()
 
     def recover(self, site_id: SiteId) -> None:
         old = self.sites[site_id]
@@ -253,8 +303,20 @@ class Run:
 
     def leave(self, site_id: SiteId) -> None:
         for service in self.services:
-            if isinstance(service, AgreedMembership) and service.group in self.sites[site_id].ports:
+            if isinstance(service, AgreedMembership | Directory) and service.group in self.sites[site_id].ports:
                 service.ask_to_leave(site_id)
+
+    def pause(self, site_id: SiteId, until_ns: int) -> None:
+        site = self.sites[site_id]
+        standing = site.stop()
+        if standing is not None:
+            self.scheduler.at(until_ns, self.end_pause, site, standing)
+
+    def end_pause(self, site: SimSite, standing: Standstill) -> None:
+        if site.standing is standing:
+            for port in list(site.ports.values())[:1]:
+                port.gauge(Gauge.PAUSE_NS, self.scheduler.now_ns - standing.since_ns)
+        site.go_on(standing)
 
     def note(self, site: SimSite, kind: Kind, value: int = 0) -> None:
         """Trace what happened to a site as a whole, once."""
@@ -262,8 +324,11 @@ class Run:
             port.trace(kind, value=value)
 
     def start_again(self, site_id: SiteId) -> None:
-        """Give a site that others have gone on without a new life."""
+        """Give a site that others have gone on without a new life, in the same process."""
+        learnt = self.suspicions.get(site_id)
         self.crash(site_id)
+        if learnt is not None:
+            self.suspicions[site_id] = learnt
         self.recover(site_id)
 
     def members_changed(self, site: SimSite) -> None:
@@ -306,7 +371,7 @@ class Run:
         self.cuts.append({site: side for side, group in enumerate([*groups, rest]) for site in group})
         for side in [*groups, rest]:
             others = tuple(site for site in self.site_ids if site not in side)
-            for link in self.network.between(side, others):
+            for link in self.delays.between(side, others):
                 link.cut_count += 1
         self.links_changed()
 
@@ -319,7 +384,7 @@ class Run:
         topology = self.scenario.topology
         sources = named_sites(topology, fault.source, "source") or tuple(self.site_ids)
         targets = named_sites(topology, fault.target, "target") or tuple(self.site_ids)
-        links = list(self.network.between(sources, targets))
+        links = list(self.delays.between(sources, targets))
         for link in links:
             link.disturb(fault, self.scheduler.now_ns)
         self.scheduler.at(round(fault.until_ms * NS_PER_MS), self.calm, fault, links)

@@ -4,8 +4,9 @@ An entry is (time, counter, action, first argument, second argument). The counte
 scheduled first happens first. An entry is never removed; whoever scheduled it decides, when it comes up, whether it
 still means anything.
 
-An *event source* has events of its own, which it keeps as it likes; a compiled packet engine is one. It runs beside the
-heap: whichever is due first goes first, the heap where both are.
+An *event source* has events of its own, which it keeps as it likes; the packet network is one. It runs beside the heap:
+whichever is due first goes first, the heap where both are. It may carry out many events at a time, as long as nothing
+else is due and none of them reaches a site, which could put something into the heap.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class EventSource(Protocol):
     """Events beside the heap."""
 
     def next_ns(self) -> int | None: ...  # when the next one is due; None: there is none
-    def run_next(self) -> int: ...  # carry out what is due then; how many events that was
+    def run_before(self, limit_ns: int) -> int: ...  # carry out what is due before then, or some of it; how many events
 
 
 class Scheduler:
@@ -60,17 +61,22 @@ class Scheduler:
         """The same where there are event sources."""
         heap, end = self.heap, self.event_count + budget
         while self.event_count < end:
-            due_ns, source = heap[0][0] if heap else until_ns + 1, None
+            limit_ns = min(heap[0][0], until_ns + 1) if heap else until_ns + 1
+            due_ns, source = limit_ns, None
             for one in self.sources:
                 next_ns = one.next_ns()
                 if next_ns is not None and next_ns < due_ns:
+                    if source is not None:
+                        limit_ns = due_ns
                     due_ns, source = next_ns, one
+                elif next_ns is not None:
+                    limit_ns = min(limit_ns, next_ns)
             if due_ns > until_ns:
                 self.now_ns = until_ns
                 return True
             self.now_ns = due_ns
             if source is not None:
-                self.event_count += source.run_next()
+                self.event_count += source.run_before(max(limit_ns, due_ns + 1))
             else:
                 _, _, action, first, second = heappop(heap)
                 action(first, second)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
+from typing import Any
 
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Kind, Layer, Reading, Stack
 from isthmus.core.message import ONLY_GROUP, Cast, GroupId, Message, SiteId, Targets
-from isthmus.core.port import Port
+from isthmus.core.port import SHUT, Port
 from isthmus.core.sizes import packet_bytes, size_of
 from isthmus.sim.clock import SiteClock
 from isthmus.sim.network import Network, Stamp
 from isthmus.sim.scheduler import Scheduler
+from isthmus.sim.standstill import Standstill
 from isthmus.trace.log import SiteLog
 
 DELIVER = Kind.DELIVER
@@ -35,7 +38,7 @@ class SimSite:
 
     __slots__ = (
         *("alive", "clock", "heard", "incarnation", "log", "meter", "network", "ports", "random", "scheduler", "site"),
-        *("timers", "turn_ns", "wire_log"),
+        *("standing", "timers", "turn_ns", "wire_log"),
     )
 
     def __init__(
@@ -61,6 +64,7 @@ class SimSite:
         self.wire_log = wire_log  # trace every send and receive
         self.turn_ns = 0  # how long a turn lasts; 0: it is one event
         self.alive = True
+        self.standing: Standstill | None = None  # what waits while the site stands still
         self.heard: dict[SiteId, int] = {}  # when anything last came from each site, in virtual time
         self.timers: dict[tuple[Layer, int], int] = {}  # when each is due; an entry of the heap that differs is stale
         self.ports: dict[GroupId, SimPort] = {}
@@ -85,6 +89,47 @@ class SimSite:
         self.timers.clear()
         for port in self.ports.values():
             port.freeze()
+        standing, self.standing = self.standing, None
+        if standing is not None:
+            standing.release_events(self.soon)
+
+    # Standing still
+
+    def stop(self) -> Standstill | None:
+        """Stand still until `go_on` is called with what this gives; None where the site cannot, or does already."""
+        if not self.alive or self.standing is not None:
+            return None
+        self.standing = Standstill(self.scheduler.now_ns, self.timers, [port.open_id for port in self.ports.values()])
+        self.timers = {}  # entries of the heap mean nothing meanwhile
+        for port in self.ports.values():
+            port.open_id = SHUT  # so that no packet takes the short way
+        return self.standing
+
+    def go_on(self, standing: Standstill) -> None:
+        """Read what has come, then do what was to be done, then fire the timers that are overdue."""
+        if self.standing is not standing:
+            return  # it was killed meanwhile
+        self.standing = None
+        now_ns, self.timers = self.scheduler.now_ns, standing.timers
+        for port, open_id in zip(self.ports.values(), standing.open_ids, strict=True):
+            port.open_id = open_id
+        standing.release_packets(self.soon)
+        standing.release_events(self.soon)
+        self.network.dropped_count += standing.lost_count
+        for layer, key in standing.overdue(now_ns):
+            assert isinstance(layer.host, SimPort)
+            self.timers[layer, key] = now_ns
+            self.soon(layer.host.fire, layer, key)
+
+    def soon(self, action: Callable[[Any, Any], None], first: Any, second: Any) -> None:
+        self.scheduler.at(self.scheduler.now_ns, action, first, second)
+
+    def when_moving(self, event: Callable[[], None]) -> None:
+        """Do something now, or once the site no longer stands still."""
+        if self.standing is None:
+            event()
+        else:
+            self.standing.events.append(event)
 
 
 class SimPort(Port):
@@ -132,7 +177,9 @@ class SimPort(Port):
 
     def run(self, event: Callable[[], None]) -> None:
         """One event from outside."""
-        if self.owner.alive:
+        if self.owner.standing is not None:
+            self.owner.standing.events.append(partial(self.run, event))
+        elif self.owner.alive:
             self.enter()
             event()
             if self.turn_due:
@@ -167,13 +214,18 @@ class SimPort(Port):
             self.end_event()
 
     def receive_other(self, stamp: Stamp, message: Message) -> None:
-        """Take a message of another view, of none, or after a crash."""
-        if self.owner.alive:
+        """Take a message of another view, of none, after a crash, or while the site stands still."""
+        if self.owner.standing is not None:
+            self.owner.standing.hold_packet(self.receive, stamp, message)
+        elif self.owner.alive:
             self.heard[stamp[0]] = self.scheduler.now_ns
             self.run(lambda: self.take(*stamp, message))
 
     def receive_traced(self, stamp: Stamp, message: Message) -> None:
         """The same with a row for each packet."""
+        if self.owner.standing is not None:
+            self.owner.standing.hold_packet(self.receive_traced, stamp, message)
+            return
         if self.owner.alive and stamp[0] != self.site:
             self.trace_wire(Kind.RECEIVE, message, stamp[0])
         self.receive(stamp, message)

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
-from isthmus.studies import causal_separators, dynamic_roles, isolation, nine_scenarios, optimistic, regret, token_site
+from isthmus.studies import (
+    causal_separators,
+    dynamic_roles,
+    internet_scale,
+    isolation,
+    nine_scenarios,
+    optimistic,
+    overlay,
+    regret,
+    token_site,
+)
 from isthmus.studies.model import Study
 
-ALL = (token_site, isolation, nine_scenarios, dynamic_roles, optimistic, causal_separators, regret)
+ALL = (
+    *(token_site, isolation, nine_scenarios, dynamic_roles, optimistic, causal_separators, overlay),
+    *(regret, internet_scale),
+)
 STUDIES: dict[str, Study] = {module.STUDY.name: module.STUDY for module in ALL}

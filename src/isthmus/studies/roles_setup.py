@@ -48,6 +48,7 @@ LOOKS = {  # protocols as figures name them: the stack whose colour each has; se
     "paper's rule, nulls": "hybrid",
     "paper's rule, no nulls": "hybrid",
     "dynamic hybrid, ours": "dynamic-hybrid",
+    "dynamic hybrid, each alone": "dynamic-hybrid",
     "dynamic hybrid, the paper's": "dynamic-hybrid",
 }
 SHARES = (1, 25, 50, 75, 99)  # percentiles of a distribution

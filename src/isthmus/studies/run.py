@@ -33,7 +33,7 @@ from isthmus.pipeline.sweep import Progress, RunSpec, Sweep, sweep_together
 from isthmus.studies.catalogue import STUDIES
 from isthmus.studies.model import JudgedClaim, Rows, Scale, Study, study_command
 from isthmus.studies.verdicts import Check, count_by_status, found_by, pipeline_check, to_table, unknown_all
-from isthmus.topology.load import topology_to_toml
+from isthmus.topology.written import topology_to_toml
 
 ABOUT, CLAIMS, FIGURES, ADVICE, NETWORKS = "study.json", "claims.json", "figures.json", "advice.json", "networks"
 TOGETHER = 20_000_000  # deliveries of the studies that are carried out together, about

@@ -3,8 +3,9 @@
 The network, the traffic and the stack are those of `random_scenario`. What goes wrong is drawn anew:
 crashes of any number of sites, most of which come back, some at a moment of the view change that another has caused;
 partitions; cuts of one direction only, of one pair only; links that slow down so much that sites are wrongly suspected;
-loss; sites that leave. Time-outs begin short, so that some suspicion is wrong, and grow. Half of the runs have the
-small file. Every fault ends before the run does; where a view has lost its quorum for good, an operator founds anew.
+loss; sites that leave; sites that stand still, for less than it takes to be suspected or for longer. Time-outs begin
+short, so that some suspicion is wrong, and grow. Half of the runs have the small file. Every fault ends before the run
+does; where a view has lost its quorum for good, an operator founds anew.
 """
 
 from __future__ import annotations
@@ -13,45 +14,78 @@ from random import Random
 
 import msgspec
 
+from isthmus.protocols.causal.options import CausalPolicy
 from isthmus.protocols.membership.suspicion import Timing
-from isthmus.scenario.faults import Crash, DelayShift, Fault, Heal, Leave, Loss, Partition, RandomFaults, Recover
+from isthmus.scenario.faults import Crash, DelayShift, Fault, Heal, Leave, Loss, Partition, Pause, RandomFaults, Recover
 from isthmus.scenario.model import Agreed, Membership, Scenario
 from isthmus.stacks import STACKS
+from isthmus.testing.random_networks import with_channels
 from isthmus.testing.random_scenarios import random_scenario, with_second_group
-from isthmus.topology.model import Topology
+from isthmus.topology.model import Channel, Topology
 
 DURATION_MS = 3_000.0
 DRAIN_MS = 600_000.0
 ROUND_TRIP_MIN_MS = 20.0  # shorter ones make no other schedules, only more packets
 CEILING = 60  # heartbeats: with loss of a half, as many in a row are lost once in 10^18
+FEW_SITES = 9
+LOSS_OF_MANY = 0.05  # of one link; over several of them, with more, some member's promise is always late
+KEEP_LEAST = 16  # own messages of a causal order that may be unstable
 ROUNDS_SOON = 6.0  # one-way delays after detection within which a view change is under way
 
 
 def agreed_scenario(stack: str, seed: int) -> Scenario:
     """The scenario that a seed stands for."""
     plain = random_scenario(stack, seed)
+    if len(plain.topology.sites) > FEW_SITES:
+        plain = msgspec.structs.replace(plain, topology=with_loss_within(plain.topology, LOSS_OF_MANY))
     random = Random(f"agreed/{stack}/{seed}")
     agreed = random_agreed(random, plain.topology)
     duration_ms = DURATION_MS
     made = msgspec.structs.replace(
         plain,
         name=f"agreed-{stack}-{seed}",
-        stack=msgspec.structs.replace(plain.stack, transport="reliable", safe=is_safe(stack, seed)),
+        stack=msgspec.structs.replace(
+            plain.stack, transport="reliable", safe=is_safe(stack, seed), causal=wider(plain.stack.causal)
+        ),
         groups=(),
         workloads=tuple(workload for workload in plain.workloads if not workload.group),
         duration_ms=max(duration_ms, plain.duration_ms),
         drain_ms=DRAIN_MS,
-        faults=random_trouble(random, plain.topology, agreed, duration_ms),
+        faults=(
+            *random_trouble(random, plain.topology, agreed, duration_ms),
+            *random_pauses(Random(f"pauses/{stack}/{seed}"), plain.topology, agreed, duration_ms),
+        ),
         random_faults=RandomFaults(losses=random.choice([0, 1]), clock_jumps=random.choice([0, 1])),
         membership=Membership(kind="agreed", agreed=agreed),
     )
     apart = Random(f"groups/{stack}/{seed}")
-    return with_second_group(made, apart) if apart.random() < 0.12 and not made.stack.safe else made
+    if apart.random() >= 0.12 or made.stack.safe:
+        return made
+    both = with_second_group(made, apart)
+    return both if can_vote(both) else made
+
+
+def can_vote(scenario: Scenario) -> bool:
+    """Whether every group has a member with a vote; without one it can never form a view."""
+    votes = scenario.membership.agreed.votes(scenario.topology)
+    return all(any(votes.get(site, 1) for site in scenario.members_of(group.name)) for group in scenario.groups)
 
 
 def is_safe(stack: str, seed: int) -> bool:
     """Whether messages are delivered safely: in a quarter of the runs of the stacks that can."""
     return "safe" in STACKS[stack].options and Random(f"safe/{stack}/{seed}").random() < 0.25
+
+
+def with_loss_within(topology: Topology, most: float) -> Topology:
+    def calmer(channel: Channel) -> Channel:
+        return msgspec.structs.replace(channel, loss=min(channel.loss, most))
+
+    return with_channels(topology, calmer)
+
+
+def wider(causal: CausalPolicy) -> CausalPolicy:
+    """The same with a window that is not the smallest: heartbeats flow as long as a run lasts."""
+    return msgspec.structs.replace(causal, keep_max=max(causal.keep_max, KEEP_LEAST))
 
 
 def random_agreed(random: Random, topology: Topology) -> Agreed:
@@ -91,6 +125,19 @@ def random_trouble(random: Random, topology: Topology, agreed: Agreed, duration_
         soon_ms = at_ms + detection_ms + random.uniform(0, ROUNDS_SOON) * round_ms / 2
         at_ms = soon_ms if random.random() < 0.7 and soon_ms < duration_ms else random.uniform(0, 0.9) * duration_ms
     return tuple(sorted(faults, key=lambda fault: fault.at_ms))
+
+
+def random_pauses(random: Random, topology: Topology, agreed: Agreed, duration_ms: float) -> list[Fault]:
+    """In a third of the runs, sites that stand still for a part of a time-out, or for several."""
+    if random.random() > 1 / 3:
+        return []
+    names = [site.name for site in topology.sites]
+    pauses: list[Fault] = []
+    for site in random.sample(names, random.choice([1, 1, 2, 3]) % len(names)):
+        at_ms = random.uniform(0, 0.8) * duration_ms
+        long_ms = random.choice([0.5, 1, 2, 4]) * random.choice([agreed.lan.floor_ms, agreed.wan.floor_ms])
+        pauses.append(Pause(at_ms=at_ms, until_ms=at_ms + random.uniform(0.2, 1) * long_ms, site=site))
+    return pauses
 
 
 def partition(random: Random, names: list[str], at_ms: float, until_ms: float) -> list[Fault]:

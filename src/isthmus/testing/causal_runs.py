@@ -1,10 +1,10 @@
 """Random runs of extended histories alone: no stack, no transport, thousands in minutes.
 
 Each run is the function of a seed: a graph with separators (one hop from neighbour to neighbour, a ring or a tree of
-LANs with relaying gateways), delays without any order and with a heavy tail, messages to random sets, and replies on
-delivery, which make causal chains. What is judged is exact: the past of every message is a set; no process may deliver
-a message while one of its past that is addressed to it is missing; and at the end everything must be delivered, as
-several wrong readings of the rules only block.
+LANs with relaying gateways, the same with nodes on the LANs and a region around some), delays without any order and
+with a heavy tail, messages to random sets, and replies on delivery, which make causal chains. What is judged is exact:
+the past of every message is a set; no process may deliver a message while one of its past that is addressed to it is
+missing; and at the end everything must be delivered, as several wrong readings of the rules only block.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from isthmus.protocols.causal.history import ExtendedHistory, Policies, Timestam
 from isthmus.topology.delay import Constant
 from isthmus.topology.hops import Plan, Routes, direct_plan
 from isthmus.topology.lans import lans_of
-from isthmus.topology.model import Channel
+from isthmus.topology.model import Channel, Cluster, Region, Site, Topology, WanLink
 from isthmus.topology.separators import LanGraph, Separators, Zone, mask_of, sites_of, zones_of
 from isthmus.topology.shapes import shape
 
-Kind = Literal["one-hop", "lan-ring", "lan-tree"]
-KINDS: tuple[Kind, ...] = ("one-hop", "lan-ring", "lan-tree")
+Kind = Literal["one-hop", "lan-ring", "lan-tree", "nodes"]
+KINDS: tuple[Kind, ...] = ("one-hop", "lan-ring", "lan-tree", "nodes")
 MakeHistory = Callable[[SiteId, Separators | None, Policies], ExtendedHistory]
 ANY = Channel(Constant(1.0))
 TAIL = 1.2  # of the Pareto distribution of delays: the variance is infinite
@@ -80,8 +80,10 @@ class CausalWorld:
             return
         lans = random.randint(2, 5)
         size = random.randint(1, 3)
-        topology = shape(self.kind, lans, size, ANY, ANY)
-        if random.random() < 0.3:  # gateways that are hosts too, as many as there are sites for
+        topology = with_nodes(random) if self.kind == "nodes" else shape(self.kind, lans, size, ANY, ANY)
+        if (
+            self.kind != "nodes" and random.random() < 0.3
+        ):  # gateways that are hosts too, as many as there are sites for
             topology = shape("ring" if self.kind == "lan-ring" else "star", lans, size, ANY, ANY)
         self.sites = [SiteId(number) for number in range(len(topology.sites))]
         self.hosts = [s for s in self.sites if s not in topology.clusters[topology.sites[s].cluster].gateways]
@@ -221,6 +223,22 @@ class CausalWorld:
             if lacking:
                 self.found.append(f"message {number} never reached site {lacking[0]}")
                 return
+
+
+def with_nodes(random: Random) -> Topology:
+    """LANs in a ring or a tree, some with nodes behind communication servers, and perhaps a region around one."""
+    plain = shape(random.choice(["lan-ring", "lan-tree"]), random.randint(2, 4), random.randint(1, 2), ANY, ANY)
+    sites, clusters, links = list(plain.sites), list(plain.clusters), list(plain.links)
+    for lan in range(len(plain.clusters)):
+        for _ in range(random.choice([0, 0, 1, 2])):
+            node, size = len(clusters), random.randint(2, 3)
+            ids = tuple(SiteId(len(sites) + place) for place in range(size))
+            sites += [Site(f"n{node}-{place}", node) for place in range(size)]
+            clusters.append(Cluster(f"n{node}", ids, ids[0], ANY, gateways=ids[:1], node_of=lan))
+            links.append(WanLink(lan, node, ANY, ANY))
+    region = Region("region", (random.randrange(len(plain.clusters)),))
+    regions = (region,) if random.random() < 0.5 else ()
+    return Topology("nodes", tuple(sites), tuple(clusters), tuple(links), (), plain.gateway_links, (), regions)
 
 
 def random_policies(random: Random) -> Policies:

@@ -13,8 +13,9 @@ import msgspec
 
 from isthmus.core.layer import Kind
 from isthmus.scenario.model import Scenario
-from isthmus.sim.run import Progress
-from isthmus.stacks import STACKS, Build
+from isthmus.scenario.promises import promised
+from isthmus.sim.base import Progress
+from isthmus.stacks import Build
 from isthmus.testing.group_rows import rows_of_group, strangers
 from isthmus.testing.watch import Limits, WatchedRun
 from isthmus.trace.oracle import Oracle, Verdict
@@ -70,10 +71,7 @@ def judge_run(
     except Exception:
         return Judged(scenario, run.summary, [], [], [], traceback.format_exc())
     found += [*strangers(rows), *refusals(rows)]
-    verdicts = [
-        Oracle(rows_of_group(rows, group.id)).verdicts(STACKS[group.stack.name].promises(group.stack.safe))
-        for group in run.groups
-    ]
+    verdicts = [Oracle(rows_of_group(rows, group.id)).verdicts(promised(scenario, group)) for group in run.groups]
     named = zip(run.groups[1:], verdicts[1:], strict=True)
     others = [(group.name, verdict) for group, given in named for verdict in given]
     return Judged(scenario, run.summary, verdicts[0], others, found)

@@ -46,36 +46,37 @@ class History:
 
     def take(self, life: Life, note: Note) -> None:
         what = note.what
+        group = f"{what.group} since site view {note.era}"  # where nobody keeps the state, numbers begin anew
         if isinstance(what, Utterance):
-            self.said[what.group, life].append((what.sender, what.payload))
+            self.said[group, life].append((what.sender, what.payload))
         elif isinstance(what, ParticipantView):
-            self.take_view(life, what)
+            self.take_view(group, life, what)
         else:
-            self.take_speech(life, what)
+            self.take_speech(group, life, what)
 
-    def take_view(self, life: Life, view: ParticipantView) -> None:
-        known = self.views[view.group].setdefault(view.number, view.members)
+    def take_view(self, group: str, life: Life, view: ParticipantView) -> None:
+        known = self.views[group].setdefault(view.number, view.members)
         if known != view.members:
-            self.found.append(f"view {view.number} of {view.group} has two memberships: {known} and {view.members}")
-        told = self.told.setdefault((view.group, life), {})
+            self.found.append(f"view {view.number} of {group} has two memberships: {known} and {view.members}")
+        told = self.told.setdefault((group, life), {})
         if told:
             last = max(told)
-            hosted = any(member.site == life[0] for member in self.views[view.group][last])
+            hosted = any(member.site == life[0] for member in self.views[group][last])
             if view.number <= last or (hosted and view.number != last + 1):
-                self.found.append(f"site {life} goes from view {last} of {view.group} to {view.number}")
+                self.found.append(f"site {life} goes from view {last} of {group} to {view.number}")
         told[view.number] = []
 
-    def take_speech(self, life: Life, speech: Speech) -> None:
-        told = self.told.get((speech.group, life), {})
+    def take_speech(self, group: str, life: Life, speech: Speech) -> None:
+        told = self.told.get((group, life), {})
         number = max(told, default=0)
-        members = self.views[speech.group].get(number, ())
+        members = self.views[group].get(number, ())
         if number != speech.view_number or all(member.site != life[0] for member in members):
-            self.found.append(f"site {life} hears {speech.sender} in view {number} of {speech.group}, as no host")
+            self.found.append(f"site {life} hears {speech.sender} in view {number} of {group}, as no host")
             return
         if speech.sender not in members:
-            self.found.append(f"site {life} hears {speech.sender}, no member of view {number} of {speech.group}")
+            self.found.append(f"site {life} hears {speech.sender}, no member of view {number} of {group}")
         told[number].append((speech.sender, speech.payload))
-        self.heard[speech.group, life].append((speech.sender, speech.payload))
+        self.heard[group, life].append((speech.sender, speech.payload))
 
     def violations(self, promised: tuple[str, ...]) -> list[str]:
         """What is wrong, given what the stack below promises."""

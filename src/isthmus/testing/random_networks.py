@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Callable
+from itertools import combinations, pairwise
 from random import Random
 
 import msgspec
@@ -12,7 +13,7 @@ from isthmus.scenario.faults import Relink
 from isthmus.scenario.workload import Burst, OnOff, Periodic, Poisson, Reply, Workload
 from isthmus.topology.delay import Constant, Delay, Empirical, Gamma, Normal, Uniform
 from isthmus.topology.lans import lans_of
-from isthmus.topology.model import Channel, Cluster, Site, Topology, WanLink
+from isthmus.topology.model import Channel, Cluster, GatewayLink, Site, Topology, WanLink
 from isthmus.topology.shapes import shape
 
 LAN_MS, WAN_MS = 1.0, 50.0
@@ -69,6 +70,15 @@ def random_relinks(random: Random, topology: Topology, duration_ms: float) -> tu
     return tuple(made)
 
 
+def randomly_linked(random: Random, topology: Topology) -> Topology:
+    """The same sites with any connected graph of links between the gateways of its LANs."""
+    gateways = lans_of(topology).gateways
+    pairs = {(random.randrange(number), number) for number in range(1, len(gateways))}
+    pairs |= {pair for pair in combinations(range(len(gateways)), 2) if random.random() < 0.5}
+    links = tuple(GatewayLink(random.choice(gateways[a]), random.choice(gateways[b])) for a, b in sorted(pairs))
+    return msgspec.structs.replace(topology, gateway_links=links, routes=())
+
+
 def random_channel(random: Random, scale_ms: float, rough: bool) -> Channel:
     mean = scale_ms * random.uniform(0.2, 2)
     delays: list[Delay] = [
@@ -93,14 +103,16 @@ def random_channel(random: Random, scale_ms: float, rough: bool) -> Channel:
 def reordering(topology: Topology) -> Topology:
     """The same network with channels that let packets overtake each other."""
 
-    def loose(channel: Channel) -> Channel:
-        return msgspec.structs.replace(channel, fifo=False)
+    return with_channels(topology, lambda channel: msgspec.structs.replace(channel, fifo=False))
 
+
+def with_channels(topology: Topology, changed: Callable[[Channel], Channel]) -> Topology:
+    """The same network with every channel changed."""
     replace = msgspec.structs.replace
     return replace(
         topology,
-        clusters=tuple(replace(cluster, lan=loose(cluster.lan)) for cluster in topology.clusters),
-        links=tuple(replace(link, forward=loose(link.forward), back=loose(link.back)) for link in topology.links),
+        clusters=tuple(replace(cluster, lan=changed(cluster.lan)) for cluster in topology.clusters),
+        links=tuple(replace(link, forward=changed(link.forward), back=changed(link.back)) for link in topology.links),
     )
 
 

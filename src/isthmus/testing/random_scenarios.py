@@ -19,11 +19,13 @@ from typing import Any
 import msgspec
 
 from isthmus.protocols.estimator import EstimatorOptions
+from isthmus.protocols.total.ring import RingOptions
 from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.protocols.transport.relay import RelayOptions
 from isthmus.scenario.faults import Crash, Fault, RandomFaults, Recover
 from isthmus.scenario.model import Clocks, GroupSpec, HybridSpec, Membership, Reader, Scenario, StackSpec
+from isthmus.scenario.overlay import OverlaySpec
 from isthmus.scenario.workload import Workload
 from isthmus.stacks import STACKS
 from isthmus.testing.random_networks import (
@@ -32,9 +34,11 @@ from isthmus.testing.random_networks import (
     random_topology,
     random_workload,
     random_workloads,
+    randomly_linked,
     reordering,
 )
 from isthmus.testing.strain import flooded, random_causal, strained
+from isthmus.topology.overlays import Kind
 
 DURATION_MS = 2_000.0
 HARD_MS = 1_000.0  # longer
@@ -45,7 +49,7 @@ STAGGER_MS = (1.0, 2_000.0)
 def random_scenario(stack: str, seed: int) -> Scenario:
     """The scenario that a seed stands for."""
     random = Random(f"fuzz/{stack}/{seed}")
-    direct = random.random() < 0.15
+    direct = random.random() < 0.15 and "transport" in STACKS[stack].options
     flood = random.random() < 0.07
     topology = random_topology(random, rough=not direct and random.random() < 0.8, small=flood)
     if STACKS[stack].relays and not flood and random.random() < 0.4:
@@ -55,6 +59,8 @@ def random_scenario(stack: str, seed: int) -> Scenario:
     names = [site.name for site in topology.sites]
     drawn = random_faults(random, direct)
     membership = random_membership(random, direct, drawn, len(names))
+    if STACKS[stack].steady:
+        membership = msgspec.structs.replace(membership, majority=False, hasty=False)
     duration_ms = DURATION_MS + 2 * membership.stagger_ms  # so that much is sent when all are in the first view
     relinks = random_relinks(random, topology, duration_ms) if STACKS[stack].relays else ()
     made = Scenario(
@@ -74,8 +80,10 @@ def random_scenario(stack: str, seed: int) -> Scenario:
         payloads="varied",
         wire="codec" if random.random() < 0.1 else "reference",
     )
+    if STACKS[stack].relays:
+        made = perhaps_gated(made, Random(f"gated/{stack}/{seed}"))
     apart = Random(f"relay/{stack}/{seed}")  # of its own, so that all else is as it was without
-    if not direct and apart.random() < 0.3:
+    if not direct and apart.random() < 0.3 and "relay" in STACKS[stack].options:
         relay = RelayOptions(pack_ms=apart.choice([0, 1, 50]))
         made = msgspec.structs.replace(made, stack=msgspec.structs.replace(made.stack, relay=relay))
     if "optimistic" in STACKS[stack].options:
@@ -83,6 +91,15 @@ def random_scenario(stack: str, seed: int) -> Scenario:
     if flood:
         return flooded(made, random)
     return with_second_group(made, random) if random.random() < 0.12 and not membership.majority else made
+
+
+def perhaps_gated(plain: Scenario, random: Random) -> Scenario:
+    """Now and then the same over any graph of gateways, which hold back what would have to tell of their LAN."""
+    if random.random() < 0.8:
+        return plain
+    causal = msgspec.structs.replace(plain.stack.causal, gated=True)
+    stack = msgspec.structs.replace(plain.stack, causal=causal)
+    return msgspec.structs.replace(plain, topology=randomly_linked(random, plain.topology), stack=stack)
 
 
 def hard_scenario(stack: str, seed: int) -> Scenario:
@@ -98,11 +115,11 @@ def hard_scenario(stack: str, seed: int) -> Scenario:
             Recover(at_ms=when, site=name) if number % 2 else Crash(at_ms=when, site=name)
             for number, when in enumerate(times)
         ]
-    options = msgspec.structs.replace(
-        plain.stack,
-        credit=CreditOptions(window=random.choice([2, 4, 32]), queue_max=random.choice([8, 64])),
-        reliable=ReliableOptions(ack_every=random.choice([4, 256]), keep_max=random.choice([4, 64])),
-    )
+    tight: dict[str, Any] = {
+        "credit": CreditOptions(window=random.choice([2, 4, 32]), queue_max=random.choice([8, 64])),
+        "reliable": ReliableOptions(ack_every=random.choice([4, 256]), keep_max=random.choice([4, 64])),
+    }
+    options = msgspec.structs.replace(plain.stack, **only_taken(stack, tight))
     detection_ms = random.choice([0, 1, 50, 500])
     return msgspec.structs.replace(
         plain,
@@ -185,23 +202,31 @@ def random_stack(stack: str, names: list[str], random: Random, direct: bool) -> 
         more["hybrid"] = random_hybrid(stack, names, random)
     if "causal" in STACKS[stack].options:
         more["causal"] = random_causal(random)
+    if "overlay" in STACKS[stack].options:
+        more["overlay"] = random_overlay(random)
     if "sequencer" in STACKS[stack].options:
         more["sequencer"] = random.choice([None, random.choice(names)])
         more["batch_ms"] = random.choice([None, None, 0.0, 5.0])
-    return StackSpec(
-        name=stack,
-        transport="direct" if direct else "reliable",
-        credit=CreditOptions(
+    if "ring" in STACKS[stack].options:
+        more["ring"] = RingOptions(batch=random.choice([10, 30, 1000]))
+    more |= {
+        "transport": "direct" if direct else "reliable",
+        "credit": CreditOptions(
             window=random.choice([2, 4, 32, 1024, 4096]), queue_max=random.choice([8, 64, 1024, 4096])
         ),
-        reliable=ReliableOptions(
+        "reliable": ReliableOptions(
             ack_every=random.choice([1, 4, 256]),
             hold_max=random.choice([1, 4, 64, 1024]),
             keep_max=random.choice([4, 16, 64, 8192]),
             repair_max=random.choice([4, 64]),
         ),
-        **more,
-    )
+    }
+    return StackSpec(name=stack, **only_taken(stack, more))
+
+
+def only_taken(stack: str, drawn: dict[str, Any]) -> dict[str, Any]:
+    """Of the options drawn, those that the stack takes."""
+    return {name: value for name, value in drawn.items() if name in STACKS[stack].options}
 
 
 def random_hybrid(stack: str, names: list[str], random: Random) -> HybridSpec:
@@ -209,7 +234,7 @@ def random_hybrid(stack: str, names: list[str], random: Random) -> HybridSpec:
     given = STACKS[stack].roles == "given"
     return HybridSpec(
         active=tuple(random.sample(names, random.randint(1, len(names)))) if given else (),
-        rule=random.choice(["restless", "restless", "dynamic", "paper"]),
+        rule=random.choice(["restless", "restless", "planned", "dynamic", "paper"]),
         clock=random.choice(["lamport", "rate", "synchronised"]),
         null_ms=random.choice([5.0, 25.0, 200.0]),
         eager=random.random() < 0.7,
@@ -223,13 +248,23 @@ def random_hybrid(stack: str, names: list[str], random: Random) -> HybridSpec:
     )
 
 
+def random_overlay(random: Random) -> OverlaySpec:
+    """Mostly the hypercube; any other must do as well."""
+    kinds: list[Kind] = ["hypercube", "hypercube", "hypercube", "incomplete", "ring", "clique", "random"]
+    return OverlaySpec(
+        kind=random.choice(kinds), seed=random.randrange(9), ids=random.choice(["numbers", "numbers", "topology"])
+    )
+
+
 def with_second_group(plain: Scenario, random: Random) -> Scenario:
     """The same with another group of some or all of the sites, with a stack, traffic and views of its own."""
     names = [site.name for site in plain.topology.sites]
     direct = plain.stack.transport == "direct"
     agreed = plain.membership.kind == "agreed"
     possible = [
-        name for name, known in STACKS.items() if (not direct or is_borne(plain, name)) and (known.agrees or not agreed)
+        name
+        for name, known in STACKS.items()
+        if (not direct or is_borne(plain, name)) and (known.agrees or not agreed) and "overlay" not in known.options
     ]
     members = random.sample(names, random.randint(2, len(names)))
     others = random_stack(random.choice(possible), names, random, direct)

@@ -97,12 +97,13 @@ def flooded(plain: Scenario, random: Random) -> Scenario:
         to="all" if random.random() < 0.8 else random.randint(1, len(names)),
         payload_bytes=FLOOD_BYTES,
     )
+    taken = STACKS[plain.stack.name].options
     stack = msgspec.structs.replace(
         plain.stack,
-        credit=CreditOptions(window=WIDE, queue_max=WIDE),
+        credit=CreditOptions(window=WIDE, queue_max=WIDE) if "credit" in taken else CreditOptions(),
         reliable=ReliableOptions(ack_every=plain.stack.reliable.ack_every),  # one frame per repair would take hours
     )
-    if "hybrid" in STACKS[stack.name].options:  # the flood is ticketed by others, who gather tickets for a while
+    if "hybrid" in taken:  # the flood is ticketed by others, who gather tickets for a while
         clock = random.choice(["lamport", "lamport", stack.hybrid.clock])  # whose numbers are close to each other
         hybrid = msgspec.structs.replace(stack.hybrid, null_ms=200.0, eager=random.random() < 0.3, clock=clock)
         if STACKS[stack.name].roles == "given":

@@ -8,18 +8,21 @@ is missing any more. All of it is looked at from outside, between events, so tha
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import msgspec
 
 from isthmus.core.layer import Layer
 from isthmus.core.message import GroupId, Message, SiteId, Targets
+from isthmus.protocols.application import Application
 from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.credit import Credit
 from isthmus.scenario.model import GroupOfRun
 from isthmus.scenario.workload import NS_PER_MS
+from isthmus.sim.base import Progress
 from isthmus.sim.membership import Change, IdealMembership
 from isthmus.sim.network import Network, Receive, Stamp
-from isthmus.sim.run import SETTLE_NS, Progress, Run
+from isthmus.sim.run import SETTLE_NS, Run
 from isthmus.sim.site import SimPort
 
 LOOK_NS = 25 * NS_PER_MS  # how often flow control is looked at while there is traffic
@@ -130,7 +133,9 @@ class WatchedRun(Run):
     def look(self, *_: object) -> None:
         """Look at flow control, again and again as long as there is traffic."""
         for port in self.ports_up():
-            self.check_credit(port)
+            if any(isinstance(layer, Credit) for layer in port.stack.layers):
+                self.check_credit(port)
+            self.check_large(port)
         if self.scheduler.now_ns < self.end_ns:
             self.scheduler.at(self.scheduler.now_ns + LOOK_NS, self.look)
 
@@ -142,6 +147,20 @@ class WatchedRun(Run):
             if left < 0 or credit.room > left:
                 count = max(credit.room, 0) - left
                 self.note_fault(f"site {port.site} may send site {site} {count} messages beyond its window of {window}")
+
+    def check_large(self, port: SimPort) -> None:
+        """Check that a site holds no more of a sender's large messages of this view than one, or than their window."""
+        fragments = port.stack.find(Application).fragments
+        held: dict[SiteId, list[int]] = {}
+        for (sender, _), assembly in fragments.assemblies.items():
+            held.setdefault(sender, []).append(assembly.size)
+        for (sender, _), (size, view_id) in fragments.unread.items():
+            if view_id == fragments.view.view_id:
+                held.setdefault(sender, []).append(size)
+        window = fragments.options.window_bytes
+        for sender, sizes in held.items():
+            if len(sizes) > 1 and sum(sizes) > window:
+                self.note_fault(f"site {port.site} holds {sum(sizes)} bytes of site {sender}, beyond {window}")
 
     def check_view(self, port: SimPort) -> None:
         """Check a port that has installed a view and not resumed: its transport waits for nothing."""
@@ -184,12 +203,14 @@ class Tap:
         self.network = network
         self.watched: dict[GroupId, set[type[Message]]] = {}
         self.sent: Counter[tuple[SiteId, str]] = Counter()
-        self.latest_ns = network.latest_ns
         self.packet_count = network.packet_count
         self.dropped_count = network.dropped_count
 
     def attach(self, site: SiteId, group: GroupId, receive: Receive) -> None:
         self.network.attach(site, group, receive)
+
+    def after_arrivals(self, then: Callable[..., None]) -> None:
+        self.network.after_arrivals(then)
 
     def send(self, stamp: Stamp, group: GroupId, targets: Targets, message: Message, size_bytes: int) -> None:
         if type(message) in self.watched.get(group, ()):

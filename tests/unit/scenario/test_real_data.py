@@ -11,8 +11,8 @@ from isthmus.scenario.workload import Recorded
 from isthmus.testing.judge import judge
 from isthmus.topology.delay import Constant
 from isthmus.topology.imported import load_measured
-from isthmus.topology.load import topology_to_toml
 from isthmus.topology.model import Channel
+from isthmus.topology.written import topology_to_toml
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 TALK = DATA / "irc" / "rust_seconds.csv"

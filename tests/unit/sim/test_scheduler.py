@@ -86,8 +86,9 @@ class Source:
     def next_ns(self) -> int | None:
         return self.times[0] if self.times else None
 
-    def run_next(self) -> int:
+    def run_before(self, limit_ns: int) -> int:
         """What is due at one time goes together."""
+        assert self.times[0] < limit_ns
         now, count = self.times[0], self.times.count(self.times[0])
         self.times = self.times[count:]
         self.ran.append((self.name, now))
@@ -127,13 +128,13 @@ def test_a_source_may_fill_the_heap_and_the_other_way_round() -> None:
     scheduler, ran = beside(sources={"a": (5,)})
     source = scheduler.sources[0]
     assert isinstance(source, Source)
-    run_next = source.run_next
+    run_before = source.run_before
 
-    def and_schedule() -> int:
+    def and_schedule(limit_ns: int) -> int:
         scheduler.at(scheduler.now_ns + 1, lambda *_: source.times.append(scheduler.now_ns))
-        return run_next() if scheduler.now_ns < 8 else 0 * source.times.pop()
+        return run_before(limit_ns) if scheduler.now_ns < 8 else 0 * source.times.pop()
 
-    source.run_next = and_schedule  # type: ignore[method-assign]
+    source.run_before = and_schedule  # type: ignore[method-assign]
     assert scheduler.run(7, 100) and ran == [("a", 5), ("a", 6), ("a", 7)]
 
 

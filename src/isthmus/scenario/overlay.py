@@ -1,0 +1,35 @@
+"""The overlay of a stack that floods, as a scenario writes it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from isthmus.core.message import SiteId
+from isthmus.topology.model import Topology
+from isthmus.topology.overlays import Kind, Overlay
+
+
+class OverlaySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Along which links messages are flooded."""
+
+    kind: Kind = "hypercube"
+    degree: int | None = None  # of a random graph; None: that of the hypercube
+    seed: int = 0  # of a random graph
+    ids: Literal["numbers", "topology"] = "numbers"  # topology: sites that are near each other become neighbours
+
+    def plain(self) -> Overlay:
+        """The same with ids by the numbers of sites."""
+        return Overlay(self.kind, self.degree, self.seed)
+
+    def of(self, topology: Topology) -> Overlay:
+        """What a topology makes of it."""
+        overlay = self.plain()
+        if self.ids == "numbers":
+            return overlay
+        from isthmus.topology.overlay_ids import topology_ids
+
+        sites = [SiteId(number) for number in range(len(topology.sites))]
+        order = topology_ids(topology, sites, overlay.adjacency(len(sites)))
+        return msgspec.structs.replace(overlay, order=order)

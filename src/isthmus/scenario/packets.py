@@ -1,0 +1,137 @@
+"""The network of a scenario: delays between sites, or packets over links that have a rate and a queue.
+
+By default a packet takes a time that is drawn from its channels, whatever else is under way (sim/network.py). Over the
+packet network (sim/packets/) it passes link by link and waits in the queue of each: which link is narrow, and who
+shares it, then decides how late it is.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from isthmus.core.document import COUNT_MAX, LONGEST_MS, Invalid, show, within
+from isthmus.scenario.faults import Crash, DelayShift, Heal, Loss, Partition, Relink
+from isthmus.scenario.workload import Reply
+from isthmus.stacks import STACKS
+
+if TYPE_CHECKING:
+    from isthmus.scenario.model import Scenario
+
+FLOWS_MAX = 100_000
+FRAGMENT_MAX = 8_000_000  # bytes; 23 bits with the header
+RATE_MAX_PER_S = 1e6
+
+
+class Background(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Packets that load the links and concern nobody: Poisson flows between pairs of sites drawn at random."""
+
+    flows: int
+    rate_per_s: float  # packets of each flow
+    packet_bytes: int = 1000  # without the header
+
+    def __post_init__(self) -> None:
+        within("flows", self.flows, 1, FLOWS_MAX, "a whole number")
+        within("rate_per_s", self.rate_per_s, 1e-6, RATE_MAX_PER_S)
+        within("packet_bytes", self.packet_bytes, 0, FRAGMENT_MAX, "a whole number")
+
+
+class NetworkSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What carries the packets of a run."""
+
+    kind: Literal["delays", "packets"] = "delays"
+    # Of the packet network:
+    graph: Literal["topology", "random"] = "topology"  # links as the topology has them; or G(n, p), from the seed
+    mean_degree: float | None = None  # of the random graph: n p
+    propagation_ms: tuple[float, float] = (0.0, 1.0)  # of its links, uniform
+    bandwidth_mbps: float = 10.0  # of all its links; of a topology, those that have none of their own
+    fragment_bytes: int = 1468  # a larger message is cut; each part has a header of its own
+    multicast: Literal["tree", "unicast"] = "tree"  # one copy per branch of a tree, or one packet per target
+    control_bytes: int | None = None  # counted for each message beside header and payload; None: as it is encoded
+    background: Background | None = None
+    engine: Literal["auto", "python", "compiled"] = "auto"  # the same answer; auto: compiled where numba is installed
+    endpoints: Literal["layers", "compiled", "auto"] = "layers"  # twins of some stacks; auto: where numba is installed
+    hops: bool = False  # trace every hop, too
+
+    def __post_init__(self) -> None:
+        if self.kind != "packets":
+            for field in msgspec.structs.fields(type(self)):
+                if field.name != "kind" and getattr(self, field.name) != field.default:
+                    found = show(getattr(self, field.name))
+                    raise Invalid(field.name, found, "nothing, unless kind is packets")
+            return
+        if (self.mean_degree is None) == (self.graph == "random"):
+            expected = "how many links a node has on average" if self.graph == "random" else "nothing: links are given"
+            raise Invalid("mean_degree", show(self.mean_degree), expected)
+        if self.mean_degree is not None:
+            within("mean_degree", self.mean_degree, 1, COUNT_MAX)
+        if not (isfinite(self.bandwidth_mbps) and 1e-3 <= self.bandwidth_mbps <= 1e6):
+            raise Invalid("bandwidth_mbps", repr(self.bandwidth_mbps), "a number from 0.001 to 1000000")
+        low, high = self.propagation_ms
+        if not 0 <= low <= high <= LONGEST_MS:
+            raise Invalid("propagation_ms", show(self.propagation_ms), "two times, the lower one first")
+        within("fragment_bytes", self.fragment_bytes, 1, FRAGMENT_MAX, "a whole number")
+        if self.control_bytes is not None:
+            within("control_bytes", self.control_bytes, 0, COUNT_MAX, "a whole number")
+        if self.endpoints != "layers":
+            self.check_compiled()
+
+    def check_compiled(self) -> None:
+        """Compiled end points know nothing of an encoding, and hops are passed without a row."""
+        if self.control_bytes is None:
+            raise Invalid("control_bytes", "nothing", "a number of bytes, where end points are compiled")
+        if self.engine == "python":
+            raise Invalid("engine", "'python'", "auto or compiled, where end points are compiled")
+        if self.hops:
+            raise Invalid("hops", "true", "false, where end points are compiled")
+
+
+def check_network(scenario: Scenario) -> None:
+    """Refuse what a packet network has not: faults of links; and what compiled end points do not do."""
+    spec, drawn = scenario.network, scenario.random_faults
+    if spec.kind != "packets":
+        return
+    for index, fault in enumerate(scenario.faults):
+        if isinstance(fault, Partition | Heal | Loss | DelayShift | Relink):
+            found = repr(type(fault).__name__.lower())
+            raise Invalid(f"faults[{index}].kind", found, "a fault of a site: the links of a packet network have none")
+    for key in ("partitions", "losses", "delay_shifts"):
+        if getattr(drawn, key):
+            raise Invalid(f"random_faults.{key}", show(getattr(drawn, key)), "0: links of a packet network do not fail")
+    if spec.endpoints != "layers":
+        check_twins(scenario)
+
+
+def check_twins(scenario: Scenario) -> None:
+    """Compiled end points know two stacks, one group that stays as it is, and messages to all."""
+    twins = [name for name, stack in STACKS.items() if stack.twin]
+    stack, spec = scenario.stack, scenario.network
+    wanted = "tree" if STACKS[stack.name].twin == "vector" else "unicast"
+    ends_ms = scenario.duration_ms + scenario.drain_ms
+    expectations: list[tuple[str, object, bool, str]] = [
+        ("stack.name", stack.name, stack.name in twins, f"{' or '.join(twins)}"),
+        ("stack.transport", stack.transport, stack.transport == "direct", "direct"),
+        ("network.multicast", spec.multicast, spec.multicast == wanted, wanted),
+        ("groups", scenario.groups, not scenario.groups, "nothing: one group"),
+        ("participants", scenario.participants, not scenario.participants, "nothing"),
+        ("readers", scenario.readers, not scenario.readers, "nothing"),
+        ("trace", scenario.trace, scenario.trace != "wire", "events or none"),
+        ("payloads", scenario.payloads, scenario.payloads == "same", "same"),
+        ("turn_ms", scenario.turn_ms, not scenario.turn_ms, "0"),
+        ("membership.kind", scenario.membership.kind, scenario.membership.kind != "agreed", "ideal"),
+        ("membership.absent", scenario.membership.absent, not scenario.membership.absent, "nobody"),
+    ]
+    if scenario.faults or scenario.random_faults.crashes:
+        late = scenario.membership.detection_ms >= ends_ms
+        expected = f"at least {ends_ms:g}, when the run is over"
+        expectations.append(("membership.detection_ms", scenario.membership.detection_ms, late, expected))
+        crashes = all(isinstance(fault, Crash) for fault in scenario.faults) and not scenario.random_faults.recover
+        expectations.append(("faults", "other faults", crashes, "crashes alone"))
+    for index, workload in enumerate(scenario.workloads):
+        plain = workload.to == "all" and not isinstance(workload, Reply)
+        expectations.append((f"workloads[{index}]", "replies, or some addressees", plain, "messages to all"))
+    for key, found, right, expected in expectations:
+        if not right:
+            raise Invalid(key, show(found), f"{expected}, where end points are compiled")

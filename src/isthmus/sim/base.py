@@ -1,0 +1,75 @@
+"""What every run of a scenario has, whatever carries it out: rows, figures, virtual time.
+
+Two kinds of runs: `run.Run` boots every site and its stacks; `packets.twin.CompiledRun` has compiled end points in
+their place. Callers of `packets.twin.run_of` need not know which it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from isthmus.core.message import SiteId, Targets
+from isthmus.scenario.model import Scenario
+from isthmus.scenario.visitors import Note
+from isthmus.scenario.workload import NS_PER_MS
+from isthmus.sim.packets.figures import DelaySummary
+from isthmus.sim.scheduler import Scheduler
+from isthmus.sim.site import Meter
+from isthmus.trace.log import SiteLog
+from isthmus.trace.schema import Recording, Sink
+from isthmus.trace.summary import Summary
+
+Progress = Callable[[int], None]  # called with the virtual time in ns
+
+
+class Counts(Protocol):
+    """What a network has carried."""
+
+    packet_count: int  # copies sent, those to oneself included
+    dropped_count: int
+    wan_count: int  # copies sent to another LAN
+    wan_bytes: int  # of these; 0 where sizes are not looked at
+
+
+class Simulation:
+    """One scenario under way."""
+
+    network: Counts
+
+    def __init__(self, scenario: Scenario, sink: Sink | None, run: int) -> None:
+        self.scenario = scenario
+        self.groups = scenario.groups_of_run()
+        self.scheduler = Scheduler()
+        self.site_ids = [SiteId(number) for number in range(len(scenario.topology.sites))]
+        members: dict[int, Targets] = {group.id: group.members for group in self.groups}
+        self.summary: Summary = Summary(members) if scenario.network.kind == "delays" else DelaySummary(members)
+        self.sink = sink if scenario.trace != "none" else None
+        self.logs = [SiteLog(site, self.sink, self.summary, run) for site in self.site_ids]
+        self.meter: Meter | None = None
+        self.participant_notes: list[Note] = []  # what participants said and were told, in order of time
+        self.end_ns = round(scenario.duration_ms * NS_PER_MS)
+
+    def steps(self) -> Iterator[int]:
+        """Run to the end with stops in between; gives the virtual time in ns at each."""
+        raise NotImplementedError
+
+    def figures(self) -> dict[str, float]:
+        """What only some networks measure, by name."""
+        raise NotImplementedError
+
+    def last_view(self) -> int:
+        """The number of the view that the first group ended in."""
+        raise NotImplementedError
+
+    def execute(self, progress: Progress | None = None) -> Summary:
+        """Run to the end."""
+        for now_ns in self.steps():
+            if progress is not None:
+                progress(now_ns)
+        return self.summary
+
+    def record(self, how: Recording) -> None:
+        """Say at every site how far the trace reaches."""
+        for log in self.logs:
+            log.record(self.scheduler.now_ns, how)

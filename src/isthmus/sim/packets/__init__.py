@@ -1,0 +1,1 @@
+"""The packet network: links with rates and queues, two engines, and compiled end points."""

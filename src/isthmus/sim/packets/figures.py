@@ -1,0 +1,61 @@
+"""What a run over the packet network measures, as numbers by name; the same for layers and compiled end points.
+
+| name | is |
+|---|---|
+| delay_mean_ms, delay_max_ms | from the submit of a message to its delivery at a site other than its sender |
+| queue_mean, queue_max | messages that came and wait to be delivered: mean of a site by time; most at one site |
+| load_mean, load_max | packets on links, waiting, leaving or under way: mean by time, all links together; most on one |
+| fragments, arc_bytes | packets and their bytes, once per logical arc: from a sender to each of its targets |
+| sends | messages, counted in the same way |
+| hops | packets over physical links |
+| violations | deliveries out of causal order; only compiled end points count them, others leave it to the checks |
+
+Means by time are over the span from the start to the last arrival of a packet. No row per hop is needed for any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from isthmus.sim.packets.network import PacketNetwork
+from isthmus.trace.latency import MessageKey
+from isthmus.trace.summary import Summary
+
+NS_IN_MS = 1e6
+
+
+class DelaySummary(Summary):
+    """A summary that also measures deliveries at others than the sender, to the nanosecond."""
+
+    __slots__ = ("others_count", "others_max_ns", "others_ns")
+
+    def __init__(self, groups: Mapping[int, Iterable[int]]) -> None:
+        super().__init__(groups)
+        self.others_count = self.others_ns = self.others_max_ns = 0
+
+    def deliver(self, process: int, now_ns: int, key: MessageKey, group: int) -> None:
+        message = self.open.get(key)
+        if message is not None and process != key[1] and group == key[0] and message.owed >> process & 1:
+            delay_ns = now_ns - message.submitted_ns
+            self.others_count += 1
+            self.others_ns += delay_ns
+            self.others_max_ns = max(self.others_max_ns, delay_ns)
+        super().deliver(process, now_ns, key, group)
+
+
+def network_figures(network: PacketNetwork, summary: Summary) -> dict[str, float]:
+    """The figures of a run of layers."""
+    assert isinstance(summary, DelaySummary)
+    engine, waits, span_ns = network.engine, network.waits, max(1, network.engine.last_ns)
+    return {
+        "delay_mean_ms": summary.others_ns / max(1, summary.others_count) / NS_IN_MS,
+        "delay_max_ms": summary.others_max_ns / NS_IN_MS,
+        "queue_mean": waits.area / span_ns / network.ways.wiring.nodes,
+        "queue_max": waits.longest,
+        "load_mean": engine.load_ns / span_ns,
+        "load_max": engine.load_max,
+        "sends": network.send_count,
+        "fragments": network.fragment_count,
+        "arc_bytes": network.arc_bytes,
+        "hops": engine.hop_count,
+    }

@@ -1,0 +1,103 @@
+"""Ways of packets: every route and every multicast tree, as steps that both engines walk alike.
+
+A *step* is one link of one way. When a packet comes to the end of that link it is handed to the end point there, if the
+step delivers, and goes on over the step's *branches*: the next link of a route, or all that the tree has at this node.
+The branches of a step have consecutive numbers, so that two numbers name them; the same goes for those that leave the
+source. A route is a tree without forks, and nothing distinguishes unicast from multicast beyond this file.
+
+Invariants: a step is never changed once made; branches are in ascending order of their links; a way is found again by
+its source and targets, so that a packet needs no more than the number of its step.
+
+Bounds: TREES_MAX trees are kept; a multicast to yet another set of targets goes as one packet per target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from isthmus.topology.wiring import Wiring
+
+NOBODY = -1  # as the one to deliver to: the packet only passes
+TREES_MAX = 4096
+Roots = tuple[int, int]  # the first step that leaves the source, and how many there are
+
+
+class Ways:
+    """The steps of all ways that were asked for."""
+
+    __slots__ = ("branch_count", "deliver_to", "first_branch", "link", "paths", "trees", "widest", "wiring")
+
+    def __init__(self, wiring: Wiring) -> None:
+        self.wiring = wiring
+        self.link: list[int] = []  # of each step
+        self.first_branch: list[int] = []
+        self.branch_count: list[int] = []
+        self.deliver_to: list[int] = []  # the node at the end, or NOBODY
+        self.widest = 1  # most branches of one step
+        self.paths: dict[tuple[int, int, bool], Roots] = {}
+        self.trees: dict[tuple[int, tuple[int, ...]], Roots] = {}
+
+    def add(self, link: int, deliver_to: int) -> int:
+        self.link.append(link)
+        self.first_branch.append(0)
+        self.branch_count.append(0)
+        self.deliver_to.append(deliver_to)
+        return len(self.link) - 1
+
+    def path(self, source: int, target: int, delivers: bool = True) -> Roots:
+        """The route to a target; at its end the packet is delivered, or just gone."""
+        key = (source, target, delivers)
+        if key not in self.paths:
+            links = self.wiring.path(source, target)
+            first = len(self.link)
+            for place, link in enumerate(links):
+                last = place == len(links) - 1
+                step = self.add(link, target if last and delivers else NOBODY)
+                if not last:
+                    self.first_branch[step], self.branch_count[step] = step + 1, 1
+            self.paths[key] = (first, 1)
+        return self.paths[key]
+
+    def tree(self, source: int, targets: Sequence[int]) -> Roots | None:
+        """The multicast tree to some targets: the routes from them to the source, reversed; None beyond the bound."""
+        key = (source, tuple(targets))
+        if key not in self.trees:
+            if len(self.trees) >= TREES_MAX:
+                return None
+            self.trees[key] = self.grow(source, targets)
+        return self.trees[key]
+
+    def grow(self, source: int, targets: Sequence[int]) -> Roots:
+        wiring, following = self.wiring, self.wiring.routes_to(source)
+        below: list[list[int]] = [[] for _ in range(wiring.nodes)]  # of each node: links to those behind it
+        placed = {source: True}
+        for target in targets:
+            node = target
+            while node not in placed:
+                placed[node] = True
+                link = following[node]
+                node = wiring.heads[link]
+                below[node].append(link ^ 1)
+        wanted = dict.fromkeys(targets)
+        roots = self.fork(below[source], wanted)
+        steps = list(range(roots[0], sum(roots)))
+        for step in steps:  # which grows
+            branches = self.fork(below[wiring.heads[self.link[step]]], wanted)
+            self.first_branch[step], self.branch_count[step] = branches
+            steps.extend(range(branches[0], sum(branches)))
+        return roots
+
+    def fork(self, links: list[int], wanted: dict[int, None]) -> Roots:
+        """Steps over the links that leave one node of a tree."""
+        first, heads = len(self.link), self.wiring.heads
+        for link in sorted(links):
+            self.add(link, heads[link] if heads[link] in wanted else NOBODY)
+        self.widest = max(self.widest, len(links))
+        return first, len(links)
+
+
+def fragment_sizes(body_bytes: int, header_bytes: int, fragment_bytes: int) -> tuple[int, ...]:
+    """What the packets of a message weigh, each with its header; a message without a body is one packet, too."""
+    full, rest = divmod(body_bytes, fragment_bytes)
+    bodies = [fragment_bytes] * full + ([rest] if rest or not full else [])
+    return tuple(body + header_bytes for body in bodies)

@@ -1,0 +1,54 @@
+"""A site that stands still for a while, as a process that was stopped by a signal does.
+
+What comes for it waits: packets as in the buffer of a socket, timers and what the applications would do as in the
+queues of an event loop. When the site goes on, packets are read before timers fire, so that it does not take its own
+pause for the silence of others. If it is killed meanwhile, packets and timers are gone with it.
+
+Bound: `PACKETS_MAX` packets wait; what comes then is lost and counted, as by a full socket buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from isthmus.core.layer import Layer
+from isthmus.core.message import Message
+from isthmus.sim.network import Receive, Stamp
+
+PACKETS_MAX = 10_000
+Timers = dict[tuple[Layer, int], int]
+At = Callable[[Callable[[Any, Any], None], Any, Any], None]  # has something happen now, after what is due before
+
+
+class Standstill:
+    """What waits while a site stands still."""
+
+    __slots__ = ("events", "lost_count", "open_ids", "packets", "since_ns", "timers")
+
+    def __init__(self, since_ns: int, timers: Timers, open_ids: list[int]) -> None:
+        self.since_ns = since_ns
+        self.timers = timers  # as they were: when each is due
+        self.open_ids = open_ids  # of the site's ports: the views whose messages they took
+        self.packets: list[tuple[Receive, Stamp, Message]] = []
+        self.events: list[Callable[[], None]] = []  # each looks for itself whether the site is still there
+        self.lost_count = 0  # packets that had no room
+
+    def hold_packet(self, receive: Receive, stamp: Stamp, message: Message) -> None:
+        if len(self.packets) < PACKETS_MAX:
+            self.packets.append((receive, stamp, message))
+        else:
+            self.lost_count += 1
+
+    def release_packets(self, at: At) -> None:
+        for receive, stamp, message in self.packets:
+            at(receive, stamp, message)
+
+    def release_events(self, at: At) -> None:
+        for event in self.events:
+            at(lambda one, _: one(), event, None)
+
+    def overdue(self, now_ns: int) -> list[tuple[Layer, int]]:
+        """The timers that should have fired, in order of time; their entries of the heap are gone."""
+        due = [(due_ns, whose) for whose, due_ns in self.timers.items() if due_ns <= now_ns]
+        return [whose for _, whose in sorted(due, key=lambda pair: pair[0])]
