@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -44,8 +46,10 @@ class SiteChild:
         self.name = name
         self.news = news
         self.killed = False  # on purpose
+        self.stopped_ns: int | None = None  # on the wall clock: since when it stands still, on purpose
         self.process = process
         self.status: dict[str, Any] = {}  # the latest
+        self.formed = False  # it is in its groups, with all their sites
         self.summary: SiteSummary | None = None
         self.port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.errors: deque[str] = deque(maxlen=STDERR_LINES)
@@ -71,6 +75,8 @@ class SiteChild:
                 self.port.set_result(word["port"])
             elif "summary" in word:
                 self.summary = msgspec.convert(word["summary"], SiteSummary)
+            elif "formed" in word:
+                self.formed = True
             elif "view" in word or "suspects" in word:
                 self.news(self.name, word)
             else:
@@ -85,6 +91,21 @@ class SiteChild:
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(word).encode() + b"\n")
 
+    def stand_still(self) -> bool:
+        """Stop the process until `go_on`; whether it was going."""
+        if self.process.returncode is not None or self.stopped_ns is not None:
+            return False
+        self.stopped_ns = time.time_ns()
+        self.process.send_signal(signal.SIGSTOP)
+        return True
+
+    def go_on(self) -> None:
+        """Let the process go on, and know for how long it did not."""
+        if self.process.returncode is None and self.stopped_ns is not None:
+            self.tell({"stood_ns": time.time_ns() - self.stopped_ns})
+            self.process.send_signal(signal.SIGCONT)
+        self.stopped_ns = None
+
     def check(self) -> None:
         """A site that ends before it is told to is the end of the run."""
         if self.process.returncode is not None and not self.killed:
@@ -94,6 +115,7 @@ class SiteChild:
     async def stop(self) -> None:
         """End the process: it is asked by the end of its input, and killed where that does not help."""
         assert self.process.stdin is not None
+        self.go_on()
         self.process.stdin.close()
         if self.killed and self.process.returncode is None:
             self.process.kill()

@@ -3,12 +3,16 @@
 It speaks with its parent process in lines of JSON, and with the other sites by UDP.
 
     it says    {"port": 40001}                                    its socket is bound
-    it hears   {"ports": [40001, 40002], "token": 7, "start_ns": t}    all are; the run starts at t on the wall clock
+    it hears   {"ports": [40001, 40002], "token": 7}              all are
+    it says    {"formed": true}                                   where members agree on views: its groups have all in
+    it hears   {"start_ns": t}                                    the run starts at t on the wall clock
     it says    {"sent": [3, 3], "delivered": 5, "done": false}    now and then: to each site, here, nothing more to send
     it says    {"view": 3, "group": 0, "members": [0, 2]}         where members agree on views, each that it installs
     it says    {"suspects": 1, "on": true}                        and whom it suspects, or no longer
     it hears   {"cut": [1]}                                       nothing goes to these sites or comes from them
     it hears   {"leave": true}                                    it is to leave its groups
+    it hears   {"over": true}                                     the run has come to its end: all stop soon
+    it hears   {"stood_ns": 900000000}                            for so long its process was stopped, until now
     it hears   the end of its input                               everything has arrived, or it is late
     it says    {"summary": {...}}                                 the trace is written; it ends
 
@@ -40,17 +44,24 @@ from isthmus.live.framing import LOOPBACK_DATAGRAM_BYTES, PATH_DATAGRAM_BYTES
 from isthmus.live.member import Member
 from isthmus.live.notes import hello_of
 from isthmus.live.plans import AgreedPlan, GroupPlan
+from isthmus.live.resolving import Address, look_up
+from isthmus.live.scenarios import live_scenario
 from isthmus.live.site import LiveSite
 from isthmus.live.sockets import LOOPBACK, Socket
 from isthmus.live.wake import NS_PER_S
 from isthmus.protocols.application import Application
+from isthmus.scenario.faults import Crash
+from isthmus.scenario.light_log import LightLog
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.traffic import At, SiteTraffic
+from isthmus.scenario.visitors import Visitors
 from isthmus.scenario.workload import NS_PER_MS
 from isthmus.stacks import STACKS
+from isthmus.topology.addresses import Endpoint, endpoint
 from isthmus.trace.log import SiteLog
-from isthmus.trace.schema import Recording
+from isthmus.trace.schema import Gauge, Recording
+from isthmus.trace.tail import TailedWriter, tail_path
 from isthmus.trace.writer import TraceWriter
 
 STATUS_S = 0.05
@@ -59,6 +70,19 @@ LEAVE_S = 2.0
 CATCH_UP_S = 0.1  # for a site that is started again to pass over what it should have sent
 ROWS_OF_LIFE = 2**40  # rows that one life of a site may write: the next one numbers its own above
 GRACE_MS = 5_000.0  # beyond duration and drain: then the parent process is taken for stuck
+
+
+Writer = TraceWriter | TailedWriter
+
+
+def prefix_of(site: SiteId, life: int) -> str:
+    """The prefix of the segments of one process of a site."""
+    return f"site-{site:03d}" + (f"-life-{life}" if life else "")
+
+
+def may_be_killed(scenario: Scenario) -> bool:
+    """Whether a process may end without being able to complete its trace."""
+    return any(isinstance(fault, Crash) for fault in scenario.faults)
 
 
 class SiteProcess:
@@ -83,10 +107,10 @@ class SiteProcess:
         for number in (signal.SIGTERM, signal.SIGINT):
             self.loop.add_signal_handler(number, self.stopped.set)
         listener = asyncio.create_task(self.listen())
-        socket = Socket((LOOPBACK, self.port))
+        socket = Socket(self.address_of(self.site, self.port))
         try:
             say({"port": socket.port})
-            begin = await self.first_word()
+            begin = await self.next_word()
             if begin is not None:
                 await self.take_part(socket, begin)
         finally:
@@ -101,13 +125,21 @@ class SiteProcess:
             await self.heard.put(json.loads(line))
         self.stopped.set()
 
-    async def first_word(self) -> dict[str, Any] | None:
-        """Where everybody is and when it starts; None where it is called off."""
+    async def next_word(self) -> dict[str, Any] | None:
+        """What the parent process says next; None where the run is called off."""
         hearing, stopping = asyncio.ensure_future(self.heard.get()), asyncio.ensure_future(self.stopped.wait())
         done, waiting = await asyncio.wait({hearing, stopping}, return_when=asyncio.FIRST_COMPLETED)
         for task in waiting:
             task.cancel()
         return hearing.result() if hearing in done else None
+
+    async def until_start(self, begin: dict[str, Any]) -> None:
+        """Wait for the start of the run; one that is started again knows when it was."""
+        word = begin if "start_ns" in begin else await self.next_word()
+        start_ns = time.time_ns() if word is None else word["start_ns"]
+        self.start_ns = time.monotonic_ns() + start_ns - time.time_ns()
+        if not self.life:
+            await asyncio.sleep(max(0, self.start_ns - time.monotonic_ns()) / NS_PER_S)
 
     async def take_part(self, socket: Socket, begin: dict[str, Any]) -> None:
         scenario, site = self.scenario, self.site
@@ -115,8 +147,9 @@ class SiteProcess:
         names = [each.name for each in scenario.topology.sites]
         meta |= {"version": __version__, "host": "live", "site": names[site]}
         meta["sites"] = json.dumps(names, ensure_ascii=False)
-        prefix = f"site-{site:03d}" + (f"-life-{self.life}" if self.life else "")
-        with TraceWriter(self.folder, meta, prefix=prefix) as writer:
+        prefix = prefix_of(site, self.life)
+        with TraceWriter(self.folder, meta, prefix=prefix) as plain:
+            writer = TailedWriter(plain, tail_path(self.folder, prefix)) if may_be_killed(scenario) else plain
             log = SiteLog(site, None if scenario.trace == "none" else writer)
             log.local += self.life * ROWS_OF_LIFE
             log.record(time.time_ns(), Recording.BEGUN)
@@ -125,34 +158,38 @@ class SiteProcess:
                 told = await self.agree(socket, begin, log, writer)
             else:
                 told = await self.stay(socket, begin, log, writer)
+            if isinstance(writer, TailedWriter):
+                writer.close()
         say({"summary": told})
 
-    async def stay(self, socket: Socket, begin: dict[str, Any], log: SiteLog, writer: TraceWriter) -> dict[str, Any]:
+    async def stay(self, socket: Socket, begin: dict[str, Any], log: SiteLog, writer: Writer) -> dict[str, Any]:
         """Take part in groups whose members are given."""
         scenario, site = self.scenario, self.site
         live = self.live_site(socket, log, begin["ports"], begin["token"])
         driver = Driver(live, socket)
         traffic = SiteTraffic(scenario, site, self.timetable(driver), lambda: time.monotonic_ns() - self.start_ns)
         groups = [group for group in scenario.groups_of_run() if site in group.members]
+        visitors = self.visitors(self.timetable(driver), log)
         for group in groups:
             port = live.port(group.id)
             port.attach(STACKS[group.stack.name].build(port, traffic.boot(group.id), group.options))
-        others = {SiteId(n): (LOOPBACK, port) for n, port in enumerate(begin["ports"]) if n != site}
+            visitors.boot(group.id, port.stack.layers)
+        others = {SiteId(n): self.address_of(SiteId(n), port) for n, port in enumerate(begin["ports"]) if n != site}
         emulation = Emulation(scenario.topology, site, scenario.random("network", site)) if self.emulate else None
         socket.open(others, emulation, driver.receive, driver.stranger, driver.finish)
-        await asyncio.sleep(max(0.0, (begin["start_ns"] - time.time_ns()) / NS_PER_S))
-        self.start_ns = time.monotonic_ns()
+        await self.until_start(begin)
         for group in groups:
             live.ports[group.id].install(View(1, group.members))
             live.ports[group.id].resume()
         driver.finish()
         traffic.start()
+        visitors.start()
         await self.report_until_stopped(traffic, writer)
         driver.close()
         log.record(time.time_ns(), Recording.ENDED if self.is_over() else Recording.CUT)
         return self.summary(traffic, live, socket)
 
-    async def agree(self, socket: Socket, begin: dict[str, Any], log: SiteLog, writer: TraceWriter) -> dict[str, Any]:
+    async def agree(self, socket: Socket, begin: dict[str, Any], log: SiteLog, writer: Writer) -> dict[str, Any]:
         """Take part in groups whose members agree on views."""
         scenario, site = self.scenario, self.site
         names = [each.name for each in scenario.topology.sites]
@@ -163,9 +200,12 @@ class SiteProcess:
         ]
         rules = scenario.membership.agreed
         plan = AgreedPlan(rules, self.folder / "_state" if rules.file else None)
-        ports = dict(zip(names, begin["ports"], strict=True))
-        member = Member(scenario.topology, names[site], ports, plans, self.emulate, agreed=plan)
-        member.log = log
+        where = {
+            name: (self.host_of(SiteId(n)), port)
+            for n, (name, port) in enumerate(zip(names, begin["ports"], strict=True))
+        }
+        member = Member(scenario.topology, names[site], where, plans, self.emulate, agreed=plan)
+        member.log, member.wire_log = log, scenario.trace == "wire"
         member.on_opinion = lambda other, suspected: say({"suspects": other, "on": suspected})
 
         def at(time_ns: int, group: GroupId, action: Callable[[], None]) -> None:
@@ -179,24 +219,43 @@ class SiteProcess:
                 action()  # nobody is there to send: what an earlier life was to do is past
 
         traffic = SiteTraffic(scenario, site, at, lambda: time.monotonic_ns() - self.start_ns)
+        visitors = self.visitors(at, log)
+
+        def end_life() -> None:
+            traffic.crash()
+            visitors.crash()
+
+        forming = {group.id: len(group.members) for group in groups if site in group.members}
+
+        def note_view(group: GroupId, view: View) -> None:
+            say({"view": view.view_id, "group": group, "members": view.members})
+            if forming.get(group) == len(view.members):
+                del forming[group]
+                if not forming:
+                    say({"formed": True})
 
         def boot(group: GroupId) -> Application:
             application = traffic.boot(group)
-            application.on_view = lambda view: say({"view": view.view_id, "group": group, "members": view.members})
+            application.on_view = partial(note_view, group)
             return application
 
         for joined, group in zip(member.groups, groups, strict=True):
             if site in group.members:
-                joined.boot, joined.on_life = partial(boot, group.id), traffic.crash
-        self.start_ns = time.monotonic_ns() + begin["start_ns"] - time.time_ns()
+                joined.boot, joined.on_life = partial(boot, group.id), end_life
+                joined.on_stack = lambda port: visitors.boot(port.group, port.stack.layers)
         if self.life:
             log.write(time.time_ns(), Kind.RECOVER, None, self.life, groups[0].id, View(0, ()))
+            await self.until_start(begin)
             traffic.start()
+            visitors.start()
             await asyncio.sleep(CATCH_UP_S)
         await member.open(socket)
-        await asyncio.sleep(max(0.0, (begin["start_ns"] - time.time_ns()) / NS_PER_S))
         if not self.life:
+            if not forming:
+                say({"formed": True})  # a site of no group
+            await self.until_start(begin)
             traffic.start()
+            visitors.start()
         obeying = asyncio.create_task(self.obey(socket, member))
         await self.report_until_stopped(traffic, writer)
         obeying.cancel()
@@ -205,13 +264,25 @@ class SiteProcess:
         log.record(time.time_ns(), Recording.ENDED if self.over or self.is_over() else Recording.CUT)
         return self.summary(traffic, live, socket)
 
+    def visitors(self, at: At, log: SiteLog) -> Visitors:
+        """The participants of this site, who tell the trace what they said and heard."""
+        scenario, light = self.scenario, LightLog(log)
+        return Visitors(
+            *(scenario, self.site, at, lambda: time.monotonic_ns() - self.start_ns, scenario.groups_of_run()),
+            lambda note: light.write(note, time.time_ns()),
+        )
+
     async def obey(self, socket: Socket, member: Member) -> None:
         """Do what the parent process says while the run goes on."""
         while True:
             word = await self.heard.get()
-            self.over |= bool(word.get("over"))
+            if "over" in word:
+                self.over = True
+                socket.on_refused = None  # whoever ends first is not to be suspected for it
             if "cut" in word:
                 socket.cut = frozenset(word["cut"])
+            if "stood_ns" in word:
+                member.gauge(Gauge.PAUSE_NS, word["stood_ns"])
             if "leave" in word:
                 await member.leave_groups(LEAVE_S)
 
@@ -221,7 +292,7 @@ class SiteProcess:
 
     def live_site(self, socket: Socket, log: SiteLog, ports: list[int], token: int) -> LiveSite:
         scenario, site = self.scenario, self.site
-        addresses = tuple(f"{LOOPBACK}:{port}" for port in ports)
+        addresses = tuple(str(Endpoint(self.host_of(SiteId(n)), port)) for n, port in enumerate(ports))
         return LiveSite(
             *(site, scenario.random("site", site, 0), socket.send, time.monotonic_ns, time.time_ns, log),
             life=time.time_ns(),
@@ -232,6 +303,21 @@ class SiteProcess:
             wire_log=scenario.trace == "wire",
         )
 
+    def host_of(self, site: SiteId) -> str:
+        """The host that the topology gives a site; the loopback where it says nothing."""
+        given = self.scenario.topology.sites[site].address
+        return endpoint(given).host if given else LOOPBACK
+
+    def address_of(self, site: SiteId, port: int) -> Address:
+        """Where a site listens; port 0: at the topology's, or at any."""
+        given = self.scenario.topology.sites[site].address
+        made = Endpoint(self.host_of(site), port or (endpoint(given).port if given else 0))
+        try:
+            return look_up(made)
+        except OSError as error:
+            found = f"{made.host!r}, which is not known ({error.strerror or error})"
+            raise InputError("address", self.scenario.topology.sites[site].name, found, "a host") from None
+
     def timetable(self, driver: Driver) -> At:
         """A way to do something in a group at a time from the start of the run."""
 
@@ -241,14 +327,15 @@ class SiteProcess:
 
         return at
 
-    async def report_until_stopped(self, traffic: SiteTraffic, writer: TraceWriter) -> None:
+    async def report_until_stopped(self, traffic: SiteTraffic, writer: Writer) -> None:
         longest_s = (self.scenario.duration_ms + self.scenario.drain_ms + GRACE_MS) * NS_PER_MS / NS_PER_S
         end_s, roll_s = self.loop.time() + longest_s, self.loop.time() + ROLL_S
         while not self.stopped.is_set() and self.loop.time() < end_s:
             try:
                 await asyncio.wait_for(self.stopped.wait(), STATUS_S)
             except TimeoutError:
-                say({"sent": traffic.sent_to, "delivered": traffic.delivered_count, "done": traffic.done()})
+                counts = {"sent": traffic.sent_to, "delivered": traffic.delivered_count}
+                say(counts | {"done": traffic.done(), "over": self.over})
             if self.loop.time() > roll_s:
                 roll_s = self.loop.time() + ROLL_S
                 writer.roll()
@@ -289,7 +376,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     options = parser.parse_args()
     try:
-        scenario = load_scenario(options.scenario, options.seed)
+        scenario = live_scenario(load_scenario(options.scenario, options.seed), str(options.scenario))
 
         async def run() -> None:
             site = SiteId(options.site)

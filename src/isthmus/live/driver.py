@@ -13,9 +13,11 @@ from collections.abc import Callable
 
 from isthmus.core.message import SiteId
 from isthmus.live.peers import logger
+from isthmus.live.resolving import Address
 from isthmus.live.site import LivePort, LiveSite
-from isthmus.live.sockets import Address, Socket
+from isthmus.live.sockets import Socket
 from isthmus.live.wake import Wake
+from isthmus.topology.addresses import Endpoint
 
 
 class Driver:
@@ -60,7 +62,7 @@ class Driver:
             self.site.receive(source, datagram)
 
     def stranger(self, address: Address, datagram: bytes) -> None:
-        answer = self.site.peers.stranger(f"{address[0]}:{address[1]}", datagram, self.site.clock())
+        answer = self.site.peers.stranger(str(Endpoint(*address[:2])), datagram, self.site.clock())
         if answer is not None:
             self.socket.release(address, answer)
 

@@ -5,12 +5,14 @@
         async for message in group:
             print(message.sender, message.payload)
 
-`ports` says where each site listens, the same at all sites: a port of the loopback, or an address and a port.
+`ports` says where each site listens, the same at all sites: a port of the loopback, or "host:port". Where the topology
+has `address`es, it may be left out.
 
-By default membership is static: all sites of the topology, in view 1, there yet or not. A site that was stopped cannot
-join again while the others go on: they refuse it, and its `send`, iteration and `settle` raise `Refused`. With
-`membership=AgreedPlan()` the sites agree on views: one that crashes or is cut off is left out, and a majority goes on;
-it may come back, with the others' `state`. docs/design/live.md says what a sender then knows, and when `send` waits.
+The sites agree on views: one that crashes or is cut off is left out, and a majority goes on; it may come back, with the
+others' `state`. The first `send` waits until all sites are there, or for `FORM_S` with those that are;
+docs/design/live.md says what a sender knows, and when else it waits. With `membership="static"` all sites of the
+topology are in, in view 1, there yet or not. One that was stopped cannot join again while the others go on: they refuse
+it, and its `send`, iteration and `settle` raise `Refused`.
 
 Messages that are sent in one round of the event loop leave together, at its end; a sender that does nothing else is
 made to wait for that after `TURN_MAX` of them. `batches` gives what has come in lists, for programs that want it fast.
@@ -25,7 +27,6 @@ A wait of more than a second is logged (`isthmus.live`), with what is waited for
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -34,27 +35,25 @@ from typing import Any, Self
 from isthmus.core.errors import LocalError
 from isthmus.core.layer import Finality, View
 from isthmus.core.message import ALL, Cast, SiteId
-from isthmus.live.errors import Blocked, Refused, SendTimeout
-from isthmus.live.framing import PAYLOAD_MAX
+from isthmus.live.delivered import Delivered, delivered
+from isthmus.live.errors import Blocked, Refused
 from isthmus.live.inbox import Inbox
 from isthmus.live.member import Member
 from isthmus.live.participants import Desk, LiveParticipant
 from isthmus.live.peers import logger
-from isthmus.live.plans import AgreedPlan, GroupPlan, JoinedGroup, Where
-from isthmus.live.submitting import check_payload, submit
-from isthmus.live.waiting import WORD_S, Patience, waited_for
+from isthmus.live.plans import GroupPlan, JoinedGroup, Membership, Where, membership_of
+from isthmus.live.sending import Sending
+from isthmus.live.submitting import check_payload
 from isthmus.protocols.application import Application
+from isthmus.protocols.fragments import LARGEST_BYTES
 from isthmus.protocols.membership.local_detector import DetectorOptions
-from isthmus.protocols.transport.base import Transport
 from isthmus.scenario.workload import named_sites
 from isthmus.stacks import StackOptions
 from isthmus.topology.model import Topology
 from isthmus.trace.schema import Sink
 
-TURN_MAX = 64  # messages of one turn
 LEAVE_S = 2.0  # how long leaving waits, at most, for the others to go on without this site
 SETTLE_S = 2.0  # how long leaving waits, at most, for others to have what was sent
-CHECK_S = 0.02
 
 
 class Group:
@@ -77,12 +76,12 @@ class Group:
         self.state = state
         self.restore = restore
         self.view_events = view_events
-        self.on_tentative: Callable[[Cast, Finality], None] | None = None  # told at once of what is not final
-        self._writable = asyncio.Event()
-        self.application = Application(
+        self.on_tentative: Callable[[Delivered, Finality], None] | None = None  # told at once of what is not final
+        self._sending = Sending(member, joined)
+        self.application = self._sending.application = Application(
             on_deliver=self._deliver,
             on_deliver_all=self._deliver_all,
-            on_resume=self._writable.set,
+            on_resume=self._sending.writable.set,
             on_view=self._view,
             on_state=self._snapshot if state is not None else None,
             on_restore=self._restore if restore is not None else None,
@@ -92,12 +91,9 @@ class Group:
         joined.on_end = self._end
         joined.on_life = self._begin_life
         self._joined = joined
-        self._turn_max = min(TURN_MAX, self.options.credit.queue_max)
-        self._casts: list[Cast] = []  # sent in this turn
-        self._inbox = Inbox()
+        self._inbox = Inbox([each.name for each in self.topology.sites])
         self._watchers: list[asyncio.Queue[View]] = []
         self._changed = asyncio.Event()  # something was delivered, or the group was left
-        self._patience = Patience()
         self.detector: DetectorOptions | None = None  # of participants; set before joining
         self._desk: Desk | None = None
 
@@ -106,26 +102,31 @@ class Group:
         cls,
         topology: Topology | Path | str,
         site: str,
-        ports: Mapping[str, Where],
+        ports: Mapping[str, Where] | None = None,
         stack: str = "token-site",
         options: StackOptions | None = None,
         emulate: bool = False,
         datagram_bytes: int | None = None,
-        membership: AgreedPlan | None = None,
+        membership: Membership = None,
         state: Callable[[], bytes] | None = None,
         restore: Callable[[bytes], None] | None = None,
         view_events: bool = False,
+        addresses: Mapping[str, Where] | None = None,
     ) -> Group:
         """A group to be entered with `async with`.
 
+        `ports` or `addresses` says where sites listen; of those that neither names, the topology says it.
         `emulate` adds the topology's delays and losses. `datagram_bytes` is what the path takes in one piece: by
         default 60,000 where all sites are on the loopback, 1,400 elsewhere and where a network is emulated.
 
-        `membership` has the sites agree on views; None: all sites, for good. `state` gives what this application knows
-        from all messages that its iteration has given so far, `restore` takes it over at a site that joins.
+        `membership` is how the sites agree on views, "static" for all sites, for good; None: they agree, where the
+        stack can. `state` gives what this application knows from all messages that its iteration has given so far,
+        `restore` takes it over at a site that joins.
         """
         plans = [GroupPlan("", stack, (), options)]
-        member = Member(topology, site, ports, plans, emulate, datagram_bytes, membership)
+        where = {**(ports or {}), **(addresses or {})}
+        agreed = membership_of(membership, plans)
+        member = Member(topology, site, where, plans, emulate, datagram_bytes, agreed)
         return cls(member, member.groups[0], state, restore, view_events)
 
     @property
@@ -158,7 +159,7 @@ class Group:
         driver = self.member.joined()
         driver.gatherers.append(self._gather)
         if self.options.participants is not None and self._joined.port is not None:
-            self._desk = Desk(driver, self._joined.port, self.detector)
+            self._desk = Desk(driver, self._joined, self._joined.port, self.detector)
 
     def participant(self, group: str, name: str) -> LiveParticipant:
         """A participant of a light group at this site, to be entered with `async with`."""
@@ -170,11 +171,14 @@ class Group:
         return self._desk
 
     async def leave(self) -> None:
-        """Give the others time to get what was sent, and say so where they did not."""
+        """Give the others time to get what was sent; then leave, with all groups of this site."""
+        await self.settle_at_end()
+        await self.member.leave_groups(LEAVE_S)
+
+    async def settle_at_end(self) -> None:
+        """Wait until the others have what was sent, for a while, and say so where they have not."""
         if not await self.settle():
             logger.warning("left before all had what was sent; waited for %s", self.waits_for())
-        if self.member.agreed is not None:
-            await self.member.leave_groups(LEAVE_S)
 
     # Who is in
 
@@ -186,7 +190,7 @@ class Group:
     @property
     def blocked(self) -> bool:
         """Whether nothing can be sent now: there is no view, or it changes, or this side of it has no majority."""
-        return self.view.view_id == 0 or self.application.stack.find(Transport).blocked
+        return self._sending.is_blocked()
 
     async def views(self) -> AsyncIterator[View]:
         """The view that is installed, and each one that follows; ends when the group is left."""
@@ -218,78 +222,28 @@ class Group:
         After `timeout` seconds of waiting it raises SendTimeout, which says what is waited for; nothing was sent then.
         Without `wait` it raises Blocked where the view changes, or this site is not with a majority of it.
         """
-        if type(payload) is not bytes or len(payload) > PAYLOAD_MAX:
+        if type(payload) is not bytes or len(payload) > LARGEST_BYTES:
             check_payload(payload)
         if not wait and self.blocked:
             raise Blocked(f"not sent; it waits for {self.waits_for()}")
         destinations = named_sites(self.topology, tuple(to), "to") if to else ALL
-        driver, taken = self.member.driver, len(self._casts)
-        if driver is None or driver.closed or (taken >= self._turn_max if taken else not self._has_room()):
-            await self._until_writable(timeout)
+        driver, sending = self.member.driver, self._sending
+        if driver is None or driver.closed or not sending.has_room():
+            await sending.until_writable(timeout)
             driver = self.member.joined()
         cast = self.application.prepare(payload, destinations)
-        self._casts.append(cast)
+        sending.casts.append(cast)
         if not driver.turn_asked:
             driver.turn_soon()
         return cast
 
-    def _has_room(self) -> bool:
-        """Whether this turn takes one more message; nothing is submitted before its end, so the stack is asked once."""
-        if self.member.agreed is not None and self.blocked:
-            return False  # what waited in the stack would be lost with this life
-        return len(self._casts) < self._turn_max if self._casts else self.application.below.writable()
-
-    async def _until_writable(self, timeout: float | None) -> None:
-        """Wait until the stack takes a message and this turn has room for it."""
-        started_s = time.monotonic()
-        while True:
-            self.member.joined()
-            if self._has_room():
-                return
-            if self._casts:
-                await asyncio.sleep(0)  # the turn ends
-            else:
-                self._writable.clear()
-                await self._pause(self._writable, started_s, timeout)
-
-    async def _pause(self, event: asyncio.Event, started_s: float, timeout: float | None) -> None:
-        """Wait for an event; log a long wait, and raise where it is too long."""
-        end_s = None if timeout is None else started_s + timeout
-        word_s = max(started_s, self._patience.logged_s) + WORD_S
-        until_s = word_s if end_s is None else min(word_s, end_s)
-        try:
-            async with asyncio.timeout(max(0.0, until_s - time.monotonic())):
-                await event.wait()
-        except TimeoutError:
-            now_s = time.monotonic()
-            if end_s is not None and now_s >= end_s:
-                raise SendTimeout(f"not sent within {timeout:g} s; waiting for {self.waits_for()}") from None
-            self._patience.log("send", now_s - started_s, self.waits_for)
-
     async def settle(self, timeout: float = SETTLE_S) -> bool:
         """Wait until the others have all that was sent here, as they could not ask for it once this site is gone."""
-        started_s = time.monotonic()
-        while True:
-            self.member.joined()
-            if not self._casts and self.application.settled():
-                return True
-            waited_s = time.monotonic() - started_s
-            if waited_s >= timeout and not self._casts:
-                return False
-            if waited_s > WORD_S:
-                self._patience.log("settle", waited_s, self.waits_for)
-            await asyncio.sleep(CHECK_S if not self._casts else 0)
+        return await self._sending.settle(timeout)
 
     def waits_for(self) -> str:
         """What the stack waits for, in words."""
-        port = self._joined.port
-        if port is None:
-            return "nothing: the group is not joined"
-        if self.view.view_id == 0:
-            return "a view to be let into"
-        if self.blocked:
-            return f"a majority of view {self.view.view_id} ({', '.join(self.members)}) to go on"
-        return waited_for(port.stack, port.owner.peers, port.owner.clock())
+        return self._sending.waits_for()
 
     # Reading
 
@@ -341,35 +295,32 @@ class Group:
         """Hand over what this turn has read and sent."""
         port = self._joined.port
         assert port is not None
-        below = self.application.below
+        port.enter()
         if self._inbox.taken:
             taken, self._inbox.taken = self._inbox.taken, []
-            port.enter()
-            below.consumed_all(taken)
-        if self._casts:
-            casts, self._casts = self._casts, []
-            port.enter()
-            submit(self.application, casts)
+            self.application.consumed_all(taken)
+        self._sending.gather()
 
     def _deliver(self, cast: Cast, finality: Finality) -> None:
         if finality is Finality.FINAL:
-            self._inbox.unread.append(cast)
+            self._inbox.put(cast, self.application.stack.position)
             self._changed.set()
         elif self.on_tentative is not None:
-            self.on_tentative(cast, finality)
+            self.on_tentative(delivered(self._inbox.names, cast, None), finality)
 
     def _deliver_all(self, casts: Sequence[Cast]) -> None:
-        self._inbox.unread.extend(casts)
+        self._inbox.put_all(casts, self.application.stack.position)
         self._changed.set()
 
     def _view(self, view: View) -> None:
         self.view = view
+        self._sending.note_view(view)
         logger.info("view %d of %s: %s", view.view_id, self.name(self.site), ", ".join(self.members))
         for queue in self._watchers:
             queue.put_nowait(view)
-        asyncio.get_running_loop().call_soon(self._writable.set)  # it is resumed by then
+        asyncio.get_running_loop().call_soon(self._sending.writable.set)  # it is resumed by then
         if self.view_events:
-            self._inbox.unread.append(view)
+            self._inbox.put(view)
         self._changed.set()
 
     def _snapshot(self) -> bytes:
@@ -383,9 +334,9 @@ class Group:
 
     def _begin_life(self) -> None:
         """Forget what belongs to the life before: the state will come anew."""
-        self.view, self._casts = View(0, ()), []
+        self.view, self._sending.casts = View(0, ()), []
         self._inbox.clear()
-        self._writable.set()
+        self._sending.writable.set()
         self._changed.set()
 
     def _end(self) -> None:
@@ -394,7 +345,7 @@ class Group:
             self._inbox.clear()
         for queue in self._watchers:
             queue.put_nowait(View(0, ()))
-        self._writable.set()
+        self._sending.writable.set()
         self._changed.set()
         if self._desk is not None:
             self._desk.close()

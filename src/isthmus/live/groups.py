@@ -6,42 +6,63 @@
         async for message in groups["chat"]:
             ...
 
-The list of groups is the same at all sites, with those that a site is not in.
+The list of groups is the same at all sites, with those that a site is not in. The sites of each group agree on its
+views, as those of a single `Group` do; `state` and `restore` are given the name of the group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from isthmus.core.errors import InputError
-from isthmus.live.group import Group
+from isthmus.live.group import LEAVE_S, Group
 from isthmus.live.member import Member
-from isthmus.live.plans import GroupPlan, Where
+from isthmus.live.plans import GroupPlan, Membership, Where, membership_of
 from isthmus.topology.model import Topology
 
 
 class Groups:
     """The groups that one site is in, by name."""
 
-    def __init__(self, member: Member) -> None:
+    def __init__(
+        self,
+        member: Member,
+        state: Callable[[str], bytes] | None = None,
+        restore: Callable[[str, bytes], None] | None = None,
+        view_events: bool = False,
+    ) -> None:
         self.member = member
-        self.groups = {each.plan.name: Group(member, each) for each in member.groups if member.site in each.members}
+        self.groups: dict[str, Group] = {}
+        for each in member.groups:
+            name = each.plan.name
+            if member.site in each.members:
+                snapshot = None if state is None else partial(state, name)
+                take_over = None if restore is None else partial(restore, name)
+                self.groups[name] = Group(member, each, snapshot, take_over, view_events)
 
     @classmethod
     def join(
         cls,
         topology: Topology | Path | str,
         site: str,
-        ports: Mapping[str, Where],
-        groups: Sequence[GroupPlan],
+        ports: Mapping[str, Where] | None = None,
+        groups: Sequence[GroupPlan] = (),
         emulate: bool = False,
         datagram_bytes: int | None = None,
+        addresses: Mapping[str, Where] | None = None,
+        membership: Membership = None,
+        state: Callable[[str], bytes] | None = None,
+        restore: Callable[[str, bytes], None] | None = None,
+        view_events: bool = False,
     ) -> Groups:
         """Groups to be entered with `async with`; the options are those of `Group.join`."""
-        return cls(Member(topology, site, ports, groups, emulate, datagram_bytes))
+        where = {**(ports or {}), **(addresses or {})}
+        member = Member(topology, site, where, groups, emulate, datagram_bytes, membership_of(membership, groups))
+        return cls(member, state, restore, view_events)
 
     def __getitem__(self, name: str) -> Group:
         if name not in self.groups:
@@ -61,6 +82,7 @@ class Groups:
         try:
             if error is None:
                 for group in self.groups.values():
-                    await group.leave()
+                    await group.settle_at_end()
+                await self.member.leave_groups(LEAVE_S)
         finally:
             self.member.close()

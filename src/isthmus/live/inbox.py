@@ -12,13 +12,17 @@ Bounds: what flow control lets through; a life that ends takes all of it along.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
+from itertools import repeat
 
 import msgspec
 
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import View
 from isthmus.core.message import Cast
+from isthmus.live.delivered import Delivered, delivered
+
+PLAIN = {Cast}
 
 
 class Snapshot(msgspec.Struct, frozen=True, array_like=True):
@@ -26,45 +30,60 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
 
     state: bytes  # of the application, from what it has read
     unread: list[Cast]  # delivered before the view, and not read yet
+    positions: list[int]  # of these; 0: none
 
 
 class Inbox:
     """The unread, in order, and what was read in this turn."""
 
-    __slots__ = ("handed_over", "taken", "unread")
+    __slots__ = ("handed_over", "names", "positions", "taken", "unread")
 
-    def __init__(self) -> None:
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names  # of the sites
         self.unread: deque[Cast | View] = deque()
+        self.positions: deque[int] = deque()  # of each of these; 0: none
         self.taken: list[Cast] = []  # read in this turn, with credit due
         self.handed_over = 0  # messages at the front that came with the state
 
-    def take(self) -> Cast | View:
+    def put(self, event: Cast | View, position: int = 0) -> None:
+        self.unread.append(event)
+        self.positions.append(position)
+
+    def put_all(self, casts: Sequence[Cast], first: int) -> None:
+        """Add messages with positions from the first on, or with none."""
+        self.unread.extend(casts)
+        self.positions.extend(range(first, first + len(casts)) if first else repeat(0, len(casts)))
+
+    def take(self) -> Delivered | View:
         """Read the next."""
-        event = self.unread.popleft()
-        if type(event) is Cast and not self.handed_over:
-            self.taken.append(event)
+        event, position = self.unread.popleft(), self.positions.popleft()
+        if type(event) is View:
+            return event
+        assert isinstance(event, Cast)
+        if self.handed_over:
+            self.handed_over -= 1
         else:
-            self.count((event,))
-        return event
+            self.taken.append(event)
+        return delivered(self.names, event, position or None)
 
-    def take_all(self) -> list[Cast | View]:
+    def take_all(self) -> list[Delivered | View]:
         """Read all that there is."""
-        events = list(self.unread)
+        if self.handed_over or set(map(type, self.unread)) != PLAIN:
+            return [self.take() for _ in range(len(self.unread))]
+        casts, names = list(self.unread), self.names
+        pairs = zip(casts, self.positions, strict=True)
+        events: list[Delivered | View] = [delivered(names, cast, position or None) for cast, position in pairs]  # type: ignore[arg-type]
+        self.taken += casts  # type: ignore[arg-type]
         self.unread.clear()
-        self.count(events)
+        self.positions.clear()
         return events
-
-    def count(self, events: Iterable[Cast | View]) -> None:
-        for event in events:
-            if isinstance(event, Cast):
-                if self.handed_over:
-                    self.handed_over -= 1
-                else:
-                    self.taken.append(event)
 
     def snapshot(self, state: bytes) -> bytes:
         """The state of an application, with what it has not read."""
-        return msgspec.msgpack.encode(Snapshot(state, [event for event in self.unread if isinstance(event, Cast)]))
+        pairs = zip(self.unread, self.positions, strict=True)
+        unread = [(event, position) for event, position in pairs if isinstance(event, Cast)]
+        kept, positions = [event for event, _ in unread], [position for _, position in unread]
+        return msgspec.msgpack.encode(Snapshot(state, kept, positions))
 
     def hand_over(self, snapshot: bytes) -> bytes:
         """Take over what another had not read; the state of its application."""
@@ -72,11 +91,15 @@ class Inbox:
             found = msgspec.msgpack.decode(snapshot, type=Snapshot)
         except msgspec.DecodeError as error:
             raise RemoteError(f"a state of {len(snapshot)} bytes that does not decode: {error}") from error
+        if len(found.positions) != len(found.unread) or any(cast.sender >= len(self.names) for cast in found.unread):
+            raise RemoteError(f"a state with {len(found.unread)} messages and {len(found.positions)} positions")
         self.handed_over = len(found.unread)
         self.unread.extendleft(reversed(found.unread))
+        self.positions.extendleft(reversed(found.positions))
         return found.state
 
     def clear(self) -> None:
         """Forget everything: the life that it belongs to is over."""
         self.unread.clear()
+        self.positions.clear()
         self.taken, self.handed_over = [], 0

@@ -27,7 +27,8 @@ from isthmus.live.framing import DATAGRAM_MAX, LOOPBACK_DATAGRAM_BYTES, PATH_DAT
 from isthmus.live.lives import FileStore, first_view, next_incarnation
 from isthmus.live.notes import hello_of, token_of
 from isthmus.live.peers import logger
-from isthmus.live.plans import AgreedPlan, GroupPlan, JoinedGroup, Where, addresses_of
+from isthmus.live.plans import AgreedPlan, GroupPlan, JoinedGroup, Where, endpoints_of
+from isthmus.live.resolving import Address, Resolver
 from isthmus.live.site import LivePort, LiveSite
 from isthmus.live.sockets import Socket
 from isthmus.live.waiting import owed
@@ -40,13 +41,13 @@ from isthmus.stacks import STACKS, StackOptions
 from isthmus.topology.load import load_topology
 from isthmus.topology.model import Topology
 from isthmus.trace.log import SiteLog
-from isthmus.trace.schema import Sink
+from isthmus.trace.schema import Gauge, Sink
 
 WATCH_S = 1.0  # how often silence is looked for
 LOOK_S = 0.02  # how often a site looks whether it is to found a group
 CHECK_S = 0.01
-LOOPBACK_ROUND_TRIP_MS = 10.0
-LOOPBACK_ROUNDS = AgreementOptions(answer=20.0, attempt=30.0, fresh=30.0, give_up=100.0)  # a busy machine is patient
+SHORT_ROUND_TRIP_MS = 10.0  # a process may need this long to answer, however near it is
+SHORT_ROUNDS = AgreementOptions(answer=20.0, attempt=30.0, fresh=30.0, give_up=100.0)  # a busy machine is patient
 SITE_GROUP = GroupId(0xFFFF)  # of what a site does for all its groups
 DATAGRAM_LEAST = 576  # that every path takes
 
@@ -58,7 +59,7 @@ class Member:
         self,
         topology: Topology | Path | str,
         site: str,
-        ports: Mapping[str, Where],
+        addresses: Mapping[str, Where],
         plans: Sequence[GroupPlan],
         emulate: bool = False,
         datagram_bytes: int | None = None,
@@ -69,7 +70,8 @@ class Member:
             self.site = self.topology.site_id(site)
         except Invalid as error:
             raise error.at("site", "") from None
-        self.addresses = addresses_of(self.topology, ports)
+        self.endpoints = endpoints_of(self.topology, addresses)
+        self.resolver = Resolver(self.site, self.endpoints, [each.name for each in self.topology.sites])
         self.emulate = emulate
         self.datagram_bytes = self.datagram_limit(datagram_bytes)
         numbered = enumerate(plans)
@@ -83,6 +85,7 @@ class Member:
         self.renewing = False
         self.sink: Sink | None = None  # set before joining: where the trace goes
         self.log: SiteLog | None = None  # the same with more to say of it
+        self.wire_log = False  # set before joining: trace every send and receive, too
         self.on_opinion: Callable[[SiteId, bool], None] = lambda _site, _suspected: None
         self.driver: Driver | None = None
         self.refused_why = ""  # by the others
@@ -91,8 +94,7 @@ class Member:
     def datagram_limit(self, given: int | None) -> int:
         """The size of datagrams: as asked for, or what the path takes in one piece."""
         if given is None:
-            local = all(host.startswith("127.") for host, _ in self.addresses) and not self.emulate
-            return LOOPBACK_DATAGRAM_BYTES if local else PATH_DATAGRAM_BYTES
+            return LOOPBACK_DATAGRAM_BYTES if self.is_on_loopback() else PATH_DATAGRAM_BYTES
         if not DATAGRAM_LEAST <= given <= DATAGRAM_MAX:
             raise InputError(
                 "datagram_bytes", "", repr(given), f"a whole number from {DATAGRAM_LEAST} to {DATAGRAM_MAX}"
@@ -105,11 +107,12 @@ class Member:
             joins = group.application is not None or group.boot is not None
             if self.agreed is not None and self.agreed.folder is not None and joins:
                 group.store = FileStore(self.agreed.folder, self.topology.sites[self.site].name, group.plan.name)
-        socket = socket or Socket(self.addresses[self.site])
+        addresses = await self.resolver.find_all()
+        socket = socket or Socket(addresses[self.site])
         self.log = self.log or SiteLog(self.site, self.sink)
         driver = self.driver = Driver(self.begin_life(socket), socket)
         driver.on_refused = self.note_refused
-        others = {SiteId(n): address for n, address in enumerate(self.addresses) if n != self.site}
+        others = {SiteId(n): address for n, address in enumerate(addresses) if n != self.site}
         emulation = Emulation(self.topology, self.site, Random(f"{time.time_ns()}/network")) if self.emulate else None
         socket.open(others, emulation, driver.receive, driver.stranger, driver.finish)
         if self.agreed is None:
@@ -130,7 +133,7 @@ class Member:
         """A site with its ports and stacks, under an incarnation of its own."""
         assert self.log is not None
         life = time.time_ns()
-        shown = tuple(f"{host}:{port}" for host, port in self.addresses)
+        shown = tuple(map(str, self.endpoints))
         hello = hello_of(self.topology, self.site, shown, tuple(group.hello() for group in self.groups))
         if self.agreed is not None:
             known = [group.store.incarnation for group in self.groups if group.store is not None]
@@ -143,6 +146,7 @@ class Member:
             names=tuple(each.name for each in self.topology.sites),
             hello=hello,
             datagram_bytes=self.datagram_bytes,
+            wire_log=self.wire_log,
             measures=self.log.sink is not None,
             renewable=self.agreed is not None,
         )
@@ -157,6 +161,7 @@ class Member:
                 port.attach(STACKS[group.plan.stack].build(port, group.application, options))
                 if self.suspicion is not None and options.relay is not None:
                     port.stack.find(Relay).reaches = self.suspicion.reaches
+                group.on_stack(port)
         return site
 
     def options_of(self, group: JoinedGroup) -> StackOptions:
@@ -172,18 +177,20 @@ class Member:
             renew=partial(self.end_life, group),
             go=partial(self.note_left, group),
         )
-        rounds = LOOPBACK_ROUNDS if rules.rounds == AgreementOptions() and self.is_on_loopback() else rules.rounds
+        is_short = round_trip_ns <= SHORT_ROUND_TRIP_MS * 1e6
+        rounds = SHORT_ROUNDS if rules.rounds == AgreementOptions() and is_short else rules.rounds
         group.agreement, group.past = Agreement(home, rounds), None
         return msgspec.structs.replace(group.options, membership=group.agreement)
 
     def round_trip_ms(self, rules: Agreed) -> float:
-        """The longest usual round trip: as given, as the topology says, or short where that is not emulated."""
-        if rules.round_trip_ms is None and self.is_on_loopback():
-            return LOOPBACK_ROUND_TRIP_MS
-        return rules.round_trip_of(self.topology)
+        """The longest usual round trip: as given, or as the topology says where that is what lies between the sites."""
+        if rules.round_trip_ms is not None:
+            return rules.round_trip_ms
+        between_ms = 0.0 if self.is_on_loopback() else rules.round_trip_of(self.topology)
+        return max(SHORT_ROUND_TRIP_MS, between_ms)
 
     def is_on_loopback(self) -> bool:
-        return all(host.startswith("127.") for host, _ in self.addresses) and not self.emulate
+        return all(endpoint.is_loopback() for endpoint in self.endpoints) and not self.emulate
 
     def watch_others(self, site: LiveSite, rules: Agreed) -> Suspicion:
         """Have a site watch the others, for all its groups."""
@@ -194,6 +201,8 @@ class Member:
         suspicion = Suspicion(clusters, partial(self.tell, site), rules.lan, rules.wan)
         port = site.port(SITE_GROUP)
         port.attach(Stack(port, suspicion))
+        if self.suspicion is not None:
+            suspicion.inherit(self.suspicion)
         return suspicion
 
     def tell(self, site: LiveSite, other: SiteId, suspected: bool) -> None:
@@ -220,6 +229,12 @@ class Member:
             self.driver.loop.call_soon(
                 self.run_in, site, site.ports[SITE_GROUP], partial(self.suspicion.refused, other)
             )
+
+    def note_moved(self, other: SiteId, address: Address) -> None:
+        """The name of a site stands for another address now."""
+        if self.driver is not None and not self.driver.closed and self.driver.socket.move(other, address):
+            name = self.topology.sites[other].name
+            logger.info("site %s is at %s now: its name stands for another address", name, address[0])
 
     def end_life(self, group: JoinedGroup, past: Past) -> None:
         """Have the next life begin once this turn is over."""
@@ -251,6 +266,12 @@ class Member:
         port = next((group.port for group in self.groups if group.port is not None), None)
         if port is not None and port.owner is site:
             port.trace(kind, value=value)
+
+    def gauge(self, gauge: Gauge, value: int) -> None:
+        """Trace a figure of this site as a whole."""
+        port = next((group.port for group in self.groups if group.port is not None), None)
+        if port is not None:
+            port.gauge(gauge, value)
 
     def look_around(self) -> None:
         """Found the groups that are ours to found; look again until this site is in all of them."""
@@ -291,6 +312,10 @@ class Member:
             joined = [group.port.stack for group in self.groups if group.port is not None]
             silent = [peer for stack in joined for peer in owed(stack)]
             site.peers.watch(dict.fromkeys(silent), site.clock())
+            for peer in map(SiteId, range(len(self.endpoints))):
+                gone = self.suspicion is not None and self.suspicion.is_suspected(peer)
+                if peer != self.site and (gone or peer in site.peers.silent):
+                    self.resolver.look_again(peer, self.note_moved)
             self.watching = self.driver.loop.call_later(WATCH_S, self.watch)
 
     def note_refused(self, why: str) -> None:
@@ -310,6 +335,7 @@ class Member:
     def close(self) -> None:
         if self.watching is not None:
             self.watching.cancel()
+        self.resolver.close()
         if self.driver is not None:
             self.driver.close()
             self.driver = None

@@ -10,6 +10,10 @@
 Entering waits until the participant is a member; leaving waits until it is out. A message counts as consumed when all
 participants of its group at this site have taken it, so that a slow one slows its senders.
 
+Where members of the site group agree on views, a site that others went on without begins a new life. Its participants
+were removed with the old one, at the same place for all; they join again by themselves, and the next that their
+iteration gives is the view that they are in then. What they had not read is gone.
+
 `watch_process` and `watch_channel` hand a participant over to the failure detector of the site: it leaves when its
 process ends, its channel closes, or it does not answer; `removed_why` then says why, and the iteration ends.
 """
@@ -20,6 +24,7 @@ import asyncio
 import socket
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -28,6 +33,7 @@ from isthmus.live.driver import Driver
 from isthmus.live.framing import PAYLOAD_MAX
 from isthmus.live.local_watch import LocalWatch
 from isthmus.live.peers import logger
+from isthmus.live.plans import JoinedGroup
 from isthmus.live.site import LivePort
 from isthmus.protocols.membership.local_detector import DetectorOptions, Removal
 from isthmus.protocols.membership.participant_wire import Participant, ParticipantView, Speech
@@ -50,14 +56,29 @@ class Share:
 class Desk:
     """The participants of one site in one site group."""
 
-    def __init__(self, driver: Driver, port: LivePort, detector: DetectorOptions | None = None) -> None:
+    def __init__(
+        self, driver: Driver, joined: JoinedGroup, port: LivePort, detector: DetectorOptions | None = None
+    ) -> None:
         self.driver = driver
+        self.watch = LocalWatch(self.remove, detector)
+        self.here: dict[tuple[str, str], LiveParticipant] = {}  # by group and name
+        self.attach(port)
+        joined.on_stack = self.begin_life
+
+    def attach(self, port: LivePort) -> None:
+        """Serve participants by the stack of one life of the site."""
         self.port = port
         self.layer = port.stack.find(Participants)
         self.layer.on_view, self.layer.on_message, self.layer.on_room = self.tell_view, self.tell_speech, self.wake
         self.layer.auto_consume = False
-        self.watch = LocalWatch(self.remove, detector)
-        self.here: dict[tuple[str, str], LiveParticipant] = {}  # by group and name
+
+    def begin_life(self, port: LivePort) -> None:
+        """Have the participants of a life that others went on without join again."""
+        self.attach(port)
+        for key, participant in self.here.items():
+            participant.lose_life()
+            if not participant.gone:
+                self.run(partial(self.layer.join, *key))
 
     def run(self, event: Callable[[], None]) -> None:
         self.driver.run(self.port, event)
@@ -108,6 +129,8 @@ class LiveParticipant:
         self.name = name
         self.present = False  # it is in the installed view
         self.gone = False  # it has left
+        self.leaving = False  # it is to
+        self.lost = False  # it was removed with a life of its site, and joins again
         self.closing = False  # nobody reads any more
         self.removed_why = ""  # by the failure detector
         self.changed = asyncio.Event()  # something came, or a buffer has room
@@ -163,10 +186,15 @@ class LiveParticipant:
         return self.desk.layer.view_of(self.group)
 
     async def send(self, payload: bytes) -> None:
-        """Multicast to the members, this one included; waits while a buffer is full."""
+        """Multicast to the members, this one included.
+
+        Waits while a buffer is full, and while this site is out of the site group and on its way back.
+        """
         if len(payload) > PAYLOAD_MAX - HEAD_MAX:
             raise LocalError(f"a payload of {len(payload)} bytes; a participant sends at most {PAYLOAD_MAX - HEAD_MAX}")
         while True:
+            while self.lost and not self.present and not self.gone:
+                await self.pause()
             try:
                 self.desk.run(lambda: self.desk.layer.say(self.group, self.name, payload))
                 return
@@ -196,6 +224,13 @@ class LiveParticipant:
 
     # What the desk says
 
+    def lose_life(self) -> None:
+        """Be out of the group with the life of the site: what was not read is gone, and nobody waits for it."""
+        self.unread.clear()
+        self.gone = self.gone or self.leaving
+        self.present, self.lost = False, True
+        self.changed.set()
+
     def put(self, event: ParticipantView | Share) -> None:
         self.unread.append(event)
         self.changed.set()
@@ -212,6 +247,7 @@ class LiveParticipant:
 
     def ask_to_leave(self) -> None:
         desk = self.desk
+        self.leaving = True
         stay = desk.layer.stays.get((self.group, self.name))
         if stay is None:
             self.gone = True

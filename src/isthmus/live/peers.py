@@ -30,6 +30,7 @@ from isthmus.live.framing import HELLO, MESSAGES, REFUSAL, VERSION, Foreign, Hea
 from isthmus.live.notes import Hello, Refusal, difference, encode_note, read_hello, read_refusal
 
 ANSWER_NS = 1_000_000_000
+AHEAD_NS = 86_400_000_000_000  # a calendar may be off by a day
 SILENT_NS = 3_000_000_000
 TOLD_MAX = 8
 STRANGERS = SiteId(-1)  # as a peer that is answered
@@ -125,6 +126,10 @@ class Peers:
     def is_known_life(self, source: SiteId, life: int, now_ns: int) -> bool:
         """Whether this is the life of a site whose messages are taken; the first one heard is."""
         known = self.lives.get(source)
+        if life > self.life + now_ns - self.started_ns + AHEAD_NS:  # taken, it would shut out all that are true
+            self.foreign_count += 1
+            self.note_trouble(source, f"says that it was started at {moment(life)}, which is not yet")
+            return False
         if known is None or (self.renewable and life > known):
             self.lives[source] = life
             if source not in self.heard:

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
-from isthmus.core.document import one_of
+from isthmus.core.document import Invalid, one_of
 from isthmus.core.errors import InputError
 from isthmus.core.message import GroupId, SiteId, Targets
 from isthmus.live.lives import FileStore
 from isthmus.live.notes import GroupHello
+from isthmus.live.peers import logger
 from isthmus.live.site import LivePort
-from isthmus.live.sockets import LOOPBACK, Address
+from isthmus.live.sockets import LOOPBACK
 from isthmus.protocols.application import Application
 from isthmus.protocols.membership.agreement import Agreement
 from isthmus.protocols.membership.home import Past
 from isthmus.scenario.model import Agreed, HybridSpec, StackSpec
 from isthmus.scenario.workload import named_sites
 from isthmus.stacks import STACKS, StackOptions
+from isthmus.topology.addresses import PORTS, Endpoint, endpoint
 from isthmus.topology.model import Topology
 
-Where = int | tuple[str, int]  # a port of the loopback, or an IPv4 address and a port
+Where = int | str | tuple[str, int]  # a port of the loopback, "host:port", or a host and a port
 
 
 class GroupPlan(msgspec.Struct, frozen=True):
@@ -42,6 +45,23 @@ class AgreedPlan(msgspec.Struct, frozen=True):
     found: bool = False  # this site is to found the groups, whoever is there: an operator's word
 
 
+Membership = AgreedPlan | Literal["static"] | None  # None: agreed on, where the stack can
+
+
+def membership_of(given: Membership, plans: Sequence[GroupPlan]) -> AgreedPlan | None:
+    """How groups come to their views; None: they are static. Says so where they are although nobody asked for it."""
+    if isinstance(given, AgreedPlan):
+        return given
+    if given is not None:
+        if given != "static":
+            raise InputError("membership", "", repr(given), 'an AgreedPlan, "static", or None for the default')
+        return None
+    unable = next((plan.stack for plan in plans if plan.stack in STACKS and not STACKS[plan.stack].agrees), None)
+    if unable is not None:
+        logger.warning("membership is static: members of the stack %s cannot agree on views", unable)
+    return AgreedPlan() if unable is None else None
+
+
 class JoinedGroup:
     """A group with its names resolved, and the application of this site in it."""
 
@@ -55,6 +75,7 @@ class JoinedGroup:
             "members",
             "on_end",
             "on_life",
+            "on_stack",
             "options",
             "past",
             "plan",
@@ -68,10 +89,6 @@ class JoinedGroup:
             raise InputError("stack", "", repr(plan.stack), one_of(plan.stack, STACKS))
         if agreed and not STACKS[plan.stack].agrees:
             raise InputError("stack", "", repr(plan.stack), "a stack whose members can agree on views")
-        if agreed and plan.options is not None and plan.options.participants is not None:
-            raise InputError(
-                "options", "participants", "participants", "static membership: they do not outlive a life yet"
-            )
         self.plan = plan
         self.group = group
         self.agreed = agreed
@@ -86,6 +103,7 @@ class JoinedGroup:
         self.boot: Callable[[], Application] | None = None  # an application for each life; None: one for all
         self.on_end: Callable[[], None] = lambda: None  # nothing more will come: the site has left, or is refused
         self.port: LivePort | None = None  # while it is joined
+        self.on_stack: Callable[[LivePort], None] = lambda _port: None  # a life has a stack, at this port
         self.on_life: Callable[[], None] = lambda: None  # a new life begins: of the one before nothing counts any more
         self.agreement: Agreement | None = None  # of the present life, where members agree on views
         self.past: Past | None = None  # what the life before left
@@ -95,20 +113,36 @@ class JoinedGroup:
         return GroupHello(self.group, self.plan.name, self.plan.stack, self.members, shared_options(self))
 
 
-def addresses_of(topology: Topology, ports: Mapping[str, Where]) -> list[Address]:
-    """Where each site of a topology listens."""
-    found: list[Address] = []
+def endpoints_of(topology: Topology, given: Mapping[str, Where]) -> list[Endpoint]:
+    """Where each site of a topology listens: as given, or as the topology says."""
+    unknown = next((name for name in given if all(site.name != name for site in topology.sites)), None)
+    if unknown is not None:
+        raise InputError("addresses", "", repr(unknown), one_of(unknown, [site.name for site in topology.sites]))
+    found: dict[Endpoint, str] = {}
     for known in topology.sites:
-        if known.name not in ports:
-            raise InputError("ports", known.name, "nothing", "the port of every site of the topology")
-        given = ports[known.name]
-        host, port = (LOOPBACK, given) if isinstance(given, int) else given
-        if not 0 < port < 65536:
-            raise InputError("ports", known.name, repr(port), "a port from 1 to 65535")
-        found.append((host, port))
-    if len(set(found)) < len(found):
-        raise InputError("ports", "", "one port for two sites", "a port of its own for each site")
-    return found
+        where = given.get(known.name, known.address)
+        if where == "":
+            expected = "the port of every site of the topology, or its address there or here"
+            raise InputError("addresses", known.name, "nothing", expected)
+        made = endpoint_of(where, known.name)
+        if made in found:
+            twice = f"{str(made)!r}, which {found[made]} has"
+            raise InputError("addresses", known.name, twice, "a port or an address of its own for each site")
+        found[made] = known.name
+    return list(found)
+
+
+def endpoint_of(where: Where, name: str) -> Endpoint:
+    """An endpoint in any of the forms that it may be given in."""
+    if isinstance(where, str):
+        try:
+            return endpoint(where)
+        except Invalid as error:
+            raise error.at("addresses", name) from None
+    host, port = (LOOPBACK, where) if isinstance(where, int) else where
+    if not 0 < port < 65536:
+        raise InputError("addresses", name, repr(port), PORTS)
+    return Endpoint(host, port)
 
 
 def shared_options(group: JoinedGroup) -> dict[str, str]:
@@ -130,5 +164,5 @@ def shared_options(group: JoinedGroup) -> dict[str, str]:
     if "causal" in taken:
         causal = options.causal
         shown["causal.coding"], shown["causal.rules"] = causal.coding, causal.rules()
-        shown["causal.lans"] = causal.lans
+        shown["causal.lans"], shown["causal.gated"] = causal.lans, causal.gated
     return {name: str(value)[:200] for name, value in shown.items()}

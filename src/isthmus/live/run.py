@@ -17,58 +17,26 @@ from pathlib import Path
 from secrets import randbits
 from typing import Any
 
-from isthmus.core.errors import InputError, LocalError
+from isthmus.core.errors import LocalError
 from isthmus.core.layer import Kind
 from isthmus.live.child import NOTHING, SiteChild, SiteSummary
-from isthmus.live.framing import PAYLOAD_MAX
+from isthmus.live.scenarios import live_scenario
+from isthmus.live.sending import FORM_S
 from isthmus.live.trouble import Chronicle, News, Trouble
 from isthmus.live.wake import NS_PER_S
-from isthmus.scenario.faults import Crash, Heal, Leave, Partition, RandomFaults, Recover
-from isthmus.scenario.model import Clocks, Scenario
-from isthmus.scenario.workload import Recorded
+from isthmus.scenario.light_log import LIGHT
+from isthmus.scenario.model import Scenario
 from isthmus.trace.reader import read_rows
-from isthmus.trace.schema import KIND
+from isthmus.trace.schema import GROUP, KIND
 from isthmus.trace.summary import Summary
 
-SITES_MAX = 16  # processes on one machine
 READY_S = 60.0  # for a process to load its scenario and bind its socket
 LEAD_S = 0.3  # from the last word before the start to the start
+OVER_S = 2.0  # for sites to learn that the run is over
 SETTLE_S = 0.3  # how long a run goes on once nothing is owed, so that a late second delivery shows
 
-LIVE_FAULTS = (Crash, Recover, Leave, Partition, Heal)
-REST_S = 1.5  # without a delivery, once all is sent: then a group that agrees on views is taken to be at rest
+REST_S = 4.5  # without a delivery, after faults: nothing is owed; the last frames, if lost, are asked for every 2 s
 Progress = Callable[[float, int, int], None]  # seconds since the start, deliveries so far, deliveries owed
-
-
-def check_live(scenario: Scenario, source: str) -> None:
-    """Refuse what a live run cannot do."""
-    agreed = scenario.membership.kind == "agreed"
-    for index, fault in enumerate(scenario.faults):
-        kind = fault.__struct_config__.tag
-        if not agreed:
-            raise InputError(source, f"faults[{index}]", f"a {kind}", "none in a live run, unless membership is agreed")
-        if not isinstance(fault, LIVE_FAULTS):
-            raise InputError(source, f"faults[{index}]", f"a {kind}", "crash, recover, leave, partition or heal, live")
-    if scenario.random_faults != RandomFaults():
-        raise InputError(source, "random_faults", "faults", "none in a live run; simulate it instead")
-    if scenario.clocks != Clocks():
-        raise InputError(source, "clocks", "clocks that are off", "none in a live run, whose sites share one clock")
-    for group in scenario.groups_of_run():
-        if group.stack.transport == "direct":
-            where = f"groups.{group.name}.stack.transport" if group.name else "stack.transport"
-            raise InputError(source, where, "'direct'", "reliable, live: UDP may lose packets")
-    if scenario.participants:
-        found = f"{len(scenario.participants)} participants"
-        raise InputError(
-            source, "participants", found, "none in `isthmus live`; simulate it, or use `Group.participant`"
-        )
-    count = len(scenario.topology.sites)
-    if count > SITES_MAX:
-        raise InputError(source, "topology", f"{count} sites", f"at most {SITES_MAX}, each of which is a process here")
-    for index, workload in enumerate(scenario.workloads):
-        sizes = [size for _, _, size in workload.events] if isinstance(workload, Recorded) else [workload.payload_bytes]
-        if max(sizes, default=0) > PAYLOAD_MAX:
-            raise InputError(source, f"workloads[{index}]", f"{max(sizes)} bytes", f"at most {PAYLOAD_MAX}, live")
 
 
 async def run_live(
@@ -80,7 +48,8 @@ async def run_live(
     news: News | None = None,
 ) -> list[SiteSummary]:
     """Run a scenario that was loaded from a path; each site writes its segments into the folder."""
-    check_live(scenario, str(path))
+    scenario = live_scenario(scenario, str(path))
+    agreed = scenario.membership.kind == "agreed"
     arguments = [str(path), "--out", str(folder), "--seed", str(scenario.seed)]
     arguments += [] if emulate else ["--no-emulate"]
     children: list[SiteChild] = []
@@ -88,7 +57,7 @@ async def run_live(
     try:
         for number, site in enumerate(scenario.topology.sites):
             children.append(await SiteChild.spawn(site.name, [*arguments, "--site", str(number)], told.hear))
-        begin = await start(children)
+        begin = await start(children, agreed)
         told.start_s = time.monotonic() + LEAD_S
         trouble = Trouble(scenario, folder, arguments, children, begin, told)
         striking = asyncio.create_task(trouble.strike())
@@ -96,9 +65,7 @@ async def run_live(
             await watch(children, scenario, progress, striking)
         finally:
             striking.cancel()
-        for child in children:
-            if not child.killed:
-                child.tell({"over": True})
+        await end(children, agreed)
     finally:
         await asyncio.shield(asyncio.gather(*(child.stop() for child in children)))
     for child in children:
@@ -107,8 +74,8 @@ async def run_live(
     return [child.summary or NOTHING for child in children]
 
 
-async def start(children: list[SiteChild]) -> dict[str, Any]:
-    """Wait until all are there, and say when it begins."""
+async def start(children: list[SiteChild], agreed: bool) -> dict[str, Any]:
+    """Wait until all are there, and in their groups where they agree on views; say when it begins."""
     end_s = time.monotonic() + READY_S
     while not all(child.port.done() for child in children):
         for child in children:
@@ -117,13 +84,17 @@ async def start(children: list[SiteChild]) -> dict[str, Any]:
             late = next(child.name for child in children if not child.port.done())
             raise LocalError(f"the process of site {late} was not ready within {READY_S:g} s")
         await asyncio.sleep(0.01)
-    begin = {
-        "ports": [child.port.result() for child in children],
-        "token": randbits(63),
-        "start_ns": time.time_ns() + round(LEAD_S * NS_PER_S),
-    }
+    begin = {"ports": [child.port.result() for child in children], "token": randbits(63)}
     for child in children:
         child.tell(begin)
+    end_s = time.monotonic() + FORM_S
+    while agreed and not all(child.formed for child in children) and time.monotonic() < end_s:
+        for child in children:
+            child.check()
+        await asyncio.sleep(0.01)
+    begin["start_ns"] = time.time_ns() + round(LEAD_S * NS_PER_S)
+    for child in children:
+        child.tell({"start_ns": begin["start_ns"]})
     return begin
 
 
@@ -132,9 +103,9 @@ async def watch(
 ) -> None:
     """Wait until all that was sent has arrived, or the drain time is over.
 
-    Where members agree on views, what was sent need not arrive everywhere: then until nothing arrives any more.
+    After a fault, what was sent need not arrive everywhere, and equal sums say nothing, as one message may have come to
+    more sites and another to fewer: then until nothing arrives any more.
     """
-    agreed = scenario.membership.kind == "agreed"
     moved_s, before = time.monotonic(), [0]
     start_s = time.monotonic() + LEAD_S
     end_s = start_s + (scenario.duration_ms + scenario.drain_ms) / 1e3
@@ -150,11 +121,23 @@ async def watch(
         if delivered != before or not striking.done():
             moved_s, before = time.monotonic(), delivered
         done = all(child.status.get("done") for child in children if not child.killed)
-        at_rest = time.monotonic() - moved_s > REST_S if agreed else delivered == owed
+        at_rest = time.monotonic() - moved_s > REST_S if scenario.faults else delivered == owed
         if done and at_rest:
             await asyncio.sleep(SETTLE_S)
             return
         await asyncio.sleep(0.05)
+
+
+async def end(children: list[SiteChild], agreed: bool) -> None:
+    """Tell all that the run is over; where they watch each other, wait until they know, so that none is suspected."""
+    for child in children:
+        if not child.killed:
+            child.tell({"over": True})
+    end_s = time.monotonic() + OVER_S
+    while agreed and time.monotonic() < end_s:
+        if all(child.status.get("over") for child in children if not child.killed):
+            return
+        await asyncio.sleep(0.01)
 
 
 def tally(statuses: list[dict[str, Any]]) -> tuple[list[int], list[int]]:
@@ -172,6 +155,6 @@ def measure(folder: Path, groups: Mapping[int, Iterable[int]] | int) -> Summary:
     summary = Summary(groups)
     for submits in (True, False):
         for row in read_rows(folder):
-            if (row[KIND] == Kind.SUBMIT) is submits:
+            if (row[KIND] == Kind.SUBMIT) is submits and row[GROUP] < LIGHT:
                 summary.append(row)
     return summary

@@ -20,12 +20,14 @@ from heapq import heappop, heappush
 from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId
 from isthmus.live.emulation import Emulation
+from isthmus.live.resolving import Address, family_of
 from isthmus.live.wake import Wake
+from isthmus.topology.addresses import Endpoint
 
-Address = tuple[str, int]
 LOOPBACK = "127.0.0.1"
 READ_MAX = 32
-IP_RECVERR = 11  # Linux: have errors of single datagrams reported, with the address that each was sent to
+# Linux: have errors of single datagrams reported, with the address that each was sent to
+RECVERR = {socket.AF_INET: (socket.IPPROTO_IP, 11), socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}
 MSG_ERRQUEUE = getattr(socket, "MSG_ERRQUEUE", 0)
 HELD_MAX = 100_000
 BACKLOG_MAX = 1_000
@@ -38,7 +40,8 @@ class Socket:
 
     def __init__(self, address: Address) -> None:
         self.loop = asyncio.get_running_loop()
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        family = family_of(address)
+        self.socket = socket.socket(family, socket.SOCK_DGRAM)
         self.socket.setblocking(False)
         for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
             self.socket.setsockopt(socket.SOL_SOCKET, option, BUFFER_BYTES)
@@ -46,10 +49,10 @@ class Socket:
             self.socket.bind(address)
         except OSError as error:
             self.socket.close()
-            found = f"{address[0]}:{address[1]}, which cannot be bound ({error.strerror})"
-            raise InputError("port", "", found, "a free port of this machine") from None
+            found = f"{Endpoint(*address[:2])}, which cannot be bound ({error.strerror})"
+            raise InputError("port", "", found, "a free port of this machine, at an address of its own") from None
         if MSG_ERRQUEUE:
-            self.socket.setsockopt(socket.IPPROTO_IP, IP_RECVERR, 1)
+            self.socket.setsockopt(*RECVERR[family], 1)
         self.on_refused: Callable[[SiteId], None] | None = None
         self.cut: frozenset[SiteId] = frozenset()  # sites that nothing goes to or comes from, for tests of partitions
         self.addresses: dict[SiteId, Address] = {}
@@ -82,6 +85,14 @@ class Socket:
         self.emulation = emulation
         self.on_datagram, self.on_stranger, self.on_read = on_datagram, on_stranger, on_read
         self.loop.add_reader(self.socket.fileno(), self.read)
+
+    def move(self, site: SiteId, address: Address) -> bool:
+        """Send to a site at another address from now on, and take what comes from there; whether it is another."""
+        if self.addresses[site] == address or address in self.known:
+            return False
+        del self.known[self.addresses[site]]
+        self.addresses[site], self.known[address] = address, site
+        return True
 
     def close(self) -> None:
         if not self.closed:

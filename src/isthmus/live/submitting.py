@@ -1,18 +1,17 @@
-"""What a program sends, on its way into the stack: in runs that go down as lists, within the bounds of a datagram."""
+"""What a program sends, on its way into the stack: in runs that go down as lists."""
 
 from __future__ import annotations
 
 from isthmus.core.errors import LocalError
 from isthmus.core.message import Cast
-from isthmus.live.framing import PAYLOAD_MAX
 from isthmus.protocols.application import Application
+from isthmus.protocols.fragments import LARGEST_BYTES
 
 
 def submit(application: Application, casts: list[Cast]) -> None:
     """Submit messages in order: those to all that follow each other as a list, the others singly."""
-    below = application.below
     if len(casts) > 1 and not any(cast.destinations for cast in casts):
-        below.submit_all(casts)
+        application.submit_all(casts)
         return
     run: list[Cast] = []
     for cast in casts:
@@ -20,17 +19,17 @@ def submit(application: Application, casts: list[Cast]) -> None:
             run.append(cast)
             continue
         if run:
-            below.submit_all(run)
+            application.submit_all(run)
             run = []
-        below.submit(cast, cast.destinations)
+        application.submit(cast, cast.destinations)
     if len(run) == 1:
-        below.submit(run[0])
+        application.submit(run[0])
     elif run:
-        below.submit_all(run)
+        application.submit_all(run)
 
 
 def check_payload(payload: bytes) -> None:
     if not isinstance(payload, bytes):
         raise TypeError(f"a payload is bytes, not {type(payload).__name__}: encode it first")
-    if len(payload) > PAYLOAD_MAX:
-        raise LocalError(f"a payload of {len(payload)} bytes; a message carries at most {PAYLOAD_MAX}")
+    if len(payload) > LARGEST_BYTES:
+        raise LocalError(f"a payload of {len(payload)} bytes; a message carries at most {LARGEST_BYTES}")

@@ -1,7 +1,7 @@
-"""The faults of a live run, and what is told of it: sites that are killed, started again, cut off, or leave.
+"""The faults of a live run, and what is told of it: sites that are killed, started again, stopped, cut off, or leave.
 
-A killed process cannot say that it crashed: whoever killed it writes that row, above all rows that the process may have
-written. What it had not yet put into a segment is gone, and the checks know that its trace is not whole.
+A killed process cannot say that it crashed, nor complete its trace: whoever killed it writes what the process had not
+yet put into a segment (trace/tail.py), and that row, above all others that the process may have written.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from isthmus import __version__
 from isthmus.core.layer import Kind, View
 from isthmus.core.message import SiteId
 from isthmus.live.child import SiteChild
-from isthmus.live.daemon import ROWS_OF_LIFE
-from isthmus.scenario.faults import Crash, Fault, Heal, Leave, Partition, Recover
+from isthmus.live.daemon import ROWS_OF_LIFE, prefix_of
+from isthmus.scenario.faults import Crash, Fault, Heal, Leave, Partition, Pause, Recover
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.workload import named_sites
 from isthmus.trace.log import SiteLog
 from isthmus.trace.schema import Recording
+from isthmus.trace.tail import read_tail, tail_path
 from isthmus.trace.writer import TraceWriter
 
 News = Callable[[float, str], None]  # seconds since the start, and what happened
@@ -34,7 +35,7 @@ class Chronicle:
         self.names = [site.name for site in scenario.topology.sites]
         self.groups = {group.id: group.name for group in scenario.groups_of_run()}
         self.news = news
-        self.start_s = time.monotonic()
+        self.start_s: float | None = None  # None: the run has not begun; what is told has time 0
         self.views: set[tuple[int, int]] = set()  # group and number of those that were told
 
     def hear(self, site: str, word: dict[str, Any]) -> None:
@@ -50,7 +51,7 @@ class Chronicle:
 
     def say(self, text: str) -> None:
         if self.news is not None:
-            self.news(time.monotonic() - self.start_s, text)
+            self.news(0.0 if self.start_s is None else time.monotonic() - self.start_s, text)
 
 
 class Trouble:
@@ -72,12 +73,20 @@ class Trouble:
         self.begin = begin
         self.told = told
         self.lives = [0] * len(children)
+        self.standing: dict[Fault, SiteChild] = {}  # processes that are stopped, by the pause that did it
 
     async def strike(self) -> None:
         """Bring about all faults, each at its time."""
-        for fault in self.scenario.faults_of_run():
-            await asyncio.sleep(max(0.0, self.told.start_s + fault.at_ms / 1e3 - time.monotonic()))
-            await self.bring_about(fault)
+        faults = self.scenario.faults_of_run()
+        moments = [(fault.at_ms, fault, False) for fault in faults]
+        moments += [(fault.until_ms, fault, True) for fault in faults if isinstance(fault, Pause)]
+        start_s = self.told.start_s or time.monotonic()
+        for at_ms, fault, ends in sorted(moments, key=lambda moment: moment[0]):
+            await asyncio.sleep(max(0.0, start_s + at_ms / 1e3 - time.monotonic()))
+            if ends:
+                self.end_pause(fault)
+            else:
+                await self.bring_about(fault)
 
     async def bring_about(self, fault: Fault) -> None:
         topology = self.scenario.topology
@@ -88,12 +97,27 @@ class Trouble:
         elif isinstance(fault, Leave):
             self.told.say(f"{fault.site} is told to leave")
             self.children[topology.site_id(fault.site)].tell({"leave": True})
+        elif isinstance(fault, Pause):
+            self.pause(fault)
         elif isinstance(fault, Partition):
             self.cut([set(named_sites(topology, group, "groups")) for group in fault.groups])
             self.told.say(f"cut: {' | '.join(', '.join(group) for group in fault.groups)}")
         elif isinstance(fault, Heal):
             self.cut([])
             self.told.say("healed")
+
+    def pause(self, fault: Pause) -> None:
+        child = self.children[self.scenario.topology.site_id(fault.site)]
+        if not child.killed and child.stand_still():
+            self.standing[fault] = child
+            self.told.say(f"{child.name} is stopped")
+
+    def end_pause(self, fault: Fault) -> None:
+        """Have a process go on, unless it was killed meanwhile."""
+        child = self.standing.pop(fault, None)
+        if child is not None and not child.killed:
+            child.go_on()
+            self.told.say(f"{child.name} goes on")
 
     def cut(self, sides: list[set[SiteId]]) -> None:
         """Let sites of different sides, the rest being one, hear nothing of each other."""
@@ -116,9 +140,13 @@ class Trouble:
         with TraceWriter(
             self.folder, {"version": __version__}, prefix=f"site-{site:03d}-crash-{self.lives[site]}"
         ) as writer:
+            tail = tail_path(self.folder, prefix_of(site, self.lives[site]))
+            for row in read_tail(tail):
+                writer.append(row)
+            tail.unlink(missing_ok=True)
             log = SiteLog(site, writer)
             log.local = (self.lives[site] + 1) * ROWS_OF_LIFE - 10
-            log.record(time.time_ns(), Recording.CUT)  # what was not in a segment yet is gone
+            log.record(time.time_ns(), Recording.ENDED)  # all of this life is here
             log.write(time.time_ns(), Kind.CRASH, None, 0, self.scenario.groups_of_run()[0].id, View(0, ()))
 
     async def recover(self, site: SiteId) -> None:
@@ -131,5 +159,5 @@ class Trouble:
         child = await SiteChild.spawn(old.name, [*self.arguments, *more], self.told.hear)
         self.children[site] = child
         await child.port
-        child.tell(self.begin)
+        child.tell(self.begin)  # with the start, which is past
         self.told.say(f"{child.name} is started again")

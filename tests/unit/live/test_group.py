@@ -13,11 +13,14 @@ import pytest
 from isthmus.core.errors import InputError, LocalError
 from isthmus.core.message import Cast, SiteId
 from isthmus.live.errors import Refused, SendTimeout
-from isthmus.live.group import TURN_MAX, Group
+from isthmus.live.group import Group
 from isthmus.live.groups import Groups
 from isthmus.live.plans import AgreedPlan, GroupPlan, Where
+from isthmus.live.sending import TURN_MAX
+from isthmus.protocols.fragments import LARGEST_BYTES
+from isthmus.protocols.membership.participant_wire import ParticipantsOptions
 from isthmus.protocols.transport.credit import CreditOptions
-from isthmus.stacks import StackOptions
+from isthmus.stacks import STACKS, StackOptions
 from isthmus.testing.ports import free_ports
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
@@ -29,6 +32,11 @@ NAMES = [site.name for site in NETWORK.sites]
 ALONE = mesh(1, 1, Channel(Constant(0.1)), Channel(Constant(0.1)))
 
 
+def static(*given: Any, **more: Any) -> Group:
+    """A group whose members are all sites, for good."""
+    return Group.join(*given, **{"membership": "static"} | more)
+
+
 def run(program: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(asyncio.wait_for(program, TIMEOUT_S))
 
@@ -38,7 +46,7 @@ def test_tentative_messages_come_beside_the_final_ones() -> None:
 
     async def site(name: str, all_done: asyncio.Barrier) -> tuple[list[bytes], list[bytes]]:
         guessed: list[bytes] = []
-        group = Group.join(NETWORK, name, ports, stack="optimistic", emulate=True)
+        group = static(NETWORK, name, ports, stack="optimistic", emulate=True)
         group.on_tentative = lambda cast, finality: guessed.append(cast.payload)
         async with group:
             for number in range(count):
@@ -64,7 +72,7 @@ def test_three_sites_see_one_order() -> None:
     ports, count = free_ports(NAMES), 10
 
     async def site(name: str, all_done: asyncio.Barrier) -> list[bytes]:
-        async with Group.join(NETWORK, name, ports, emulate=True) as group:
+        async with static(NETWORK, name, ports, emulate=True) as group:
             for number in range(count):
                 await group.send(f"{name} {number}".encode())
             order = [(await anext(group)).payload for _ in range(3 * count)]
@@ -85,13 +93,13 @@ def test_a_late_site_gets_what_it_missed_and_some_messages_are_for_some() -> Non
     ports = free_ports(NAMES)
 
     async def program() -> None:
-        async with Group.join(NETWORK, NAMES[0], ports, "fifo") as early:
+        async with static(NETWORK, NAMES[0], ports, "fifo") as early:
             await early.send(b"before")
             await early.send(b"for one", to=[NAMES[1]])
-            async with Group.join(NETWORK, NAMES[1], ports, "fifo") as late:
+            async with static(NETWORK, NAMES[1], ports, "fifo") as late:
                 casts = [await anext(late), await anext(late)]
                 assert [cast.payload for cast in casts] == [b"before", b"for one"]
-                assert late.name(casts[0].sender) == NAMES[0] and casts[1].destinations == (SiteId(1),)
+                assert casts[0].sender == NAMES[0] and casts[1].destinations == (NAMES[1],)
                 raise TimeoutError  # leave at once: the third site never comes
 
     with pytest.raises(TimeoutError):
@@ -103,7 +111,7 @@ def test_a_sender_waits_for_a_slow_reader() -> None:
     options = StackOptions(credit=CreditOptions(window=4, queue_max=4))
 
     async def program() -> None:
-        async with Group.join(NETWORK, NAMES[0], ports, "fifo", options) as group:
+        async with static(NETWORK, NAMES[0], ports, "fifo", options) as group:
             sent = 0
 
             async def send_all() -> None:
@@ -129,7 +137,7 @@ def test_leaving_ends_the_iteration_and_the_sending() -> None:
     ports = free_ports(NAMES)
 
     async def program() -> None:
-        async with Group.join(NETWORK, NAMES[0], ports) as group:
+        async with static(NETWORK, NAMES[0], ports) as group:
             reader = asyncio.create_task(anext(group, None))  # type: ignore[arg-type]
             await asyncio.sleep(0)
         assert await reader is None
@@ -142,14 +150,14 @@ def test_leaving_ends_the_iteration_and_the_sending() -> None:
 def test_bad_arguments_are_told() -> None:
     ports = free_ports(NAMES)
     with pytest.raises(InputError, match="did you mean token-site"):
-        Group.join(NETWORK, NAMES[0], ports, "token-sites")
+        static(NETWORK, NAMES[0], ports, "token-sites")
     with pytest.raises(InputError, match="c1-0"):
-        Group.join(NETWORK, "c1-9", ports)
+        static(NETWORK, "c1-9", ports)
     with pytest.raises(InputError, match="the port of every site"):
-        Group.join(NETWORK, NAMES[0], {})
+        static(NETWORK, NAMES[0], {})
 
     async def taken() -> None:
-        async with Group.join(NETWORK, NAMES[0], ports), Group.join(NETWORK, NAMES[0], ports):
+        async with static(NETWORK, NAMES[0], ports), static(NETWORK, NAMES[0], ports):
             pass
 
     with pytest.raises(InputError, match="a free port"):
@@ -159,8 +167,8 @@ def test_bad_arguments_are_told() -> None:
 
 
 async def too_large(ports: dict[str, int]) -> None:
-    async with Group.join(NETWORK, NAMES[0], ports) as group:
-        await group.send(bytes(60_000))
+    async with static(NETWORK, NAMES[0], ports) as group:
+        await group.send(bytes(LARGEST_BYTES + 1))
 
 
 def test_messages_come_in_lists_and_count_as_consumed() -> None:
@@ -168,14 +176,14 @@ def test_messages_come_in_lists_and_count_as_consumed() -> None:
     options = StackOptions(credit=CreditOptions(window=50, queue_max=50))
 
     async def program() -> None:
-        async with Group.join(NETWORK, NAMES[0], ports, "fifo", options) as group:
+        async with static(NETWORK, NAMES[0], ports, "fifo", options) as group:
 
             async def send_all() -> None:
                 for number in range(count):
                     await group.send(b"%d" % number, to=[NAMES[0]] if number % 7 else [])
 
             sender = asyncio.create_task(send_all())
-            others = [Group.join(NETWORK, name, ports, "fifo", options) for name in NAMES[1:]]
+            others = [static(NETWORK, name, ports, "fifo", options) for name in NAMES[1:]]
             async with others[0], others[1]:
                 readers = [asyncio.create_task(read_lists(other, len(range(0, count, 7)))) for other in others]
                 lists = await read_lists(group, count)
@@ -203,7 +211,7 @@ def test_a_turn_leaves_as_one_and_a_sender_is_made_to_yield() -> None:
     ports = free_ports(NAMES)
 
     async def program() -> None:
-        async with Group.join(NETWORK, NAMES[0], ports, "fifo") as group:
+        async with static(NETWORK, NAMES[0], ports, "fifo") as group:
             assert group.member.driver is not None
             counters = group.member.driver.site.counters
             rounds = 0
@@ -266,6 +274,30 @@ def test_several_groups_at_one_site_share_its_socket() -> None:
     run(program())
 
 
+def test_a_site_comes_back_into_each_of_its_groups_with_the_state_of_each() -> None:
+    ports = free_ports(NAMES)
+    plans = [GroupPlan("orders"), GroupPlan("chat", "causal-vector", (NAMES[0], NAMES[2]))]
+    restored: dict[str, bytes] = {}
+
+    def joined(name: str) -> Groups:
+        return Groups.join(NETWORK, name, ports, plans, state=str.encode, restore=restored.__setitem__)
+
+    async def program() -> None:
+        async with joined(NAMES[0]) as first, joined(NAMES[1]):
+            async with joined(NAMES[2]) as third:
+                for group in third.groups.values():
+                    await group.send(b"first life")
+                    assert (await anext(first[group.plan.name])).payload == b"first life"
+            restored.clear()
+            async with joined(NAMES[2]) as third:
+                for group in third.groups.values():
+                    await group.send(b"second life", timeout=30)
+                    assert (await anext(first[group.plan.name])).payload == b"second life"
+                assert restored == {"orders": b"orders", "chat": b"chat"}
+
+    run(program())
+
+
 # A site that was started again
 
 
@@ -274,19 +306,19 @@ def test_a_restarted_site_is_refused_at_both_ends(caplog: pytest.LogCaptureFixtu
     ports = free_ports(NAMES)
 
     async def program() -> None:
-        async with Group.join(NETWORK, NAMES[0], ports, "fifo") as stays, Group.join(NETWORK, NAMES[2], ports, "fifo"):
-            async with Group.join(NETWORK, NAMES[1], ports, "fifo") as before:
+        async with static(NETWORK, NAMES[0], ports, "fifo") as stays, static(NETWORK, NAMES[2], ports, "fifo"):
+            async with static(NETWORK, NAMES[1], ports, "fifo") as before:
                 await before.send(b"first life")
                 assert (await anext(stays)).payload == b"first life"
                 assert await before.settle(10)
-            again = Group.join(NETWORK, NAMES[1], ports, "fifo")
+            again = static(NETWORK, NAMES[1], ports, "fifo")
             with pytest.raises(Refused, match=f"site ({NAMES[0]}|{NAMES[2]}) refuses this site, site {NAMES[1]}"):
                 async with again:
                     for _ in range(50):
                         await again.send(b"second life")
                     with pytest.raises(Refused):
                         async for message in again:
-                            assert again.name(message.sender) == NAMES[1], "its own, until it is told"
+                            assert message.sender == NAMES[1], "its own, until it is told"
                     with pytest.raises(Refused):
                         await again.settle()
                     with pytest.raises(Refused):
@@ -341,8 +373,8 @@ def test_a_peer_that_runs_something_else_is_named_at_both_ends(
     ports = free_ports(NAMES)
 
     async def program() -> None:
-        first = Group.join(NETWORK, NAMES[0], ports)
-        other = Group.join(**{"topology": NETWORK, "site": NAMES[1], "ports": ports} | change)
+        first = static(NETWORK, NAMES[0], ports)
+        other = static(**{"topology": NETWORK, "site": NAMES[1], "ports": ports} | change)
         async with first, other:
             await first.send(b"x")
             await until(lambda: SiteId(1) in first.member.joined().site.peers.troubles)
@@ -361,7 +393,7 @@ def test_another_port_map_is_named_at_both_ends(caplog: pytest.LogCaptureFixture
     moved = ports | {NAMES[1]: free_ports(NAMES)[NAMES[1]]}
 
     async def program() -> None:
-        first, other = Group.join(NETWORK, NAMES[0], ports), Group.join(NETWORK, NAMES[1], moved)
+        first, other = static(NETWORK, NAMES[0], ports), static(NETWORK, NAMES[1], moved)
         async with first, other:
             await until(lambda: SiteId(1) in first.member.joined().site.peers.troubles)
             await until(lambda: SiteId(0) in other.member.joined().site.peers.troubles)
@@ -387,7 +419,7 @@ def test_a_timeout_says_which_site_is_waited_for() -> None:
     options = StackOptions(credit=CreditOptions(window=4, queue_max=4))
 
     async def program() -> None:
-        async with Group.join(NETWORK, NAMES[0], ports, "fifo", options) as group:
+        async with static(NETWORK, NAMES[0], ports, "fifo", options) as group:
             with pytest.raises(SendTimeout) as caught:
                 for _ in range(30):
                     await group.send(b"x", to=[NAMES[0], NAMES[1]], timeout=0.05)
@@ -406,7 +438,7 @@ def test_a_long_wait_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     ports = free_ports(NAMES)
 
     async def program() -> None:
-        async with Group.join(NETWORK, NAMES[0], ports, "fifo") as group:
+        async with static(NETWORK, NAMES[0], ports, "fifo") as group:
             await group.send(b"x")
             assert not await group.settle(1.3)
             raise TimeoutError
@@ -422,7 +454,7 @@ def test_a_group_works_under_uvloop() -> None:
     uvloop = pytest.importorskip("uvloop")
 
     async def program() -> None:
-        async with Group.join(ALONE, "c0-0", {"c0-0": free_ports(NAMES)[NAMES[0]]}) as group:
+        async with static(ALONE, "c0-0", {"c0-0": free_ports(NAMES)[NAMES[0]]}) as group:
             for _ in range(200):
                 await group.send(b"x")
             for _ in range(200):
@@ -433,10 +465,10 @@ def test_a_group_works_under_uvloop() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stack", "rule"), [("symmetric", "fixed"), ("hybrid", "fixed"), ("dynamic-hybrid", "dynamic")]
+    ("stack", "rule"), [("symmetric", "fixed"), ("hybrid", "fixed"), ("dynamic-hybrid", "planned")]
 )
 def test_a_stack_means_the_same_as_in_a_scenario(stack: str, rule: str) -> None:
-    group = Group.join(NETWORK, NAMES[0], dict(zip(NAMES, (5001, 5002, 5003), strict=True)), stack=stack)
+    group = static(NETWORK, NAMES[0], dict(zip(NAMES, (5001, 5002, 5003), strict=True)), stack=stack)
     assert group.options.hybrid.rule == rule
     assert group.options.hybrid.active == ((0, 1, 2) if stack == "hybrid" else None)  # the agents of three clusters
     assert group.options.hybrid.distances[0][1] == 2.0
@@ -445,9 +477,59 @@ def test_a_stack_means_the_same_as_in_a_scenario(stack: str, rule: str) -> None:
 def test_datagrams_are_as_large_as_the_path_takes() -> None:
     ports = dict(zip(NAMES, (5001, 5002, 5003), strict=True))
     elsewhere: dict[str, Where] = {**ports, NAMES[2]: ("192.0.2.7", 5003)}
-    assert Group.join(NETWORK, NAMES[0], ports).member.datagram_bytes == 60_000
-    assert Group.join(NETWORK, NAMES[0], ports, emulate=True).member.datagram_bytes == 1400
-    assert Group.join(NETWORK, NAMES[0], elsewhere).member.datagram_bytes == 1400
-    assert Group.join(NETWORK, NAMES[0], elsewhere, datagram_bytes=8900).member.datagram_bytes == 8900
+    assert static(NETWORK, NAMES[0], ports).member.datagram_bytes == 60_000
+    assert static(NETWORK, NAMES[0], ports, emulate=True).member.datagram_bytes == 1400
+    assert static(NETWORK, NAMES[0], elsewhere).member.datagram_bytes == 1400
+    assert static(NETWORK, NAMES[0], elsewhere, datagram_bytes=8900).member.datagram_bytes == 8900
     with pytest.raises(InputError, match="from 576 to 60000"):
-        Group.join(NETWORK, NAMES[0], ports, datagram_bytes=100)
+        static(NETWORK, NAMES[0], ports, datagram_bytes=100)
+
+
+def test_sites_agree_on_views_unless_told_otherwise() -> None:
+    """The founder begins alone, yet all sites get what it sends first."""
+    ports = free_ports(NAMES)
+
+    async def site(name: str) -> list[bytes]:
+        group = Group.join(NETWORK, name, ports)
+        assert group.member.agreed == AgreedPlan()
+        async with group:
+            await group.send(name.encode())
+            found = [(await anext(group)).payload for _ in NAMES]
+            assert set(group.members) <= set(NAMES) and len(group.members) > 1
+        return found
+
+    async def program() -> None:
+        found = await asyncio.gather(*map(site, NAMES))
+        assert sorted(found[0]) == sorted(name.encode() for name in NAMES)
+        assert found[0] == found[1] == found[2]
+
+    run(program())
+
+
+def test_members_agree_on_views_unless_asked_not_to_or_unable(caplog: pytest.LogCaptureFixture) -> None:
+    ports = free_ports(NAMES)
+    assert Group.join(NETWORK, NAMES[0], ports, "flooding-dynamic").member.agreed is None
+    assert "membership is static: members of the stack flooding-dynamic cannot agree" in caplog.text
+    assert static(NETWORK, NAMES[0], ports).member.agreed is None
+    for stack in [name for name, known in STACKS.items() if known.agrees]:
+        assert Group.join(NETWORK, NAMES[0], ports, stack).member.agreed is not None
+        assert Groups.join(NETWORK, NAMES[0], ports, [GroupPlan(stack=stack)]).member.agreed is not None
+    participants = StackOptions(participants=ParticipantsOptions())
+    assert Group.join(NETWORK, NAMES[0], ports, options=participants).member.agreed is not None
+    assert Groups.join(NETWORK, NAMES[0], ports, [GroupPlan()], membership="static").member.agreed is None
+    with pytest.raises(InputError, match="an AgreedPlan"):
+        Group.join(NETWORK, NAMES[0], ports, membership="fixed")  # type: ignore[arg-type]
+
+
+def test_an_operator_need_not_wait_and_others_say_what_they_wait_for() -> None:
+    """An operator's group begins with whoever is there; another says whom it waits for."""
+    ports = free_ports(NAMES)
+
+    async def program() -> None:
+        async with Group.join(NETWORK, NAMES[0], ports, membership=AgreedPlan(found=True)) as group:
+            await group.send(b"alone", timeout=10)
+        async with Group.join(NETWORK, NAMES[0], free_ports(NAMES)) as group:
+            with pytest.raises(SendTimeout, match="a view to be let into"):
+                await group.send(b"nobody", timeout=0.2)
+
+    run(program())

@@ -43,7 +43,9 @@ async def heard(participant: LiveParticipant, count: int) -> list[ParticipantVie
 def test_members_of_a_light_group_hear_the_same_in_the_same_views(stack: str) -> None:
     ports = free_ports(NAMES)
 
-    async def site(name: str, who: str, together: asyncio.Barrier) -> list[ParticipantView | Speech]:
+    async def site(
+        name: str, who: str, together: asyncio.Barrier, done: asyncio.Barrier
+    ) -> list[ParticipantView | Speech]:
         async with Group.join(NETWORK, name, ports, stack=stack, options=LIGHT, emulate=True) as group:
             found: list[ParticipantView | Speech] = []
             if who:
@@ -55,13 +57,13 @@ def test_members_of_a_light_group_hear_the_same_in_the_same_views(stack: str) ->
                         await participant.send(f"{who} {number}".encode())
                     found = await heard(participant, 10)
                     await together.wait()
-            await group.settle(0.5)
+            await done.wait()  # a group is founded once all its sites are there
         return found
 
     async def program() -> None:
-        together = asyncio.Barrier(2)
+        together, done = asyncio.Barrier(2), asyncio.Barrier(3)
         who = ["ann", "bob", ""]
-        found = await asyncio.gather(*(site(name, one, together) for name, one in zip(NAMES, who, strict=True)))
+        found = await asyncio.gather(*(site(name, one, together, done) for name, one in zip(NAMES, who, strict=True)))
         spoken = [[event.payload for event in events if isinstance(event, Speech)] for events in found[:2]]
         assert sorted(spoken[0]) == sorted(spoken[1]) and len(spoken[0]) == 10
         assert stack == "fifo" or spoken[0] == spoken[1]

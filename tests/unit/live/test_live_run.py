@@ -16,11 +16,14 @@ from click.testing import CliRunner
 from isthmus.cli.live import command
 from isthmus.core.errors import InputError, LocalError
 from isthmus.core.layer import Kind
-from isthmus.live.run import check_live, run_live, tally
+from isthmus.live.run import run_live, tally
+from isthmus.live.scenarios import live_scenario
 from isthmus.scenario.load import load_scenario, scenario_from_tables
+from isthmus.scenario.promises import light_verdicts, promised_verdicts
+from isthmus.testing.ports import free_ports
 from isthmus.trace.oracle import Oracle
 from isthmus.trace.reader import read_rows
-from isthmus.trace.schema import GROUP, KIND, PROCESS, VALUE, Recording
+from isthmus.trace.schema import DESTINATIONS, GAUGE, GROUP, KIND, ORIGIN, PROCESS, VALUE, Gauge, Recording
 
 TIMEOUT_S = 60.0
 TABLES: dict[str, Any] = {
@@ -29,6 +32,7 @@ TABLES: dict[str, Any] = {
     "topology": {"defaults": {"lan": {"delay": 0.1}}, "clusters": [{"name": "c", "sites": 2}]},
     "workloads": [{"kind": "periodic", "rate_per_s": 50.0}],
 }
+CRASH = {"kind": "crash", "site": "c-0", "at_ms": 1.0}
 TOML = """
 duration_ms = {duration_ms}
 stack.name = "fifo"
@@ -61,19 +65,26 @@ def path(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"participants": [{"name": "ann", "group": "g", "site": "c-0"}]}, "participants: found 1 participants; expe"),
-        ({"faults": [{"kind": "crash", "site": "c-0", "at_ms": 1.0}]}, "faults.0.: found a crash"),
+        ({"faults": [CRASH], "membership": {"kind": "ideal"}}, "faults.0.: found a crash"),
         ({"random_faults": {"crashes": 1}}, "random_faults: found faults"),
         ({"stack": {"name": "fifo", "transport": "direct"}}, "UDP may lose"),
         ({"clocks": {"offset_ms": 1.0}}, "clocks: found"),
-        ({"workloads": [{"kind": "periodic", "rate_per_s": 1.0, "payload_bytes": 100_000}]}, "at most 56000"),
         ({"topology": {"defaults": {"lan": {"delay": 1}}, "clusters": [{"name": "c", "sites": 17}]}}, "found 17 sites"),
     ],
 )
 def test_what_cannot_be_done_live_is_refused(change: dict[str, Any], words: str) -> None:
     scenario = scenario_from_tables(TABLES | change, "two.toml", Path())
     with pytest.raises(InputError, match=words):
-        check_live(scenario, "two.toml")
+        live_scenario(scenario, "two.toml")
+
+
+def test_what_says_nothing_of_the_membership_agrees_on_views() -> None:
+    """And may have faults; the ideal service, asked for by its kind or by an option of it, is one view for good."""
+    plain = scenario_from_tables(TABLES | {"faults": [CRASH]}, "two.toml", Path())
+    assert plain.membership.kind is None and live_scenario(plain, "two.toml").membership.kind == "agreed"
+    for asked in ({"kind": "ideal"}, {"detection_ms": 100.0}):
+        ideal = scenario_from_tables(TABLES | {"membership": asked}, "two.toml", Path())
+        assert live_scenario(ideal, "two.toml") is ideal
 
 
 def test_what_is_owed_is_what_was_sent_and_not_delivered() -> None:
@@ -91,13 +102,27 @@ def test_the_command_runs_and_judges(path: Path, tmp_path: Path) -> None:
     assert isinstance(again.exception, InputError) and "--force" in str(again.exception)
 
 
+@pytest.mark.parametrize("kind", ["ideal", "agreed"])
+def test_sites_listen_where_the_topology_says(kind: str, tmp_path: Path) -> None:
+    first, second = free_ports(["a", "b"]).values()
+    path = tmp_path / "placed.toml"
+    sites = f'[{{ name = "a", address = "127.0.0.1:{first}" }}, {{ name = "b", address = "127.0.0.2:{second}" }}]'
+    made = TOML.format(duration_ms=200).replace("sites = 2", f"sites = {sites}")
+    path.write_text(made + f'membership.kind = "{kind}"\n')
+    summaries = asyncio.run(asyncio.wait_for(run_live(load_scenario(path), path, tmp_path, emulate=False), TIMEOUT_S))
+    assert [summary.delivered > 5 for summary in summaries] == [True, True]
+    path.write_text(made.replace("127.0.0.2", "192.0.2.1"))
+    with pytest.raises(LocalError, match=r"192\.0\.2\.1:\d+, which cannot be bound"):
+        asyncio.run(asyncio.wait_for(run_live(load_scenario(path), path, tmp_path, emulate=False), TIMEOUT_S))
+
+
 def test_groups_of_a_scenario_run_beside_each_other(tmp_path: Path) -> None:
     path = tmp_path / "groups.toml"
     path.write_text(GROUPS_TOML)
     folder = tmp_path / "out"
     result = CliRunner().invoke(command, [str(path), "-o", str(folder), "--no-emulate"])
     assert result.exit_code == 0, result.output
-    assert "0 owed" in result.output and "11 valid" in result.output
+    assert "0 owed" in result.output and "13 valid" in result.output
     delivered = {(row[GROUP], row[PROCESS]) for row in read_rows(folder) if row[KIND] == Kind.DELIVER}
     assert delivered == {(0, 0), (0, 1), (0, 2), (1, 1), (1, 2)}
 
@@ -141,6 +166,74 @@ def test_sites_that_agree_on_views_go_on_without_one_that_is_killed(tmp_path: Pa
         assert found[name].status != "violated", found[name]  # the last rows of the killed process may be gone
 
 
+PAUSED_TOML = """
+duration_ms = 5_000
+drain_ms = 20_000
+stack.name = "token-site"
+topology.defaults.lan.delay = 0.1
+topology.clusters = [{ name = "c", sites = 3 }]
+workloads = [{ kind = "periodic", rate_per_s = 30.0 }]
+membership.kind = "agreed"
+membership.agreed.lan = { heartbeat_ms = 20, floor_ms = 1_500, ceiling_ms = 1_600 }
+faults = [
+    { kind = "pause", site = "c-1", at_ms = 1_000, until_ms = 1_200 },
+    { kind = "pause", site = "c-2", at_ms = 2_000, until_ms = 5_000 },
+]
+"""
+
+
+@pytest.mark.full
+def test_a_process_that_stands_still_is_left_out_only_where_that_takes_too_long(tmp_path: Path) -> None:
+    path = tmp_path / "paused.toml"
+    path.write_text(PAUSED_TOML)
+    news: list[str] = []
+    scenario, folder = load_scenario(path), tmp_path / "live"
+    live = run_live(scenario, path, folder, emulate=False, news=lambda _, text: news.append(text))
+    asyncio.run(asyncio.wait_for(live, TIMEOUT_S))
+    assert not [text for text in news if "suspects c-1" in text]
+    views = [text.split(": ")[1] for text in news[news.index("c-2 is stopped") :] if text.startswith("view ")]
+    assert views == ["c-0, c-1", "c-0, c-1, c-2"]
+    rows = list(read_rows(folder))
+    stood = {row[PROCESS]: row[VALUE] / 1e6 for row in rows if row[GAUGE] == Gauge.PAUSE_NS}
+    assert stood == {1: pytest.approx(200, abs=150), 2: pytest.approx(3_000, abs=150)}
+    assert [row[PROCESS] for row in rows if row[KIND] == Kind.CRASH] == [2]
+    assert "violated" not in {verdict.status for verdict in promised_verdicts(scenario, rows)}
+
+
+PARTICIPANTS_TOML = """
+duration_ms = 5_000
+drain_ms = 20_000
+stack.name = "{stack}"
+topology.defaults.lan.delay = 0.1
+topology.clusters = [{{ name = "c", sites = 3 }}]
+workloads = [{{ kind = "periodic", rate_per_s = 10.0 }}]
+membership = "agreed"
+participants = [
+    {{ name = "ann", group = "orders", site = "c-0", period_ms = 20 }},
+    {{ name = "bob", group = "orders", site = "c-1", period_ms = 20, join_ms = 500, leave_ms = 4_500 }},
+    {{ name = "eve", group = "orders", site = "c-2", period_ms = 20, join_ms = 800 }},
+]
+faults = [
+    {{ kind = "pause", site = "c-2", at_ms = 2_000, until_ms = 4_000 }},
+]
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("stack", ["token-site", "fifo"])
+def test_participants_of_a_live_run_are_judged_by_its_trace(tmp_path: Path, stack: str) -> None:
+    path, folder = tmp_path / "light.toml", tmp_path / "out"
+    path.write_text(PARTICIPANTS_TOML.format(stack=stack))
+    result = CliRunner().invoke(command, [str(path), "-o", str(folder), "--no-emulate"])
+    assert result.exit_code != 1, result.output
+    rows = list(read_rows(folder))
+    (orders,) = light_verdicts(load_scenario(path), rows)
+    judged = {verdict.property for verdict in orders.verdicts if verdict.status == "valid"}
+    assert judged >= {"integrity", "agreement", "views", "fifo"}, orders
+    hosts = [row[DESTINATIONS] for row in rows if row[KIND] == Kind.VIEW and row[ORIGIN] == 0 and row[PROCESS] == 0]
+    assert (0, 1, 2) in hosts and (0, 1) in hosts[hosts.index((0, 1, 2)) :]  # eve's site was left out, with eve
+
+
 def test_a_site_that_fails_fails_the_run(path: Path, tmp_path: Path) -> None:
     scenario = load_scenario(path)
     path.write_text("nonsense")
@@ -167,7 +260,7 @@ def site_process(path: Path, folder: Path) -> tuple[subprocess.Popen[str], int]:
 
 @pytest.mark.parametrize("end", ["input", "terminate", "interrupt"])
 def test_a_site_ends_when_told_or_left_alone_and_its_trace_is_readable(path: Path, tmp_path: Path, end: str) -> None:
-    path.write_text(TOML.format(duration_ms=600_000))
+    path.write_text(TOML.format(duration_ms=600_000) + 'membership = "ideal"\n')
     process, _ = site_process(path, tmp_path / "out")
     if end == "input":
         assert process.stdin is not None

@@ -15,6 +15,7 @@ from isthmus.live.notes import Hello, Refusal, encode_note, read_hello, read_ref
 from isthmus.live.peers import ANSWER_NS, SILENT_NS
 from isthmus.live.site import LivePort, LiveSite
 from isthmus.protocols.application import Application
+from isthmus.protocols.fragments import LARGEST_BYTES
 from isthmus.protocols.total.token_site import Tickets
 from isthmus.protocols.transport.frames import Ack, Data
 from isthmus.stacks import STACKS, StackOptions
@@ -137,8 +138,9 @@ def test_what_was_sent_before_an_error_still_leaves() -> None:
 
 def test_a_message_that_is_too_large_is_refused_before_it_leaves() -> None:
     fixture = Fixture()
-    with pytest.raises(LocalError, match="does not fit"):
-        fixture.site.run(fixture.port, lambda: fixture.application.cast(bytes(70_000)) and None)
+    with pytest.raises(LocalError, match="at most"):
+        fixture.site.run(fixture.port, lambda: fixture.application.cast(bytes(LARGEST_BYTES + 1)) and None)
+    assert fixture.datagrams == []
 
 
 def test_small_datagrams_make_small_frames() -> None:
