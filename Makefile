@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
+MINUTES ?= 3
 
-.PHONY: help demo tour test test-full cluster-test check bench bench-check bench-live bench-membership bench-spark lock clean bench-congestion
+.PHONY: help demo tour test test-full cluster-test check bench bench-check bench-live bench-membership bench-sim bench-spark lock clean bench-congestion soak
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -46,15 +47,22 @@ bench-live: $(READY)  ## live groups on the loopback: CPU per delivery of each s
 bench-membership: $(READY)  ## live groups whose sites are killed and stopped: how soon the others go on, and it is back (minutes)
 	@$(BIN)/python -m bench.membership
 
+soak: $(READY)  ## live sites under load without a false view change: 3 minutes, or MINUTES=60
+	@$(BIN)/python -m bench.soak $(MINUTES)
+
 bench-congestion: $(READY)  ## a slow link under three times its rate: goodput, repeats, queue, the others (seconds)
 	@$(BIN)/python -m bench.congestion
 
-bench-spark: $(READY)  ## all checks on 20 million deliveries beside one sort of them (a quarter of an hour)
+bench-sim: $(READY)  ## the packet network beside SimPy, one workload four ways; LARGE=1: 50,000 nodes, too (minutes)
+	@$(BIN)/python -m bench.packets $(if $(LARGE),--large)
+
+bench-spark: $(READY)  ## all checks on 20 million deliveries, and causal order alone on 5, beside one sort of them (half an hour)
 	@$(BIN)/python -m bench.spark_checks
+	@$(BIN)/python -m bench.spark_causal
 
 lock: pyproject.toml  ## pin every dependency with its hashes, naming no index
 	@$(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet uv
-	@$(BIN)/uv pip compile pyproject.toml --quiet --extra dev --extra spark --universal --python-version 3.11 \
+	@$(BIN)/uv pip compile pyproject.toml --quiet --extra dev --extra fast --extra spark --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header --no-annotate --upgrade -o requirements.lock
 
 $(READY): requirements.lock pyproject.toml

@@ -11,11 +11,14 @@ from isthmus.protocols.membership.participant_wire import Participant
 from isthmus.protocols.membership.participants import Participants
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.participants import LABEL_BYTES, ParticipantSpec
-from isthmus.scenario.workload import Poisson
-from isthmus.sim.run import Run
+from isthmus.scenario.promises import light_verdicts
+from isthmus.scenario.workload import NS_PER_MS, Poisson
+from isthmus.sim.run import SETTLE_NS, Run
 from isthmus.stacks import STACKS, Build
+from isthmus.testing.agreed_scenarios import agreed_scenario
 from isthmus.testing.participant_history import History
 from isthmus.testing.random_scenarios import hard_scenario, random_scenario
+from isthmus.trace.schema import Row
 
 DRAIN_MS = 600_000.0
 
@@ -45,6 +48,21 @@ def light_scenario(stack: str, seed: int) -> Scenario:
     )
 
 
+def agreed_light_scenario(stack: str, seed: int) -> Scenario:
+    """The same participants over sites that agree on views, with the faults of `agreed_scenario`."""
+    light, agreed = light_scenario(stack, seed), agreed_scenario(stack, seed)
+    return msgspec.structs.replace(
+        light,
+        name=f"agreed-light-{stack}-{seed}",
+        stack=agreed.stack,
+        duration_ms=max(agreed.duration_ms, light.duration_ms),
+        drain_ms=agreed.drain_ms,
+        faults=agreed.faults,
+        random_faults=agreed.random_faults,
+        membership=agreed.membership,
+    )
+
+
 def random_participant(random: Random, group: str, site: str, duration_ms: float) -> ParticipantSpec:
     """One that comes at any time and stays for any time; names are few, so that some come again or share one."""
     join_ms = 0.0 if random.random() < 0.3 else random.uniform(0, 0.9 * duration_ms)
@@ -65,13 +83,15 @@ class LightRun:
 
     def __init__(self, scenario: Scenario, build: Build | None = None) -> None:
         self.scenario = scenario
-        self.run = Run(scenario, None, build)
+        self.rows: list[Row] = []
+        self.run = Run(scenario, self.rows, build)
         self.found: list[str] = []
 
     def judge(self) -> list[str]:
         """What is wrong, a sentence each; nothing for a good run."""
         try:
             self.run.execute()
+            self.wait_for_rest()
         except Exception as error:  # a run that cannot go on is a finding
             return [f"error: {type(error).__name__}: {error}"]
         if not self.run.at_rest():
@@ -83,6 +103,22 @@ class LightRun:
         self.found += History(self.run.participant_notes, up).violations(promised)
         self.check_end()
         return self.found
+
+    def wait_for_rest(self) -> None:
+        """Go on where a wrong suspicion has come just when the run was about to end."""
+        last_ns = self.run.end_ns + round(self.scenario.drain_ms * NS_PER_MS)
+        while not self.run.at_rest() and self.run.scheduler.now_ns < last_ns:
+            for _ in self.run.advance(self.run.scheduler.now_ns + SETTLE_NS):
+                pass
+
+    def judge_trace(self) -> list[str]:
+        """What the trace alone shows to be wrong with participant groups; to be asked after `judge`."""
+        return [
+            f"{group.name} since {group.era}: {verdict.property}: {verdict.witness}"
+            for group in light_verdicts(self.scenario, self.rows)
+            for verdict in group.verdicts
+            if verdict.status == "violated"
+        ]
 
     def layers_up(self) -> list[Participants]:
         return [

@@ -216,7 +216,7 @@ class TicketOutOfOrder(TokenSite):
     def deliver_ready(self) -> None:
         super().deliver_ready()
         for given in list(self.order):
-            sender, first, count = given
+            _, sender, first, count = given
             waiting = self.data[sender]
             if waiting and waiting[0].number == first and len(waiting) >= count:
                 self.order.remove(given)
@@ -233,7 +233,7 @@ class LeftoversAsTheyLie(TokenSite):
         near_first = sorted(self.data, key=lambda sender: (sender - self.host.site) % 16)
         left = {sender: self.data[sender] for sender in near_first}
         self.data.clear()
-        for sender, first, count in self.order:
+        for _, sender, first, count in self.order:
             while left.get(sender) and left[sender][0].number < first + count:
                 self.above.deliver(left[sender].popleft())
         for waiting in left.values():
@@ -247,7 +247,7 @@ class LeftoversDropped(TokenSite):
     __slots__ = ()
 
     def close_view(self) -> None:
-        ticketed = {sender for sender, _, _ in self.order}
+        ticketed = {sender for _, sender, _, _ in self.order}
         for sender in list(self.data):
             if sender not in ticketed:
                 del self.data[sender]

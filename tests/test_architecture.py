@@ -21,18 +21,18 @@ RANKS = {  # a module imports only from lower ranks and from its own package
     "trace": 1,
     "protocols": 2,
     "planning": 3,
-    "stacks": 3,
-    "scenario": 4,
-    "sim": 5,
-    "live": 5,
-    "testing": 6,
-    "comparing": 6,
-    "pipeline": 6,
-    "studies": 7,
-    "services": 7,
-    "report": 8,
-    "console": 8,
-    "cli": 9,
+    "stacks": 4,
+    "scenario": 5,
+    "sim": 6,
+    "live": 6,
+    "testing": 7,
+    "comparing": 7,
+    "pipeline": 7,
+    "studies": 8,
+    "services": 8,
+    "report": 9,
+    "console": 9,
+    "cli": 10,
 }
 OUTSIDE = {  # what a package may import besides the standard library
     "core": {"msgspec"},
@@ -40,7 +40,7 @@ OUTSIDE = {  # what a package may import besides the standard library
     "planning": {"msgspec", "numpy", "scipy"},
     "stacks": {"msgspec"},
     "scenario": {"msgspec"},
-    "sim": {"msgspec"},
+    "sim": {"msgspec", "numba", "numpy"},
     "live": {"msgspec"},
     "comparing": {"msgspec", "scipy"},
     "testing": {"msgspec"},
@@ -136,6 +136,57 @@ def test_files_are_small_and_speak_first(path: Path) -> None:
     assert len(text.splitlines()) <= LINES_MAX, f"{path} has more than {LINES_MAX} lines: is it one thing?"
     assert ast.get_docstring(ast.parse(text)), f"{path} does not say what it is for"
     assert "TODO" not in text and "FIXME" not in text
+
+
+NAVTECH = {  # the first that fits names the module that a file is part of (paper 000, section 2)
+    "protocols/transport/credit.py": "CS",
+    "protocols/transport/safe.py": "CS",
+    "protocols/transport/": "AN",
+    "protocols/membership/suspicion.py": "FS",
+    "protocols/membership/local_detector.py": "FD",
+    "live/local_watch.py": "FD",
+    "protocols/membership/participants.py": "PM",
+    "protocols/membership/marked_participants.py": "PM",
+    "protocols/membership/participant_wire.py": "PM",
+    "protocols/membership/": "SM",
+    "protocols/application.py": "AS",
+    "protocols/fragments.py": "AS",  # of the application's messages
+    "services/": "AS",
+    "protocols/": "CS",  # causal, total, routing, clocks, and what they share
+}
+DEPENDS_ON = {  # AN listens to nobody; FD is strictly local; the rest stands on what is below it
+    "AN": (),
+    "FS": ("AN",),
+    "SM": ("AN", "FS"),
+    "CS": ("AN", "FS", "SM"),
+    "FD": (),
+    "PM": ("AN", "FS", "SM", "CS", "FD"),
+    "AS": ("AN", "FS", "SM", "CS", "FD", "PM"),
+}
+
+
+def navtech(path: str) -> str | None:
+    return next((module for start, module in NAVTECH.items() if path.startswith(start)), None)
+
+
+PARTS = [path for path in FILES if navtech(path.as_posix()) is not None and path.name != "__init__.py"]
+
+
+@pytest.mark.parametrize("path", PARTS, ids=str)
+def test_modules_of_a_site_depend_on_those_below(path: Path) -> None:
+    module = navtech(path.as_posix())
+    assert module is not None
+    for name in imports(path):
+        other = navtech("/".join(name.split(".")[1:]) + ".py") if name.startswith("isthmus.") else None
+        assert other in (None, module, *DEPENDS_ON[module]), (
+            f"{path} is part of {module} and imports {name}, of {other}"
+        )
+
+
+def test_every_module_of_a_site_is_there_and_the_relation_has_no_cycle() -> None:
+    assert {navtech(path.as_posix()) for path in PARTS} == set(DEPENDS_ON)
+    order = list(DEPENDS_ON)
+    assert all(order.index(below) < order.index(module) for module, all_ in DEPENDS_ON.items() for below in all_)
 
 
 def modules() -> list[str]:

@@ -118,7 +118,94 @@ clock_jumps = 1
 offset_ms = 20
 drift_ppm = 100
 """
-SCENARIOS = {"rough": ROUGH, "grouped": GROUPED}
+FLOODS = """
+name = "floods"
+duration_ms = 3000
+trace = "wire"
+[topology]
+[topology.defaults]
+lan = { delay = { kind = "uniform", low_ms = 0, high_ms = 5 }, loss = 0.05, fifo = false }
+wan = { delay = { kind = "gamma", mean_ms = 10, variance_ms2 = 9, shift_ms = 5 }, loss = 0.05, duplicate = 0.05 }
+[[topology.clusters]]
+name = "a"
+sites = 5
+[[topology.clusters]]
+name = "b"
+sites = 4
+[stack]
+name = "flooding-dynamic"
+[[groups]]
+name = "steady"
+[[groups]]
+name = "viewed"
+[groups.stack]
+name = "flooding"
+[groups.stack.overlay]
+kind = "random"
+ids = "topology"
+[[workloads]]
+kind = "poisson"
+rate_per_s = 10
+[[workloads]]
+kind = "poisson"
+group = "viewed"
+rate_per_s = 10
+[[workloads]]
+kind = "reply"
+probability = 0.05
+[membership]
+detection_ms = 20
+stagger_ms = 30
+absent = ["b-3"]
+[[faults]]
+kind = "recover"
+at_ms = 400
+site = "b-3"
+[[faults]]
+kind = "crash"
+at_ms = 900
+site = "a-1"
+[[faults]]
+kind = "leave"
+at_ms = 1500
+site = "a-2"
+"""
+PACKETS = """
+name = "packets"
+duration_ms = 300
+trace = "wire"
+[topology]
+[topology.defaults]
+lan = { delay = { kind = "constant", ms = 1 } }
+[[topology.clusters]]
+name = "a"
+sites = 9
+[network]
+kind = "packets"
+engine = "python"
+graph = "random"
+mean_degree = 3
+hops = true
+background = { flows = 5, rate_per_s = 50 }
+[stack]
+name = "flooding"
+[[workloads]]
+kind = "poisson"
+rate_per_s = 20
+payload_bytes = 2000
+[membership]
+detection_ms = 50
+[random_faults]
+crashes = 1
+recover = 1.0
+"""
+SCENARIOS = {
+    "rough": ROUGH,
+    "grouped": GROUPED,
+    "floods": FLOODS,
+    "packets": PACKETS,
+    "compiled": PACKETS.replace("python", "compiled"),
+}
 
 
 def simulate(folder: Path, name: str, out: str, hash_seed: str, seed: int = 3) -> str:
@@ -141,7 +228,7 @@ def simulate(folder: Path, name: str, out: str, hash_seed: str, seed: int = 3) -
     return digest.hexdigest()
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", ["rough", "grouped", "floods", "packets"])
 def test_same_seed_same_bytes_in_two_processes_under_two_hash_seeds(tmp_path, name):
     first = simulate(tmp_path, name, "one", "1")
     assert simulate(tmp_path, name, "two", "2") == first
@@ -158,3 +245,8 @@ def test_another_seed_gives_another_trace(tmp_path, name):
 @pytest.mark.parametrize("seed", range(10, 30))
 def test_same_seed_same_bytes_for_more_seeds(tmp_path, name, seed):
     assert simulate(tmp_path, name, "one", "1", seed) == simulate(tmp_path, name, "two", "2", seed)
+
+
+def test_both_engines_of_the_packet_network_write_the_same_bytes(tmp_path):
+    pytest.importorskip("numba")
+    assert simulate(tmp_path, "packets", "plain", "1") == simulate(tmp_path, "compiled", "fast", "2")

@@ -3,7 +3,7 @@
 What a program needs is here, and stays here; the modules that it comes from may change.
 
     Group, Groups, GroupPlan, AgreedPlan   join groups from asyncio: send, receive in order, agree on who is in
-    Cast, Finality                  a message, and whether its delivery is final
+    Delivered, Finality             a message as it is read, and whether its delivery is final; Cast as it is sent
     Refused, SendTimeout, Busy      what a member must be ready to catch
     load_topology, Topology         a network, from TOML
     load_scenario, Scenario         a network with stack, traffic and faults, from TOML
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from isthmus.core.errors import Busy, InputError
     from isthmus.core.layer import Finality
     from isthmus.core.message import Cast
+    from isthmus.live.delivered import Delivered
     from isthmus.live.errors import Refused, SendTimeout
     from isthmus.live.group import Group
     from isthmus.live.groups import Groups
@@ -43,6 +44,7 @@ __all__ = [
     "Busy",
     "Cast",
     "Comparison",
+    "Delivered",
     "Finality",
     "Group",
     "GroupPlan",
@@ -65,6 +67,7 @@ HOMES = {  # name: the module that has it
     "Busy": "isthmus.core.errors",
     "Cast": "isthmus.core.message",
     "Comparison": "isthmus.comparing.run",
+    "Delivered": "isthmus.live.delivered",
     "Finality": "isthmus.core.layer",
     "Group": "isthmus.live.group",
     "AgreedPlan": "isthmus.live.plans",

@@ -10,13 +10,20 @@ import msgspec
 from isthmus.core.errors import LocalError
 from isthmus.core.layer import Host, Layer, Stack
 from isthmus.core.message import SiteId
+from isthmus.planning.advice import advise
 from isthmus.protocols.application import Application
 from isthmus.protocols.causal.extended import ExtendedOrder
+from isthmus.protocols.causal.flooding import Flooding
+from isthmus.protocols.causal.gated import GatedOrder
 from isthmus.protocols.causal.matrix import MatrixOrder
 from isthmus.protocols.causal.options import CausalOptions
 from isthmus.protocols.causal.relay import RelayedOrder
+from isthmus.protocols.causal.safe_links import SafeFlooding
+from isthmus.protocols.causal.safe_wire import DynamicOptions
 from isthmus.protocols.causal.vector import VectorOrder
 from isthmus.protocols.estimator import Estimator
+from isthmus.protocols.fragments import LARGEST_BYTES, FragmentOptions
+from isthmus.protocols.membership.couriers import Couriers
 from isthmus.protocols.membership.marked_participants import MarkedParticipants
 from isthmus.protocols.membership.participant_wire import ParticipantsOptions
 from isthmus.protocols.membership.participants import OrderedParticipants, Participants
@@ -24,14 +31,18 @@ from isthmus.protocols.total.compensation import OptimisticOptions
 from isthmus.protocols.total.hybrid import Hybrid
 from isthmus.protocols.total.hybrid_wire import HybridOptions
 from isthmus.protocols.total.optimistic import Optimistic
+from isthmus.protocols.total.planned import Planner
+from isthmus.protocols.total.ring import Ring, RingOptions
 from isthmus.protocols.total.token_site import TokenSite
 from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.credit import Credit, CreditOptions
 from isthmus.protocols.transport.direct import Direct
 from isthmus.protocols.transport.frames import ReliableOptions
+from isthmus.protocols.transport.links import Links
 from isthmus.protocols.transport.relay import Relay, RelayOptions
 from isthmus.protocols.transport.reliable import Reliable
 from isthmus.protocols.transport.safe import Safe
+from isthmus.topology.overlays import Overlay
 
 
 class StackOptions(msgspec.Struct, frozen=True):
@@ -49,11 +60,16 @@ class StackOptions(msgspec.Struct, frozen=True):
     safe: bool = False  # hand up what a quorum of the view has
     membership: Layer | None = None  # below the transport: agrees on views; None: the host drives the stack
     causal: CausalOptions = CausalOptions()
+    ring: RingOptions = RingOptions()
     participants: ParticipantsOptions | None = None  # None: the stack has no participants
+    fragments: FragmentOptions = FragmentOptions()
+    overlay: Overlay = Overlay()  # whose links messages are flooded along
+    dynamic: DynamicOptions = DynamicOptions()
 
 
 def top(application: Application, options: StackOptions, kind: type[Participants] | None) -> tuple[Layer, ...]:
     """The application, and below it the participants where they are wanted, of the kind that the order needs."""
+    application.fragments.options = options.fragments
     if options.participants is None:
         return (application,)
     if kind is None:
@@ -64,14 +80,24 @@ def top(application: Application, options: StackOptions, kind: type[Participants
 def transport(options: StackOptions, fifo: bool = True) -> Transport:
     if options.direct:
         return Direct()
-    return Safe(options.reliable) if options.safe else Reliable(options.reliable, fifo)
+    return Safe(options.reliable, fifo) if options.safe else Reliable(options.reliable, fifo)
 
 
 def bottom(options: StackOptions, fifo: bool = True) -> tuple[Layer, ...]:
-    """The transport, a relay below it where there is one, and below all the membership where members agree on views."""
+    """The transport, and what is below it."""
+    return (transport(options, fifo), *below_transport(options))
+
+
+def below_transport(options: StackOptions) -> tuple[Layer, ...]:
+    """A relay where there is one, and below all the membership where members agree on views.
+
+    With a relay the words of the membership are packed, too.
+    """
     relay = () if options.relay is None else (Relay(options.clusters, options.relay),)
-    membership = () if options.membership is None else (options.membership,)
-    return (transport(options, fifo), *relay, *membership)
+    membership: tuple[Layer, ...] = () if options.membership is None else (options.membership,)
+    if options.relay is not None and membership:
+        membership = (*membership, Couriers(options.clusters, options.relay.pack_ms))
+    return (*relay, *membership)
 
 
 def unordered(host: Host, application: Application, options: StackOptions) -> Stack:
@@ -91,59 +117,84 @@ def token_site(host: Host, application: Application, options: StackOptions) -> S
     return Stack(host, *upper, Credit(options.credit), order, *bottom(options))
 
 
+def ring(host: Host, application: Application, options: StackOptions) -> Stack:
+    """One order for all: who has the token sends."""
+    upper = top(application, options, OrderedParticipants)
+    return Stack(host, *upper, Credit(options.credit), Ring(options.ring, repeats=not options.direct), *bottom(options))
+
+
 def hybrid(host: Host, application: Application, options: StackOptions) -> Stack:
     """One order for all: some issue tickets, the others have theirs issued, as given or as they find best."""
     estimator = Estimator(options.hybrid.estimator)
     order = Hybrid(options.hybrid, estimator)
+    planner = (Planner(order, estimator, advise),) if options.hybrid.rule == "planned" else ()
     upper = top(application, options, OrderedParticipants)
-    return Stack(host, *upper, estimator, Credit(options.credit), order, *bottom(options))
+    return Stack(host, *upper, estimator, Credit(options.credit), *planner, order, *bottom(options))
 
 
 def optimistic(host: Host, application: Application, options: StackOptions) -> Stack:
     """One order for all, which a site may guess at before the sequencer's word: tentative now, final then."""
-    order = Optimistic(options.optimistic, options.sequencer, options.batch_ms)
+    order = Optimistic(options.optimistic, options.sequencer, options.batch_ms, safe=options.safe)
     upper = top(application, options, OrderedParticipants)
     return Stack(host, *upper, Credit(options.credit), order, *bottom(options, fifo=False))
 
 
 def optimistic_arrival(host: Host, application: Application, options: StackOptions) -> Stack:
     """The same, but numbered strictly as messages arrive at the sequencer, one sender's too."""
-    order = Optimistic(options.optimistic, options.sequencer, options.batch_ms, fifo=False)
+    order = Optimistic(options.optimistic, options.sequencer, options.batch_ms, fifo=False, safe=options.safe)
     upper = top(application, options, OrderedParticipants)
     return Stack(host, *upper, Credit(options.credit), order, *bottom(options, fifo=False))
 
 
 def causal_vector(host: Host, application: Application, options: StackOptions) -> Stack:
     """Causal order by one counter per member; everything goes to everybody."""
-    order = VectorOrder(options.causal.hold_max)
-    return Stack(host, application, Credit(options.credit), order, *bottom(options, fifo=False))
+    order = VectorOrder(options.causal.hold_max, options.causal.gauge_ms > 0)
+    return Stack(host, *top(application, options, None), Credit(options.credit), order, *bottom(options, fifo=False))
 
 
 def causal_matrix(host: Host, application: Application, options: StackOptions) -> Stack:
     """Causal order of multicasts by one counter per pair of members."""
-    order = MatrixOrder(options.causal.hold_max)
-    return Stack(host, application, Credit(options.credit), order, *bottom(options, fifo=False))
+    order = MatrixOrder(options.causal.hold_max, options.causal.gauge_ms > 0)
+    return Stack(host, *top(application, options, None), Credit(options.credit), order, *bottom(options, fifo=False))
 
 
 def causal_history(host: Host, application: Application, options: StackOptions) -> Stack:
     """Causal order of multicasts by what each process has told whom."""
     order = ExtendedOrder(options.causal)
-    return Stack(host, application, Credit(options.credit), order, *bottom(options, fifo=False))
+    return Stack(host, *top(application, options, None), Credit(options.credit), order, *bottom(options, fifo=False))
 
 
 def causal_separators(host: Host, application: Application, options: StackOptions) -> Stack:
     """The same over gateways that relay, with zones whose affairs are not told outside."""
-    order = RelayedOrder(options.causal)
-    return Stack(host, application, Credit(options.credit), order, *bottom(options, fifo=False))
+    order = GatedOrder(options.causal) if options.causal.gated else RelayedOrder(options.causal)
+    return Stack(host, *top(application, options, None), Credit(options.credit), order, *bottom(options, fifo=False))
+
+
+def flooding(host: Host, application: Application, options: StackOptions) -> Stack:
+    """Causal order without timestamps: all messages are flooded along the links of an overlay, which keep order."""
+    links = Direct() if options.direct else Links(options.reliable)
+    order = Flooding(options.overlay, options.reliable)
+    return Stack(
+        host, *top(application, options, None), Credit(options.credit), order, links, *below_transport(options)
+    )
+
+
+def flooding_dynamic(host: Host, application: Application, options: StackOptions) -> Stack:
+    """The same while members come and go: links are opened and closed without stopping messages."""
+    application.fragments.options = FragmentOptions(LARGEST_BYTES)  # pieces are put together within a view
+    order = SafeFlooding(options.overlay, options.dynamic)
+    return Stack(host, application, order, Links(options.reliable, free=True))
 
 
 Build = Callable[[Host, Application, StackOptions], Stack]
 ALWAYS = ("integrity", "agreement", "validity", "views")
 CAUSAL = (*ALWAYS, "fifo", "causal")
 TOTAL = (*ALWAYS, "fifo", "total")
-UNIFORM = ("uniform-total",)  # what safe delivery adds to a total order
-BASE = ("credit", "relay", "reliable", "transport")
-IN_ORDER = (*BASE, "safe")  # over a transport that hands up in each sender's order
+SAFE = ("sending-view",)  # what safe delivery adds to any order
+LASTING = ("uniform-agreement",)  # and where members agree on views and none comes back by a file, without its frames
+UNIFORM = ("uniform-total",)  # and to a total order
+BASE = ("credit", "fragments", "relay", "reliable", "transport")
+SAFELY = (*BASE, "safe")  # may deliver what a quorum has
 SEQUENCED = ("batch_ms", "sequencer")
 
 
@@ -157,34 +208,49 @@ class NamedStack(msgspec.Struct, frozen=True):
     reorders: bool = False  # it keeps its promises over a direct transport whose channels reorder
     roles: Literal["", "everyone", "given", "changing"] = ""  # of the ticket protocols: who is active
     relays: bool = False  # messages go over gateways, so that LANs must be joined in a tree or a ring
+    steady: bool = False  # members come and go without view synchrony: views say who is there, and stop nothing
+    twin: Literal["", "flooding", "vector"] = ""  # the compiled end points that do the same over the packet network
     agrees: bool = True  # its members can agree on views; otherwise the ideal service, or a static group, is needed
 
-    def promises(self, safe: bool) -> tuple[str, ...]:
-        """What it promises, with safe delivery or without."""
-        return (*self.properties, *UNIFORM) if safe and "total" in self.properties else self.properties
+    def promises(self, safe: bool, lasting: bool = False) -> tuple[str, ...]:
+        """What it promises, with safe delivery or without; `lasting`: what a quorum of a view has is in its cut."""
+        if not safe:
+            return self.properties
+        return (
+            *self.properties,
+            *SAFE,
+            *(LASTING if lasting else ()),
+            *(UNIFORM if "total" in self.properties else ()),
+        )
 
 
 STACKS: dict[str, NamedStack] = {
-    "unordered": NamedStack(unordered, ALWAYS, BASE, participants=False, reorders=True),
-    "fifo": NamedStack(fifo, (*ALWAYS, "fifo"), IN_ORDER),
+    "unordered": NamedStack(unordered, ALWAYS, SAFELY, participants=False, reorders=True),
+    "fifo": NamedStack(fifo, (*ALWAYS, "fifo"), SAFELY),
     "causal-vector": NamedStack(
-        causal_vector, CAUSAL, (*BASE, "causal"), reorders=True, agrees=False, participants=False
+        causal_vector, CAUSAL, (*SAFELY, "causal"), reorders=True, twin="vector", participants=False
     ),
-    "causal-matrix": NamedStack(
-        causal_matrix, CAUSAL, (*BASE, "causal"), reorders=True, agrees=False, participants=False
-    ),
-    "causal-history": NamedStack(
-        causal_history, CAUSAL, (*BASE, "causal"), reorders=True, agrees=False, participants=False
-    ),
+    "causal-matrix": NamedStack(causal_matrix, CAUSAL, (*SAFELY, "causal"), reorders=True, participants=False),
+    "causal-history": NamedStack(causal_history, CAUSAL, (*BASE, "causal"), reorders=True, participants=False),
     "causal-separators": NamedStack(
-        causal_separators, CAUSAL, (*BASE, "causal"), reorders=True, relays=True, agrees=False, participants=False
+        causal_separators, CAUSAL, (*BASE, "causal"), reorders=True, relays=True, participants=False
     ),
-    "token-site": NamedStack(token_site, TOTAL, (*IN_ORDER, *SEQUENCED)),
-    "symmetric": NamedStack(hybrid, TOTAL, (*IN_ORDER, "hybrid"), roles="everyone"),
-    "hybrid": NamedStack(hybrid, TOTAL, (*IN_ORDER, "hybrid"), roles="given"),
-    "dynamic-hybrid": NamedStack(hybrid, TOTAL, (*IN_ORDER, "hybrid"), roles="changing"),
-    "optimistic": NamedStack(optimistic, (*TOTAL, "final"), (*BASE, *SEQUENCED, "optimistic"), reorders=True),
+    "token-site": NamedStack(token_site, TOTAL, (*SAFELY, *SEQUENCED)),
+    "ring": NamedStack(ring, TOTAL, (*SAFELY, "ring")),
+    "symmetric": NamedStack(hybrid, TOTAL, (*SAFELY, "hybrid"), roles="everyone"),
+    "hybrid": NamedStack(hybrid, TOTAL, (*SAFELY, "hybrid"), roles="given"),
+    "dynamic-hybrid": NamedStack(hybrid, TOTAL, (*SAFELY, "hybrid"), roles="changing"),
+    "optimistic": NamedStack(optimistic, (*TOTAL, "final"), (*SAFELY, *SEQUENCED, "optimistic"), reorders=True),
     "optimistic-arrival": NamedStack(
-        optimistic_arrival, (*ALWAYS, "total", "final"), (*BASE, *SEQUENCED, "optimistic"), reorders=True
+        optimistic_arrival, (*ALWAYS, "total", "final"), (*SAFELY, *SEQUENCED, "optimistic"), reorders=True
+    ),
+    "flooding": NamedStack(flooding, CAUSAL, (*BASE, "overlay"), twin="flooding", participants=False),
+    "flooding-dynamic": NamedStack(
+        flooding_dynamic,
+        ("integrity", "validity", "views", "fifo", "causal"),
+        ("dynamic", "overlay", "reliable"),
+        steady=True,
+        agrees=False,
+        participants=False,
     ),
 }

@@ -16,13 +16,17 @@ from tests.planted import PLANTED
 
 from isthmus.comparing.choice import choose
 from isthmus.comparing.figures import SEEDS_MIN, figures_of, mean_of
-from isthmus.comparing.measure import Measured
+from isthmus.comparing.measure import Measured, simulate
 from isthmus.comparing.processes import WorkerDied, each
 from isthmus.comparing.run import compare
 from isthmus.core.errors import InputError
 from isthmus.scenario.load import load_scenario
+from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.variants import with_stack
+from isthmus.scenario.workload import Poisson
 from isthmus.stacks import STACKS
+from isthmus.studies.causal_setup import LAN, WAN
+from isthmus.topology.shapes import lan_ring
 from isthmus.trace.histogram import Histogram
 from isthmus.trace.oracle import Verdict
 
@@ -127,8 +131,9 @@ def test_a_stack_that_does_not_run_there_is_left_out_of_all_and_refused_by_name(
         'name = "token-site"\nsequencer = "b-0"', 'name = "unordered"\ntransport = "direct"'))  # fmt: skip
     scenario = load_scenario(path)
     result = compare(scenario, list(STACKS), [1], strict=False)
-    assert {row.stack for row in result.stacks} == {name for name, stack in STACKS.items() if stack.reorders}
-    assert set(result.left_out) == {name for name, stack in STACKS.items() if not stack.reorders}
+    able = {name for name, stack in STACKS.items() if stack.reorders or "transport" not in stack.options}
+    assert {row.stack for row in result.stacks} == able
+    assert set(result.left_out) == set(STACKS) - able
     with pytest.raises(InputError, match="direct"):
         compare(scenario, ["token-site"], [1])
 
@@ -243,3 +248,18 @@ def group_of(session: int) -> list[int]:
         if int(fields[3]) == session and fields[0] != "Z":
             found.append(int(stat.parent.name))
     return found
+
+
+def test_causal_stacks_tell_their_metadata() -> None:
+    """Entries of timestamps and histories; a matrix has as many as pairs of members."""
+    topology = lan_ring(3, 2, LAN, WAN)
+    workloads = (Poisson(rate_per_s=20),)
+    made = {}
+    for stack in ("causal-matrix", "causal-history"):
+        scenario = Scenario(topology=topology, stack=StackSpec(name=stack), workloads=workloads, duration_ms=500)
+        made[stack] = figures_of(stack, [simulate(msgspec.structs.replace(scenario, seed=seed)) for seed in (1, 2, 3)])
+    sites = len(topology.sites)
+    matrix, history = made.values()
+    assert matrix.timestamp_entries.mean == sites**2 and matrix.history_entries is None
+    assert 0 < history.timestamp_entries.mean < sites**2 and history.timestamp_bytes.mean > 0
+    assert history.history_entries.mean > 0

@@ -138,3 +138,15 @@ def test_other_mistakes_are_one_sentence(folder: Path) -> None:
 def test_help_has_examples(folder: Path) -> None:
     shown = plan("--help", cwd=folder)
     assert shown.returncode == 0 and "Examples:" in shown.stdout and "--verify" in shown.stdout
+
+
+def test_causal_stacks_are_predicted_beside_their_simulation(folder: Path) -> None:
+    arguments = ("net.toml", "--traffic", "traffic.toml", "--order", "causal")
+    done = plan(*arguments, cwd=folder)
+    assert done.returncode == 0 and "Recommended: the stack causal-" in done.stdout
+    beside = plan(*arguments, "--verify", "--seeds", "1", "--duration-ms", "1000", cwd=folder)
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in beside.stdout.splitlines() if "│" in line]
+    found = {row[0]: row[1] for row in rows}
+    assert found["causal-vector"] == "5.0 / 5.0, +0 %" and found["causal-matrix"] == "25.0 / 25.0, +0 %"
+    assert "%" in found["causal-history"]
+    assert "no -o, --null-ms or --wait" in refused(*arguments, "--wait", cwd=folder)

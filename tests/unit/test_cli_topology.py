@@ -77,3 +77,29 @@ def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
         "isthmus: net.toml: clusters[0].sitess: found an unknown key; expected one of name, sites"
     )
     assert failed.stderr.count("\n") == 1
+
+
+def test_overlays_are_shown_and_drawn(tmp_path: Path) -> None:
+    shown = isthmus("overlay", "40", cwd=tmp_path)
+    assert shown.returncode == 0
+    assert all(kind in shown.stdout for kind in ("hypercube", "incomplete", "clique", "ring", "random"))
+    assert "193" in shown.stdout  # 2 * 116 - 39 sends
+    drawn = isthmus("overlay", "12", "--kind", "hypercube", "-o", "pictures", cwd=tmp_path)
+    assert drawn.returncode == 0
+    first = (tmp_path / "pictures" / "hypercube-12.svg").read_bytes()
+    again = isthmus("overlay", "12", "--kind", "hypercube", "-o", "pictures", cwd=tmp_path)
+    assert again.returncode == 2 and "--force" in again.stderr
+    isthmus("overlay", "12", "--kind", "hypercube", "-o", "pictures", "--force", cwd=tmp_path)
+    assert (tmp_path / "pictures" / "hypercube-12.svg").read_bytes() == first
+
+
+def test_an_overlay_of_a_network_tells_how_long_its_links_are(tmp_path: Path) -> None:
+    isthmus("shape", "ring", "--sites", "4", "-o", "net.toml", cwd=tmp_path)
+    shown = isthmus("overlay", "net.toml", "--kind", "hypercube", cwd=tmp_path)
+    assert shown.returncode == 0 and "ids by topology" in shown.stdout
+
+
+def test_an_overlay_that_cannot_be_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    for arguments in (("0",), ("9999",), ("12", "-o", "pictures"), ("12", "--kind", "ring", "--degree", "4")):
+        refused = isthmus("overlay", *arguments, cwd=tmp_path)
+        assert refused.returncode == 2 and refused.stderr.count("\n") == 1, refused.stderr

@@ -27,7 +27,8 @@ from isthmus.stacks import STACKS
 FILES = ("compare.json", "compare.svg", "compare.png")
 CAPTION = (
     "message: from submit to last delivery; each: to each delivery; guess: to each tentative delivery, hits: those in "
-    "their final place; packets and control bytes per message; CPU of the simulator per delivery"
+    "their final place; packets and control bytes per message; causal order: entries and bytes of a timestamp, entries "
+    "of a site's history; CPU of the simulator per delivery"
 )
 COLORS = {"kept": "green", "broken": "red", "unknown": "yellow"}
 
@@ -60,10 +61,11 @@ def command(
     """Compare stacks: the same network, traffic, faults and seeds over each.
 
     Prints one table (latency of a message and of a delivery, tentative latency and hit ratio where there are any,
-    packets, control bytes, CPU), the verdicts on what each stack promises, and one sentence on what to choose. Writes
-    compare.json and the distributions as compare.svg and compare.png. A stack is a name or a file that `isthmus plan`
-    wrote; a named one takes over those of the scenario's options that it knows. The choice is among the stacks that
-    promise what the scenario's own stack promises.
+    packets, control bytes, CPU; in causal order, entries and bytes of a timestamp and entries of a site's history), the
+    verdicts on what each stack promises, and one sentence on what to choose. Writes compare.json and the distributions
+    as compare.svg and compare.png. A stack is a name or a file that `isthmus plan` wrote; a named one takes over those
+    of the scenario's options that it knows. The choice is among the stacks that promise what the scenario's own stack
+    promises.
 
     Exit code 0: all promises were kept; 1: one was broken, or a run failed; 3: something could not be judged.
 
@@ -158,6 +160,9 @@ def figures_table(rows: tuple[StackFigures, ...]) -> Table:
         "hits %": [text(row.hit_percent, 0) for row in rows],
         "packets": [text(row.packets_per_message, 1) for row in rows],
         "control B": [text(row.control_bytes_per_message, 0) for row in rows],
+        "entries": [text(row.timestamp_entries, 1) for row in rows],
+        "stamp B": [text(row.timestamp_bytes, 0) for row in rows],
+        "history": [text(row.history_entries, 1) for row in rows],
         "CPU us": [text(row.cpu_us_per_delivery, 0) for row in rows],
         "undelivered": [f"{row.undelivered:,}" if row.undelivered else "" for row in rows],
     }

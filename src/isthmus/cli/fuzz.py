@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 
@@ -18,6 +19,7 @@ from isthmus.scenario.model import Scenario
 from isthmus.stacks import STACKS
 from isthmus.testing.agreed_scenarios import agreed_scenario
 from isthmus.testing.judge import judge, judge_run
+from isthmus.testing.large_scenarios import large_scenario
 from isthmus.testing.random_scenarios import hard_scenario, random_scenario, replay_command
 from isthmus.testing.watch import WatchedRun
 from isthmus.trace.schema import Row
@@ -27,9 +29,20 @@ SORTS: dict[str, Callable[[str, int], Scenario]] = {
     "plain": random_scenario,
     "hard": hard_scenario,
     "agreed": agreed_scenario,
+    "large": large_scenario,
 }
 Outcome = tuple[int, list[str]]  # seed, failures
 SHOWN_MAX = 10  # failures printed; all are counted
+
+
+def parse_seeds(_context: click.Context, _option: click.Parameter, value: str | None) -> range | None:
+    """The seeds from the first to the last, both included."""
+    if value is None:
+        return None
+    found = re.fullmatch(r"(\d+)-(\d+)", value)
+    if found is None or int(found[1]) > int(found[2]):
+        raise click.BadParameter(f"found {value}; expected the first and the last seed, such as 500-999.")
+    return range(int(found[1]), int(found[2]) + 1)
 
 
 @click.command(context_settings=HELP)
@@ -37,10 +50,27 @@ SHOWN_MAX = 10  # failures printed; all are counted
 @click.option("--seed", type=int, help="Run this one scenario, and show it.")
 @click.option("--runs", type=click.IntRange(min=1), default=500, show_default=True, help="How many scenarios to try.")
 @click.option("--first", type=int, default=0, show_default=True, help="The first seed.")
+@click.option(
+    "--seeds",
+    metavar="A-B",
+    callback=parse_seeds,
+    help="The first and the last seed, in the place of --first and --runs.",
+)
 @click.option("--hard", is_flag=True, help="Tight windows, slow readers, crashes again and again, down to one site.")
 @click.option("--agreed", is_flag=True, help="Members agree on views; crashes and cuts at every moment of a change.")
+@click.option("--large", is_flag=True, help="Messages of all sizes, most of them cut into pieces; of all these sorts.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes to use.")
-def command(stack: str, seed: int | None, runs: int, first: int, hard: bool, agreed: bool, jobs: int) -> None:
+def command(
+    stack: str,
+    seed: int | None,
+    runs: int,
+    first: int,
+    seeds: range | None,
+    hard: bool,
+    agreed: bool,
+    large: bool,
+    jobs: int,
+) -> None:
     """Try a stack in random scenarios: loss, duplication, reordering, crashes, partitions, clock jumps, slow readers.
 
     Each scenario is a function of its seed. A run fails if it breaks what the stack promises, if it raises an error, if
@@ -52,21 +82,23 @@ def command(stack: str, seed: int | None, runs: int, first: int, hard: bool, agr
     Examples:
       isthmus fuzz token-site --runs 2000 --jobs 2
       isthmus fuzz token-site --seed 137
+      isthmus fuzz hybrid --agreed --seeds 500-999
     """
-    if hard and agreed:
-        raise click.UsageError("--hard and --agreed are two sorts of scenarios: give one of them.")
+    if hard + agreed + large > 1:
+        raise click.UsageError("--hard, --agreed and --large are sorts of scenarios: give one of them.")
     if agreed and not STACKS[stack].agrees:
         raise click.UsageError(f"--agreed: members of the stack {stack} cannot agree on views yet.")
-    sort = "hard" if hard else "agreed" if agreed else "plain"
+    sort = "hard" if hard else "agreed" if agreed else "large" if large else "plain"
     if seed is not None:
         replay(stack, seed, sort)
         return
     console = wide_console()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     failed = 0
-    cases = [(stack, first + number, sort) for number in range(runs)]
+    chosen = range(first, first + runs) if seeds is None else seeds
+    cases = [(stack, number, sort) for number in chosen]
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(stack, total=runs)
+        task = bar.add_task(stack, total=len(cases))
         for _, (found, failures) in each(attempt, cases, jobs):
             bar.advance(task)
             if failures:
@@ -74,7 +106,7 @@ def command(stack: str, seed: int | None, runs: int, first: int, hard: bool, agr
                 if failed <= SHOWN_MAX:
                     console.print(f"seed {found}: {escape(failures[0])}", soft_wrap=True)
                     console.print(f"  replay it with: {replay_command(stack, found, sort)}", soft_wrap=True)
-    console.print(f"{runs:,} runs of {stack}: {failed:,} failed.")
+    console.print(f"{len(cases):,} runs of {stack}: {failed:,} failed.")
     sys.exit(1 if failed else 0)
 
 

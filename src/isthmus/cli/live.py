@@ -17,10 +17,12 @@ from isthmus.cli.options import HELP, force_option, output_folder, seed_option
 from isthmus.cli.trace import print_verdicts
 from isthmus.core.errors import InputError
 from isthmus.live.child import SiteSummary
-from isthmus.live.run import check_live, measure, run_live
+from isthmus.live.run import measure, run_live
+from isthmus.live.scenarios import live_scenario
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
-from isthmus.scenario.promises import promised_verdicts
+from isthmus.scenario.promises import LightVerdicts, light_verdicts, promised_verdicts
+from isthmus.trace.oracle import Verdict
 from isthmus.trace.reader import read_rows
 from isthmus.trace.summary import Summary
 
@@ -43,8 +45,9 @@ def command(scenario: Path, seed: int | None, output: Path | None, force: bool, 
     """Run a scenario in real time: one process per site, over UDP on 127.0.0.1.
 
     Delays, loss and bandwidth are those of the scenario's topology, emulated at the sender. Every site writes its part
-    of the trace; then the order that the stack promises is judged. Where members agree on views (membership =
-    "agreed"), views and suspicion are told as they come, and sites may crash, recover, leave and be cut off.
+    of the trace; then the order that the stack promises is judged. The sites agree on views, which are told as they
+    come, with suspicion; they may crash, recover, leave, stand still and be cut off. Where the scenario says membership
+    = "ideal", all sites are in view 1, for good, and there are no faults.
 
     Exit code 0: all valid; 1: a violation; 3: no violation, but a property with no evidence.
 
@@ -54,8 +57,7 @@ def command(scenario: Path, seed: int | None, output: Path | None, force: bool, 
       isthmus live demo/scenario.toml
       isthmus live demo/scenario.toml -o out/three --no-emulate
     """
-    loaded = load_scenario(scenario, seed)
-    check_live(loaded, str(scenario))
+    loaded = live_scenario(load_scenario(scenario, seed), str(scenario))
     folder = output or output_folder(loaded.name, loaded.stack.name, loaded.seed, "-live")
     claim(folder, force)
     console = wide_console()
@@ -63,11 +65,30 @@ def command(scenario: Path, seed: int | None, output: Path | None, force: bool, 
     figures = measure(folder, {group.id: group.members for group in loaded.groups_of_run()})
     print_whole(console, sites_table(loaded, summaries))
     console.print(figures_line(figures, summaries))
-    verdicts = promised_verdicts(loaded, read_rows(folder))
+    rows = list(read_rows(folder))
+    verdicts = promised_verdicts(loaded, rows, ("primary",) if loaded.membership.kind == "agreed" else ())
     print_verdicts([(0, verdict) for verdict in verdicts], 1)
+    if loaded.participants:
+        verdicts += print_participants(console, light_verdicts(loaded, rows))
     console.print(f"The trace is in {escape(str(folder))}.", soft_wrap=True)
     statuses = {verdict.status for verdict in verdicts}
     sys.exit(1 if "violated" in statuses else 3 if "unknown" in statuses else 0)
+
+
+def print_participants(console: Console, found: list[LightVerdicts]) -> list[Verdict]:
+    """What was found of participant groups; only what is not unknown counts, as a group may be too quiet to judge."""
+    table = Table(title="participant groups", title_justify="left")
+    properties = list(dict.fromkeys(verdict.property for group in found for verdict in group.verdicts))
+    for column in ("group", "since site view", *properties):
+        table.add_column(column)
+    for group in found:
+        statuses = {verdict.property: verdict.status for verdict in group.verdicts}
+        table.add_row(escape(group.name), str(group.era), *(statuses.get(name, "") for name in properties))
+    print_whole(console, table)
+    broken = [verdict for group in found for verdict in group.verdicts if verdict.status == "violated"]
+    for verdict in broken:
+        console.print(f"{verdict.property} violated: {escape(verdict.witness)}", highlight=False, soft_wrap=True)
+    return broken
 
 
 def claim(folder: Path, force: bool) -> None:

@@ -8,7 +8,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import click
@@ -24,12 +24,15 @@ from isthmus.cli.options import HELP, force_option, json_option, output_folder, 
 from isthmus.cli.trace import print_verdicts
 from isthmus.comparing.figures import spread_of
 from isthmus.core.errors import InputError
+from isthmus.planning.ring_bound import costs_of
 from isthmus.protocols.membership.participant_wire import ParticipantView, Speech
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.promises import promised_verdicts
 from isthmus.scenario.variants import with_stack
 from isthmus.scenario.visitors import Utterance
+from isthmus.sim.base import Simulation
+from isthmus.sim.packets.twin import run_of
 from isthmus.sim.run import Run
 from isthmus.stacks import STACKS
 from isthmus.testing.participant_history import History
@@ -104,7 +107,7 @@ def check_below(folder: Path) -> None:
         raise InputError(str(folder), "", f"a trace in a subfolder ({other})", "a folder of its own")
 
 
-def execute(scenario: Scenario, folder: Path, force: bool, console: Console) -> tuple[Run, float, str]:
+def execute(scenario: Scenario, folder: Path, force: bool, console: Console) -> tuple[Simulation, float, str]:
     """Run with a bar that fills over virtual time; the run, its CPU seconds, and the traceback where it failed."""
     meta = {"scenario": scenario.name, "seed": str(scenario.seed), "stack": scenario.stack.name}
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), TextColumn("{task.fields[note]}"))
@@ -119,18 +122,18 @@ def execute(scenario: Scenario, folder: Path, force: bool, console: Console) -> 
 
         start = time.process_time()
         if scenario.trace == "none":
-            run = Run(scenario)
+            run = run_of(scenario)
             error = attempt(run, progress)
         else:
             meta["isthmus"] = __version__
             meta["sites"] = json.dumps([site.name for site in scenario.topology.sites], ensure_ascii=False)
             with TraceWriter(folder, meta, overwrite=force) as writer:
-                run = Run(scenario, writer)
+                run = run_of(scenario, writer)
                 error = attempt(run, progress)
     return run, time.process_time() - start, error
 
 
-def attempt(run: Run, progress: Callable[[int], None]) -> str:
+def attempt(run: Simulation, progress: Callable[[int], None]) -> str:
     """Carry a run out; the traceback where it failed. The trace says whether it was cut short."""
     run.record(Recording.BEGUN)
     try:
@@ -147,19 +150,19 @@ def attempt(run: Run, progress: Callable[[int], None]) -> str:
     return ""
 
 
-def judgeable(run: Run) -> bool:
+def judgeable(run: Simulation) -> bool:
     """Whether there is a trace, of a size that is judged in this process."""
     return run.scenario.trace != "none" and run.summary.delivered.count <= CHECK_MAX
 
 
-def guesses_in(run: Run, folder: Path) -> Guesses | None:
+def guesses_in(run: Simulation, folder: Path) -> Guesses | None:
     """How tentative deliveries compare with final ones, where a stack makes them."""
     promised = any("final" in STACKS[group.stack.name].properties for group in run.groups)
     return guesses(read_rows(folder)) if promised and judgeable(run) else None
 
 
 def as_document(
-    run: Run, cpu_s: float, guessed: Guesses | None, folder: Path, verdicts: list[Verdict], error: str
+    run: Simulation, cpu_s: float, guessed: Guesses | None, folder: Path, verdicts: list[Verdict], error: str
 ) -> str:
     """The result of a run as JSON."""
     scenario, summary = run.scenario, run.summary
@@ -184,13 +187,14 @@ def as_document(
         "virtual_s": run.scheduler.now_ns / 1e9,
         "cpu_s": cpu_s,
         "trace": str(folder) if scenario.trace != "none" else None,
+        "figures": run.figures(),
         "error": error,
         "verdicts": verdicts,
     }
     return msgspec.json.format(msgspec.json.encode(found)).decode()
 
 
-def figures(run: Run, cpu_s: float, guessed: Guesses | None = None) -> Table:
+def figures(run: Simulation, cpu_s: float, guessed: Guesses | None = None) -> Table:
     """The summary of a run."""
     scenario, summary = run.scenario, run.summary
     stacks = ", ".join(dict.fromkeys(group.stack.name for group in run.groups))
@@ -205,6 +209,11 @@ def figures(run: Run, cpu_s: float, guessed: Guesses | None = None) -> Table:
     table.add_row("deliveries", f"{summary.delivered.count:,}, and {summary.undelivered_count():,} undelivered")
     table.add_row("latency per delivery", spread(summary.delivered))
     table.add_row("latency per message", spread(summary.per_message) + "  (its last delivery)")
+    for group in run.groups:
+        costs = costs_of(scenario.topology, group.members, group.stack.ring.batch)
+        if costs is not None and "ring" in STACKS[group.stack.name].options:
+            bound = f"at most {costs.latency_ms():,.2f} ms while nothing is lost, nobody is down"
+            table.add_row("latency promised", f"{bound} and no site has more than {costs.batch} messages waiting")
     if guessed is not None:
         told = f"{spread(guessed.seen)}  (each tentative delivery, {guessed.window_ms:.2f} ms before the final one)"
         table.add_row("tentative latency", told)
@@ -216,20 +225,37 @@ def figures(run: Run, cpu_s: float, guessed: Guesses | None = None) -> Table:
         f" ({network.wan_bytes:,} bytes)" if network.wan_bytes else ""
     )
     table.add_row("packets", f"{network.packet_count:,} sent, {wan}, {network.dropped_count:,} lost")
+    if measured := run.figures():
+        for label, value in packet_lines(measured):
+            table.add_row(label, value)
     if run.meter is not None:
         per_message = run.meter.control_bytes / max(1, summary.submitted_count)
         table.add_row("control bytes", f"{run.meter.control_bytes:,}: {per_message:,.0f} per message, over all copies")
     if summary.rejected_count:
         table.add_row("rejected packets", f"{summary.rejected_count:,}")
     if summary.crash_count:
-        table.add_row("crashes", f"{summary.crash_count}; the last view is {run.services[0].view.view_id}")
+        table.add_row("crashes", f"{summary.crash_count}; the last view is {run.last_view()}")
     events = run.scheduler.event_count
     rate = f"{events / cpu_s:,.0f} per CPU second" if cpu_s > 0 else ""
     table.add_row("events", f"{events:,} over {run.scheduler.now_ns / 1e9:.1f} s of virtual time, {rate}")
     return table
 
 
-def light_groups(run: Run) -> Table:
+def packet_lines(found: Mapping[str, float]) -> list[tuple[str, str]]:
+    """What the packet network measured, for people."""
+    delay = f"mean {found['delay_mean_ms']:.2f}  max {found['delay_max_ms']:.2f} ms"
+    load = f"mean {found['load_mean']:,.1f} packets on all links  max {found['load_max']:,.0f} on one"
+    queue = f"mean {found['queue_mean']:.3f} messages at a site  max {found['queue_max']:,.0f}"
+    cost = f"{found['fragments']:,.0f} fragments, {found['arc_bytes']:,.0f} bytes; {found['hops']:,.0f} physical hops"
+    return [
+        ("delay, sender left out", delay),
+        ("delivery queue", queue),
+        ("load of links", load),
+        ("over logical arcs", cost),
+    ]
+
+
+def light_groups(run: Simulation) -> Table:
     """Who is in each participant group at the end, and what its members said and heard."""
     table = Table(title="participant groups", title_justify="left")
     for column in ("group", "view", "members", "may act", "said", "heard"):
@@ -267,13 +293,13 @@ def spread(latencies: Histogram) -> str:
     return f"mean {latencies.mean() / NS_PER_MS:.2f}  {shares}  max {latencies.maximum / NS_PER_MS:.2f} ms"
 
 
-def judge_trace(scenario: Scenario, run: Run, folder: Path, replay: str) -> None:
+def judge_trace(scenario: Scenario, run: Simulation, folder: Path, replay: str) -> None:
     """Judge what the stack promises; exit where it was broken or could not be seen."""
     if not judgeable(run):
         why = "there is no trace" if scenario.trace == "none" else f"over {CHECK_MAX:,} deliveries"
         click.echo(f"Not checked: {why}.")
         return
-    wrong = participant_violations(run)
+    wrong = participant_violations(run) if isinstance(run, Run) else []
     if wrong:
         fail(f"violated: {wrong[0]} (of {len(wrong)} findings on participants); replay it with: {replay}", 1)
     verdicts = promised_verdicts(scenario, read_rows(folder))

@@ -21,7 +21,7 @@ from isthmus.cli.trace import COLORS, print_verdicts
 from isthmus.core.errors import InputError
 from isthmus.report.words import OUTCOMES
 from isthmus.scenario.promises import promised_verdicts
-from isthmus.sim.run import Run
+from isthmus.sim.packets.twin import run_of
 from isthmus.studies.catalogue import STUDIES
 from isthmus.studies.model import SCALES, Scale, find_study
 from isthmus.trace.reader import read_rows
@@ -204,7 +204,7 @@ def replay_run(name: str, number: int, scale: Scale, seeds: int | None, output: 
         rows = [] if error else list(read_rows(output))
     else:
         kept: list[Row] = []
-        made, cpu_s = Run(spec.scenario, kept), 0.0
+        made, cpu_s = run_of(spec.scenario, kept), 0.0
         error = attempt(made, lambda _: None)
         rows = kept
     print_whole(console, figures(made, cpu_s))

@@ -8,13 +8,16 @@ import click
 from rich.table import Table
 
 from isthmus.cli.console import print_whole, wide_console
+from isthmus.cli.overlay import KINDS, LARGEST, show_overlay
 from isthmus.core.document import Invalid, read_toml
 from isthmus.core.errors import InputError
 from isthmus.topology.delay import Constant, Delay, Empirical, Gamma, Normal, Uniform
-from isthmus.topology.load import topology_from_tables, topology_to_toml
+from isthmus.topology.load import topology_from_tables
 from isthmus.topology.model import Channel, Topology, WanLink
+from isthmus.topology.overlays import Kind
 from isthmus.topology.separators import LanGraph, Separators, check_zones, sites_of
 from isthmus.topology.shapes import SHAPES, shape
+from isthmus.topology.written import topology_to_toml
 
 MATRIX_MAX = 12  # clusters; beyond, the list of links is easier to read
 LIST_MAX = 60  # links shown of a longer list
@@ -37,6 +40,7 @@ def command() -> None:
       isthmus topology import rtt.csv -o net.toml
       isthmus topology import Abilene.graphml --sites 2 -o abilene.toml
       isthmus topology show net.toml -o pictures
+      isthmus topology overlay 12 --kind hypercube -o pictures
     """
 
 
@@ -180,6 +184,44 @@ def show_command(path: Path, output: Path | None, svg: Path | None, png: Path | 
         except OSError as error:
             raise InputError("-o", str(file), error.strerror or "an error", "a file that can be written") from None
         click.echo(f"wrote {file}")
+
+
+@command.command("overlay")
+@click.argument("count", metavar="N|NETWORK.toml")
+@click.option("--kind", type=click.Choice(KINDS), help="Which overlay. [all of them]")
+@click.option("--degree", type=click.IntRange(min=2), help="Degree of a random graph. [ceil(log2 N)]")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of a random graph.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Folder for both pictures, KIND-N.svg and KIND-N.png."
+)
+@FORCE
+def overlay_command(
+    count: str, kind: Kind | None, degree: int | None, seed: int, output: Path | None, force: bool
+) -> None:
+    """Show the overlays that messages can be flooded along: links, degree, diameter, connectivity, cost.
+
+    Given a network instead of a number, overlays have its sites, and the mean length of their links is shown with ids
+    by the numbers of sites and with ids by topology.
+
+    \b
+    Examples:
+      isthmus topology overlay 40
+      isthmus topology overlay 12 --kind hypercube -o pictures
+      isthmus topology shape ring --clusters 4 --sites 4 -o net.toml
+      isthmus topology overlay net.toml --kind hypercube
+    """
+    network = None if count.isdecimal() else network_of(Path(count))
+    size = int(count) if network is None else len(network.sites)
+    if not 1 <= size <= LARGEST:
+        raise InputError("N", "", str(size), f"a number of sites from 1 to {LARGEST}")
+    if output is not None and kind is None:
+        raise InputError("-o", str(output), "pictures of all kinds", "--kind, for the picture of one")
+    if degree is not None and kind not in (None, "random"):
+        raise InputError("--degree", "", str(degree), "nothing, unless --kind is random")
+    pictures = [(output / f"{kind}-{size}.{suffix}", suffix) for suffix in ("svg", "png")] if output else []
+    for file, _ in pictures:
+        refuse_overwrite(file, force, None)
+    show_overlay(size, kind, degree, seed, pictures, network)
 
 
 def network_of(path: Path) -> Topology:

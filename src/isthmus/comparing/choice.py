@@ -3,7 +3,8 @@
 Candidates are the stacks that promise at least what the scenario's own does and kept it in every run. Of these, the one
 with the least latency per message leads. Seeds are paired: each stack saw the same traffic and faults, so that the
 differences by seed are compared, not the means. Where the interval of the differences from the leader contains zero, a
-stack is as fast as anybody can tell, and of those the one with the fewest packets is chosen.
+stack is as fast as anybody can tell, and of those the one with the fewest packets is chosen; where these are equal too,
+the one with the fewest control bytes, which is what causal stacks differ in.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def choose(rows: Sequence[StackFigures], promises: Mapping[str, Sequence[str]], 
         return Choice(None, f"No choice: of the stacks that promise {what}, {seen}.")
     ranked = sorted(kept, key=lambda row: row.message_ms.mean)
     equal = [row for row in ranked if as_fast(row, ranked[0])]
-    chosen = min(equal, key=lambda row: row.packets_per_message.mean)
+    chosen = min(equal, key=lambda row: (round(row.packets_per_message.mean, 1), control_bytes(row)))
     text = f"Choose {chosen.stack}: {message_ms(chosen)} per message"
     others = [row for row in ranked if row is not chosen]
     if not others:
@@ -45,9 +46,7 @@ def choose(rows: Sequence[StackFigures], promises: Mapping[str, Sequence[str]], 
     tied = [row for row in equal if row is not chosen]
     if tied:
         names = ", ".join(row.stack for row in tied)
-        text += (
-            f", as fast as {names} within the spread of the seeds, with fewer packets ({packets(chosen)} per message)"
-        )
+        text += f", as fast as {names} within the spread of the seeds, with {saving(chosen, tied)}"
     else:
         text += f", the least of the {len(kept)} that keep {what}"
     slower = next((row for row in others if row not in tied), None)
@@ -88,6 +87,17 @@ def message_ms(row: StackFigures) -> str:
         if half is None
         else f"{row.message_ms.mean:.1f} \N{PLUS-MINUS SIGN} {half:.1f} ms"
     )
+
+
+def saving(chosen: StackFigures, tied: Sequence[StackFigures]) -> str:
+    """What a stack spares that is as fast as others: packets, or where these are equal bytes."""
+    if all(packets(row) == packets(chosen) for row in tied) and chosen.control_bytes_per_message is not None:
+        return f"fewer control bytes ({control_bytes(chosen):,.0f} per message)"
+    return f"fewer packets ({packets(chosen)} per message)"
+
+
+def control_bytes(row: StackFigures) -> float:
+    return row.control_bytes_per_message.mean if row.control_bytes_per_message is not None else 0.0
 
 
 def packets(row: StackFigures) -> str:

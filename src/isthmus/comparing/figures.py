@@ -64,6 +64,9 @@ class StackFigures(msgspec.Struct, frozen=True):
     hit_percent: Mean | None  # guesses at the place in the order that were right
     packets_per_message: Mean
     control_bytes_per_message: Mean | None
+    timestamp_entries: Mean | None  # of a message in causal order
+    timestamp_bytes: Mean | None
+    history_entries: Mean | None  # of a site
     cpu_us_per_delivery: Mean  # of the simulator; the protocol's share is what differs between stacks
     submitted: int
     undelivered: int
@@ -98,6 +101,12 @@ def figures_of(stack: str, runs: Sequence[Measured]) -> StackFigures:
     by_seed = tuple(run.per_message.mean() / NS_PER_MS for run in runs)
     guessed = [run.guessed for run in runs if run.guessed is not None]
     sized = [run.control_bytes for run in runs if run.control_bytes is not None]
+    told = [run.metadata for run in runs if run.metadata is not None]
+
+    def metadata(values: Sequence[float | None]) -> Mean | None:
+        known = [value for value in values if value is not None]
+        return mean_of(known) if known else None
+
     verdicts = judged(runs)
     errors = tuple(f"seed {run.seed}: {run.error.splitlines()[-1]}" for run in runs if run.error)
     broken = any(one.violated for one in verdicts) or bool(errors)
@@ -117,6 +126,9 @@ def figures_of(stack: str, runs: Sequence[Measured]) -> StackFigures:
         control_bytes_per_message=(
             over_seeds(lambda run: (run.control_bytes or 0) / max(1, run.submitted)) if sized else None
         ),
+        timestamp_entries=metadata([one.timestamp_entries for one in told]),
+        timestamp_bytes=metadata([one.timestamp_bytes for one in told]),
+        history_entries=metadata([one.history_entries for one in told]),
         cpu_us_per_delivery=over_seeds(lambda run: 1e6 * run.cpu_s / max(1, run.delivered.count)),
         submitted=sum(run.submitted for run in runs),
         undelivered=sum(run.undelivered for run in runs),

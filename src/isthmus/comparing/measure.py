@@ -7,9 +7,10 @@ import traceback
 
 import msgspec
 
+from isthmus.comparing.metadata import Metadata, metadata, with_samples
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.promises import promised_verdicts
-from isthmus.sim.run import Run
+from isthmus.sim.packets.twin import run_of
 from isthmus.trace.histogram import Histogram
 from isthmus.trace.optimism import Guesses, guesses
 from isthmus.trace.oracle import Verdict
@@ -41,6 +42,7 @@ class Measured(msgspec.Struct, frozen=True):
     control_bytes: int | None  # None: the scenario does not count bytes
     cpu_s: float
     verdicts: tuple[Verdict, ...]
+    metadata: Metadata | None = None  # of causal order
 
 
 class Kept:
@@ -67,9 +69,9 @@ def simulate(scenario: Scenario) -> Measured:
 
 def measure(task: Task) -> Measured:
     """Make a run and reduce it to its figures."""
-    scenario = msgspec.structs.replace(task.scenario, trace="events")
+    scenario = msgspec.structs.replace(with_samples(task.scenario), trace="events")
     kept = Kept()
-    run = Run(scenario, kept)
+    run = run_of(scenario, kept)
     error = ""
     start = time.process_time()
     try:
@@ -91,6 +93,7 @@ def measure(task: Task) -> Measured:
         control_bytes=None if run.meter is None else run.meter.control_bytes,
         cpu_s=cpu_s,
         verdicts=tuple(judged(scenario, kept)),
+        metadata=metadata(scenario, kept.rows),
     )
 
 

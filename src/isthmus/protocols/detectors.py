@@ -14,9 +14,12 @@ the shift, or before it: it does not count where the mean of the rest is below a
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
+from statistics import fmean, pstdev
 
 SHIFT = 20  # a sample this many times the mean is a shift
 FEWEST = 4  # samples that tell anything
+REGULAR = 0.5  # a deviation below this share of the mean: periodic rather than at random
 RECENT, DROP = 8, 6  # as many samples together, a sixth of the mean, are a shift too
 
 
@@ -35,9 +38,9 @@ class MeanShift:
         """Take a sample."""
         if not self.warm:
             self.run.append(sample)
-            self.mean = sum(self.run) / len(self.run)
             self.warm = len(self.run) == self.k
             if self.warm:
+                self.mean = sum(self.run) / self.k
                 self.run = []
             return
         assert self.mean is not None
@@ -52,6 +55,10 @@ class MeanShift:
     def with_sample(self, sample: float) -> float | None:
         """What the mean would be with one more sample; None where there is too little to tell."""
         return (self.mean * self.k + sample) / (self.k + 1) if self.warm and self.mean is not None else None
+
+    def regular(self) -> bool:
+        """Whether samples are much alike; a mean that stands for long says nothing of it."""
+        return False
 
 
 class SlidingMean:
@@ -74,12 +81,22 @@ class SlidingMean:
             self.samples.extend(after_shift(recent))
         self.mean = sum(self.samples) / len(self.samples)
 
+    def regular(self) -> bool:
+        """Whether samples are much alike."""
+        return is_regular(self.samples)
+
     def with_sample(self, sample: float) -> float | None:
         """What the mean would be with one more sample; None where there is too little to tell."""
         count = len(self.samples)
         if self.mean is None or count < FEWEST:
             return None
         return sample if sample > SHIFT * self.mean else (self.mean * count + sample) / (count + 1)
+
+
+def is_regular(samples: Iterable[float]) -> bool:
+    """Whether samples are much alike: exponential ones deviate from their mean by as much as the mean."""
+    known = list(samples)
+    return len(known) >= RECENT and pstdev(known) < REGULAR * fmean(known)
 
 
 def after_shift(samples: list[float]) -> list[float]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from math import cos, inf, pi, radians, sin
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
@@ -24,11 +25,22 @@ ROUNDS = 200  # of pushing apart
 LINE_WIDTH = 0.01  # what a label across a line costs, as if the line were that wide
 FAR_COST = 0.05  # what distance from its disc costs a label
 OUTSIDE_COST = 1.0
+SHRINK = 0.65  # of a picture with nodes, whose LANs are wider than their discs
 ALIKE = 1.02  # delays within this factor of each other count as equal
 
 
 def place(topology: Topology) -> Points:
-    """A point for each cluster, inside a box of 1.6 by 0.94 or smaller around the origin."""
+    """A point for each cluster, inside a box of 1.6 by 0.94 or smaller around the origin.
+
+    A node is where its LAN is.
+    """
+    lans = [number for number, cluster in enumerate(topology.clusters) if cluster.node_of is None]
+    if len(lans) < len(topology.clusters):
+        found = SHRINK * place(without_nodes(topology, lans))
+        homes = [
+            number if cluster.node_of is None else cluster.node_of for number, cluster in enumerate(topology.clusters)
+        ]
+        return np.array([found[lans.index(home)] for home in homes])
     if all(cluster.latitude is not None for cluster in topology.clusters):
         points = by_coordinates(topology)
     else:
@@ -36,6 +48,17 @@ def place(topology: Topology) -> Points:
         alike = not means or max(means) <= ALIKE * min(means)
         points = on_circle(topology) if alike or len(topology.clusters) < 3 else by_delay(topology)
     return fit(apart(fit(points)))
+
+
+def without_nodes(topology: Topology, lans: list[int]) -> Topology:
+    """The LANs alone, with the links between them."""
+    links = [
+        msgspec.structs.replace(link, a=lans.index(link.a), b=lans.index(link.b))
+        for link in topology.links
+        if link.a in lans and link.b in lans
+    ]
+    clusters = tuple(topology.clusters[number] for number in lans)
+    return Topology(topology.name, topology.sites, clusters, tuple(links))
 
 
 def by_coordinates(topology: Topology) -> Points:

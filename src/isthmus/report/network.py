@@ -23,8 +23,7 @@ from matplotlib.text import Text
 from isthmus.planning.prediction import Roles
 from isthmus.report.layout import Box, Points, Segments, best_box, overlap, place
 from isthmus.report.roles import draw_roles, legend, ring_reach, role_text
-from isthmus.report.zones import REACH as ZONE_REACH
-from isthmus.report.zones import draw_zones
+from isthmus.report.zones import NODE, around_lans, draw_zones, ring_reaches
 from isthmus.topology.model import Topology, WanLink
 
 WIDE, HIGH = 11.0, 7.5  # inches
@@ -54,22 +53,23 @@ def draw_network(topology: Topology, roles: Roles | None = None, title: bool = T
         axes.set_ylim(-HEIGHT, HEIGHT)
         if title:
             heading(figure, topology)
-        points = place(topology)
         count = len(topology.clusters)
         radius = 0.055 if count <= 8 else 0.042 if count <= 14 else 0.032 if count <= 25 else 0.022
+        points = around_lans(place(topology), topology, radius)
         few = len(topology.links) <= LABELLED_MAX
         draw_links(figure, axes, topology, points, few, faint=roles is not None or zones)
         draw_discs(axes, topology, points, radius)
-        reach = radius
+        reaches = [radius if cluster.node_of is None else NODE * radius for cluster in topology.clusters]
         if zones:
             draw_zones(axes, topology, points, radius)
-            reach = ZONE_REACH * radius
+            reaches = [reach * radius for reach in ring_reaches(topology)]
         if roles is not None:
             draw_roles(axes, topology, roles, points, radius)
             legend(figure, roles)
-            reach = ring_reach(topology) * radius
-        taken: list[Box] = [(x - reach, y - reach, x + reach, y + reach) for x, y in points]
-        label_clusters(axes, canvas, topology, points, reach, taken, roles)
+            reaches = [ring_reach(topology) * radius] * count
+        placed = zip(points, reaches, strict=True)
+        taken: list[Box] = [(x - reach, y - reach, x + reach, y + reach) for (x, y), reach in placed]
+        label_clusters(axes, canvas, topology, points, reaches, taken, roles)
         if few:
             label_links(axes, canvas, topology, points, taken)
     return figure
@@ -92,7 +92,8 @@ def draw_links(figure: Figure, axes: Axes, topology: Topology, points: Points, f
     if few:
         for link in topology.links:
             (x1, y1), (x2, y2) = points[link.a], points[link.b]
-            axes.plot([x1, x2], [y1, y2], color=LINE, linewidth=1.6, zorder=1, solid_capstyle="round")
+            width = 0.8 if joins_node(topology, link) else 1.6
+            axes.plot([x1, x2], [y1, y2], color=LINE, linewidth=width, zorder=1, solid_capstyle="round")
         return
     means = [mean_ms(link) for link in topology.links]
     low, high = min(means), max(means)
@@ -122,17 +123,18 @@ def draw_links(figure: Figure, axes: Axes, topology: Topology, points: Points, f
 def draw_discs(axes: Axes, topology: Topology, points: Points, radius: float) -> None:
     size = 240 * radius
     for cluster, (x, y) in zip(topology.clusters, points, strict=True):
-        axes.add_patch(Circle((x, y), radius, facecolor=DISC, edgecolor=PAPER, linewidth=1.6, zorder=3))
+        part = 1.0 if cluster.node_of is None else NODE
+        axes.add_patch(Circle((x, y), part * radius, facecolor=DISC, edgecolor=PAPER, linewidth=1.6, zorder=3))
         number = str(len(cluster.sites))
-        shrink = min(1.0, 2.6 / len(number))
+        shrink = part * min(1.0, 2.6 / len(number))
         axes.text(
             x, y, number, size=size * shrink, color=PAPER, weight="bold", ha="center", va="center_baseline", zorder=4
         )
 
 
 def label_clusters(
-    axes: Axes, canvas: FigureCanvasAgg, topology: Topology, points: Points, radius: float, taken: list[Box],
-    roles: Roles | None,
+    axes: Axes, canvas: FigureCanvasAgg, topology: Topology, points: Points, reaches: list[float],
+    taken: list[Box], roles: Roles | None,
 ) -> None:  # fmt: skip
     """Names, with roles or else with agents where there is room; each where it covers least."""
     count = len(topology.clusters)
@@ -140,16 +142,22 @@ def label_clusters(
     size = 11.5 if count <= 8 else 9.5 if count <= 25 else 8.0
     for number, (cluster, (x, y)) in enumerate(zip(topology.clusters, points, strict=True)):
         text = shorten(cluster.name, 24)
+        if cluster.node_of is not None:
+            low = float(y) - 1.3 * reaches[number]
+            axes.text(x, low, text, size=0.65 * size, color=INK, ha="center", va="top", zorder=6)
+            continue
         if roles is not None:
             text = f"{text}\n{shorten(role_text(topology, roles, number), 30)}".rstrip()
         elif count <= 9:
             text += f"\nagent {shorten(topology.sites[cluster.agent].name, 22)}"
-        draw_label(axes, canvas, text, (float(x), float(y)), radius * 1.25, size, taken, lines)
+        draw_label(axes, canvas, text, (float(x), float(y)), reaches[number] * 1.25, size, taken, lines)
 
 
 def label_links(axes: Axes, canvas: FigureCanvasAgg, topology: Topology, points: Points, taken: list[Box]) -> None:
     """The mean delay in the middle of each link, or a little off where that is taken."""
     for link in topology.links:
+        if joins_node(topology, link):
+            continue
         best: tuple[float, Box] | None = None
         shown = axes.text(0, 0, link_label(link), size=9, color=INK, ha="center", va="center", zorder=2)
         shown.set_bbox({"boxstyle": "square,pad=0.25", "facecolor": PAPER, "edgecolor": "none"})
@@ -183,6 +191,10 @@ def extent(axes: Axes, canvas: FigureCanvasAgg, text: Text) -> tuple[float, floa
     renderer = canvas.get_renderer()  # type: ignore[no-untyped-call]
     box = text.get_window_extent(renderer).transformed(axes.transData.inverted())
     return float(box.width), float(box.height)
+
+
+def joins_node(topology: Topology, link: WanLink) -> bool:
+    return any(topology.clusters[number].node_of is not None for number in (link.a, link.b))
 
 
 def link_label(link: WanLink) -> str:

@@ -19,9 +19,9 @@ from tests.unit.report.sample import nine, token_site, write_json
 from isthmus.report.page import page, sections
 from isthmus.report.results import find_studies
 from isthmus.topology.delay import Constant
-from isthmus.topology.load import topology_to_toml
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
+from isthmus.topology.written import topology_to_toml
 
 CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), ""

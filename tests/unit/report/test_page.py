@@ -20,9 +20,9 @@ from isthmus.report.page import CLAIM_LOOKS, claim_look, mood, page, sections, u
 from isthmus.report.results import ClaimResult, find_studies
 from isthmus.report.words import OUTCOMES, seeds_said
 from isthmus.topology.delay import Constant
-from isthmus.topology.load import topology_to_toml
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
+from isthmus.topology.written import topology_to_toml
 
 EVIL = "</title></style><script>alert('x')</script><img src=x onerror=\"y\"> & $\\alpha{$ \u4e2d\x07"
 VOID = {"meta", "img", "br", "hr", "link", "input"}

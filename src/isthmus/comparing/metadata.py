@@ -1,0 +1,54 @@
+"""What causal order costs in metadata, from the rows of a run: entries and bytes of timestamps, entries of histories.
+
+The stacks that keep histories trace the sizes of their timestamps, and sample their histories, where a period is given.
+A vector has an entry for each member and a matrix one for each pair, whatever the traffic; they have no history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import fmean
+
+import msgspec
+
+from isthmus.core.layer import Kind
+from isthmus.scenario.model import Scenario
+from isthmus.trace.schema import GAUGE, KIND, VALUE, Gauge, Row
+
+SAMPLED = ("causal-history", "causal-separators")
+SAMPLES = 100  # of each site's history
+PERIOD_MIN_MS = 5.0
+
+
+class Metadata(msgspec.Struct, frozen=True):
+    """Means over the messages of a run, and over the samples of all histories."""
+
+    timestamp_entries: float
+    timestamp_bytes: float | None = None  # None: not traced; the control bytes have them
+    history_entries: float | None = None
+
+
+def with_samples(scenario: Scenario) -> Scenario:
+    """The same scenario with sizes traced, where its stack keeps histories and no period is given."""
+    stack = scenario.stack
+    if stack.name not in SAMPLED or stack.causal.gauge_ms:
+        return scenario
+    period_ms = max(PERIOD_MIN_MS, scenario.duration_ms / SAMPLES)
+    causal = msgspec.structs.replace(stack.causal, gauge_ms=period_ms)
+    return msgspec.structs.replace(scenario, stack=msgspec.structs.replace(stack, causal=causal))
+
+
+def metadata(scenario: Scenario, rows: Iterable[Row]) -> Metadata | None:
+    """The metadata of a run; None where its stack has none, or nothing was traced."""
+    members = len(scenario.topology.sites)
+    if scenario.stack.name in ("causal-vector", "causal-matrix"):
+        return Metadata(float(members if scenario.stack.name == "causal-vector" else members**2))
+    gauges = (Gauge.TIMESTAMP_ENTRIES, Gauge.TIMESTAMP_BYTES, Gauge.HISTORY_ENTRIES)
+    values: dict[int, list[int]] = {int(gauge): [] for gauge in gauges}
+    for row in rows:
+        if row[KIND] == Kind.GAUGE and row[GAUGE] in values:
+            values[row[GAUGE]].append(row[VALUE])
+    entries, sizes, histories = values.values()
+    if not entries:
+        return None
+    return Metadata(fmean(entries), fmean(sizes), fmean(histories) if histories else None)
