@@ -18,6 +18,7 @@ from isthmus.protocols.routing.member import Member
 from isthmus.protocols.routing.model import KEEPS, Composition, Igp, ProcessGroup
 from isthmus.protocols.routing.router import Router
 from isthmus.protocols.routing.routes import replica_names
+from isthmus.protocols.routing.walks import is_safe
 from isthmus.scenario.composed import routes_of
 from isthmus.scenario.composition import semantics_of_stack
 from isthmus.scenario.model import GroupOfRun, GroupSpec, Scenario, StackSpec
@@ -55,7 +56,7 @@ def nodes_as_groups(
             raise InputError(
                 source, key, show(chosen.name), f"a stack that keeps {node.semantics}, as {node.name} must"
             )
-        if any(router.replicas > 1 for router in composition.routers_of(node.name)):
+        if is_safe(composition, node.name):
             chosen = safely(chosen, node.name, source, f"groups[{names.index(node.name)}].stack.name")
         made.append(GroupSpec(name=node.name, sites=sites_of(composition, node), stack=chosen))
     return tuple(made)

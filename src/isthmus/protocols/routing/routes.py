@@ -100,8 +100,14 @@ class Routes:
         return len(self.sites[router]) > 1
 
     def keeps(self, walk: Walk, copy: int) -> bool:
-        """Whether a copy is kept where it is until it has arrived everywhere: a router with replicas takes it."""
-        return any(one.before == copy and self.is_replicated(one.router) for one in walk.copies)
+        """Whether a copy is kept where it is until it has arrived everywhere.
+
+        A router with replicas takes it, or has made it: then it says what that router forwarded before what follows.
+        """
+        made = walk.copies[copy].router
+        return (made != SENDER and self.is_replicated(made)) or any(
+            one.before == copy and self.is_replicated(one.router) for one in walk.copies
+        )
 
     def reports(self, walk: Walk) -> bool:
         """Whether routers wait to hear that a message of a class has arrived."""
