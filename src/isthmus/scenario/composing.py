@@ -76,11 +76,20 @@ def routed_options(scenario: Scenario, site: SiteId) -> Callable[[GroupOfRun], S
     if scenario.composition is None:
         return lambda group: group.options
     routes = routes_of(scenario.composition, scenario.topology)
+    prioritised = {  # processes of domains in which messages between groups have priority
+        process: None
+        for domain in scenario.composition.domains
+        if domain.prioritised
+        for name in domain.groups
+        for process in routes.processes[routes.group_ids[name]]
+    }
     router = Router(routes, site, scenario.router) if site in routes.router_of else None
 
     def options_of(group: GroupOfRun) -> StackOptions:
         layer = Member(routes, scenario.router) if router is None else router.port(group.id)
-        return msgspec.structs.replace(group.options, routing=layer)
+        first = prioritised and set(group.members) & prioritised.keys()
+        twice = tuple(site for site in group.members if site in routes.router_of) if first else ()
+        return msgspec.structs.replace(group.options, routing=layer, twice=twice)
 
     return options_of
 

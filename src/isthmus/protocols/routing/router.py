@@ -19,7 +19,8 @@ safely.
 with is settled, and told to all members of its other nodes, from router to router. Whoever keeps a message drops it
 once it is settled in all its destination groups.
 
-Packing: a router may put several waiting copies into one message of the node (`pack_max`), and wait for company
+Packing: a router may put several waiting copies into one message of the node (`pack_max`). It then submits only while
+the node sends at once, so that copies gather here while a token is away or credit is short; and it may wait for company
 (`pack_ms`).
 
 Bounds: a queue holds what the senders' end-to-end credit lets them have under way; `ASKERS_MAX` enquiries are known.
@@ -187,11 +188,16 @@ class RouterPort(NodeEnd):
     def forward(self) -> None:
         """Submit what waits, in order, as far as this node takes it."""
         most = self.router.options.pack_max
-        while self.queue and self.below.writable():
+        takes = self.below.writable if most == 1 else self.straight  # what waits further down cannot be packed
+        while self.queue and takes():
             copies = tuple(self.queue.popleft() for _ in range(min(most, len(self.queue))))
             body = copies[0] if len(copies) == 1 else Pack(copies)
             carried: Carried[Any] = Carried(self.host.site, self.host.next_number(), b"", ALL, None, body)
             self.below.submit(carried)
+
+    def straight(self) -> bool:
+        """Whether what is submitted now leaves at once."""
+        return self.below.passes(ALL)
 
     def settled(self) -> bool:
         return not self.queue and self.below.settled()
