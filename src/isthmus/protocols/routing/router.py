@@ -122,10 +122,16 @@ class Router:
 
         Messages from node 1 and node 2 go to node 3. Replica a takes m from 1, forwards it to 2 and to 3; somebody in 2
         answers. Replica b takes the answer from 2 before m from 1, and a crashes. Forwarded as they came, the answer
-        would be in 3 before m. But b has seen a's copy of m in 2 before the answer, and so waits for m.
+        would be in 3 before m. But b has seen a's copy of m in 2 before the answer, and so waits for m. That a node
+        which is not causal delivered one before the other says nothing, and waiting for it might never end.
         """
         made = self.routes.walk(kept.copy.origin, kept.copy.to).copies[kept.copy.copy]
-        return made.router != self.number or (kept.copy.author, made.before) in self.passed or self.settled.has(*kept)
+        return (
+            made.router != self.number
+            or not self.routes.is_causal(made.node)
+            or (kept.copy.author, made.before) in self.passed
+            or self.settled.has(*kept)
+        )
 
     def learn(self, group: int, entries: tuple[Entry, ...], source: GroupId | None) -> None:
         """Take in what is settled, and have the other nodes told."""
