@@ -1,4 +1,4 @@
-"""Router fail-over: random crash schedules lose, repeat, reorder and orphan nothing, and every wrong policy is found."""
+"""Router fail-over: random crash schedules lose, repeat, reorder and orphan nothing; wrong policies are found."""
 
 from __future__ import annotations
 
