@@ -41,7 +41,7 @@ class Links(Transport):
     """Sends to neighbours, reliably and in order."""
 
     __slots__ = (
-        *("ended", "free", "frozen", "full", "gathered", "inbound", "life_of", "options", "outbound", "pacing"),
+        *("deaf", "ended", "free", "frozen", "full", "gathered", "inbound", "life_of", "options", "outbound", "pacing"),
     )
 
     def __init__(self, options: ReliableOptions | None = None, free: bool = False) -> None:
@@ -51,6 +51,7 @@ class Links(Transport):
         self.pacing = Pacing(self.options.nak_retry_ms, self.options.nak_delay_ms)
         self.full = False  # `writable` said no; `resume` is owed
         self.frozen = False
+        self.deaf = False  # frames are dropped as if they had been lost: the layer above has no room yet
         self.life_of: dict[SiteId, int] = {}  # of peers, where channels outlive views
         self.ended: dict[SiteId, int] = {}  # the last life of a peer that is over: what still comes of it is dropped
         self.reset()
@@ -209,7 +210,7 @@ class Links(Transport):
     # Receiving
 
     def on_frame(self, source: SiteId, frame: Frame[Message]) -> None:
-        if not self.is_for_us(source, frame.lives):
+        if self.deaf or not self.is_for_us(source, frame.lives):
             return
         if frame.seq < 1:
             raise RemoteError(f"frame {frame.seq} of site {source}: numbers begin at 1")
