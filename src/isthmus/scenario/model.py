@@ -166,7 +166,10 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def votes(self, topology: Topology) -> dict[SiteId, int]:
         """The weights by site."""
-        return {topology.site_id(site): votes for site, votes in self.weights.items()}
+        votes = {topology.site_id(site): votes for site, votes in self.weights.items()}
+        if len(votes) == len(topology.sites) and not any(votes.values()):
+            raise Invalid("", "a weight of 0 for every site", "at least one site with a vote")
+        return votes
 
     def round_trip_of(self, topology: Topology) -> float:
         """The longest usual round trip, ms."""
