@@ -372,8 +372,11 @@ class Scenario(Settings, frozen=True, kw_only=True):
         direct = spec.transport == "direct"
         hybrid = spec.hybrid.of(spec.name, self.topology)
         clusters = tuple(site.cluster for site in self.topology.sites)
+        optimistic = spec.optimistic
+        if self.clocks.service is not None:
+            optimistic = msgspec.structs.replace(optimistic, calendar=True)
         return StackOptions(
-            *(direct, sequencer, spec.batch_ms, spec.credit, spec.reliable, spec.optimistic, hybrid, spec.relay),
+            *(direct, sequencer, spec.batch_ms, spec.credit, spec.reliable, optimistic, hybrid, spec.relay),
             clusters=clusters,
             safe=spec.safe,
             causal=spec.causal_options(self.topology),

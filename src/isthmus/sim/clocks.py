@@ -32,7 +32,6 @@ from isthmus.trace.clock_figures import ClockFigures
 from isthmus.trace.schema import Gauge
 
 CLOCKS = GroupId(-2)  # the port of the clock service
-Build = Callable[["ClockPort", ClockService], Stack]
 
 
 def clock_of(scenario: Scenario, site: SiteId) -> SiteClock | None:
@@ -176,18 +175,10 @@ def enter_view(port: SimPort, view: View) -> None:
 class ClockWorld:
     """The clock services of all sites of a run."""
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        scheduler: Scheduler,
-        network: DelayNetwork,
-        sites: list[SimSite],
-        build: Build | None = None,
-    ) -> None:
+    def __init__(self, scenario: Scenario, scheduler: Scheduler, network: DelayNetwork, sites: list[SimSite]) -> None:
         self.scenario = scenario
         self.scheduler = scheduler
         self.sites = sites  # of the run, as they are at any time
-        self.build = build or plain_stack  # a test may plant a service of its own
         clocks, topology = scenario.clocks, scenario.topology
         assert clocks.service is not None
         self.options = [clocks.options(topology, lan) for lan in range(len(topology.clusters))]
@@ -212,8 +203,8 @@ class ClockWorld:
         port = ClockPort(site, self.broadcast, grain_ns, self.references.get(site.site), upcoming)
         site.ports[CLOCKS] = port
         service = ClockService(self.options[lan])
-        port.attach(self.build(port, service))
-        site.time_service = port.stack.find(ClockService)
+        port.attach(Stack(port, RoundTrips(service.options, service), service))
+        site.time_service = service
 
     def start(self) -> None:
         """Let the LANs' first views begin with the sites that are up."""
@@ -258,7 +249,3 @@ class ClockWorld:
         reference = self.references[self.scenario.topology.site_id(fault.site)]
         reference.faults.append(fault)
         self.scheduler.at(round(fault.until_ms * NS_PER_MS), lambda *_: reference.faults.remove(fault))
-
-
-def plain_stack(port: ClockPort, service: ClockService) -> Stack:
-    return Stack(port, RoundTrips(service.options, service), service)

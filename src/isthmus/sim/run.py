@@ -72,7 +72,8 @@ class Run(Simulation):
         self.clocks = [clock_of(scenario, site) for site in self.site_ids]  # a clock goes on while its site is down
         self.suspicions: dict[SiteId, Suspicion] = {}  # of the processes that are up, where members agree on views
         self.sites: list[SimSite] = []
-        self.time = self.clock_world() if scenario.clocks.service is not None else None
+        served = scenario.clocks.service is not None
+        self.time = ClockWorld(scenario, self.scheduler, self.delays, self.sites) if served else None
         self.sites += [self.boot(site, 0) for site in self.site_ids]
         for fault in scenario.faults_of_run():
             self.scheduler.at(round(fault.at_ms * NS_PER_MS), self.strike, fault)
@@ -136,9 +137,6 @@ class Run(Simulation):
         if self.time is not None:
             self.time.boot(made)
         return made
-
-    def clock_world(self) -> ClockWorld:
-        return ClockWorld(self.scenario, self.scheduler, self.delays, self.sites)
 
     def watch_from(self, site: SimSite) -> Suspicion:
         """Have a site watch the others, for all its groups."""
@@ -217,8 +215,9 @@ class Run(Simulation):
             self.network.begin_background(self.scenario.random, self.end_ns)
 
     def figures(self) -> dict[str, float]:
-        """What only some networks measure, by name."""
-        return network_figures(self.network, self.summary) if isinstance(self.network, PacketNetwork) else {}
+        """What only some networks and clocks measure, by name."""
+        clocks = {} if self.time is None else self.time.figures.named()
+        return network_figures(self.network, self.summary) if isinstance(self.network, PacketNetwork) else clocks
 
     def last_view(self) -> int:
         return self.services[0].view.view_id

@@ -2,7 +2,8 @@
 
 Only clocks that publish an interval count: one that was never synchronised promises nothing. Precision is that of the
 clocks of one LAN, the worst over LANs and instants; beside it that of all clocks. An interval without true time in it
-is a *miss*: there must be none as long as the service's assumptions hold.
+is a *miss*: there must be none as long as the service's assumptions hold. A clock that shows an earlier time than it
+did before has run *backwards*, which no clock may once it is synchronised.
 """
 
 from __future__ import annotations
@@ -13,11 +14,16 @@ from collections.abc import Sequence
 from isthmus.core.layer import ClockState, Reading
 from isthmus.core.message import SiteId
 
+NS_PER_US = 1_000
+
 
 class ClockFigures:
     """The worst of all readings so far."""
 
-    __slots__ = ("accuracy_ns", "error_ns", "lan_of", "last", "miss_count", "precision_ns", "reading_count", "world_ns")
+    __slots__ = (
+        *("accuracy_ns", "backward_count", "error_ns", "lan_of", "last", "miss_count", "precision_ns", "reading_count"),
+        "world_ns",
+    )
 
     def __init__(self, lan_of: Sequence[int]) -> None:
         self.lan_of = lan_of  # the LAN of each site, by its number
@@ -27,15 +33,17 @@ class ClockFigures:
         self.error_ns = 0  # the largest that was published
         self.miss_count = 0
         self.reading_count = 0  # with an interval
-        self.last: dict[SiteId, ClockState | None] = {}  # what each site said of itself when it was last read
+        self.backward_count = 0
+        self.last: dict[SiteId, Reading] = {}  # of each site
 
     def note(self, true_ns: int, readings: Sequence[tuple[SiteId, Reading]]) -> None:
         """Take the readings of one instant."""
         by_lan: dict[int, list[int]] = {}
         for site, reading in readings:
-            self.last[site] = reading.state
-            if reading.error_ns is None or reading.state in (None, ClockState.FREE_RUNNING):
+            before, self.last[site] = self.last.get(site), reading
+            if reading.error_ns is None or not is_served(reading):
                 continue
+            self.backward_count += before is not None and is_served(before) and before.time_ns > reading.time_ns
             off_ns = abs(reading.time_ns - true_ns)
             self.reading_count += 1
             self.accuracy_ns = max(self.accuracy_ns, off_ns)
@@ -48,6 +56,20 @@ class ClockFigures:
         if everyone:
             self.world_ns = max(self.world_ns, max(everyone) - min(everyone))
 
-    def states(self) -> Counter[ClockState | None]:
-        """How many sites are in which state."""
-        return Counter(self.last.values())
+    def named(self) -> dict[str, float]:
+        """The figures by name; how many sites were in which state when they were last read."""
+        states = Counter(reading.state for reading in self.last.values())
+        return {
+            "clock_precision_us": self.precision_ns / NS_PER_US,
+            "clock_world_us": self.world_ns / NS_PER_US,
+            "clock_accuracy_us": self.accuracy_ns / NS_PER_US,
+            "clock_error_us": self.error_ns / NS_PER_US,
+            "clock_readings": self.reading_count,
+            "clock_misses": self.miss_count,
+            "clock_backwards": self.backward_count,
+        } | {f"clock_{state.name.lower()}": states[state] for state in ClockState}
+
+
+def is_served(reading: Reading) -> bool:
+    """Whether a reading is of a clock that has been synchronised."""
+    return reading.state not in (None, ClockState.FREE_RUNNING)
