@@ -4,40 +4,42 @@ The interval of an answer holds for some instant between question and answer. So
 within it, widened by the whole round trip towards later: half the round trip to either side of the middle. The agent
 then is a reference to its LAN, with that as its error.
 
-The nearest source is asked; each turn in which no answer has come, one more of them. The narrowest of the last eight
-answers is used, each as wide as it has become.
+The nearest source is asked; each period in which no answer has come, one more of them. The narrowest of the last eight
+answers is used, each as wide as it has become; one that is some periods old is none: that is hold-over.
 
-Invariant: only answers to a question that is open are taken; one question per source is, at most.
+Invariant: only answers of a source to one of the last sixteen questions are taken.
 """
 
 from __future__ import annotations
 
 from collections import deque
 
+from isthmus.core.errors import RemoteError
 from isthmus.core.layer import ClockState, Handler, Layer, Reading, View
 from isthmus.core.message import Message, SiteId, Targets
 from isthmus.protocols.clocks.intervals import Span
 from isthmus.protocols.clocks.options import ClockOptions
-from isthmus.protocols.clocks.service import ClockService
+from isthmus.protocols.clocks.service import LATE, ClockService
 from isthmus.protocols.clocks.wire import TimeAnswer, TimeAsk
 
 ASK = 0  # timer key
 ASKS_A_PERIOD = 4
 ANSWERS_KEPT = 8
+ASKS_KEPT = 16  # an answer that takes longer is no use
 
 
 class RoundTrips(Layer):
     """Asks other LANs for the time, where this one has no reference; answers those that ask."""
 
-    __slots__ = ("answers", "asked", "asks", "options", "service", "silent_count")
+    __slots__ = ("answers", "asked", "asks", "options", "service", "unanswered_count")
     timer_names = ("ask",)
 
     def __init__(self, options: ClockOptions, service: ClockService) -> None:
         self.options = options
         self.service = service
         self.answers: deque[Span] = deque(maxlen=ANSWERS_KEPT)
-        self.asked: dict[SiteId, int] = {}  # open questions: when each was sent
-        self.silent_count = 0  # turns in a row that nobody has answered
+        self.asked: deque[int] = deque(maxlen=ASKS_KEPT)  # when the last questions were sent
+        self.unanswered_count = 0  # questions since the last answer
         self.asks = False  # whether it is this site that asks for its LAN
 
     def handlers(self) -> dict[type[Message], Handler]:
@@ -69,10 +71,10 @@ class RoundTrips(Layer):
             self.host.set_timer(self, ASK, self.options.period_ns // ASKS_A_PERIOD)
 
     def ask(self) -> None:
-        self.silent_count = self.silent_count + 1 if self.asked else 0
         now_ns = self.host.now_ns
-        targets: Targets = self.options.sources[: 1 + self.silent_count]
-        self.asked = dict.fromkeys(targets, now_ns)
+        targets: Targets = self.options.sources[: 1 + self.unanswered_count // ASKS_A_PERIOD]
+        self.asked.append(now_ns)
+        self.unanswered_count += 1
         self.send(targets, TimeAsk(now_ns))
 
     def on_ask(self, source: SiteId, ask: TimeAsk) -> None:
@@ -82,16 +84,20 @@ class RoundTrips(Layer):
             self.send((source,), TimeAnswer(ask.sent_ns, *interval))
 
     def on_answer(self, source: SiteId, answer: TimeAnswer) -> None:
-        if self.asked.get(source) != answer.sent_ns or answer.earliest_ns > answer.latest_ns:
+        if answer.earliest_ns > answer.latest_ns:
+            raise RemoteError(f"an answer of site {source} whose earliest time is after its latest")
+        if answer.sent_ns not in self.asked or source not in self.options.sources:
             return  # too late, or not asked for
-        self.asked.clear()
+        self.unanswered_count = 0
         now_ns, drift = self.host.now_ns, self.options.drift
         trip = Span(answer.sent_ns, answer.earliest_ns, answer.latest_ns, 0.0, drift)
         self.answers.append(Span(now_ns, answer.earliest_ns, trip.at(now_ns)[1], 0.0, drift))
 
     def reading(self, hardware_ns: int) -> Reading | None:
-        """The time by the narrowest answer; None: there is none."""
-        if not self.answers:
+        """The time by the narrowest answer that is not old; None: there is none."""
+        age_ns = LATE * self.options.period_ns
+        spans = [span.at(hardware_ns) for span in self.answers if hardware_ns - span.stamp_ns <= age_ns]
+        if not spans:
             return None
-        low, high = min((span.at(hardware_ns) for span in self.answers), key=lambda ends: ends[1] - ends[0])
+        low, high = min(spans, key=lambda ends: ends[1] - ends[0])
         return Reading((low + high) // 2, (high - low + 1) // 2)
