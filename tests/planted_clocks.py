@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from isthmus.protocols.clocks.agreement import Agreed, Table
+from isthmus.protocols.clocks.agreement import Agreed, Table, choose
 from isthmus.protocols.clocks.intervals import Span
 from isthmus.protocols.clocks.service import ClockService
 
@@ -13,6 +13,8 @@ SLACK_NS = 5_100_000  # what 2 rho (P + A + W) and the tightness come to where t
 
 def choose_by_consistency(tables: Sequence[Table]) -> int | None:
     """Takes the first candidate whose stamps are no further apart than clocks may have drifted, on whatever attempt."""
+    if any(stamp is not None and stamp.error_ns is None for table in tables for stamp in table):
+        return choose(tables)  # clocks that were never synchronised are not consistent with any
     for place, stamps in enumerate(zip(*tables, strict=True)):
         times = [stamp.time_ns for stamp in stamps if stamp is not None]
         if len(times) == len(tables) and max(times) - min(times) <= SLACK_NS:
