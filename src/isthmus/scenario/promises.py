@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from isthmus.core.layer import Kind
+from isthmus.core.message import ONLY_GROUP
 from isthmus.protocols.routing.routes import replica_names
 from isthmus.scenario.composed import addressed, domains_of, group_number, routes_of, wanted_properties
 from isthmus.scenario.faults import Crash
@@ -16,6 +17,7 @@ from isthmus.trace.nested import outer_groups
 from isthmus.trace.oracle import Oracle, Verdict
 from isthmus.trace.schema import GROUP, KIND, VALUE, Row
 
+OF_CLOCKS = ("clock-precision", "clock-accuracy")  # of all sites, told in the first group
 OF_PARTICIPANTS = ("integrity", "agreement", "validity", "views", "fifo", "total")  # as far as the stack promises it
 
 
@@ -24,11 +26,12 @@ def promised(scenario: Scenario, group: GroupOfRun) -> tuple[str, ...]:
 
     A site that votes by its file has lost its frames: what only such sites had handed up may be in no cut.
     """
+    clocks = OF_CLOCKS if scenario.clocks.service is not None and group.id == ONLY_GROUP else ()
     if scenario.composition is not None:
-        return promised_of_node(scenario, group)
+        return (*promised_of_node(scenario, group), *clocks)
     membership = scenario.membership
     lasting = membership.kind == "agreed" and not membership.agreed.file
-    return STACKS[group.stack.name].promises(group.stack.safe, lasting)
+    return (*STACKS[group.stack.name].promises(group.stack.safe, lasting), *clocks)
 
 
 def promised_of_node(scenario: Scenario, group: GroupOfRun) -> tuple[str, ...]:
