@@ -7,6 +7,9 @@ sees each one, before flow control or a change of roles can hold it back. Delays
 come back: every `probe_ms` a site asks all others. A probe also tells the prober's period, so that all know it
 at no cost a message.
 
+One member may want to know all that the others know (planned.py): its probes are answered with a *report*, the period
+of the application and all delays, which costs no packet of its own.
+
 A detector turns samples into a mean that follows shifts (detectors.py). Where `silence` is on, the time since the
 last message counts as a sample as soon as it is longer than the mean: who has stopped sending gives no samples, and
 would be thought busy for ever. Who has sent next to nothing is thought silent after a probe's period.
@@ -30,6 +33,8 @@ from isthmus.protocols.detectors import Detector, MeanShift, SlidingMean
 PROBE = 0  # timer key
 SHORTEST_PROBE_MS = 1.0
 ROUND_TRIP_MAX_NS = 60_000_000_000  # an echo that seems longer answers no probe of ours
+SILENT_US = 2**40  # a period that stands for silence
+Micros = Annotated[int, msgspec.Meta(ge=0, le=2**50)]
 Span = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
 
@@ -57,17 +62,26 @@ class Ask(Message, frozen=True, gc=False, array_like=True, tag=22):
     period_ns: Span  # 0: it has not sent yet
 
 
+class Report(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """What a site knows of its application and of the network."""
+
+    period_us: Micros  # between messages of its application; 0: it has sent too little to tell
+    regular: bool  # whether they come at even times
+    delays_us: tuple[tuple[SiteId, Micros], ...]  # to those whose echoes have come, in the order of the view
+
+
 class Echo(Message, frozen=True, gc=False, array_like=True, tag=23):
     """The answer to a probe, at once."""
 
     viewless: ClassVar[bool] = True
     sent_ns: int
+    report: Report | None = None  # for the member that collects them
 
 
 class Estimator(Layer):
     """Estimates of periods and delays."""
 
-    __slots__ = ("delays", "last_ns", "members", "options", "own", "periods")
+    __slots__ = ("collector", "delays", "last_ns", "members", "options", "own", "periods", "reported", "reports")
     timer_names = ("probe",)
 
     def __init__(self, options: EstimatorOptions | None = None) -> None:
@@ -77,6 +91,9 @@ class Estimator(Layer):
         self.delays: dict[SiteId, Detector] = {}  # of the members
         self.periods: dict[SiteId, int] = {}  # as the members tell them
         self.members: Targets = ()
+        self.collector: SiteId | None = None  # who wants reports
+        self.reports: dict[SiteId, Report] = {}  # as members gave them, where that is us
+        self.reported: Report | None = None  # what it knows of us
 
     def handlers(self) -> dict[type[Message], Handler]:
         return {Ask: self.on_ask, Echo: self.on_echo}
@@ -102,6 +119,26 @@ class Estimator(Layer):
         detector = self.delays.get(site)
         return None if detector is None else detector.mean
 
+    def report(self) -> Report:
+        period_ns = self.period_ns()
+        period_us = 0 if period_ns is None else min(SILENT_US, max(1, round(period_ns / 1e3)))
+        known = ((site, self.delay_ns(site)) for site in self.members)
+        delays = tuple((site, round(delay / 1e3)) for site, delay in known if delay is not None)
+        return Report(period_us, self.own.regular(), delays)
+
+    def note_period(self, site: SiteId, period_ns: int) -> None:
+        """A member tells how often its application sends."""
+        self.periods[site] = period_ns
+        if site in self.reports:
+            period_us = min(SILENT_US, max(1, round(period_ns / 1e3)))
+            self.reports[site] = msgspec.structs.replace(self.reports[site], period_us=period_us)
+
+    def collect(self, collector: SiteId | None) -> None:
+        """Report to a member from now on, which may be this site; None: to nobody."""
+        self.collector, self.reported = collector, None
+        if collector != self.host.site:
+            self.reports = {}
+
     # Events
 
     def start(self) -> None:
@@ -112,6 +149,7 @@ class Estimator(Layer):
         self.members = tuple(site for site in view.members if site != self.host.site)
         self.delays = {site: self.delays[site] for site in self.members if site in self.delays}
         self.periods = {site: self.periods[site] for site in self.members if site in self.periods}
+        self.reports = {site: self.reports[site] for site in self.members if site in self.reports}
         self.probe()
 
     def timer(self, key: int) -> None:
@@ -149,8 +187,12 @@ class Estimator(Layer):
         if source not in self.members:
             return  # of a view that one of us is not in yet, or no longer
         if ask.period_ns:
-            self.periods[source] = ask.period_ns
-        self.send((source,), Echo(ask.sent_ns))
+            self.note_period(source, ask.period_ns)
+        if source != self.collector:
+            self.send((source,), Echo(ask.sent_ns))
+            return
+        self.reported = self.report()
+        self.send((source,), Echo(ask.sent_ns, self.reported))
 
     def on_echo(self, source: SiteId, echo: Echo) -> None:
         if source not in self.members:
@@ -159,3 +201,5 @@ class Estimator(Layer):
         if not 0 <= round_trip_ns <= ROUND_TRIP_MAX_NS:
             raise RemoteError(f"an echo of site {source} to a probe that was never sent")
         self.delays.setdefault(source, self.options.new()).add(round_trip_ns / 2)
+        if echo.report is not None and self.collector == self.host.site:
+            self.reports[source] = echo.report

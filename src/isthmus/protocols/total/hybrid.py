@@ -307,7 +307,7 @@ class Hybrid(Layer):
         others = self.order.active - {sender}
         delays = dict(zip(self.view.members, go.delays_ns, strict=False))
         changes = go.active != (sender in self.order.active) and bool(others)
-        stands = changes and self.outlook.rule.confirms(sender, go, delays, others)
+        stands = changes and self.outlook.confirms(sender, go, delays, others)
         if stands:
             self.terms[sender] += 1
             if go.active:

@@ -247,6 +247,12 @@ class Outlook:
         """A request for another role, with its reasons."""
         return Go(active, self.estimator.period_ns() or 0.0, tuple(self.distance_ns(site) for site in members))
 
+    def confirms(self, sender: SiteId, go: Go, delays_ns: Mapping[SiteId, float], others: set[SiteId]) -> bool:
+        """Whether a member's request stands, with others active; it tells how often its application sends, too."""
+        if go.period_ns >= 1:
+            self.estimator.note_period(sender, round(go.period_ns))
+        return self.rule.confirms(sender, go, delays_ns, others)
+
     def sequencer(self, active: set[SiteId]) -> SiteId:
         """The sequencer to have: the one that was asked for, or as the rule picks."""
         wanted = self.options.sequencer_of.get(self.site, self.rule.sequencer_of(self.site))
