@@ -6,8 +6,8 @@ while others send. So a plan among equals goes by this rate.
 
     messages:  the rate of every site
     tickets:   the rate of every passive site, where its sequencer tickets at once; otherwise they ride on other packets
-    nulls:     per active site, of the gaps between its own packets those that outlast its cycle (rests.py): with
-               exponential gaps of rate s and cycle c, s / (exp(s c) - 1); with periodic ones as often as c goes into one
+    nulls:     per active site, as often as a gap between its own packets outlasts its cycle (rests.py): with
+               exponential gaps of rate s and cycle c, s / (exp(s c) - 1)
 
 Left out: probes, requests and plans, which are few, and messages that are held back and then leave as one.
 """

@@ -8,7 +8,7 @@ come back: every `probe_ms` a site asks all others. A probe also tells the probe
 at no cost a message.
 
 One member may want to know all that the others know (planned.py): its probes are answered with a *report*, the period
-of the application and all delays, which costs no packet of its own.
+of the application and all delays, which costs no packet of its own. What cannot wait for a probe is told at once.
 
 A detector turns samples into a mean that follows shifts (detectors.py). Where `silence` is on, the time since the
 last message counts as a sample as soon as it is longer than the mean: who has stopped sending gives no samples, and
@@ -28,7 +28,7 @@ from isthmus.core.document import LONGEST_MS, within
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Handler, Layer, View
 from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
-from isthmus.protocols.detectors import Detector, MeanShift, SlidingMean
+from isthmus.protocols.detectors import DETECTORS, Detector
 
 PROBE = 0  # timer key
 SHORTEST_PROBE_MS = 1.0
@@ -42,7 +42,7 @@ class EstimatorOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the estimates are made of."""
 
     probe_ms: float = 2_000.0
-    detector: Literal["mean-shift", "sliding"] = "sliding"
+    detector: Literal["mean-shift", "sliding", "exponential", "cusum"] = "sliding"
     samples: int = 32  # of the mean; of the run that shifts it
     silence: bool = True  # a time without a message counts as a sample
 
@@ -51,7 +51,7 @@ class EstimatorOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         within("samples", self.samples, 1, 10_000, "a whole number")
 
     def new(self) -> Detector:
-        return MeanShift(self.samples) if self.detector == "mean-shift" else SlidingMean(self.samples)
+        return DETECTORS[self.detector](self.samples)
 
 
 class Ask(Message, frozen=True, gc=False, array_like=True, tag=22):
@@ -62,9 +62,10 @@ class Ask(Message, frozen=True, gc=False, array_like=True, tag=22):
     period_ns: Span  # 0: it has not sent yet
 
 
-class Report(msgspec.Struct, frozen=True, gc=False, array_like=True):
+class Report(Message, frozen=True, gc=False, array_like=True, tag=33):
     """What a site knows of its application and of the network."""
 
+    viewless: ClassVar[bool] = True
     period_us: Micros  # between messages of its application; 0: it has sent too little to tell
     regular: bool  # whether they come at even times
     delays_us: tuple[tuple[SiteId, Micros], ...]  # to those whose echoes have come, in the order of the view
@@ -96,7 +97,7 @@ class Estimator(Layer):
         self.reported: Report | None = None  # what it knows of us
 
     def handlers(self) -> dict[type[Message], Handler]:
-        return {Ask: self.on_ask, Echo: self.on_echo}
+        return {Ask: self.on_ask, Echo: self.on_echo, Report: self.on_report}
 
     # What is known
 
@@ -201,5 +202,15 @@ class Estimator(Layer):
         if not 0 <= round_trip_ns <= ROUND_TRIP_MAX_NS:
             raise RemoteError(f"an echo of site {source} to a probe that was never sent")
         self.delays.setdefault(source, self.options.new()).add(round_trip_ns / 2)
-        if echo.report is not None and self.collector == self.host.site:
-            self.reports[source] = echo.report
+        if echo.report is not None:
+            self.on_report(source, echo.report)
+
+    def on_report(self, source: SiteId, report: Report) -> None:
+        if source in self.members and self.collector == self.host.site:  # otherwise of a view that one of us is not in
+            self.reports[source] = report
+
+    def tell(self, report: Report) -> None:
+        """Report at once, without a probe."""
+        if self.collector in self.members:
+            self.reported = report
+            self.send((self.collector,), report)

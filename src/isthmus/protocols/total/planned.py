@@ -5,11 +5,11 @@ promises. On networks with many distances its choice is good for itself and bad 
 
 Idea: the eldest, the *planner*, knows how often every member's application sends and how far the others are from it.
 Members answer its probes with a report (estimator.py), and a request for a role carries the same: neither takes a
-packet of its own. Only what has leapt since is told at once (`Tell`). The planner weighs assignments by what they should cost on the mean
-(the advice comes in as a function; planning/ has the closed form). Where one is better than the roles as they are by
-more than a change is worth, it proposes it as a `Plan`: an entry of its stream, ordered like a message. So all adopt it
-at the same place of the order, and each member whose role differs asks for the other one (roles.py); a request is
-confirmed only where it is what the plan at that place says.
+packet of its own. Only what has leapt since is told at once. The planner weighs assignments by the mean latency and the
+multicasts that they should take (the advice comes in as a function; planning/ has the closed form). Where one is better
+than the roles as they are by more than a change is worth, it proposes it as a `Plan`: an entry of its stream, ordered
+like a message. So all adopt it at the same place of the order, and each member whose role differs asks for the other
+one (roles.py); a request is confirmed only where it is what the plan at that place says.
 
 Invariants:
 - only the eldest member of a view proposes, and whoever else does is refused by all at the same place;
@@ -20,7 +20,7 @@ Invariants:
   no time to lose, neither for the planner nor for a member that now sends often: it becomes active ahead of the plan,
   and the next plan says so or otherwise.
 
-Nothing here is needed for safety: a lost or wrong `Tell` makes a plan worse, no order wrong.
+Nothing here is needed for safety: a lost or wrong report makes a plan worse, no order wrong.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
-from isthmus.core.errors import RemoteError
-from isthmus.core.layer import Handler, Layer, View
-from isthmus.core.message import Message, SiteId
+from isthmus.core.layer import Layer, View
+from isthmus.core.message import SiteId
 from isthmus.protocols.estimator import SILENT_US, Estimator, Report
 from isthmus.protocols.total.hybrid import Hybrid
 from isthmus.protocols.total.hybrid_wire import Plan
@@ -43,12 +42,6 @@ FIRST_NS = 1_000_000_000  # after a view opens: before, nobody knows much
 REST_NS = 2_000_000_000  # after a look that found nothing, or a plan
 HASTE_NS = 500_000_000  # the same where something has leapt since
 MOVED = 1.25  # an estimate that many times what the last look was at is worth another one
-
-
-class Tell(Message, frozen=True, gc=False, array_like=True, tag=33):
-    """What a member knows that a plan depends on, where it has leapt since its last report."""
-
-    report: Report
 
 
 class Word(NamedTuple):
@@ -101,9 +94,6 @@ class Planner(Layer):
         self.opened_ns: int | None = None  # when the view opened
         self.looked_ns = 0  # when a look last found nothing, or a plan was made
 
-    def handlers(self) -> dict[type[Message], Handler]:
-        return {Tell: self.on_tell}
-
     def install(self, view: View) -> None:
         self.view = view
         self.reset()
@@ -134,16 +124,8 @@ class Planner(Layer):
             due = len(report.delays_us) == len(self.view.members) - 1
         else:
             due = has_moved(self.word(self.host.site, told), self.word(self.host.site, report), LEAP)
-        if due and self.host.site != self.view.members[0]:
-            self.estimator.reported = report
-            self.send(self.view.members[:1], Tell(report))
-
-    def on_tell(self, source: SiteId, tell: Tell) -> None:
-        if source not in self.view.members:
-            raise RemoteError(f"a word of site {source}, which is not of the view {self.view.members}")
-        if self.host.site != self.view.members[0]:
-            raise RemoteError(f"site {source} takes this site for the eldest")
-        self.estimator.reports[source] = tell.report
+        if due:
+            self.estimator.tell(report)
 
     def word(self, site: SiteId, report: Report) -> Word:
         """What a report says, or as good as that where it does not: who has hardly sent sends at most that often."""
