@@ -24,6 +24,7 @@ from isthmus.cli.options import HELP, force_option, json_option, output_folder, 
 from isthmus.cli.trace import print_verdicts
 from isthmus.comparing.figures import spread_of
 from isthmus.core.errors import InputError
+from isthmus.core.layer import ClockState
 from isthmus.planning.ring_bound import costs_of
 from isthmus.protocols.membership.participant_wire import ParticipantView, Speech
 from isthmus.scenario.load import load_scenario
@@ -226,7 +227,8 @@ def figures(run: Simulation, cpu_s: float, guessed: Guesses | None = None) -> Ta
     )
     table.add_row("packets", f"{network.packet_count:,} sent, {wan}, {network.dropped_count:,} lost")
     if measured := run.figures():
-        for label, value in packet_lines(measured):
+        lines = packet_lines(measured) if "delay_mean_ms" in measured else clock_lines(measured)
+        for label, value in lines:
             table.add_row(label, value)
     if run.meter is not None:
         per_message = run.meter.control_bytes / max(1, summary.submitted_count)
@@ -252,6 +254,24 @@ def packet_lines(found: Mapping[str, float]) -> list[tuple[str, str]]:
         ("delivery queue", queue),
         ("load of links", load),
         ("over logical arcs", cost),
+    ]
+
+
+def clock_lines(found: Mapping[str, float]) -> list[tuple[str, str]]:
+    """How well the clock service did, for people."""
+    outside = found["clock_misses"]
+    misses = f"true time outside {outside:,.0f} times" if outside else "true time always within"
+    states = [(state, found[f"clock_{state.name.lower()}"]) for state in reversed(ClockState)]
+    told = ", ".join(f"{count:.0f} {state.name.lower().replace('_', '-')}" for state, count in states if count)
+    precision, world = found["clock_precision_us"], found["clock_world_us"]
+    accuracy, error = found["clock_accuracy_us"], found["clock_error_us"]
+    return [
+        (
+            "clock precision",
+            f"{precision:,.1f} us at worst within a LAN, {world:,.1f} us between any two clocks",
+        ),
+        ("clock accuracy", f"{accuracy:,.1f} us at worst; published at most {error:,.1f} us, {misses}"),
+        ("clocks at the end", told or "none was read"),
     ]
 
 

@@ -50,7 +50,7 @@ def judge_on_spark(
         for row in counts:
             kinds[row.kind] = kinds.get(row.kind, 0) + row["count"]
         check_domains(domains, {row.group for row in counts})
-        asked, left_out = choose(properties, kinds, bounds)
+        asked, left_out = choose(properties, kinds)
         summaries = summarize(check(trace, asked, bounds, domains, partial), asked)
     return settled(summaries, left_out, sum(kinds.values()), bool(properties))
 

@@ -5,7 +5,8 @@ Problem: a protocol that adapts to load and distance must know both, and neither
 Idea: the times between the application's messages are samples of its period; this layer sits right below it and
 sees each one, before flow control or a change of roles can hold it back. Delays are half of what a probe takes to
 come back: every `probe_ms` a site asks all others. A probe also tells the prober's period, so that all know it
-at no cost a message.
+at no cost a message. Where both sites' clocks are synchronised and their errors small beside the round trip, the probe
+says what time it is, and the echo how long the probe took: that is the delay itself, however much longer the way back.
 
 One member may want to know all that the others know (planned.py): its probes are answered with a *report*, the period
 of the application and all delays, which costs no packet of its own. What cannot wait for a probe is told at once.
@@ -26,7 +27,7 @@ import msgspec
 
 from isthmus.core.document import LONGEST_MS, within
 from isthmus.core.errors import RemoteError
-from isthmus.core.layer import Handler, Layer, View
+from isthmus.core.layer import ClockState, Handler, Layer, View
 from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
 from isthmus.protocols.detectors import DETECTORS, Detector
 
@@ -36,6 +37,8 @@ ROUND_TRIP_MAX_NS = 60_000_000_000  # an echo that seems longer answers no probe
 SILENT_US = 2**40  # a period that stands for silence
 Micros = Annotated[int, msgspec.Meta(ge=0, le=2**50)]
 Span = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+Time = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
+ERROR_SHARE = 4  # a delay by synchronised clocks is taken if its error is at most this part of the round trip
 
 
 class EstimatorOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -79,6 +82,20 @@ class Echo(Message, frozen=True, gc=False, array_like=True, tag=23):
     report: Report | None = None  # for the member that collects them
 
 
+class TimedAsk(Ask, frozen=True, gc=False, array_like=True, tag=35):
+    """A probe of a site whose clock is synchronised: what time it was sent at, and how far that may be off."""
+
+    time_ns: Time
+    error_ns: Span
+
+
+class TimedEcho(Echo, frozen=True, gc=False, array_like=True, tag=36):
+    """The answer of a site whose clock is synchronised, too: how long the probe took, and how far that may be off."""
+
+    delay_ns: Time = 0
+    error_ns: Span = 0
+
+
 class Estimator(Layer):
     """Estimates of periods and delays."""
 
@@ -97,7 +114,8 @@ class Estimator(Layer):
         self.reported: Report | None = None  # what it knows of us
 
     def handlers(self) -> dict[type[Message], Handler]:
-        return {Ask: self.on_ask, Echo: self.on_echo, Report: self.on_report}
+        timed: dict[type[Message], Handler] = {TimedAsk: self.on_ask, TimedEcho: self.on_echo}
+        return timed | {Ask: self.on_ask, Echo: self.on_echo, Report: self.on_report}
 
     # What is known
 
@@ -159,8 +177,11 @@ class Estimator(Layer):
 
     def probe(self) -> None:
         if self.members:
-            period = self.period_ns()
-            self.send(self.members, Ask(self.host.now_ns, 0 if period is None else round(period)))
+            period, now_ns, clock = self.period_ns(), self.host.now_ns, self.host.clock()
+            told = 0 if period is None else round(period)
+            timed = clock.state is ClockState.SYNCHRONISED and clock.error_ns is not None
+            ask = TimedAsk(now_ns, told, clock.time_ns, clock.error_ns or 0) if timed else Ask(now_ns, told)
+            self.send(self.members, ask)
             self.host.set_timer(self, PROBE, round(self.options.probe_ms * 1e6))
 
     def submit(self, message: Message, targets: Targets = ALL) -> None:
@@ -189,11 +210,16 @@ class Estimator(Layer):
             return  # of a view that one of us is not in yet, or no longer
         if ask.period_ns:
             self.note_period(source, ask.period_ns)
-        if source != self.collector:
-            self.send((source,), Echo(ask.sent_ns))
-            return
-        self.reported = self.report()
-        self.send((source,), Echo(ask.sent_ns, self.reported))
+        report = None
+        if source == self.collector:
+            report = self.reported = self.report()
+        clock = self.host.clock()
+        timed = clock.state is ClockState.SYNCHRONISED and clock.error_ns is not None
+        if isinstance(ask, TimedAsk) and timed:
+            error_ns = ask.error_ns + (clock.error_ns or 0)
+            self.send((source,), TimedEcho(ask.sent_ns, report, clock.time_ns - ask.time_ns, error_ns))
+        else:
+            self.send((source,), Echo(ask.sent_ns, report))
 
     def on_echo(self, source: SiteId, echo: Echo) -> None:
         if source not in self.members:
@@ -201,7 +227,10 @@ class Estimator(Layer):
         round_trip_ns = self.host.now_ns - echo.sent_ns
         if not 0 <= round_trip_ns <= ROUND_TRIP_MAX_NS:
             raise RemoteError(f"an echo of site {source} to a probe that was never sent")
-        self.delays.setdefault(source, self.options.new()).add(round_trip_ns / 2)
+        delay_ns = round_trip_ns / 2
+        if isinstance(echo, TimedEcho) and echo.error_ns * ERROR_SHARE <= round_trip_ns:
+            delay_ns = min(max(0.0, float(echo.delay_ns)), float(round_trip_ns))
+        self.delays.setdefault(source, self.options.new()).add(delay_ns)
         if echo.report is not None:
             self.on_report(source, echo.report)
 

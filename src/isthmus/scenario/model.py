@@ -26,7 +26,8 @@ from isthmus.protocols.total.ring import RingOptions
 from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.protocols.transport.relay import RelayOptions
-from isthmus.scenario.faults import Fault, Heal, Leave, Loss, Partition, Pause, RandomFaults, Relink
+from isthmus.scenario.clocks import Clocks as Clocks
+from isthmus.scenario.faults import Fault, Heal, Leave, Loss, OfReference, Partition, Pause, RandomFaults, Relink
 from isthmus.scenario.keys import with_key, with_prefix
 from isthmus.scenario.overlay import OverlaySpec
 from isthmus.scenario.packets import NetworkSpec, check_network
@@ -122,18 +123,6 @@ class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if not self.causal.gated:
             check_served(lans)
         return CausalOptions(**policy, lans=lans)
-
-
-class Clocks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How far site clocks are off: each draws its offset and drift from plus or minus these."""
-
-    offset_ms: float = 0.0
-    drift_ppm: float = 0.0
-
-    def __post_init__(self) -> None:
-        span_ms("offset_ms", self.offset_ms)
-        if not 0 <= self.drift_ppm < 100_000:
-            raise Invalid("drift_ppm", repr(self.drift_ppm), "a number from 0 to below 100000")
 
 
 class Reader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -268,6 +257,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
                 self.check_stack(group.stack, f"{prefix}.stack")
         self.check_stack(self.stack, "stack")
         with_prefix("membership", partial(named_sites, self.topology, self.membership.absent, "absent"))
+        with_prefix("clocks.service", partial(self.clocks.check, self.topology))
         check_network(self)
         with_prefix("membership.agreed.weights", partial(self.membership.agreed.votes, self.topology))
         for index, participant in enumerate(self.participants):
@@ -327,6 +317,9 @@ class Scenario(Settings, frozen=True, kw_only=True):
         steady = STACKS[self.stack.name].steady
         if self.membership.kind != "agreed" and isinstance(fault, Pause if steady else Leave | Pause):
             raise Invalid("kind", repr(fault.__struct_config__.tag), "another fault, unless membership is agreed")
+        if isinstance(fault, OfReference) and self.clocks.service is None:
+            tag = repr(fault.__struct_config__.tag)
+            raise Invalid("kind", tag, "another fault, unless there is a [clocks.service]")
         if isinstance(fault, Relink) and self.membership.kind == "agreed":
             raise Invalid("kind", "'relink'", "another fault, where membership is agreed")
         stacks = [self.stack, *(group.stack for group in self.groups if group.stack is not None)]
@@ -379,8 +372,11 @@ class Scenario(Settings, frozen=True, kw_only=True):
         direct = spec.transport == "direct"
         hybrid = spec.hybrid.of(spec.name, self.topology)
         clusters = tuple(site.cluster for site in self.topology.sites)
+        optimistic = spec.optimistic
+        if self.clocks.service is not None:
+            optimistic = msgspec.structs.replace(optimistic, calendar=True)
         return StackOptions(
-            *(direct, sequencer, spec.batch_ms, spec.credit, spec.reliable, spec.optimistic, hybrid, spec.relay),
+            *(direct, sequencer, spec.batch_ms, spec.credit, spec.reliable, optimistic, hybrid, spec.relay),
             clusters=clusters,
             safe=spec.safe,
             causal=spec.causal_options(self.topology),

@@ -100,6 +100,8 @@ def check_network(scenario: Scenario) -> None:
     for key in ("partitions", "losses", "delay_shifts"):
         if getattr(drawn, key):
             raise Invalid(f"random_faults.{key}", show(getattr(drawn, key)), "0: links of a packet network do not fail")
+    if scenario.clocks.service is not None:
+        raise Invalid("clocks.service", "a clock service", "none on a packet network, which has no LAN broadcasts")
     if spec.endpoints != "layers":
         check_twins(scenario)
 

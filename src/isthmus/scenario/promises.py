@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from isthmus.core.layer import Kind
+from isthmus.core.message import ONLY_GROUP
 from isthmus.scenario.light_log import light_group
 from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.stacks import STACKS
@@ -13,6 +14,7 @@ from isthmus.trace.nested import outer_groups
 from isthmus.trace.oracle import Oracle, Verdict
 from isthmus.trace.schema import GROUP, KIND, VALUE, Row
 
+OF_CLOCKS = ("clock-precision", "clock-accuracy")  # of all sites, told in the first group
 OF_PARTICIPANTS = ("integrity", "agreement", "validity", "views", "fifo", "total")  # as far as the stack promises it
 
 
@@ -23,7 +25,8 @@ def promised(scenario: Scenario, group: GroupOfRun) -> tuple[str, ...]:
     """
     membership = scenario.membership
     lasting = membership.kind == "agreed" and not membership.agreed.file
-    return STACKS[group.stack.name].promises(group.stack.safe, lasting)
+    clocks = OF_CLOCKS if scenario.clocks.service is not None and group.id == ONLY_GROUP else ()
+    return (*STACKS[group.stack.name].promises(group.stack.safe, lasting), *clocks)
 
 
 class LightVerdicts(NamedTuple):

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.pipeline.measures.membership import role_changes
 from isthmus.pipeline.measures.seeds import over_seeds
+from isthmus.pipeline.sweep import Scalar
 from isthmus.scenario.model import HybridSpec, Scenario, StackSpec
 from isthmus.studies import network_changes
 from isthmus.studies.detectors_compared import DETECTOR_FIGURE, compared, detector_claim, gaps_of
@@ -96,7 +97,7 @@ def cell(protocol: str, source: str, seed: int, phase_ms: float, loads: Sequence
         duration_ms=len(loads) * phase_ms,
         drain_ms=DRAIN_MS,
     )
-    names = {"part": LOADS, "protocol": protocol, "source": source, "sites": len(SITES)}
+    names: dict[str, Scalar] = {"part": LOADS, "protocol": protocol, "source": source, "sites": len(SITES)}
     return Cell(
         {**names, "phase_ms": phase_ms, "from_ms": 0.0, "until_ms": len(loads) * phase_ms, "seed": seed}, scenario
     )

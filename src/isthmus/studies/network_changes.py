@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.pipeline.measures.seeds import over_seeds
+from isthmus.pipeline.sweep import Scalar
 from isthmus.planning.prediction import Setting
 from isthmus.scenario.faults import DelayShift, Fault
 from isthmus.scenario.model import Scenario, StackSpec
@@ -137,7 +138,8 @@ def cell(part: Part, protocol: str, stack: StackSpec, source: str, seed: int, ph
         duration_ms=until_ms,
         drain_ms=DRAIN_MS,
     )
-    names = {"part": part.name, "protocol": protocol, "source": source, "sites": len(part.topology.sites)}
+    sites = len(part.topology.sites)
+    names: dict[str, Scalar] = {"part": part.name, "protocol": protocol, "source": source, "sites": sites}
     return Cell({**names, "phase_ms": phase_ms, "from_ms": 0.0, "until_ms": until_ms, "seed": seed}, scenario)
 
 

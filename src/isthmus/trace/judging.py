@@ -106,15 +106,13 @@ def judge(
             oracles[run] = Oracle(domains=domains, bounds=bounds, partial=partial)
         oracles[run].extend(own)
     check_domains(domains, census.groups)
-    asked, left_out = choose(properties, census.kinds, bounds)
+    asked, left_out = choose(properties, census.kinds)
     found = [(run, verdict) for run in sorted(oracles) for verdict in oracles[run].scoped(asked)]
     summaries = [summarize(name, found) for name in asked]
     return settled(summaries, left_out, sum(census.kinds.values()), bool(properties))
 
 
-def choose(
-    properties: Sequence[str], kinds: Mapping[int, int], bounds: Mapping[str, int]
-) -> tuple[list[str], dict[str, str]]:
+def choose(properties: Sequence[str], kinds: Mapping[int, int]) -> tuple[list[str], dict[str, str]]:
     """The properties to judge, and why the others are not."""
     if properties:
         return list(dict.fromkeys(properties)), {}
@@ -123,8 +121,6 @@ def choose(
         needed = NEEDS.get(name, Kind.DELIVER)
         if not kinds.get(int(needed)):
             left_out[name] = f"no {needed.name} row"
-        elif name.startswith("clock-") and name not in bounds:
-            left_out[name] = f"no --{name}"
         elif name in IMPLIED:
             left_out[name] = IMPLIED[name]
     asked = [name for name in PROPERTIES if name not in left_out]
