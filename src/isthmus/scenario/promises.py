@@ -26,6 +26,12 @@ def promised(scenario: Scenario, group: GroupOfRun) -> tuple[str, ...]:
     return STACKS[group.stack.name].promises(group.stack.safe, lasting)
 
 
+def promise_of(scenario: Scenario) -> str:
+    """What the stacks of a scenario promise, in one word of a trace's description."""
+    names = [name for group in scenario.groups_of_run() for name in promised(scenario, group)]
+    return ",".join(dict.fromkeys(names))
+
+
 class LightVerdicts(NamedTuple):
     """What is found of one participant group."""
 
