@@ -30,7 +30,7 @@ from isthmus.protocols.membership.participant_wire import ParticipantView, Speec
 from isthmus.scenario.composed import domains_of
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
-from isthmus.scenario.promises import promised_verdicts
+from isthmus.scenario.promises import promise_of, promised_verdicts
 from isthmus.scenario.variants import with_stack
 from isthmus.scenario.visitors import Utterance
 from isthmus.sim.base import Simulation
@@ -43,7 +43,7 @@ from isthmus.trace.histogram import Histogram
 from isthmus.trace.optimism import Guesses, guesses
 from isthmus.trace.oracle import Verdict
 from isthmus.trace.reader import read_rows
-from isthmus.trace.schema import Recording
+from isthmus.trace.schema import PROMISES, Recording
 from isthmus.trace.writer import TraceWriter
 
 CHECK_MAX = 2_000_000  # deliveries that the in-process check takes in reasonable memory
@@ -115,6 +115,7 @@ def execute(scenario: Scenario, folder: Path, force: bool, console: Console) -> 
     meta = {"scenario": scenario.name, "seed": str(scenario.seed), "stack": scenario.stack.name}
     if scenario.composition is not None:
         meta[META_DOMAINS] = written_domains(domains_of(scenario.composition))
+    meta[PROMISES] = promise_of(scenario)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), TextColumn("{task.fields[note]}"))
     total_ms = scenario.duration_ms
     error = ""

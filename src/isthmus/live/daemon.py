@@ -54,13 +54,14 @@ from isthmus.scenario.faults import Crash
 from isthmus.scenario.light_log import LightLog
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
+from isthmus.scenario.promises import promise_of
 from isthmus.scenario.traffic import At, SiteTraffic
 from isthmus.scenario.visitors import Visitors
 from isthmus.scenario.workload import NS_PER_MS
 from isthmus.stacks import STACKS
 from isthmus.topology.addresses import Endpoint, endpoint
 from isthmus.trace.log import SiteLog
-from isthmus.trace.schema import Gauge, Recording
+from isthmus.trace.schema import PROMISES, Gauge, Recording
 from isthmus.trace.tail import TailedWriter, tail_path
 from isthmus.trace.writer import TraceWriter
 
@@ -144,6 +145,7 @@ class SiteProcess:
     async def take_part(self, socket: Socket, begin: dict[str, Any]) -> None:
         scenario, site = self.scenario, self.site
         meta = {"scenario": scenario.name, "seed": str(scenario.seed), "stack": scenario.stack.name}
+        meta[PROMISES] = promise_of(scenario)
         names = [each.name for each in scenario.topology.sites]
         meta |= {"version": __version__, "host": "live", "site": names[site]}
         meta["sites"] = json.dumps(names, ensure_ascii=False)

@@ -28,10 +28,12 @@ from isthmus.live.lives import FileStore, first_view, next_incarnation
 from isthmus.live.notes import hello_of, token_of
 from isthmus.live.peers import logger
 from isthmus.live.plans import AgreedPlan, GroupPlan, JoinedGroup, Where, endpoints_of
+from isthmus.live.pulse import Pulse, Repeated
 from isthmus.live.resolving import Address, Resolver
 from isthmus.live.site import LivePort, LiveSite
 from isthmus.live.sockets import Socket
 from isthmus.live.waiting import owed
+from isthmus.live.wake import NS_PER_S
 from isthmus.protocols.membership.agreement import Agreement
 from isthmus.protocols.membership.home import AgreementOptions, Past, SiteHome
 from isthmus.protocols.membership.suspicion import Suspicion
@@ -82,6 +84,7 @@ class Member:
         self.agreed = agreed  # None: membership is static
         self.incarnation = 0
         self.suspicion: Suspicion | None = None
+        self.pulse: Pulse | None = None
         self.renewing = False
         self.sink: Sink | None = None  # set before joining: where the trace goes
         self.log: SiteLog | None = None  # the same with more to say of it
@@ -110,6 +113,8 @@ class Member:
         addresses = await self.resolver.find_all()
         socket = socket or Socket(addresses[self.site])
         self.log = self.log or SiteLog(self.site, self.sink)
+        if self.agreed is not None and self.agreed.blocked_s and not self.emulate:
+            self.pulse = self.begin_pulse(socket, self.agreed)
         driver = self.driver = Driver(self.begin_life(socket), socket)
         driver.on_refused = self.note_refused
         others = {SiteId(n): address for n, address in enumerate(addresses) if n != self.site}
@@ -200,10 +205,21 @@ class Member:
         }
         suspicion = Suspicion(clusters, partial(self.tell, site), rules.lan, rules.wan)
         port = site.port(SITE_GROUP)
-        port.attach(Stack(port, suspicion))
+        repeated = () if self.pulse is None else (Repeated(self.pulse, site.beginning),)
+        port.attach(Stack(port, suspicion, *repeated))
         if self.suspicion is not None:
             suspicion.inherit(self.suspicion)
         return suspicion
+
+    def begin_pulse(self, socket: Socket, agreed: AgreedPlan) -> Pulse:
+        """Have a thread speak for the event loop while the program has it."""
+        here = self.topology.sites[self.site].cluster
+        others = [each.cluster for number, each in enumerate(self.topology.sites) if number != self.site]
+        near = self.is_on_loopback() or here in others
+        period_ns = (agreed.rules.lan if near else agreed.rules.wan).period_ns()
+        pulse = Pulse(socket.repeat, period_ns, round(agreed.blocked_s * NS_PER_S))
+        pulse.start()
+        return pulse
 
     def tell(self, site: LiveSite, other: SiteId, suspected: bool) -> None:
         """Tell the groups of an opinion, as events of their own."""
@@ -336,6 +352,8 @@ class Member:
         if self.watching is not None:
             self.watching.cancel()
         self.resolver.close()
+        if self.pulse is not None:
+            self.pulse.close()
         if self.driver is not None:
             self.driver.close()
             self.driver = None

@@ -70,6 +70,12 @@ def domain_verdicts(scenario: Scenario, rows: Iterable[Row]) -> list[Verdict]:
     ]
 
 
+def promise_of(scenario: Scenario) -> str:
+    """What the stacks of a scenario promise, in one word of a trace's description."""
+    names = [name for group in scenario.groups_of_run() for name in promised(scenario, group)]
+    return ",".join(dict.fromkeys(names))
+
+
 class LightVerdicts(NamedTuple):
     """What is found of one participant group."""
 

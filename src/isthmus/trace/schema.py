@@ -32,6 +32,7 @@ VERSION = 4
 READABLE = ("1", "2", "3", "4")  # versions that readers take
 VERSION_KEY = b"isthmus.trace.version"
 META_KEY = b"isthmus.trace.meta"
+PROMISES = "promises"  # in that: the names of the properties that the stacks promise, with commas between
 NONE = -1  # as origin, sender and number: no message; as a view: before the first one
 COUNTER_BITS = 32  # of a message's number; the incarnation of its sender is above them
 
