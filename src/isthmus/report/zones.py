@@ -2,8 +2,8 @@
 
 A dashed ring around a disc is the zone of that LAN. The squares on it are the gateways that separate it; lines between
 squares are the links over which they relay. A square without a line is a twin that stands by. Small discs inside the
-ring of a LAN are its nodes, each with a ring and a server of its own. A purple dashed line is around a region, and the purple
-squares are its separator.
+ring of a LAN are its nodes, each with a ring and a server of its own. A purple dashed line goes round a region, and the
+purple squares are its separator.
 """
 
 from __future__ import annotations
