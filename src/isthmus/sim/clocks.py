@@ -14,9 +14,12 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
+import msgspec
+
 from isthmus.core.layer import ClockState, Kind, Layer, Reading, Stack, View
 from isthmus.core.message import ONLY_GROUP, GroupId, Message, SiteId, Targets
-from isthmus.protocols.clocks.options import NS_PER_US
+from isthmus.protocols.clocks.client import ClockClient
+from isthmus.protocols.clocks.options import NS_PER_US, ClockOptions
 from isthmus.protocols.clocks.round_trips import RoundTrips
 from isthmus.protocols.clocks.service import INSTALL, ClockService
 from isthmus.protocols.clocks.wire import Candidate
@@ -135,6 +138,13 @@ class ClockPort(SimPort):
         super().fire(layer, key)
 
 
+def service_of(options: ClockOptions, site: SiteId) -> ClockService:
+    """The service of a site: its LAN's, or where a LAN without a reference is to have clients, one of its own."""
+    if options.without_reference == "clients" and options.agent is not None:
+        return ClockClient(msgspec.structs.replace(options, agent=site))
+    return ClockService(options)
+
+
 class LanViews:
     """The views of one LAN's sites."""
 
@@ -202,7 +212,7 @@ class ClockWorld:
         upcoming = partial(self.before_installation, site, lan)
         port = ClockPort(site, self.broadcast, grain_ns, self.references.get(site.site), upcoming)
         site.ports[CLOCKS] = port
-        service = ClockService(self.options[lan])
+        service = service_of(self.options[lan], site.site)
         port.attach(Stack(port, RoundTrips(service.options, service), service))
         site.time_service = service
 
