@@ -40,8 +40,10 @@ def tables(_trace: DataFrame, runs: DataFrame) -> dict[str, DataFrame]:
     counts = {"clock_misses": "misses", "clock_backwards": "backwards", "clock_readings": "readings"}
     return {
         "drift": drift,
-        "drift_sweep": drift.where(F.col("tightness_us") == 10.0).withColumn("period", period),
-        "tightness": with_bounds(part("tightness", "tightness_us"), "tightness_us"),
+        "drift_sweep": powers(drift.where(F.col("tightness_us") == 10.0), "drift_ppm", "precision_us").withColumn(
+            "period", period
+        ),
+        "tightness": powers(with_bounds(part("tightness", "tightness_us"), "tightness_us"), "tightness_us", "us"),
         "access": part("access", "access_ms"),
         "lans": part("lans", "lans"),
         "lans_shown": with_bounds(part("lans", "lans"), "lans"),
@@ -56,6 +58,11 @@ def with_bounds(rows: DataFrame, x: str) -> DataFrame:
     """Precision and accuracy as measured and as bounded, one row each."""
     pairs = [F.struct(F.lit(name).alias("what"), F.col(column).alias("us")) for name, column in SHOWN.items()]
     return rows.select(x, F.explode(F.array(*pairs)).alias("pair")).select(x, "pair.what", "pair.us").orderBy("what", x)
+
+
+def powers(rows: DataFrame, *columns: str) -> DataFrame:
+    """The same with the powers of ten of some columns, which is what a figure over five decades shows."""
+    return rows.withColumns({f"{name}_power": F.log10(name) for name in columns})
 
 
 STUDY = Study(
@@ -75,11 +82,11 @@ STUDY = Study(
             title="Precision and accuracy over the tightness of broadcasts",
             caption="Eight nodes, drift 1 ppm, a round per second; the worst of 40 rounds, with the bounds.",
             table="tightness",
-            x="tightness_us",
-            y="us",
+            x="tightness_us_power",
+            y="us_power",
             series="what",
-            xlabel="tightness, us",
-            ylabel="us at worst",
+            xlabel="tightness, us, as a power of ten",
+            ylabel="us at worst, as a power of ten",
             headline=True,
         ),
         Figure(
@@ -87,11 +94,11 @@ STUDY = Study(
             title="Precision over drift and period",
             caption="Tightness 10 us; rates at plus and minus the drift: clocks part by twice that between rounds.",
             table="drift_sweep",
-            x="drift_ppm",
-            y="precision_us",
+            x="drift_ppm_power",
+            y="precision_us_power",
             series="period",
-            xlabel="drift, ppm",
-            ylabel="precision, us at worst",
+            xlabel="drift, ppm, as a power of ten",
+            ylabel="precision, us at worst, as a power of ten",
         ),
         Figure(
             id="clocks_lans",
