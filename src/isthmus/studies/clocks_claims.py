@@ -105,7 +105,8 @@ CLAIMS = (
     within_bound("precision"),
     within_bound("accuracy"),
     Claim(
-        statement="Precision follows the variance of the interrupt delay: ten times the tightness, a tenth of it.",
+        statement="Precision follows the variance of the interrupt delay: with ten times the tightness,"
+        " clocks are ten times as far apart.",
         source=PAPER,
         measure=tightness_growth,
         relation="at least",
