@@ -19,7 +19,7 @@ import msgspec
 from isthmus.core.layer import ClockState, Kind, Layer, Reading, Stack, View
 from isthmus.core.message import ONLY_GROUP, GroupId, Message, SiteId, Targets
 from isthmus.protocols.clocks.client import ClockClient
-from isthmus.protocols.clocks.options import NS_PER_US, ClockOptions
+from isthmus.protocols.clocks.options import NS_PER_US, ClockOptions, accuracy_ns, precision_ns, worldwide_ns
 from isthmus.protocols.clocks.round_trips import RoundTrips
 from isthmus.protocols.clocks.service import INSTALL, ClockService
 from isthmus.protocols.clocks.wire import Candidate
@@ -225,6 +225,21 @@ class ClockWorld:
 
     def changed(self, site: SimSite) -> None:
         self.views[self.scenario.topology.sites[site.site].cluster].changed(site)
+
+    def named(self) -> dict[str, float]:
+        """What the readings show and the rounds came to; bounds are those of LANs with a reference."""
+        services = [site.time_service for site in self.sites if site.time_service is not None]
+        bounded = [options for options in self.options if options.agent is None]
+        bounds = {"precision": precision_ns, "world": worldwide_ns, "accuracy": accuracy_ns}
+        return {
+            **self.figures.named(),
+            "clock_rounds": sum(service.adopted_count for service in services),
+            "clock_rounds_missed": sum(service.missed_count for service in services),
+            **{
+                f"clock_bound_{name}_us": max((bound(options) for options in bounded), default=0) / NS_PER_US
+                for name, bound in bounds.items()
+            },
+        }
 
     # Readings
 
