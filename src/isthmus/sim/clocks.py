@@ -111,12 +111,16 @@ class ClockPort(SimPort):
     def receive(self, stamp: Stamp, message: Message) -> None:
         self.receive_at(self.scheduler.now_ns, stamp, message)
 
+    receive_traced = receive
+
     def receive_at(self, arrived_ns: int, stamp: Stamp, message: Message) -> None:
         """Take what arrived at a time; a site that stands still takes it later, and the stamp stays."""
         if self.owner.standing is not None:
             self.owner.standing.hold_packet(partial(self.receive_at, arrived_ns), stamp, message)
             return
         self.heard[stamp[0]] = self.scheduler.now_ns
+        if self.owner.wire_log and self.owner.alive and stamp[0] != self.site:
+            self.trace_wire(Kind.RECEIVE, message, stamp[0])
         self.run(partial(self.take_arrived, arrived_ns, stamp, message))
 
     def take_arrived(self, arrived_ns: int, stamp: Stamp, message: Message) -> None:
@@ -131,6 +135,8 @@ class ClockPort(SimPort):
         if self.meter is not None:
             self.measured(targets[:1], message)  # one transmission, whoever hears it
         self.lan.send((self.site, self.view_id), self.group, targets, message)
+        if self.owner.wire_log:
+            self.trace_wire(Kind.SEND, message, len(targets))
 
     def fire(self, layer: Layer, key: int) -> None:
         if key == INSTALL and isinstance(layer, ClockService):
