@@ -46,13 +46,17 @@ async def run_live(
     emulate: bool = True,
     progress: Progress | None = None,
     news: News | None = None,
+    children: list[SiteChild] | None = None,
 ) -> list[SiteSummary]:
-    """Run a scenario that was loaded from a path; each site writes its segments into the folder."""
+    """Run a scenario that was loaded from a path; each site writes its segments into the folder.
+
+    `children` is filled with the processes of the sites, for a caller that may have to kill them.
+    """
     scenario = live_scenario(scenario, str(path))
     agreed = scenario.membership.kind == "agreed"
     arguments = [str(path), "--out", str(folder), "--seed", str(scenario.seed)]
     arguments += [] if emulate else ["--no-emulate"]
-    children: list[SiteChild] = []
+    children = [] if children is None else children
     told = Chronicle(scenario, news)
     try:
         for number, site in enumerate(scenario.topology.sites):
