@@ -22,10 +22,7 @@ SHOWN |= {f"bound of {name}": f"bound_{column}" for name, column in SHOWN.items(
 
 
 def grid(scale: Scale, seeds: Sequence[int]) -> list[Cell]:
-    """Every seed of the figures that are worst cases; of the rest one, at the quick scale."""
-    chosen = seeds if scale == "full" else seeds[:1]
-    figures = [one for seed in seeds for one in drift_cells(seed)]
-    return figures + [one for seed in chosen for one in other_cells(scale, seed)]
+    return [one for seed in seeds for one in (*drift_cells(seed), *other_cells(scale, seed))]
 
 
 def tables(_trace: DataFrame, runs: DataFrame) -> dict[str, DataFrame]:
