@@ -268,6 +268,8 @@ def clock_lines(found: Mapping[str, float]) -> list[tuple[str, str]]:
     misses = f"true time outside {outside:,.0f} times" if outside else "true time always within"
     states = [(state, found[f"clock_{state.name.lower()}"]) for state in reversed(ClockState)]
     told = ", ".join(f"{count:.0f} {state.name.lower().replace('_', '-')}" for state, count in states if count)
+    words = {"precision": "precision", "world": "between any two", "accuracy": "accuracy"}
+    limits = [f"{word} {found[f'clock_bound_{name}_us']:,.1f} us" for name, word in words.items()]
     precision, world = found["clock_precision_us"], found["clock_world_us"]
     accuracy, error = found["clock_accuracy_us"], found["clock_error_us"]
     return [
@@ -276,6 +278,8 @@ def clock_lines(found: Mapping[str, float]) -> list[tuple[str, str]]:
             f"{precision:,.1f} us at worst within a LAN, {world:,.1f} us between any two clocks",
         ),
         ("clock accuracy", f"{accuracy:,.1f} us at worst; published at most {error:,.1f} us, {misses}"),
+        ("clock bounds", "; ".join(limits) + ", in LANs with a reference, while no round fails"),
+        ("clock rounds", f"{found['clock_rounds']:,.0f} at all sites, {found['clock_rounds_missed']:,.0f} failed"),
         ("clocks at the end", told or "none was read"),
     ]
 

@@ -218,7 +218,7 @@ class Run(Simulation):
 
     def figures(self) -> dict[str, float]:
         """What only some networks and clocks measure, by name."""
-        clocks = {} if self.time is None else self.time.figures.named()
+        clocks = {} if self.time is None else self.time.named()
         return network_figures(self.network, self.summary) if isinstance(self.network, PacketNetwork) else clocks
 
     def last_view(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from isthmus.studies import (
     causal_separators,
+    clocks,
     dynamic_roles,
     internet_scale,
     isolation,
@@ -16,7 +17,7 @@ from isthmus.studies import (
 from isthmus.studies.model import Study
 
 ALL = (
-    *(token_site, isolation, nine_scenarios, dynamic_roles, optimistic, causal_separators, overlay),
+    *(token_site, isolation, nine_scenarios, dynamic_roles, optimistic, causal_separators, overlay, clocks),
     *(regret, internet_scale),
 )
 STUDIES: dict[str, Study] = {module.STUDY.name: module.STUDY for module in ALL}

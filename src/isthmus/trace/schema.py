@@ -51,7 +51,7 @@ Row: TypeAlias = tuple[
     int,  # payload_bytes
     int,  # control_bytes
     int,  # value
-    int,  # gauge: Gauge, 0 for none; of a VIEW row: how many members, where their weights follow
+    int,  # gauge: Gauge, 0 for none; of a VIEW row: how many members, where their weights follow; of CLOCK: its state
 ]
 RUN: Final = 0
 PROCESS: Final = 1
