@@ -12,6 +12,7 @@ from isthmus.core.errors import InputError
 from isthmus.live.clocks import LIVE_SERVICE
 from isthmus.scenario.faults import Crash, Heal, Leave, Partition, Pause, RandomFaults, Recover
 from isthmus.scenario.model import Clocks, Membership, Scenario
+from isthmus.scenario.workload import Periodic
 from isthmus.stacks import STACKS
 
 SITES_MAX = 16  # processes on one machine
@@ -54,7 +55,7 @@ def clock_scenario(scenario: Scenario, source: str, seconds: float) -> Scenario:
     return msgspec.structs.replace(
         scenario,
         clocks=msgspec.structs.replace(clocks, service=clocks.service or LIVE_SERVICE),
-        workloads=(),
+        workloads=(Periodic(rate_per_s=1.0, count=1, sites=(scenario.topology.sites[0].name,)),),  # there must be one
         participants=(),
         faults=(),
         random_faults=RandomFaults(),
