@@ -74,7 +74,7 @@ class AcknowledgesArrival(RelayedOrder):
     def read(self, source: SiteId, message: Stamped[Any]) -> Item | None:
         item = super().read(source, message)
         if item is not None and item.message.cast.number and item.destinations >> self.host.site & 1:
-            self.pass_down(Received(item.message.count), (item.message.origin,))
+            self.send((item.message.origin,), Received(item.message.count))
         return item
 
 

@@ -129,7 +129,7 @@ async def of_sites(
             states = [status["state"] for status in latest.values()]
             bar.update(task, completed=passed_s, note=f"{states.count('synchronised')} of {len(words)} synchronised")
 
-        await run_live(scenario, path, Path(folder), emulate, progress, None, words, note)
+        await run_live(scenario, path, Path(folder), emulate, progress, words=words, statuses=note)
     return [msgspec.convert(latest[name], ClockStatus) for name in words if name in latest]
 
 

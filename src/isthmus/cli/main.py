@@ -80,6 +80,7 @@ def main() -> None:
         root.main(standalone_mode=False)
         sys.stdout.flush()
     except (click.exceptions.Abort, KeyboardInterrupt):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # pressed again, it must not tear up the way out
         leave("interrupted", 130)
     except click.ClickException as error:
         error.show()

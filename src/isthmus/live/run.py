@@ -47,18 +47,20 @@ async def run_live(
     emulate: bool = True,
     progress: Progress | None = None,
     news: News | None = None,
+    children: list[SiteChild] | None = None,
     words: Mapping[str, Sequence[str]] = {},
     statuses: Statuses | None = None,
 ) -> list[SiteSummary]:
     """Run a scenario that was loaded from a path; each site writes its segments into the folder.
 
-    `words` are more arguments for the processes of sites, by name; `statuses` is given what sites tell, now and then.
+    `children` is filled with the processes of the sites, for a caller that may have to kill them. `words` are more
+    arguments for the processes of sites, by name; `statuses` is given what sites tell, now and then.
     """
     scenario = live_scenario(scenario, str(path))
     agreed = scenario.membership.kind == "agreed"
     arguments = [str(path), "--out", str(folder), "--seed", str(scenario.seed)]
     arguments += [] if emulate else ["--no-emulate"]
-    children: list[SiteChild] = []
+    children = [] if children is None else children
     told = Chronicle(scenario, news)
     try:
         for number, site in enumerate(scenario.topology.sites):

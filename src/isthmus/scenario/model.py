@@ -20,6 +20,8 @@ from isthmus.protocols.fragments import FragmentOptions
 from isthmus.protocols.membership.home import AgreementOptions
 from isthmus.protocols.membership.participant_wire import Conditions, ParticipantsOptions
 from isthmus.protocols.membership.suspicion import LAN, WAN, Timing
+from isthmus.protocols.routing.model import Composition
+from isthmus.protocols.routing.options import RouterOptions
 from isthmus.protocols.total.compensation import OptimisticOptions
 from isthmus.protocols.total.hybrid_wire import HybridOptions, HybridPolicy
 from isthmus.protocols.total.ring import RingOptions
@@ -27,6 +29,7 @@ from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.protocols.transport.relay import RelayOptions
 from isthmus.scenario.clocks import Clocks as Clocks
+from isthmus.scenario.composed import check_composition, is_bare, processes_of
 from isthmus.scenario.faults import Fault, Heal, Leave, Loss, OfReference, Partition, Pause, RandomFaults, Relink
 from isthmus.scenario.keys import with_key, with_prefix
 from isthmus.scenario.overlay import OverlaySpec
@@ -155,7 +158,10 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def votes(self, topology: Topology) -> dict[SiteId, int]:
         """The weights by site."""
-        return {topology.site_id(site): votes for site, votes in self.weights.items()}
+        votes = {topology.site_id(site): votes for site, votes in self.weights.items()}
+        if len(votes) == len(topology.sites) and not any(votes.values()):
+            raise Invalid("", "a weight of 0 for every site", "at least one site with a vote")
+        return votes
 
     def round_trip_of(self, topology: Topology) -> float:
         """The longest usual round trip, ms."""
@@ -202,6 +208,7 @@ class GroupOfRun(msgspec.Struct, frozen=True):
     members: Targets
     stack: StackSpec
     options: StackOptions
+    processes: Targets  # the members with applications: all but routers
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -221,6 +228,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     groups: tuple[GroupSpec, ...] = ()  # (): one, of all sites, with the scenario's stack
     participants: tuple[ParticipantSpec, ...] = ()
     participant_groups: dict[str, Conditions] = msgspec.field(default_factory=dict)  # when each may act
+    router: RouterOptions = RouterOptions()  # of all routers of a composition
     turn_ms: float = 0.0  # how long a turn of a site lasts; 0: a turn is one event
     payloads: Literal["same", "varied"] = "same"  # varied: of contents that are checked at delivery
     wire: Literal["sized", "reference", "codec"] = "sized"  # count bytes; or do not; or encode and decode, too
@@ -232,6 +240,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
 
     topology: Topology
     workloads: tuple[Workload, ...]
+    composition: Composition | None = None  # whose nodes the groups are, in its order
 
     def __post_init__(self) -> None:
         if not 0 < len(self.name) <= NAME_MAX or "/" in self.name or not self.name.isprintable():
@@ -240,6 +249,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
         span_ms("drain_ms", self.drain_ms)
         if not self.workloads:
             raise Invalid("workloads", "nothing", "at least one workload")
+        check_composition(self.composition, self.topology, self.workloads, self.groups)
         for index, workload in enumerate(self.workloads):
             with_prefix(f"workloads[{index}]", partial(self.check_workload, workload))
         for index, fault in enumerate(self.faults):
@@ -358,14 +368,15 @@ class Scenario(Settings, frozen=True, kw_only=True):
         made = []
         for number, group in enumerate(given):
             stack = group.stack or self.stack
-            members, options = self.members_of(group.name), self.stack_options(stack)
+            members, options = self.members_of(group.name), self.stack_options(stack, is_bare(self.composition, number))
             if any(one.within == group.name or not (one.within or number) for one in self.participants):
                 lights = ParticipantsOptions(conditions=self.participant_groups)
                 options = msgspec.structs.replace(options, participants=lights)
-            made.append(GroupOfRun(GroupId(number), group.name, members, stack, options))
+            processes = processes_of(self.composition, self.topology, members)
+            made.append(GroupOfRun(GroupId(number), group.name, members, stack, options, processes))
         return made
 
-    def stack_options(self, stack: StackSpec | None = None) -> StackOptions:
+    def stack_options(self, stack: StackSpec | None = None, bare: bool = False) -> StackOptions:
         """The options of a stack, or of the scenario's, with names resolved."""
         spec = stack or self.stack
         sequencer = None if spec.sequencer is None else self.topology.site_id(spec.sequencer)
@@ -384,4 +395,5 @@ class Scenario(Settings, frozen=True, kw_only=True):
             fragments=spec.fragments,
             overlay=spec.overlay.of(self.topology),
             dynamic=spec.dynamic,
+            bare=bare,
         )

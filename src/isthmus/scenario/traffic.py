@@ -23,6 +23,7 @@ from isthmus.core.layer import Finality
 from isthmus.core.message import ALL, ONLY_GROUP, Cast, GroupId, SiteId, Targets
 from isthmus.core.port import Port
 from isthmus.protocols.application import Application
+from isthmus.scenario.composed import addressed, routes_of
 from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.scenario.workload import NS_PER_MS, Arrival, Burst, Reply, Workload, named_sites
 
@@ -34,12 +35,13 @@ At = Callable[[int, GroupId, Callable[[], None]], None]  # do something in a gro
 class Source:
     """One workload at this site."""
 
-    __slots__ = ("arrivals", "beyond", "group", "members", "one_turn", "random", "turn_max", "workload")
+    __slots__ = ("arrivals", "beyond", "group", "members", "one_turn", "random", "to_groups", "turn_max", "workload")
 
     def __init__(self, workload: Workload, group: GroupOfRun, random: Random, arrivals: Iterator[Arrival]) -> None:
         self.workload = workload
         self.group = group.id
-        self.members: Targets = group.members
+        self.members: Targets = group.processes
+        self.to_groups: list[tuple[GroupId, ...]] = []  # of which one is drawn for each message; none: its own group
         self.random = random
         self.arrivals = arrivals
         self.one_turn = isinstance(workload, Burst) and workload.one_turn
@@ -98,12 +100,17 @@ class SiteTraffic:
         given = scenario.groups_of_run() if groups is None else groups
         for index, workload in enumerate(scenario.workloads):
             group = next(group for group in given if workload.group in ("", group.name))
-            senders = workload.senders(self.topology, group.members)
+            senders = workload.senders(self.topology, group.processes)
             if site in senders:
                 random = scenario.random("workload", index, site)
                 arrivals = workload.arrivals(random, senders.index(site), len(senders))
                 kind = self.replies if isinstance(workload, Reply) else self.sources
-                kind.append(Source(workload, group, random, arrivals))
+                source = Source(workload, group, random, arrivals)
+                if scenario.composition is not None and workload.to_groups:
+                    routes = routes_of(scenario.composition, self.topology)
+                    sets = addressed(routes, workload, group.id)
+                    source.to_groups = [tuple(map(GroupId, to)) for to in sets]
+                kind.append(source)
 
     def boot(self, group: GroupId = ONLY_GROUP) -> Application:
         """The application of a new incarnation of the site in a group."""
@@ -143,7 +150,7 @@ class SiteTraffic:
 
     def arrive(self, source: Source, arrivals: list[Arrival]) -> None:
         mailbox = self.mailboxes.get(source.group)
-        if len(arrivals) > 1 and source.workload.to == "all" and mailbox is not None:
+        if len(arrivals) > 1 and source.workload.to == "all" and not source.to_groups and mailbox is not None:
             self.submit_turn(source, mailbox, [size for _, size in arrivals])
         else:
             for _, size in arrivals:
@@ -168,8 +175,13 @@ class SiteTraffic:
         mailbox = self.mailboxes.get(source.group)
         if mailbox is None:
             return
+        content = payload(depth, size, self.mark(mailbox, size))
         try:
-            mailbox.application.cast(payload(depth, size, self.mark(mailbox, size)), destinations)
+            if source.to_groups:
+                to = source.random.choice(source.to_groups) if len(source.to_groups) > 1 else source.to_groups[0]
+                destinations = mailbox.application.multicast(content, to).destinations
+            else:
+                mailbox.application.cast(content, destinations)
         except Busy:  # traced as refused; an open-loop source does not wait
             self.refused_count += 1
             return

@@ -96,7 +96,7 @@ CASES: dict[str, tuple[str, str]] = {  # what is wrong: the scenario, then how t
     "name out of the folder": (head('name = "../x"'), ": name: found '../x'; expected a name for a folder"),
     "name is a number": (head("name = 3"), ": name: found 3; expected a text"),
     "unknown wire": (head('wire = "coded"'), ": wire: found 'coded'; expected one of codec, reference, sized (did"),
-    "unknown trace": (head("trace = true"), ": trace: found True; expected one of events, none, wire"),
+    "unknown trace": (head("trace = true"), ": trace: found true; expected one of events, none, wire"),
     # Topology
     "topology is a number": ("topology = 3\n", ": topology: found 3; expected"),
     "topology file is missing": ('topology = "net.toml"\n', ": topology: found 'net.toml', which is no file; expected"),
@@ -259,6 +259,26 @@ CASES: dict[str, tuple[str, str]] = {  # what is wrong: the scenario, then how t
     "nobody reads": (tail("[[readers]]", "sites = []", "consume_ms = 1"), ": readers[0].sites: found an empty list;"),
     "reads in no time": (tail("[[readers]]", 'sites = ["a"]', "consume_ms = 0"), ": readers[0].consume_ms: found 0.0"),
     "detected before": (tail("[membership]", "detection_ms = -1"), ": membership.detection_ms: found -1.0; expected"),
+    "a table of another stack": (
+        stack("ring = { batch = 3 }"),
+        ": stack.ring: found a table with batch; expected one of ",
+    ),
+    "a switch of another stack": (
+        swap('name = "token-site"', 'name = "flooding-dynamic", safe = true'),
+        ": stack.safe: found true; expected one of ",
+    ),
+    "a table for another membership": (
+        tail("[membership]", 'kind = "ideal"', "agreed.weights = { a-0 = 2 }"),
+        ": membership.agreed: found a table with weights; expected nothing",
+    ),
+    "a broken weight": (
+        tail("[membership]", 'kind = "agreed"', "agreed.weights = { b-0 = 1, a-0 = 1.5 }"),
+        ": membership.agreed.weights.a-0: found 1.5; expected a whole number",
+    ),
+    "no votes at all": (
+        tail("[membership]", 'kind = "agreed"', "agreed.weights = { a-0 = 0, a-1 = 0, b-0 = 0 }"),
+        ": membership.agreed.weights: found a weight of 0 for every site; expected at least one site with a vote",
+    ),
 }
 
 
