@@ -258,7 +258,6 @@ def is_reference(given: str) -> bool:
     return given == "system" or (kind in ("file", "socket") and bool(path))
 
 
-def as_json(status: ClockStatus) -> dict[str, Any]:
-    """A status as JSON has it."""
-    found: dict[str, Any] = msgspec.to_builtins(status)
-    return found
+def as_json(keeper: Timekeeper | None) -> dict[str, Any]:
+    """How a clock stands, as a site tells the process that started it; nothing of a site without the service."""
+    return {} if keeper is None else {"clock": msgspec.to_builtins(keeper.status())}

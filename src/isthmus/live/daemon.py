@@ -155,11 +155,8 @@ class SiteProcess:
         meta["sites"] = json.dumps(names, ensure_ascii=False)
         prefix = prefix_of(site, self.life)
         with TraceWriter(self.folder, meta, prefix=prefix) as plain:
-            writer: Writer = plain
-            if any(
-                isinstance(fault, Crash) for fault in scenario.faults
-            ):  # it may be killed, and not complete its trace
-                writer = TailedWriter(plain, tail_path(self.folder, prefix))
+            may_be_killed = any(isinstance(fault, Crash) for fault in scenario.faults)
+            writer = TailedWriter(plain, tail_path(self.folder, prefix)) if may_be_killed else plain
             log = SiteLog(site, None if scenario.trace == "none" else writer)
             log.local += self.life * ROWS_OF_LIFE
             log.record(time.time_ns(), Recording.BEGUN)
@@ -339,8 +336,7 @@ class SiteProcess:
             except TimeoutError:
                 counts = {"sent": traffic.sent_to, "delivered": traffic.delivered_count}
                 keeper = None if (live := site()) is None else live.timekeeper
-                clock = {} if keeper is None else {"clock": as_json(keeper.status())}
-                say(counts | {"done": traffic.done(), "over": self.over} | clock)
+                say(counts | {"done": traffic.done(), "over": self.over} | as_json(keeper))
             if self.loop.time() > roll_s:
                 roll_s = self.loop.time() + ROLL_S
                 writer.roll()
@@ -389,9 +385,8 @@ def main() -> None:
         scenario = live_scenario(scenario, str(options.scenario))
 
         async def run() -> None:
-            site = SiteId(options.site)
-            given = (scenario, site, options.out, not options.no_emulate, options.life, options.port, options.reference)
-            await SiteProcess(*given).run()
+            own = (options.life, options.port, options.reference)
+            await SiteProcess(scenario, SiteId(options.site), options.out, not options.no_emulate, *own).run()
 
         asyncio.run(run())
     except InputError as error:
