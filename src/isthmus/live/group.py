@@ -33,8 +33,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from isthmus.core.errors import LocalError
-from isthmus.core.layer import Finality, View
+from isthmus.core.layer import Finality, Reading, View
 from isthmus.core.message import ALL, Cast, SiteId
+from isthmus.live.clocks import ClockPlan
 from isthmus.live.delivered import Delivered, delivered
 from isthmus.live.errors import Blocked, Refused
 from isthmus.live.inbox import Inbox
@@ -112,6 +113,7 @@ class Group:
         restore: Callable[[bytes], None] | None = None,
         view_events: bool = False,
         addresses: Mapping[str, Where] | None = None,
+        clocks: ClockPlan | None = None,
     ) -> Group:
         """A group to be entered with `async with`.
 
@@ -121,12 +123,13 @@ class Group:
 
         `membership` is how the sites agree on views, "static" for all sites, for good; None: they agree, where the
         stack can. `state` gives what this application knows from all messages that its iteration has given so far,
-        `restore` takes it over at a site that joins.
+        `restore` takes it over at a site that joins. `clocks` has the sites run the clock service: see `clock`.
         """
         plans = [GroupPlan("", stack, (), options)]
         where = {**(ports or {}), **(addresses or {})}
         agreed = membership_of(membership, plans)
         member = Member(topology, site, where, plans, emulate, datagram_bytes, agreed)
+        member.clock_plan = clocks
         return cls(member, member.groups[0], state, restore, view_events)
 
     @property
@@ -211,6 +214,10 @@ class Group:
             self._changed.clear()
             await self._changed.wait()
         return self.view
+
+    def clock(self) -> Reading:
+        """The time, and where the clock service runs (`clocks=ClockPlan()`) how far it may be off, and its state."""
+        return self.member.clock()
 
     # Sending
 

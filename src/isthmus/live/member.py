@@ -18,8 +18,9 @@ import msgspec
 
 from isthmus.core.document import Invalid
 from isthmus.core.errors import InputError, LocalError
-from isthmus.core.layer import Kind, Stack, View
+from isthmus.core.layer import Kind, Reading, Stack, View
 from isthmus.core.message import GroupId, SiteId
+from isthmus.live.clocks import ClockPlan, ClockStatus, Timekeeper
 from isthmus.live.driver import Driver
 from isthmus.live.emulation import Emulation
 from isthmus.live.errors import Refused
@@ -90,6 +91,8 @@ class Member:
         self.log: SiteLog | None = None  # the same with more to say of it
         self.wire_log = False  # set before joining: trace every send and receive, too
         self.on_opinion: Callable[[SiteId, bool], None] = lambda _site, _suspected: None
+        self.clock_plan: ClockPlan | None = None  # set before joining: of the clock service; None: it does not run
+        self.timekeeper: Timekeeper | None = None  # of the present life
         self.driver: Driver | None = None
         self.refused_why = ""  # by the others
         self.watching: asyncio.TimerHandle | None = None
@@ -112,6 +115,8 @@ class Member:
                 group.store = FileStore(self.agreed.folder, self.topology.sites[self.site].name, group.plan.name)
         addresses = await self.resolver.find_all()
         socket = socket or Socket(addresses[self.site])
+        if self.clock_plan is not None:
+            socket.keep_time(self.site, self.clock_plan.kernel_stamps)
         self.log = self.log or SiteLog(self.site, self.sink)
         if self.agreed is not None and self.agreed.blocked_s and not self.emulate:
             self.pulse = self.begin_pulse(socket, self.agreed)
@@ -167,7 +172,29 @@ class Member:
                 if self.suspicion is not None and options.relay is not None:
                     port.stack.find(Relay).reaches = self.suspicion.reaches
                 group.on_stack(port)
+        self.keep_time(site, socket)
         return site
+
+    def keep_time(self, site: LiveSite, socket: Socket) -> None:
+        """Give a life its clock service, where one is to run; it follows the views of the first group of the site."""
+        followed = next((group.group for group in self.groups if group.port is not None), None)
+        if self.timekeeper is not None:
+            self.timekeeper.close()
+        if self.clock_plan is not None and followed is not None:
+            site.stamped = socket.stamped
+            self.timekeeper = Timekeeper(site, self.topology, self.clock_plan, followed, socket.broadcast)
+
+    def clock(self) -> Reading:
+        """The time at this site, with the bound of its error where the clock service knows one."""
+        site = self.joined().site
+        return site.read_clock(site.clock())
+
+    def clock_status(self) -> ClockStatus:
+        """How the clock of this site stands."""
+        self.joined()
+        if self.timekeeper is None:
+            raise LocalError("no clock service runs here: join with clocks=ClockPlan()")
+        return self.timekeeper.status()
 
     def options_of(self, group: JoinedGroup) -> StackOptions:
         """The options of a group's stack in this life."""
@@ -354,6 +381,9 @@ class Member:
         self.resolver.close()
         if self.pulse is not None:
             self.pulse.close()
+        if self.timekeeper is not None:
+            self.timekeeper.close()
+            self.timekeeper = None
         if self.driver is not None:
             self.driver.close()
             self.driver = None

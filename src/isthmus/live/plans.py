@@ -14,8 +14,8 @@ from isthmus.core.message import GroupId, SiteId, Targets
 from isthmus.live.lives import FileStore
 from isthmus.live.notes import GroupHello
 from isthmus.live.peers import logger
+from isthmus.live.resolving import LOOPBACK
 from isthmus.live.site import LivePort
-from isthmus.live.sockets import LOOPBACK
 from isthmus.protocols.application import Application
 from isthmus.protocols.membership.agreement import Agreement
 from isthmus.protocols.membership.home import Past

@@ -12,7 +12,7 @@ from isthmus.protocols.total.planned import Situation
 
 GAIN = 0.05  # of the mean latency, that a change must promise: it stops those who change for a round trip
 SAVING = 0.05  # or of the multicasts, where it is no slower
-SLACK = 0.01  # of the least mean latency: assignments that close are equals, and the fewest multicasts decide
+SLACK = 0.03  # of the least mean latency: assignments that close are equals, and the fewest multicasts decide
 
 
 def advise(situation: Situation) -> tuple[int, ...] | None:

@@ -17,6 +17,9 @@ slowly after a shift as ever.
 sum above its limit is a shift, and the mean of the samples that made it up the new mean. In between it is a mean of the
 last `size` or so. It needs no memory either, and notices a small shift later than a large one.
 
+*Level* is for delays, of which there are few samples, each close to the last until a link fails: a sliding mean that
+begins anew with two in a row that are both a quarter above it, or below.
+
 Estimates for a choice of roles want no bias first, and speed second; the study *dynamic-roles* compares all four on
 traffic of each kind.
 """
@@ -31,6 +34,7 @@ SHIFT = 20  # a sample this many times the mean is a shift
 FEWEST = 4  # samples that tell anything
 REGULAR = 0.5  # a deviation below this share of the mean: periodic rather than at random
 ALLOWANCE, LIMIT = 0.5, 8.0  # of CUSUM, in means: exponential gaps exceed the limit once in some 1,300 samples
+OFF = 0.25  # of the mean: as far off, on one side, are two samples in a row of another level
 RECENT, DROP = 8, 6  # as many samples together, a sixth of the mean, are a shift too
 
 
@@ -102,6 +106,26 @@ class SlidingMean:
         if self.mean is None or count < FEWEST:
             return None
         return sample if sample > SHIFT * self.mean else (self.mean * count + sample) / (count + 1)
+
+
+class Level(SlidingMean):
+    """The mean of the last samples of what varies little, and then jumps: two in a row that are off begin a new one."""
+
+    __slots__ = ()
+
+    def __init__(self, size: int = 8) -> None:
+        super().__init__(size)
+
+    def add(self, sample: float) -> None:
+        before = self.samples[-1] if len(self.samples) > 1 else None
+        mean = self.mean
+        super().add(sample)
+        if before is not None and mean is not None:
+            low, high = min(before, sample), max(before, sample)
+            if low > (1 + OFF) * mean or high < (1 - OFF) * mean:
+                self.samples.clear()
+                self.samples.extend((before, sample))
+                self.mean = (before + sample) / 2
 
 
 def is_regular(samples: Iterable[float]) -> bool:

@@ -29,7 +29,7 @@ from isthmus.core.document import LONGEST_MS, within
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import ClockState, Handler, Layer, View
 from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
-from isthmus.protocols.detectors import DETECTORS, Detector
+from isthmus.protocols.detectors import DETECTORS, Detector, Level
 
 PROBE = 0  # timer key
 SHORTEST_PROBE_MS = 1.0
@@ -54,7 +54,12 @@ class EstimatorOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         within("samples", self.samples, 1, 10_000, "a whole number")
 
     def new(self) -> Detector:
+        """A detector of periods."""
         return DETECTORS[self.detector](self.samples)
+
+    def new_delay(self) -> Detector:
+        """A detector of delays: the paper's has one for both."""
+        return self.new() if self.detector == "mean-shift" else Level()
 
 
 class Ask(Message, frozen=True, gc=False, array_like=True, tag=22):
@@ -230,7 +235,7 @@ class Estimator(Layer):
         delay_ns = round_trip_ns / 2
         if isinstance(echo, TimedEcho) and echo.error_ns * ERROR_SHARE <= round_trip_ns:
             delay_ns = min(max(0.0, float(echo.delay_ns)), float(round_trip_ns))
-        self.delays.setdefault(source, self.options.new()).add(delay_ns)
+        self.delays.setdefault(source, self.options.new_delay()).add(delay_ns)
         if echo.report is not None:
             self.on_report(source, echo.report)
 

@@ -16,9 +16,10 @@ Invariants:
 - a plan is of a view: where the view closes it is forgotten, delivered or not, and the roles stay as they are until the
   next planner has one of its own. A planner that died with a proposal under way changes nothing;
 - plans do not come close to each other: the planner looks again after some time and where an estimate has moved, and it
-  proposes what was better twice in a row, so that one odd sample does nothing. Where an estimate has leapt there is
-  no time to lose, neither for the planner nor for a member that now sends often: it becomes active ahead of the plan,
-  and the next plan says so or otherwise.
+  proposes what was better twice in a row, so that one odd sample does nothing. Where delays move it waits until all
+  members have measured theirs, as some of them alone say nothing. Where a load has leapt there is no time to lose,
+  neither for the planner nor for a member that now sends often: it becomes active ahead of the plan, and the next plan
+  says so or otherwise.
 
 Nothing here is needed for safety: a lost or wrong report makes a plan worse, no order wrong.
 """
@@ -41,6 +42,7 @@ LOOK_NS = 250_000_000  # how often estimates are looked at
 FIRST_NS = 1_000_000_000  # after a view opens: before, nobody knows much
 REST_NS = 2_000_000_000  # after a look that found nothing, or a plan
 HASTE_NS = 500_000_000  # the same where something has leapt since
+FARTHER = 1.5  # a delay that many times what was told is told at once; it jumps, and then stays
 MOVED = 1.25  # an estimate that many times what the last look was at is worth another one
 
 
@@ -71,12 +73,14 @@ class Planner(Layer):
 
     __slots__ = (
         "advise",
+        "delays_ns",
         "estimator",
         "found",
         "looked_ns",
         "opened_ns",
         "order",
         "seen",
+        "told",
         "view",
     )
     timer_names = ("look",)
@@ -93,6 +97,8 @@ class Planner(Layer):
         self.found: tuple[int, ...] | None = None  # what the last look found better
         self.opened_ns: int | None = None  # when the view opened
         self.looked_ns = 0  # when a look last found nothing, or a plan was made
+        self.told: tuple[Word, ...] = ()  # what members said last
+        self.delays_ns = -REST_NS  # when delays last moved in that
 
     def install(self, view: View) -> None:
         self.view = view
@@ -123,7 +129,8 @@ class Planner(Layer):
         if told is None:
             due = len(report.delays_us) == len(self.view.members) - 1
         else:
-            due = has_moved(self.word(self.host.site, told), self.word(self.host.site, report), LEAP)
+            words = self.word(self.host.site, told), self.word(self.host.site, report)
+            due = leapt(*words) or delays_moved(*words, FARTHER)
         if due:
             self.estimator.tell(report)
 
@@ -147,9 +154,14 @@ class Planner(Layer):
         if len(reports) < len(members) or order.phase not in SENDING or not order.below.writable():
             return
         words = tuple(self.word(site, reports[site]) for site in members)
-        leaps = bool(self.seen) and any(has_moved(*pair, LEAP) for pair in zip(self.seen, words, strict=True))
+        leaps = bool(self.seen) and any(leapt(*pair) for pair in zip(self.seen, words, strict=True))
+        if self.told and any(delays_moved(*pair) for pair in zip(self.told, words, strict=True)):
+            self.delays_ns = self.host.now_ns
+        self.told = words
         if self.host.now_ns - self.looked_ns < (HASTE_NS if leaps else REST_NS):
             return
+        if not leaps and self.host.now_ns - self.delays_ns < REST_NS:
+            return  # not all have found out how far they are from each other now
         moved, unfinished = not self.seen or any(map(has_moved, self.seen, words)), self.is_unfinished()
         if not (moved or unfinished or self.found):
             return
@@ -195,5 +207,17 @@ class Planner(Layer):
 
 def has_moved(told: Word, now: Word, times: float = MOVED) -> bool:
     """Whether an estimate differs from what was told by enough to matter."""
-    pairs = zip((told.period_us, *told.delays_us), (now.period_us, *now.delays_us), strict=True)
-    return any(max(a, b) > times * min(a, b) for a, b in pairs)
+    return differs(told.period_us, now.period_us, times) or delays_moved(told, now, times)
+
+
+def delays_moved(told: Word, now: Word, times: float = MOVED) -> bool:
+    return any(differs(*pair, times) for pair in zip(told.delays_us, now.delays_us, strict=True))
+
+
+def leapt(told: Word, now: Word) -> bool:
+    """Whether a load is another one, for which roles cannot wait."""
+    return differs(told.period_us, now.period_us, LEAP)
+
+
+def differs(one: int, two: int, times: float) -> bool:
+    return max(one, two) > times * min(one, two)
