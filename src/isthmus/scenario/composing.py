@@ -18,6 +18,7 @@ from isthmus.protocols.routing.member import Member
 from isthmus.protocols.routing.model import KEEPS, Composition, Igp, ProcessGroup
 from isthmus.protocols.routing.router import Router
 from isthmus.protocols.routing.routes import replica_names
+from isthmus.protocols.routing.walks import is_safe
 from isthmus.scenario.composed import routes_of
 from isthmus.scenario.composition import semantics_of_stack
 from isthmus.scenario.model import GroupOfRun, GroupSpec, Scenario, StackSpec
@@ -55,7 +56,7 @@ def nodes_as_groups(
             raise InputError(
                 source, key, show(chosen.name), f"a stack that keeps {node.semantics}, as {node.name} must"
             )
-        if any(router.replicas > 1 for router in composition.routers_of(node.name)):
+        if is_safe(composition, node.name):
             chosen = safely(chosen, node.name, source, f"groups[{names.index(node.name)}].stack.name")
         made.append(GroupSpec(name=node.name, sites=sites_of(composition, node), stack=chosen))
     return tuple(made)
@@ -75,11 +76,20 @@ def routed_options(scenario: Scenario, site: SiteId) -> Callable[[GroupOfRun], S
     if scenario.composition is None:
         return lambda group: group.options
     routes = routes_of(scenario.composition, scenario.topology)
+    prioritised = {  # processes of domains in which messages between groups have priority
+        process: None
+        for domain in scenario.composition.domains
+        if domain.prioritised
+        for name in domain.groups
+        for process in routes.processes[routes.group_ids[name]]
+    }
     router = Router(routes, site, scenario.router) if site in routes.router_of else None
 
     def options_of(group: GroupOfRun) -> StackOptions:
         layer = Member(routes, scenario.router) if router is None else router.port(group.id)
-        return msgspec.structs.replace(group.options, routing=layer)
+        first = prioritised and set(group.members) & prioritised.keys()
+        twice = tuple(site for site in group.members if site in routes.router_of) if first else ()
+        return msgspec.structs.replace(group.options, routing=layer, twice=twice)
 
     return options_of
 
