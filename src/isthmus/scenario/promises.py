@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from isthmus.core.layer import Kind
+from isthmus.planning.ring_bound import HostTimes, RingCosts, costs_of
 from isthmus.scenario.light_log import light_group
 from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.stacks import STACKS
@@ -59,3 +60,20 @@ def light_verdicts(scenario: Scenario, rows: list[Row]) -> list[LightVerdicts]:
                 if outer.get(number) == group.id:
                     found.append(LightVerdicts(name, era, oracle.in_group(number, asked)))
     return found
+
+
+def latency_bound(scenario: Scenario, group: GroupOfRun) -> RingCosts | None:
+    """What bounds the latency of a group's messages; None where nothing does.
+
+    Where hosts take time, only of a ring that is alone on its LAN, and where messages of the application alone take it:
+    how many acknowledgements a transport sends, nobody promises.
+    """
+    if "ring" not in STACKS[group.stack.name].options:
+        return None
+    costs, hosts = scenario.network.costs, None
+    if costs is not None:
+        if not costs.control_free or any(group.name in lan and len(lan) > 1 for lan in costs.lans):
+            return None
+        times = (costs.send_us, costs.wire_us, costs.receive_us, costs.token_us)
+        hosts = HostTimes(*(time_us / 1000 for time_us in times))
+    return costs_of(scenario.topology, group.members, group.stack.ring.batch, hosts)

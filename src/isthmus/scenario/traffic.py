@@ -7,6 +7,8 @@ later incarnation sends does not depend on how long it was away.
 Where payloads are varied, each is a function of its message's identity, and whoever delivers it checks it: a protocol
 that mixes up messages is found whatever it mixes up. What a burst submits in one turn goes down as a list.
 
+A closed loop goes by deliveries: what its sender delivers of its own is counted off, of the first loop that waits.
+
 Bounds: one arrival, or one burst, is scheduled per workload; unread messages are bounded by flow control; replies wait
 at most as long as the scenario's delay, each for a message delivered.
 """
@@ -24,7 +26,7 @@ from isthmus.core.message import ALL, ONLY_GROUP, Cast, GroupId, SiteId, Targets
 from isthmus.core.port import Port
 from isthmus.protocols.application import Application
 from isthmus.scenario.model import GroupOfRun, Scenario
-from isthmus.scenario.workload import NS_PER_MS, Arrival, Burst, Reply, Workload, named_sites
+from isthmus.scenario.workload import NS_PER_MS, Arrival, Burst, Closed, Reply, Workload, named_sites
 
 FRESH = 0  # depth of a message that answers nothing; the first byte of a payload
 
@@ -34,7 +36,18 @@ At = Callable[[int, GroupId, Callable[[], None]], None]  # do something in a gro
 class Source:
     """One workload at this site."""
 
-    __slots__ = ("arrivals", "beyond", "group", "members", "one_turn", "random", "turn_max", "workload")
+    __slots__ = (
+        "arrivals",
+        "beyond",
+        "group",
+        "members",
+        "one_turn",
+        "open",
+        "random",
+        "rounds",
+        "turn_max",
+        "workload",
+    )
 
     def __init__(self, workload: Workload, group: GroupOfRun, random: Random, arrivals: Iterator[Arrival]) -> None:
         self.workload = workload
@@ -42,9 +55,11 @@ class Source:
         self.members: Targets = group.members
         self.random = random
         self.arrivals = arrivals
-        self.one_turn = isinstance(workload, Burst) and workload.one_turn
+        self.one_turn = isinstance(workload, Closed) or (isinstance(workload, Burst) and workload.one_turn)
         self.turn_max = group.stack.credit.queue_max  # messages of one list
         self.beyond: Arrival | None = None  # the first arrival after a turn
+        self.rounds = workload.rounds - 1 if isinstance(workload, Closed) else 0  # batches of a closed loop to come
+        self.open = 0  # messages of a closed loop that their sender has not delivered
 
     def take(self) -> list[Arrival]:
         """The next arrival, or all of one instant where they are one turn."""
@@ -108,11 +123,14 @@ class SiteTraffic:
     def boot(self, group: GroupId = ONLY_GROUP) -> Application:
         """The application of a new incarnation of the site in a group."""
         replies = [source for source in self.replies if source.group == group]
+        closed = [source for source in self.sources if source.group == group and isinstance(source.workload, Closed)]
 
         def deliver(cast: Cast, _finality: Finality) -> None:
             self.deliver(mailbox, replies, cast)
+            if closed and cast.sender == self.site:
+                self.close_loop(closed)
 
-        plain = not (replies or self.varied or self.consume_ns)
+        plain = not (replies or closed or self.varied or self.consume_ns)
         on_deliver = None if plain else deliver
         mailbox = Mailbox(Application(on_deliver=on_deliver, auto_consume=not self.consume_ns, wants=(Finality.FINAL,)))
         self.mailboxes[group] = mailbox
@@ -175,8 +193,22 @@ class SiteTraffic:
             return
         self.note_submitted(source, 1, destinations)
 
+    def close_loop(self, closed: list[Source]) -> None:
+        """Count a message that came back to its sender; after the last of a batch the next one is due."""
+        source = next((source for source in closed if source.open), None)
+        if source is None:
+            return
+        source.open -= 1
+        if not source.open and source.rounds and self.now_ns() < self.end_ns:
+            source.rounds -= 1
+            source.arrivals = source.workload.arrivals(source.random, 0, 1)
+            batch = [(self.now_ns(), size) for _, size in source.take()]
+            self.pending_count += len(batch)
+            self.at(self.now_ns(), source.group, lambda: self.arrive(source, batch))
+
     def note_submitted(self, source: Source, count: int, destinations: Targets = ALL) -> None:
         self.submitted_count += count
+        source.open += count if not destinations or self.site in destinations else 0
         for site in destinations or source.members:
             self.sent_to[site] += count
 

@@ -36,6 +36,7 @@ from isthmus.scenario.workload import NS_PER_MS, named_sites
 from isthmus.sim.agreed import AgreedMembership, AgreedOptions
 from isthmus.sim.base import Simulation
 from isthmus.sim.clock import SiteClock
+from isthmus.sim.costs import network_of_delays
 from isthmus.sim.directory import Directory
 from isthmus.sim.membership import IdealMembership, IdealOptions
 from isthmus.sim.network import DelayNetwork, Link
@@ -76,7 +77,7 @@ class Run(Simulation):
 
     def network_of(self, scenario: Scenario) -> DelayNetwork | PacketNetwork:
         if scenario.network.kind == "delays":
-            return DelayNetwork(scenario.topology, self.scheduler, scenario.random("network"))
+            return network_of_delays(scenario, self.scheduler, self.groups)
         network = PacketNetwork(scenario.network, wiring_of(scenario), self.scheduler)
         network.logs = self.logs
         return network
@@ -218,7 +219,7 @@ class Run(Simulation):
 
     def figures(self) -> dict[str, float]:
         """What only some networks measure, by name."""
-        return network_figures(self.network, self.summary) if isinstance(self.network, PacketNetwork) else {}
+        return network_figures(self.network, self.summary)
 
     def last_view(self) -> int:
         return self.services[0].view.view_id
