@@ -65,16 +65,19 @@ class StackOptions(msgspec.Struct, frozen=True):
     fragments: FragmentOptions = FragmentOptions()
     overlay: Overlay = Overlay()  # whose links messages are flooded along
     dynamic: DynamicOptions = DynamicOptions()
+    bare: bool = False  # packets as they come, over any channels: the unordered stack as datagrams
+    routing: Layer | None = None  # of a composed group, below the application: a process's filters, or a router's end
 
 
 def top(application: Application, options: StackOptions, kind: type[Participants] | None) -> tuple[Layer, ...]:
     """The application, and below it the participants where they are wanted, of the kind that the order needs."""
     application.fragments.options = options.fragments
+    routing: tuple[Layer, ...] = () if options.routing is None else (options.routing,)
     if options.participants is None:
-        return (application,)
+        return (application, *routing)
     if kind is None:
         raise LocalError("participants need a stack that keeps at least each sender's order")
-    return (application, kind(options.participants))
+    return (application, *routing, kind(options.participants))
 
 
 def transport(options: StackOptions, fifo: bool = True) -> Transport:
@@ -101,7 +104,9 @@ def below_transport(options: StackOptions) -> tuple[Layer, ...]:
 
 
 def unordered(host: Host, application: Application, options: StackOptions) -> Stack:
-    """Every message once, as it arrives."""
+    """Every message once, as it arrives; or, bare, what the network brings."""
+    if options.bare:
+        return Stack(host, *top(application, options, None), Direct(), *below_transport(options))
     return Stack(host, *top(application, options, None), Credit(options.credit), *bottom(options, fifo=False))
 
 
@@ -181,9 +186,9 @@ def flooding(host: Host, application: Application, options: StackOptions) -> Sta
 
 def flooding_dynamic(host: Host, application: Application, options: StackOptions) -> Stack:
     """The same while members come and go: links are opened and closed without stopping messages."""
-    application.fragments.options = FragmentOptions(LARGEST_BYTES)  # pieces are put together within a view
+    whole = msgspec.structs.replace(options, fragments=FragmentOptions(LARGEST_BYTES))  # pieces are of one view
     order = SafeFlooding(options.overlay, options.dynamic)
-    return Stack(host, application, order, Links(options.reliable, free=True))
+    return Stack(host, *top(application, whole, None), order, Links(options.reliable, free=True))
 
 
 Build = Callable[[Host, Application, StackOptions], Stack]

@@ -79,7 +79,8 @@ def command(
 
     docs/TRACE.md defines the columns, the properties and the words of a ShiViz log. Without --property all are judged
     for which the trace can have evidence. Each group is judged by itself; --domain names groups that are judged end to
-    end, too. The output folder gets verdicts.json and a picture of the first witness of each violated property.
+    end, too; where it is not given, they are the ordering domains that a trace of ours tells. The
+    output folder gets verdicts.json and a picture of the first witness of each violated property.
 
     Exit code 0: all valid; 1: a violation; 2: bad input; 3: no violation, but a property with no evidence.
 
@@ -96,6 +97,7 @@ def command(
     words, joined = patterns_of(patterns), parse_domains(domains)
     check_free(output)
     source = Source(Path(path), form, words) if "://" not in path else None
+    joined = joined or (source.domains() if source is not None else ())
     chosen, why = choose_engine(engine, source, master, remote)
     with Console(stderr=True).status("reading the trace"):
         if chosen == "local":

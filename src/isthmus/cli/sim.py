@@ -25,6 +25,7 @@ from isthmus.cli.trace import print_verdicts
 from isthmus.comparing.figures import spread_of
 from isthmus.core.errors import InputError
 from isthmus.protocols.membership.participant_wire import ParticipantView, Speech
+from isthmus.scenario.composed import domains_of
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.promises import latency_bound, promised_verdicts
@@ -35,6 +36,7 @@ from isthmus.sim.packets.twin import run_of
 from isthmus.sim.run import Run
 from isthmus.stacks import STACKS
 from isthmus.testing.participant_history import History
+from isthmus.trace.domain import META_DOMAINS, written_domains
 from isthmus.trace.histogram import Histogram
 from isthmus.trace.optimism import Guesses, guesses
 from isthmus.trace.oracle import Verdict
@@ -109,6 +111,8 @@ def check_below(folder: Path) -> None:
 def execute(scenario: Scenario, folder: Path, force: bool, console: Console) -> tuple[Simulation, float, str]:
     """Run with a bar that fills over virtual time; the run, its CPU seconds, and the traceback where it failed."""
     meta = {"scenario": scenario.name, "seed": str(scenario.seed), "stack": scenario.stack.name}
+    if scenario.composition is not None:
+        meta[META_DOMAINS] = written_domains(domains_of(scenario.composition))
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), TextColumn("{task.fields[note]}"))
     total_ms = scenario.duration_ms
     error = ""

@@ -15,8 +15,9 @@ import msgspec
 
 from isthmus.core.errors import Busy, LocalError, RemoteError
 from isthmus.core.layer import Finality, Handler, Kind, Layer, View
-from isthmus.core.message import ALL, Author, Carried, Cast, Message, SiteId, Targets
+from isthmus.core.message import ALL, Author, Carried, Cast, GroupId, Message, SiteId, Targets
 from isthmus.protocols.fragments import Fragments, Piece, Read
+from isthmus.protocols.routing.member import Member
 
 OnDeliver = Callable[[Cast, Finality], None]
 DELIVER, FINAL = Kind.DELIVER, Finality.FINAL
@@ -128,6 +129,22 @@ class Application(Layer):
         cast = Cast(host.site, number, payload, destinations)
         if host.traces:
             host.trace(Kind.SUBMIT, cast)
+        return cast
+
+    def multicast(self, payload: bytes, groups: Sequence[GroupId]) -> Cast:
+        """Multicast to the processes of composed groups, one's own among them or not; raises Busy as `cast` does."""
+        member, to = self.stack.find(Member), tuple(sorted(set(groups)))
+        receivers = member.receivers(to)
+        if to == (self.host.group,):
+            return self.cast(payload)
+        if not self.writable():
+            self.host.trace(Kind.REFUSE)
+            raise Busy("the stack takes no message now: its send queue is full")
+        if len(payload) > self.fragments.piece_bytes:
+            most = self.fragments.piece_bytes
+            raise LocalError(f"a message of {len(payload)} bytes to other groups, which take {most} at most")
+        cast = self.prepare(payload, receivers)
+        member.route(cast, to)
         return cast
 
     def carry_on(self, payload: bytes, author: Author, destinations: Targets = ALL) -> Cast:

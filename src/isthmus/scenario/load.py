@@ -16,6 +16,10 @@ import msgspec
 
 from isthmus.core.document import Invalid, convert, read_toml, show
 from isthmus.core.errors import InputError
+from isthmus.protocols.routing.model import Composition
+from isthmus.scenario.composed import check_wanted
+from isthmus.scenario.composing import nodes_as_groups
+from isthmus.scenario.composition import composition_from_tables, load_composition
 from isthmus.scenario.model import Scenario, Settings, StackSpec
 from isthmus.scenario.workload import PAYLOAD_MAX, Recorded, Workload
 from isthmus.topology.load import load_topology, topology_from_tables
@@ -36,6 +40,9 @@ def scenario_from_tables(tables: dict[str, Any], source: str, folder: Path, seed
     rest = dict(tables)
     topology = topology_of(rest.pop("topology", None), source, folder)
     workloads = workloads_of(rest.pop("workloads", None), source, folder)
+    composition = composition_of(rest.pop("composition", None), source, folder)
+    if composition is not None and "stack" not in rest:
+        rest["stack"] = {"name": "fifo"}  # of none of its groups, where all name theirs
     stack = stack_of(rest.get("stack"), source, folder)
     if seed is not None:
         rest["seed"] = seed
@@ -45,8 +52,10 @@ def scenario_from_tables(tables: dict[str, Any], source: str, folder: Path, seed
     # What is typed already stands aside while msgspec checks the rest; of the stack, its name stays.
     options = convert(rest | {"stack": {"name": stack.name}}, Settings, source)
     settings = msgspec.structs.asdict(options) | {"stack": stack}
+    if composition is not None:
+        settings["groups"] = nodes_as_groups(composition, options.groups, stack, source)
     try:
-        return Scenario(topology=topology, workloads=workloads, **settings)
+        return Scenario(topology=topology, workloads=workloads, composition=composition, **settings)
     except Invalid as error:
         raise error.at(source, "") from None
 
@@ -73,6 +82,22 @@ def stack_of(given: Any, source: str, folder: Path) -> StackSpec:
     if given is None:
         raise InputError(source, "stack", "nothing", "a [stack] table with a name, or the path of a stack file")
     return convert(given, StackSpec, source, "stack")
+
+
+def composition_of(given: Any, source: str, folder: Path) -> Composition | None:
+    """A composition from a file or a table; one that gives less than its domains want is refused."""
+    if given is None:
+        return None
+    if isinstance(given, str):
+        if not (folder / given).is_file():
+            raise InputError(source, "composition", f"{given!r}, which is no file", "the path of a composition file")
+        source, composition = str(folder / given), load_composition(folder / given)
+    elif isinstance(given, dict):
+        composition = composition_from_tables(given, f"{source}: composition")
+    else:
+        raise InputError(source, "composition", show(given), "the path of a composition file, or a table")
+    check_wanted(composition, source)
+    return composition
 
 
 def topology_of(given: Any, source: str, folder: Path) -> Topology:

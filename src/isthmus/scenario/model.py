@@ -20,12 +20,15 @@ from isthmus.protocols.fragments import FragmentOptions
 from isthmus.protocols.membership.home import AgreementOptions
 from isthmus.protocols.membership.participant_wire import Conditions, ParticipantsOptions
 from isthmus.protocols.membership.suspicion import LAN, WAN, Timing
+from isthmus.protocols.routing.model import Composition
+from isthmus.protocols.routing.router import RouterOptions
 from isthmus.protocols.total.compensation import OptimisticOptions
 from isthmus.protocols.total.hybrid_wire import HybridOptions, HybridPolicy
 from isthmus.protocols.total.ring import RingOptions
 from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.protocols.transport.relay import RelayOptions
+from isthmus.scenario.composed import check_composition, is_bare, processes_of
 from isthmus.scenario.faults import Fault, Heal, Leave, Loss, Partition, Pause, RandomFaults, Relink
 from isthmus.scenario.keys import with_key, with_prefix
 from isthmus.scenario.overlay import OverlaySpec
@@ -213,6 +216,7 @@ class GroupOfRun(msgspec.Struct, frozen=True):
     members: Targets
     stack: StackSpec
     options: StackOptions
+    processes: Targets  # the members with applications: all but routers
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -232,6 +236,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     groups: tuple[GroupSpec, ...] = ()  # (): one, of all sites, with the scenario's stack
     participants: tuple[ParticipantSpec, ...] = ()
     participant_groups: dict[str, Conditions] = msgspec.field(default_factory=dict)  # when each may act
+    router: RouterOptions = RouterOptions()  # of all routers of a composition
     turn_ms: float = 0.0  # how long a turn of a site lasts; 0: a turn is one event
     payloads: Literal["same", "varied"] = "same"  # varied: of contents that are checked at delivery
     wire: Literal["sized", "reference", "codec"] = "sized"  # count bytes; or do not; or encode and decode, too
@@ -243,6 +248,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
 
     topology: Topology
     workloads: tuple[Workload, ...]
+    composition: Composition | None = None  # whose nodes the groups are, in its order
 
     def __post_init__(self) -> None:
         if not 0 < len(self.name) <= NAME_MAX or "/" in self.name or not self.name.isprintable():
@@ -251,6 +257,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
         span_ms("drain_ms", self.drain_ms)
         if not self.workloads:
             raise Invalid("workloads", "nothing", "at least one workload")
+        check_composition(self.composition, self.topology, self.workloads, self.groups)
         for index, workload in enumerate(self.workloads):
             with_prefix(f"workloads[{index}]", partial(self.check_workload, workload))
         for index, fault in enumerate(self.faults):
@@ -365,14 +372,15 @@ class Scenario(Settings, frozen=True, kw_only=True):
         made = []
         for number, group in enumerate(given):
             stack = group.stack or self.stack
-            members, options = self.members_of(group.name), self.stack_options(stack)
+            members, options = self.members_of(group.name), self.stack_options(stack, is_bare(self.composition, number))
             if any(one.within == group.name or not (one.within or number) for one in self.participants):
                 lights = ParticipantsOptions(conditions=self.participant_groups)
                 options = msgspec.structs.replace(options, participants=lights)
-            made.append(GroupOfRun(GroupId(number), group.name, members, stack, options))
+            processes = processes_of(self.composition, self.topology, members)
+            made.append(GroupOfRun(GroupId(number), group.name, members, stack, options, processes))
         return made
 
-    def stack_options(self, stack: StackSpec | None = None) -> StackOptions:
+    def stack_options(self, stack: StackSpec | None = None, bare: bool = False) -> StackOptions:
         """The options of a stack, or of the scenario's, with names resolved."""
         spec = stack or self.stack
         sequencer = None if spec.sequencer is None else self.topology.site_id(spec.sequencer)
@@ -388,4 +396,5 @@ class Scenario(Settings, frozen=True, kw_only=True):
             fragments=spec.fragments,
             overlay=spec.overlay.of(self.topology),
             dynamic=spec.dynamic,
+            bare=bare,
         )

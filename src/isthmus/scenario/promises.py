@@ -7,9 +7,12 @@ from typing import NamedTuple
 
 from isthmus.core.layer import Kind
 from isthmus.planning.ring_bound import HostTimes, RingCosts, costs_of
+from isthmus.protocols.routing.routes import replica_names
+from isthmus.scenario.composed import addressed, domains_of, group_number, routes_of, wanted_properties
+from isthmus.scenario.faults import Crash
 from isthmus.scenario.light_log import light_group
 from isthmus.scenario.model import GroupOfRun, Scenario
-from isthmus.stacks import STACKS
+from isthmus.stacks import ALWAYS, STACKS
 from isthmus.trace.nested import outer_groups
 from isthmus.trace.oracle import Oracle, Verdict
 from isthmus.trace.schema import GROUP, KIND, VALUE, Row
@@ -22,9 +25,47 @@ def promised(scenario: Scenario, group: GroupOfRun) -> tuple[str, ...]:
 
     A site that votes by its file has lost its frames: what only such sites had handed up may be in no cut.
     """
+    if scenario.composition is not None:
+        return promised_of_node(scenario, group)
     membership = scenario.membership
     lasting = membership.kind == "agreed" and not membership.agreed.file
     return STACKS[group.stack.name].promises(group.stack.safe, lasting)
+
+
+def promised_of_node(scenario: Scenario, group: GroupOfRun) -> tuple[str, ...]:
+    """The properties that a group of a composition promises by itself; orders are promised by domains.
+
+    What is on its way through a router that is alone and crashes is lost. A group that sends nothing to itself owes
+    nothing to its members by their own messages.
+    """
+    composition = scenario.composition
+    assert composition is not None
+    if not group.processes:
+        return ()
+    alone = {name for router in composition.routers if router.replicas == 1 for name in replica_names(router)}
+    lossy = any(isinstance(fault, Crash) and fault.site in alone for fault in scenario.faults_of_run())
+    lossy |= any(igp.kind == "datagrams" for igp in composition.igps)
+    routes = routes_of(composition, scenario.topology)
+    owed = any(
+        group_number(composition, workload.group) == group.id and group.id in to
+        for workload in scenario.workloads
+        for to in addressed(routes, workload, group.id)
+    )
+    known = STACKS[group.stack.name].properties
+    return tuple(name for name in ALWAYS if name in known and (name != "validity" or (owed and not lossy)))
+
+
+def domain_verdicts(scenario: Scenario, rows: Iterable[Row]) -> list[Verdict]:
+    """The verdicts on what each domain of a composition wants, end to end, given all rows of one run."""
+    composition = scenario.composition
+    if composition is None:
+        return []
+    oracle = Oracle(rows, domains_of(composition))
+    asked = {domain.name: wanted_properties(domain) for domain in composition.domains}
+    properties = tuple(dict.fromkeys(name for names in asked.values() for name in names))
+    return [
+        verdict for verdict in oracle.scoped(properties) if verdict.domain and verdict.property in asked[verdict.domain]
+    ]
 
 
 class LightVerdicts(NamedTuple):
@@ -37,12 +78,16 @@ class LightVerdicts(NamedTuple):
 
 def promised_verdicts(scenario: Scenario, rows: Iterable[Row], also: Sequence[str] = ()) -> list[Verdict]:
     """The verdicts on what each group's stack promises, and on what else is asked, given all rows of one run."""
+    if scenario.composition is not None:
+        rows = list(rows)
     oracle = Oracle(rows)
-    return [
+    groups = [
         verdict
         for group in scenario.groups_of_run()
+        if group.processes
         for verdict in oracle.in_group(group.id, tuple(dict.fromkeys((*promised(scenario, group), *also))))
     ]
+    return groups + domain_verdicts(scenario, rows)
 
 
 def light_verdicts(scenario: Scenario, rows: list[Row]) -> list[LightVerdicts]:

@@ -17,17 +17,23 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from random import Random
+
+import msgspec
 
 from isthmus.core.errors import Busy, LocalError
 from isthmus.core.layer import Finality
 from isthmus.core.message import ALL, ONLY_GROUP, Cast, GroupId, SiteId, Targets
 from isthmus.core.port import Port
 from isthmus.protocols.application import Application
+from isthmus.protocols.routing.member import Member
+from isthmus.protocols.routing.routes import Routes
+from isthmus.scenario.composed import addressed, routes_of
 from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.scenario.workload import NS_PER_MS, Arrival, Burst, Closed, Reply, Workload, named_sites
 
+ALL_THEN_ONE = ("all", "other")  # where messages of a closed loop to others go
 FRESH = 0  # depth of a message that answers nothing; the first byte of a payload
 
 At = Callable[[int, GroupId, Callable[[], None]], None]  # do something in a group at a time, in ns from the start
@@ -37,22 +43,16 @@ class Source:
     """One workload at this site."""
 
     __slots__ = (
-        "arrivals",
-        "beyond",
-        "group",
-        "members",
-        "one_turn",
-        "open",
-        "random",
-        "rounds",
-        "turn_max",
-        "workload",
+        *("arrivals", "beyond", "group", "members", "mixed", "one_turn", "open", "random", "rounds", "to_groups"),
+        *("turn_max", "workload"),
     )
 
     def __init__(self, workload: Workload, group: GroupOfRun, random: Random, arrivals: Iterator[Arrival]) -> None:
         self.workload = workload
         self.group = group.id
-        self.members: Targets = group.members
+        self.members: Targets = group.processes
+        self.to_groups: list[tuple[GroupId, ...]] = []  # of which one is drawn for each message; none: its own group
+        self.mixed: list[tuple[GroupId, ...]] = []  # of a closed loop with messages to others: all groups, then each
         self.random = random
         self.arrivals = arrivals
         self.one_turn = isinstance(workload, Closed) or (isinstance(workload, Burst) and workload.one_turn)
@@ -113,12 +113,20 @@ class SiteTraffic:
         given = scenario.groups_of_run() if groups is None else groups
         for index, workload in enumerate(scenario.workloads):
             group = next(group for group in given if workload.group in ("", group.name))
-            senders = workload.senders(self.topology, group.members)
+            senders = workload.senders(self.topology, group.processes)
             if site in senders:
                 random = scenario.random("workload", index, site)
                 arrivals = workload.arrivals(random, senders.index(site), len(senders))
                 kind = self.replies if isinstance(workload, Reply) else self.sources
-                kind.append(Source(workload, group, random, arrivals))
+                source = Source(workload, group, random, arrivals)
+                if scenario.composition is not None:
+                    routes = routes_of(scenario.composition, self.topology)
+                    if workload.to_groups:
+                        source.to_groups = sets_of(routes, workload, group.id)
+                    if isinstance(workload, Closed) and workload.inter_share:
+                        both = (msgspec.structs.replace(workload, to_groups=to, inter_share=0.0) for to in ALL_THEN_ONE)
+                        source.mixed = [to for one in both for to in sets_of(routes, one, group.id)]
+                kind.append(source)
 
     def boot(self, group: GroupId = ONLY_GROUP) -> Application:
         """The application of a new incarnation of the site in a group."""
@@ -161,7 +169,10 @@ class SiteTraffic:
 
     def arrive(self, source: Source, arrivals: list[Arrival]) -> None:
         mailbox = self.mailboxes.get(source.group)
-        if len(arrivals) > 1 and source.workload.to == "all" and mailbox is not None:
+        elsewhere = source.to_groups or source.mixed
+        if source.mixed and mailbox is not None:
+            mailbox.application.stack.find(Member).on_passed = partial(self.close_loop, [source])
+        if len(arrivals) > 1 and source.workload.to == "all" and not elsewhere and mailbox is not None:
             self.submit_turn(source, mailbox, [size for _, size in arrivals])
         else:
             for _, size in arrivals:
@@ -186,8 +197,12 @@ class SiteTraffic:
         mailbox = self.mailboxes.get(source.group)
         if mailbox is None:
             return
+        content = payload(depth, size, self.mark(mailbox, size))
         try:
-            mailbox.application.cast(payload(depth, size, self.mark(mailbox, size)), destinations)
+            if to := groups_of_next(source):
+                destinations = mailbox.application.multicast(content, to).destinations
+            else:
+                mailbox.application.cast(content, destinations)
         except Busy:  # traced as refused; an open-loop source does not wait
             self.refused_count += 1
             return
@@ -208,7 +223,7 @@ class SiteTraffic:
 
     def note_submitted(self, source: Source, count: int, destinations: Targets = ALL) -> None:
         self.submitted_count += count
-        source.open += count if not destinations or self.site in destinations else 0
+        source.open += count if not destinations or self.site in destinations or source.mixed else 0
         for site in destinations or source.members:
             self.sent_to[site] += count
 
@@ -251,6 +266,23 @@ class SiteTraffic:
             mailbox.application.consumed(mailbox.unread.popleft())
             if mailbox.unread:
                 self.read_on(mailbox)
+
+
+def sets_of(routes: Routes, workload: Workload, group: GroupId) -> list[tuple[GroupId, ...]]:
+    """The sets of groups that messages of a workload may go to."""
+    return [tuple(map(GroupId, to)) for to in addressed(routes, workload, group)]
+
+
+def groups_of_next(source: Source) -> tuple[GroupId, ...]:
+    """The groups that the next message of a source goes to; none: its own alone."""
+    draw, workload = source.random, source.workload
+    if source.mixed and isinstance(workload, Closed):
+        if draw.random() >= workload.inter_share:
+            return ()
+        return source.mixed[0] if draw.random() < 0.5 else draw.choice(source.mixed[1:])
+    if len(source.to_groups) > 1:
+        return draw.choice(source.to_groups)
+    return source.to_groups[0] if source.to_groups else ()
 
 
 def payload(depth: int, size: int, mark: int = 0) -> bytes:

@@ -25,6 +25,7 @@ Arrival = tuple[int, int]  # time in ns, payload bytes
 
 PAYLOAD_MAX = LARGEST_BYTES  # each is held in memory
 RATE_MIN, RATE_MAX = 1e-9, 1e6  # messages a second: one in 30 years, one a microsecond
+TO_GROUPS = ("all", "other", "others")
 BURST_MAX = 1_000_000
 
 
@@ -46,6 +47,7 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbi
     group: str = ""  # in which it sends; "" for the first
     sites: tuple[str, ...] = ()  # sites or clusters that send; () for all of the group
     to: str | int | tuple[str, ...] = "all"  # "all", names of sites or clusters, or that many drawn at random
+    to_groups: str | tuple[str, ...] = ()  # of a composition: names, "all", "other" (one drawn), "others"; (): its own
     payload_bytes: int = 64
     start_ms: float = 0.0
     stop_ms: float | None = None  # the end of the scenario
@@ -62,6 +64,10 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbi
             raise Invalid("to", repr(self.to), '"all", a list of names, or a number of sites drawn at random')
         if isinstance(self.to, int) and self.to < 1:
             raise Invalid("to", show(self.to), "at least 1 site")
+        if isinstance(self.to_groups, str) and self.to_groups not in TO_GROUPS:
+            raise Invalid("to_groups", repr(self.to_groups), f"a list of names, or one of {', '.join(TO_GROUPS)}")
+        if self.to_groups and self.to != "all":
+            raise Invalid("to", show(self.to), '"all", where to_groups is given')
         if self.to == ():
             raise Invalid("to", "an empty list", 'at least one name, or "all"')
         self.check()
@@ -154,13 +160,18 @@ class Closed(Traffic, frozen=True, kw_only=True, tag="closed"):
     """A batch at the start, and the next whenever the sender has delivered the last one of its own: a closed loop.
 
     Over a ring this is the worst time to send: the token has just left. Messages that are not for their sender do not
-    count. A sender that crashes does not begin again.
+    count; in a composition those to other groups do, once they have passed their own. A sender that crashes does not
+    begin again.
     """
 
     burst_count: int  # messages in a batch
     rounds: int  # batches
+    inter_share: float = 0.0  # of the messages: to other groups of a composition, half to all, half to one drawn
 
     def check(self) -> None:
+        probability("inter_share", self.inter_share)
+        if self.inter_share and self.to_groups:
+            raise Invalid("to_groups", show(self.to_groups), "nothing, where inter_share is given")
         within("burst_count", self.burst_count, 1, BURST_MAX, "a whole number")
         within("rounds", self.rounds, 1, BURST_MAX, "a whole number")
 

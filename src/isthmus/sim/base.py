@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from isthmus.core.message import SiteId, Targets
+from isthmus.scenario.composed import couriers_of
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.visitors import Note
 from isthmus.scenario.workload import NS_PER_MS
@@ -42,10 +43,11 @@ class Simulation:
         self.groups = scenario.groups_of_run()
         self.scheduler = Scheduler()
         self.site_ids = [SiteId(number) for number in range(len(scenario.topology.sites))]
-        members: dict[int, Targets] = {group.id: group.members for group in self.groups}
+        members: dict[int, Targets] = {group.id: group.processes for group in self.groups}
+        couriers = frozenset(couriers_of(scenario.composition, scenario.topology))
         self.summary: Summary = Summary(members) if scenario.network.kind == "delays" else DelaySummary(members)
         self.sink = sink if scenario.trace != "none" else None
-        self.logs = [SiteLog(site, self.sink, self.summary, run) for site in self.site_ids]
+        self.logs = [SiteLog(site, self.sink, self.summary, run, couriers) for site in self.site_ids]
         self.meter: Meter | None = None
         self.participant_notes: list[Note] = []  # what participants said and were told, in order of time
         self.end_ns = round(scenario.duration_ms * NS_PER_MS)

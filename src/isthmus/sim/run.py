@@ -15,6 +15,7 @@ from isthmus.core.message import GroupId, SiteId, Targets
 from isthmus.protocols.causal.relay import RelayedOrder
 from isthmus.protocols.membership.suspicion import Suspicion
 from isthmus.protocols.transport.relay import Relay
+from isthmus.scenario.composing import routed_options
 from isthmus.scenario.faults import (
     ClockJump,
     Crash,
@@ -122,9 +123,10 @@ class Run(Simulation):
         made = SimSite(site, incarnation, random, self.scheduler, self.network, log, clock, self.meter, wire_log)
         made.turn_ns = round(self.scenario.turn_ms * NS_PER_MS)
         suspicion = self.watch_from(made) if self.scenario.membership.kind == "agreed" else None
+        options_of = routed_options(self.scenario, site)
         for group, service in zip(self.groups, self.services, strict=True):
             if site in group.members:
-                port, options = made.port(group.id), group.options
+                port, options = made.port(group.id), options_of(group)
                 if isinstance(service, AgreedMembership) and suspicion is not None:
                     membership = service.layer_of(made, suspicion)
                     options = msgspec.structs.replace(options, membership=membership)

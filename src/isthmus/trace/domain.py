@@ -12,7 +12,7 @@ carry no causality either.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
 
 import msgspec
@@ -21,6 +21,7 @@ from isthmus.core.errors import InputError
 
 Scope = Literal["inter", "all"]
 FORM = re.compile(r"(?P<name>[\w.-]+)=(?P<groups>\d+(,\d+)+)(:(?P<scope>\w+))?")
+META_DOMAINS = "domains"
 EXPECTED = "NAME=0,1,2 with two groups or more, or NAME=0,1,2:inter"
 DOMAIN_PROPERTIES = ("integrity", "fifo", "causal", "total", "uniform-total")  # the others are of one group
 JOINT = (*DOMAIN_PROPERTIES, "fifo-total")  # the same, and what is made of them
@@ -32,6 +33,19 @@ class Domain(msgspec.Struct, frozen=True):
     name: str
     groups: tuple[int, ...]  # ascending
     scope: Scope = "all"
+
+
+def written_domains(domains: Iterable[Domain]) -> str:
+    """Domains as the description of a trace tells them, under the key `domains`."""
+    return msgspec.json.encode(list(domains)).decode()
+
+
+def read_domains(meta: Mapping[str, str]) -> tuple[Domain, ...]:
+    """The domains that the description of a trace tells; none where it tells none that can be read."""
+    try:
+        return tuple(msgspec.json.decode(meta.get(META_DOMAINS, "[]"), type=list[Domain]))
+    except msgspec.DecodeError:
+        return ()
 
 
 def parse_domain(text: str) -> Domain:

@@ -7,6 +7,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from isthmus.trace.domain import Domain, read_domains
 from isthmus.trace.files import chosen_files, digest_of_files, line_count
 from isthmus.trace.foreign import misspelt_columns
 from isthmus.trace.parquet import table_columns, table_count, table_meta, table_rows
@@ -71,6 +72,10 @@ class Source:
         except ValueError:
             return {}
         return {number: str(name) for number, name in enumerate(sites)} if isinstance(sites, list) else {}
+
+    def domains(self) -> tuple[Domain, ...]:
+        """The ordering domains that a run of ours has told."""
+        return read_domains(table_meta(self.files[0])) if self.form == "parquet" else ()
 
     def notes(self) -> list[str]:
         """What a user should know of the reading: events of a log, or columns, that look misspelt."""

@@ -4,7 +4,8 @@ A message is *owed*, in its origin group, to every process that it is addressed 
 it is submitted; a crash ends what was owed to a process, and its next view in the group makes it one that is owed new
 messages again. The latency of a delivery is the time from the submit to the first delivery at a process that is owed
 the message; the latency of a message, as the papers define it, is that of its last such delivery, and counts once
-nothing of it is owed any more. Deliveries in groups that a message was carried into are not owed.
+nothing of it is owed any more. Where a message's destinations name processes that are not in its origin group, it is
+owed to them, too, in the group that it is carried into; other deliveries in groups that it was carried into are not.
 
 The same over DataFrames: pipeline/measures/latency.py. Both are tested against each other on random traces.
 
@@ -43,11 +44,12 @@ class Open:
 class LatencyMeter:
     """Latencies of one run, event by event; `groups` are the members of each, or how many one group 0 has."""
 
-    __slots__ = ("delivered", "open", "per_message", "up")
+    __slots__ = ("delivered", "known", "open", "per_message", "up")
 
     def __init__(self, groups: Mapping[int, Iterable[int]] | int) -> None:
         members = {0: range(groups)} if isinstance(groups, int) else groups
         self.up = {group: mask(processes) for group, processes in members.items()}  # those in it that are not down
+        self.known = dict(self.up)  # those that were ever in it
         self.open: dict[MessageKey, Open] = {}
         self.delivered = Histogram()  # latency of each delivery, ns
         self.per_message = Histogram()  # latency of each message, ns
@@ -56,15 +58,15 @@ class LatencyMeter:
         if group != key[0]:
             return  # carried into another group, where it is not owed
         up = self.up.get(group, 0)
-        owed = mask(destinations) & up if destinations else up
+        owed = mask(destinations) & (up | self.up_elsewhere(group)) if destinations else up
         if owed:
             self.open[key] = Open(now_ns, owed)
 
     def deliver(self, process: int, now_ns: int, key: MessageKey, group: int) -> None:
         message = self.open.get(key)
-        if message is None or group != key[0]:
-            return
         bit = 1 << process
+        if message is None or (group != key[0] and self.known.get(key[0], 0) & bit):
+            return
         if not message.owed & bit:
             return  # a second delivery, or one that was not owed; checks judge that
         latency = now_ns - message.submitted_ns
@@ -74,6 +76,14 @@ class LatencyMeter:
         message.owed ^= bit
         if not message.owed:
             self.settle(key)
+
+    def up_elsewhere(self, group: int) -> int:
+        """The processes that are up in other groups alone."""
+        others = 0
+        for other, up in self.up.items():
+            if other != group:
+                others |= up
+        return others & ~self.known.get(group, 0)
 
     def settle(self, key: MessageKey) -> None:
         """Close a message that is no longer owed to any process."""
@@ -88,6 +98,7 @@ class LatencyMeter:
     def install(self, process: int, group: int) -> None:
         """A process installed a view: from now on it is owed the group's messages."""
         self.up[group] = self.up.get(group, 0) | 1 << process
+        self.known[group] = self.known.get(group, 0) | 1 << process
 
     def crash(self, process: int) -> None:
         """Forgive what was owed to a process; what it alone knew of is lost, and no longer owed."""

@@ -7,6 +7,8 @@ process is in a view of its own; a RECOVER row ends them all.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from isthmus.core.layer import Kind, View
 from isthmus.core.message import ONLY_GROUP, Cast, GroupId
 from isthmus.trace.latency import MessageKey
@@ -15,6 +17,7 @@ from isthmus.trace.summary import Summary
 
 DELIVER, RECOVER, REJECT, SUBMIT, VIEW = Kind.DELIVER, Kind.RECOVER, Kind.REJECT, Kind.SUBMIT, Kind.VIEW
 PAYLOAD_KINDS = (SUBMIT, DELIVER)  # whose value is the digest of the payload
+OF_MEMBERS = (SUBMIT, DELIVER, VIEW, Kind.TENTATIVE, Kind.REVOKE)  # what a courier does not do
 NOTHING: MessageKey = (NONE, NONE, NONE)
 
 
@@ -25,15 +28,30 @@ def identity(subject: Cast, group: int) -> MessageKey:
     return group, subject.sender, subject.number
 
 
+def without(view: View, couriers: Collection[int]) -> View:
+    """A view as its rows tell it: without those that only carry."""
+    kept = [place for place, site in enumerate(view.members) if site not in couriers]
+    weights = tuple(view.weights[place] for place in kept) if view.weights else ()
+    return View(view.view_id, tuple(view.members[place] for place in kept), weights=weights)
+
+
 class SiteLog:
     """The rows of one process of one run; its numbers go on over all of the process's incarnations."""
 
-    __slots__ = ("local", "process", "rejected_count", "run", "sink", "summary", "views")
+    __slots__ = ("couriers", "local", "process", "rejected_count", "run", "sink", "summary", "views")
 
-    def __init__(self, process: int, sink: Sink | None, summary: Summary | None = None, run: int = 0) -> None:
+    def __init__(
+        self,
+        process: int,
+        sink: Sink | None,
+        summary: Summary | None = None,
+        run: int = 0,
+        couriers: Collection[int] = (),
+    ) -> None:
         self.sink = sink  # None: no rows are wanted
         self.summary = summary  # kept up with every event, rows or not
         self.process = process
+        self.couriers = couriers  # processes that only carry: views do not name them, they deliver nothing
         self.run = run
         self.local = -1  # of the last row
         self.rejected_count = 0  # packets of peers that were dropped as wrong
@@ -41,6 +59,8 @@ class SiteLog:
 
     def deliver(self, time_ns: int, subject: Cast, group: int) -> None:
         """Add a DELIVER row; most rows are, so this does what `write` does and no more."""
+        if self.process in self.couriers:
+            return
         key = (group, subject.sender, subject.number) if type(subject) is Cast else identity(subject, group)
         if self.summary is not None:
             self.summary.deliver(self.process, time_ns, key, group)
@@ -72,6 +92,8 @@ class SiteLog:
         """Add a row of a group; `view` is the one that the group's stack has installed."""
         if kind == REJECT:
             self.rejected_count += 1
+        if kind in OF_MEMBERS and self.process in self.couriers:
+            return
         summary = self.summary
         if summary is not None:
             if subject is None:
@@ -93,6 +115,7 @@ class SiteLog:
             if kind in PAYLOAD_KINDS:
                 value = digest_of(subject.payload)
         elif kind == VIEW:
+            view = without(view, self.couriers) if self.couriers else view
             self.views[group], sites = view.view_id, view.members
             if any(vote != 1 for vote in view.weights):
                 sites, gauge = (*view.members, *view.weights), len(view.members)

@@ -36,7 +36,7 @@ class DelaySummary(Summary):
 
     def deliver(self, process: int, now_ns: int, key: MessageKey, group: int) -> None:
         message = self.open.get(key)
-        if message is not None and process != key[1] and group == key[0] and message.owed >> process & 1:
+        if message is not None and process != key[1] and message.owed >> process & 1:
             delay_ns = now_ns - message.submitted_ns
             self.others_count += 1
             self.others_ns += delay_ns

@@ -1,0 +1,136 @@
+"""Who is who in a composition that runs, and which way each message goes.
+
+Every node of a composition, group or IGP, is a group of the run, with the node's number for its id. Its members are the
+processes of the group, then the sites of the routers that join it. A router with replicas is one site per replica.
+
+A *class* is what one group sends to one set of groups. The walk of a class (walks.py) says which copy is made of which,
+in which node, by which router: the calculus decides by it, and routers forward by it, so that there is one definition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from isthmus.core.errors import LocalError
+from isthmus.core.message import GroupId, SiteId, Targets
+from isthmus.protocols.routing.model import Composition, OrderingDomain, Router
+from isthmus.protocols.routing.shape import Shape
+from isthmus.protocols.routing.walks import Walk, walk_of
+
+Class = tuple[int, tuple[int, ...]]  # the group that sends, and the groups that it is for, ascending
+
+
+def replica_names(router: Router) -> tuple[str, ...]:
+    """The sites of a router: named after it, with a number where there are several."""
+    if router.replicas == 1:
+        return (router.name,)
+    return tuple(f"{router.name}-{number}" for number in range(router.replicas))
+
+
+def site_names(composition: Composition) -> tuple[str, ...]:
+    """All sites that a composition needs, each once: processes by groups, then routers."""
+    processes = (member for group in composition.groups for member in group.members)
+    routers = (name for router in composition.routers for name in replica_names(router))
+    return tuple(dict.fromkeys((*processes, *routers)))
+
+
+class Routes:
+    """A composition with its names resolved; the same value at every site."""
+
+    __slots__ = (
+        "_domain_of",
+        "_walks",
+        "composition",
+        "group_ids",
+        "homes",
+        "processes",
+        "router_of",
+        "shapes",
+        "sites",
+    )
+
+    def __init__(self, composition: Composition, numbers: Mapping[str, SiteId]) -> None:
+        self.composition = composition
+        self.shapes = tuple(Shape(composition, domain) for domain in composition.domains)
+        self.group_ids = {node.name: GroupId(number) for number, node in enumerate(composition.nodes)}
+        self.processes: tuple[Targets, ...] = tuple(  # of each node; none of an IGP
+            tuple(numbers[name] for name in group.members) for group in composition.groups
+        ) + ((),) * len(composition.igps)
+        self.sites: tuple[Targets, ...] = tuple(  # of each router
+            tuple(numbers[name] for name in replica_names(router)) for router in composition.routers
+        )
+        self.router_of: dict[SiteId, int] = {site: at for at, sites in enumerate(self.sites) for site in sites}
+        self.homes = tuple(  # of each router: the node in whose view its replicas choose the one that forwards
+            self.group_ids[router.joins[0]] for router in composition.routers
+        )
+        self._walks: dict[Class, Walk] = {}
+        self._domain_of: dict[Class, int] = {}
+
+    def members(self, node: int) -> Targets:
+        """The sites of a node: its processes, then its routers."""
+        name = self.composition.nodes[node].name
+        joined = [
+            site
+            for router, sites in zip(self.composition.routers, self.sites, strict=True)
+            if name in router.joins
+            for site in sites
+        ]
+        return (*self.processes[node], *joined)
+
+    def routers_in(self, node: int) -> Targets:
+        """The sites of the routers that join a node."""
+        return self.members(node)[len(self.processes[node]) :]
+
+    def receivers(self, to: Iterable[int]) -> Targets:
+        """The processes of some groups."""
+        return tuple(dict.fromkeys(site for group in to for site in self.processes[group]))
+
+    def walk(self, source: int, to: tuple[int, ...]) -> Walk:
+        """The way of a class; raises LocalError where no domain has it."""
+        key = (source, to)
+        if key not in self._walks:
+            domain = self.domain_of(source, to)
+            self._walks[key] = walk_of(self.shapes[domain], domain, source, to)
+        return self._walks[key]
+
+    def knows(self, source: int, to: tuple[int, ...]) -> bool:
+        """Whether a domain has a class."""
+        return self.refusal(source, to) == ""
+
+    def domain_of(self, source: int, to: tuple[int, ...]) -> int:
+        """The first domain that has a class."""
+        reason = self.refusal(source, to)
+        if reason:
+            raise LocalError(reason)
+        return self._domain_of[source, to]
+
+    def refusal(self, source: int, to: tuple[int, ...]) -> str:
+        """Why a group may not send to some groups, ascending; empty where it may."""
+        if (source, to) in self._domain_of:
+            return ""
+        groups = self.composition.groups
+        if not to or not all(0 <= group < len(groups) for group in (source, *to)):
+            return "a message goes to one or more groups of the composition"
+        names = {groups[group].name for group in (source, *to)}
+        told = f"from {groups[source].name} to {', '.join(groups[group].name for group in to)}"
+        closed = [groups[group].name for group in to if group != source and not groups[group].open]
+        if closed:
+            return f"a message {told}: {closed[0]} is closed"
+        found = [at for at, domain in enumerate(self.composition.domains) if names <= set(domain.groups)]
+        if not found:
+            return f"a message {told}: no domain has all of these groups"
+        for at in found:
+            if self.has_flow(self.composition.domains[at], source, to):
+                self._domain_of[source, to] = at
+                return ""
+        return f"a message {told}: the domain {self.composition.domains[found[0]].name} has no such flow"
+
+    def has_flow(self, domain: OrderingDomain, source: int, to: tuple[int, ...]) -> bool:
+        """Whether a domain's flows, or its list of groups with messages of their own, have a class."""
+        groups = self.composition.groups
+        if to == (source,):
+            return groups[source].name in domain.intra_groups
+        named = {groups[group].name for group in to}
+        return not domain.flows or any(
+            flow.source == groups[source].name and set(flow.to) == named for flow in domain.flows
+        )
