@@ -106,9 +106,9 @@ class RouterPort(Layer):
         self.forward()
 
     def forward(self) -> None:
-        """Submit what waits, in order, as far as this node takes it."""
+        """Submit what waits, in order, as far as this node takes it; what may be packed, only once it goes out at once."""
         most = self.router.options.pack_max
-        while self.queue and self.below.writable():
+        while self.queue and (self.below.writable() if most == 1 else self.below.passes(ALL)):
             copies = tuple(self.queue.popleft() for _ in range(min(most, len(self.queue))))
             body = copies[0] if len(copies) == 1 else Pack(copies)
             carried: Carried[Any] = Carried(self.host.site, self.host.next_number(), b"", ALL, None, body)

@@ -1,0 +1,139 @@
+"""The groups, routers, networks and load of the study of compositions.
+
+Members are dealt out to groups in equal parts; each group has one router more, which is a member of its ring. Two groups
+are joined by a FIFO link between their routers, four by a ring of routers. Each group is on a LAN of its own, and so is
+what lies between them. A message takes 200 us of its sender's CPU, 80 us of the wire, 5 us of propagation and 300 us of
+each receiver's CPU; a hop of the token takes 1 ms; a router has one CPU per interface. Control messages other than the
+token take no time, unless stacks are compared by them: positions ride on messages in the paper's ring.
+
+Each member submits a batch when its last one has passed: on a ring right after the token has left, the worst time.
+Messages to other groups go half to all groups, half to one other, by plain forwarding.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from isthmus.core.message import SiteId
+from isthmus.protocols.routing.model import Composition, Igp, OrderingDomain, ProcessGroup, Router
+from isthmus.protocols.routing.router import RouterOptions
+from isthmus.protocols.total.ring import RingOptions
+from isthmus.protocols.total.token_site import BATCH_MAX
+from isthmus.protocols.transport.credit import CreditOptions
+from isthmus.protocols.transport.frames import ReliableOptions
+from isthmus.scenario.composing import nodes_as_groups
+from isthmus.scenario.costs import CostSpec
+from isthmus.scenario.model import GroupSpec, Scenario, StackSpec
+from isthmus.scenario.packets import NetworkSpec
+from isthmus.scenario.workload import Closed
+from isthmus.topology.delay import Constant
+from isthmus.topology.model import Channel, Cluster, Site, Topology, WanLink
+
+Between = Literal["link", "ring", "causal"]  # what joins the routers
+
+PROPAGATION_MS = 0.005
+ROUNDS, WARM_UP = 14, 4  # batches of each member; those that are not counted
+DURATION_MS = 600_000.0  # far beyond the last batch
+PAYLOAD_BYTES = 1
+FLOW = 1_000_000  # a window that nothing in a run fills: flow control says nothing
+QUIET = ReliableOptions(ack_period_ms=DURATION_MS, keep_max=1_000_000)
+
+
+def stack_spec(name: str) -> StackSpec:
+    """A stack over the direct transport; whoever has a ring's token sends all it has."""
+    credit = CreditOptions(window=FLOW, queue_max=FLOW)
+    if name == "ring":
+        return StackSpec(name=name, transport="direct", credit=credit, ring=RingOptions(batch=BATCH_MAX))
+    return StackSpec(name=name, transport="direct", credit=credit)
+
+
+def names_of(groups: int, members: int) -> list[list[str]]:
+    """The names of the members of each group."""
+    return [[f"g{group}-{place}" for place in range(members // groups)] for group in range(groups)]
+
+
+def composition_of(groups: int, members: int, inside: str, between: Between) -> Composition:
+    """Groups of equal size below one protocol that joins their routers."""
+    kept: Literal["causal", "fifo-total"] = "causal" if between == "causal" else "fifo-total"
+    igp = Igp("core", "fifo", "link") if between == "link" else Igp("core", kept, "group", STACK_BETWEEN[between])
+    names = names_of(groups, members)
+    return Composition(
+        name=f"{groups}-groups",
+        groups=tuple(
+            ProcessGroup(f"g{number}", tuple(own), "fifo-total", inside) for number, own in enumerate(names)
+        ),
+        routers=tuple(Router(f"r{number}", (f"g{number}", "core")) for number in range(groups)),
+        domains=(OrderingDomain("all", tuple(f"g{number}" for number in range(groups)), "fifo", "all"),),
+        igps=(igp,),
+    )
+
+
+STACK_BETWEEN = {"link": "fifo", "ring": "ring", "causal": "causal-vector"}
+
+
+def network_of(groups: int, members: int, wan_ms: float) -> Topology:
+    """A cluster per group, with its router."""
+    sites: list[Site] = []
+    clusters: list[Cluster] = []
+    for number, own in enumerate(names_of(groups, members)):
+        names = [*own, f"r{number}"] if groups > 1 else own
+        ids = tuple(SiteId(len(sites) + place) for place in range(len(names)))
+        sites += [Site(name, number) for name in names]
+        clusters.append(Cluster(f"lan-{number}", ids, ids[0], Channel(Constant(PROPAGATION_MS))))
+    wan = Channel(Constant(wan_ms))
+    links = tuple(WanLink(a, b, wan, wan) for b in range(groups) for a in range(b))
+    return Topology(f"{groups}-groups-of-{members // groups}", tuple(sites), tuple(clusters), links)
+
+
+def composed(
+    groups: int,
+    members: int,
+    batch: int,
+    inter: float,
+    seed: int,
+    *,
+    inside: str = "ring",
+    between: Between | None = None,
+    wan_ms: float = PROPAGATION_MS,
+    pack: int = 1,
+    charged: bool = False,
+    shared: bool = False,
+    rounds: int = ROUNDS,
+) -> Scenario:
+    """One run; with one group, the single group of the same members.
+
+    `charged`: control messages take time like any other. `shared`: groups are on one LAN in pairs.
+    """
+    lans = tuple((f"g{at}", f"g{at + 1}") for at in range(0, groups, 2)) if shared else ()
+    costs = CostSpec(control_free=not charged, lans=lans)
+    common = {
+        "name": "composition",
+        "seed": seed,
+        "duration_ms": DURATION_MS,
+        "network": NetworkSpec(costs=costs),
+        "wire": "reference",
+        "topology": network_of(groups, members, wan_ms),
+        "stack": stack_spec(inside),
+    }
+    if groups == 1:
+        load = (Closed(burst_count=batch, rounds=rounds, payload_bytes=PAYLOAD_BYTES),)
+        return Scenario(workloads=load, **common)
+    chosen: Between = between or ("link" if groups == 2 else "ring")
+    composition = composition_of(groups, members, inside, chosen)
+    given = tuple(
+        GroupSpec(name=name, stack=stack_spec(stack))
+        for name, stack in (*((f"g{number}", inside) for number in range(groups)), ("core", STACK_BETWEEN[chosen]))
+    )
+    loads = tuple(
+        Closed(
+            group=f"g{number}", burst_count=batch, rounds=rounds, inter_share=inter, payload_bytes=PAYLOAD_BYTES
+        )
+        for number in range(groups)
+    )
+    return Scenario(
+        workloads=loads,
+        composition=composition,
+        groups=nodes_as_groups(composition, given),
+        router=RouterOptions(pack_max=pack),
+        **common,
+    )
