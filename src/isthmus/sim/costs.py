@@ -4,9 +4,9 @@ A packet waits for the CPU of its sender's interface, then for the wire of the g
 topology, then waits for the CPU of each receiver's interface. All three are queues, first come, first served; a packet
 that costs nothing still keeps its place in them, so that channels stay FIFO. scenario/costs.py says what costs what.
 
-The copy to oneself costs nothing and arrives at once, as in any network; but on a ring it comes back when the last
-receiver is done with the packet, so that the token, which waits for it, leaves when the batch has been received. Copies
-come back in order.
+The copy to oneself costs no CPU time and arrives at once, as in any network; but on a ring the sender takes as long over
+it as any receiver, in a queue of its own beside its CPU: the token, which waits for it, leaves when the batch has been
+received.
 
 Bounds: at most `queue_max` packets wait at an interface to be sent, and as many to be received; one more is dropped and
 counted, as by a real interface that is full.
@@ -31,13 +31,12 @@ from isthmus.topology.model import Topology
 class Interface:
     """One site on one LAN."""
 
-    __slots__ = ("back_ns", "busy_ns", "free_ns", "own", "receiving", "sending")
+    __slots__ = ("back_ns", "busy_ns", "free_ns", "receiving", "sending")
 
     def __init__(self) -> None:
         self.free_ns = 0  # when the CPU is done with all that it was given
         self.busy_ns = 0  # in all
-        self.back_ns = 0  # when the last copy to oneself that is settled comes back
-        self.own: deque[Packet] = deque()  # packets to oneself, too, that are not; bounded as what is under way is
+        self.back_ns = 0  # when the last copy to oneself comes back
         self.sending = 0  # packets that have not left; at most queue_max
         self.receiving = 0  # packets that have come and wait; at most queue_max
 
@@ -51,9 +50,7 @@ class Interface:
 class Packet:
     """A packet under way, with what is still to come of it."""
 
-    __slots__ = (
-        *("done_ns", "group", "message", "open", "receive_ns", "settled", "size_bytes", "stamp", "targets", "wire_ns"),
-    )
+    __slots__ = (*("done_ns", "group", "message", "open", "receive_ns", "size_bytes", "stamp", "targets", "wire_ns"),)
 
     def __init__(
         self,
@@ -74,7 +71,6 @@ class Packet:
         self.receive_ns = receive_ns
         self.open = 0  # arrivals that are still to come
         self.done_ns = 0  # when the last receiver so far is done with it
-        self.settled = False  # it is known when the last receiver is
 
 
 class CostedNetwork(DelayNetwork):
@@ -145,8 +141,6 @@ class CostedNetwork(DelayNetwork):
         self.recent += 1
         self.under_way[self.recent] = None
         packet = Packet(stamp, group, targets, message, size_bytes, ns_of(wire_us), ns_of(receive_us))
-        if source in targets:
-            sender.own.append(packet)
         sent_ns = sender.take(self.scheduler.now_ns, ns_of(send_us))
         self.scheduler.at(sent_ns, self.transmit, packet, self.recent)
 
@@ -167,7 +161,8 @@ class CostedNetwork(DelayNetwork):
     def leave(self, packet: Packet, number: int) -> None:
         """The packet is off the wire: it reaches its targets after the delays of their links."""
         now_ns, source, group = self.scheduler.now_ns, packet.stamp[0], packet.group
-        self.interface(source, group).sending -= 1
+        sender = self.interface(source, group)
+        sender.sending -= 1
         hop_ns = ns_of(self.costs.token_us) if type(packet.message) is Token else 0
         reached: dict[int, list[SiteId]] = {}
         for target in packet.targets:
@@ -177,6 +172,10 @@ class CostedNetwork(DelayNetwork):
                 for arrival_ns in arrivals:
                     reached.setdefault(arrival_ns + hop_ns, []).append(target)
         packet.open, packet.done_ns = len(reached), now_ns
+        if source in packet.targets:
+            sender.back_ns = packet.done_ns = max(now_ns, sender.back_ns) + packet.receive_ns
+            receive = self.receivers.get((source, group), nobody)
+            self.scheduler.at(sender.back_ns, receive, packet.stamp, packet.message)
         for arrival_ns, targets in reached.items():
             self.scheduler.at(arrival_ns, self.reach, (packet, number), targets)
         if not reached:
@@ -210,15 +209,8 @@ class CostedNetwork(DelayNetwork):
             receive(stamp, message)
 
     def settle(self, packet: Packet, number: int) -> None:
-        """Nothing of a packet is on its way any more: its sender gets its own copy when the last receiver is done."""
-        packet.settled = True
+        """Nothing of a packet is on its way any more."""
         self.latest_ns = max(self.latest_ns, packet.done_ns)
-        interface = self.interface(packet.stamp[0], packet.group)
-        while interface.own and interface.own[0].settled:
-            own = interface.own.popleft()
-            interface.back_ns = max(own.done_ns, interface.back_ns)
-            receive = self.receivers.get((own.stamp[0], own.group), nobody)
-            self.scheduler.at(interface.back_ns, receive, own.stamp, own.message)
         del self.under_way[number]
         self.call_back()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from isthmus.studies import (
     causal_separators,
+    composition,
     dynamic_roles,
     internet_scale,
     isolation,
@@ -17,6 +18,7 @@ from isthmus.studies.model import Study
 
 ALL = (
     *(token_site, isolation, nine_scenarios, dynamic_roles, optimistic, causal_separators, overlay),
+    composition,
     *(regret, internet_scale),
 )
 STUDIES: dict[str, Study] = {module.STUDY.name: module.STUDY for module in ALL}

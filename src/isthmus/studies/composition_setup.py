@@ -1,10 +1,10 @@
 """The groups, routers, networks and load of the study of compositions.
 
-Members are dealt out to groups in equal parts; each group has one router more, which is a member of its ring. Two groups
-are joined by a FIFO link between their routers, four by a ring of routers. Each group is on a LAN of its own, and so is
-what lies between them. A message takes 200 us of its sender's CPU, 80 us of the wire, 5 us of propagation and 300 us of
-each receiver's CPU; a hop of the token takes 1 ms; a router has one CPU per interface. Control messages other than the
-token take no time, unless stacks are compared by them: positions ride on messages in the paper's ring.
+Members are dealt out to groups in equal parts; each group has one router more, which is a member of its ring. Two
+groups are joined by a FIFO link between their routers, four by a ring of routers. Each group is on a LAN of its own,
+and so is what lies between them. A message takes 200 us of its sender's CPU, 80 us of the wire, 5 us of propagation and
+300 us of each receiver's CPU; a hop of the token takes 1 ms; a router has one CPU per interface. Control messages other
+than the token take no time, unless stacks are compared by them: positions ride on messages in the paper's ring.
 
 Each member submits a batch when its last one has passed: on a ring right after the token has left, the worst time.
 Messages to other groups go half to all groups, half to one other, by plain forwarding.
@@ -12,7 +12,7 @@ Messages to other groups go half to all groups, half to one other, by plain forw
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from isthmus.core.message import SiteId
 from isthmus.protocols.routing.model import Composition, Igp, OrderingDomain, ProcessGroup, Router
@@ -20,12 +20,11 @@ from isthmus.protocols.routing.router import RouterOptions
 from isthmus.protocols.total.ring import RingOptions
 from isthmus.protocols.total.token_site import BATCH_MAX
 from isthmus.protocols.transport.credit import CreditOptions
-from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.scenario.composing import nodes_as_groups
 from isthmus.scenario.costs import CostSpec
 from isthmus.scenario.model import GroupSpec, Scenario, StackSpec
 from isthmus.scenario.packets import NetworkSpec
-from isthmus.scenario.workload import Closed
+from isthmus.scenario.workload import Closed, Poisson, Workload
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel, Cluster, Site, Topology, WanLink
 
@@ -36,7 +35,7 @@ ROUNDS, WARM_UP = 14, 4  # batches of each member; those that are not counted
 DURATION_MS = 600_000.0  # far beyond the last batch
 PAYLOAD_BYTES = 1
 FLOW = 1_000_000  # a window that nothing in a run fills: flow control says nothing
-QUIET = ReliableOptions(ack_period_ms=DURATION_MS, keep_max=1_000_000)
+OPEN_MS = 3_000.0  # of an open load
 
 
 def stack_spec(name: str) -> StackSpec:
@@ -59,9 +58,7 @@ def composition_of(groups: int, members: int, inside: str, between: Between) -> 
     names = names_of(groups, members)
     return Composition(
         name=f"{groups}-groups",
-        groups=tuple(
-            ProcessGroup(f"g{number}", tuple(own), "fifo-total", inside) for number, own in enumerate(names)
-        ),
+        groups=tuple(ProcessGroup(f"g{number}", tuple(own), "fifo-total", inside) for number, own in enumerate(names)),
         routers=tuple(Router(f"r{number}", (f"g{number}", "core")) for number in range(groups)),
         domains=(OrderingDomain("all", tuple(f"g{number}" for number in range(groups)), "fifo", "all"),),
         igps=(igp,),
@@ -105,33 +102,72 @@ def composed(
     `charged`: control messages take time like any other. `shared`: groups are on one LAN in pairs.
     """
     lans = tuple((f"g{at}", f"g{at + 1}") for at in range(0, groups, 2)) if shared else ()
-    costs = CostSpec(control_free=not charged, lans=lans)
-    common = {
+    load: dict[str, Any] = {"burst_count": batch, "rounds": rounds, "payload_bytes": PAYLOAD_BYTES}
+    loads = (
+        [Closed(**load)]
+        if groups == 1
+        else [Closed(group=f"g{number}", inter_share=inter, **load) for number in range(groups)]
+    )
+    return joined(
+        *(groups, members, seed, tuple(loads), CostSpec(control_free=not charged, lans=lans), DURATION_MS),
+        inside=inside,
+        between=between,
+        wan_ms=wan_ms,
+        pack=pack,
+    )
+
+
+def loaded(groups: int, members: int, rate_per_s: float, inter: float, seed: int, inside: str) -> Scenario:
+    """One run with an open load, so that other stacks than the ring can be compared: messages come when they come.
+
+    Control messages take time like any other, as it is by them that these stacks differ.
+    """
+    loads: list[Poisson] = []
+    for number in range(groups):
+        name = f"g{number}" if groups > 1 else ""
+        shares: list[tuple[str | tuple[str, ...], float]] = [((), 1.0)]
+        if groups > 1:
+            shares = [((), 1 - inter), ("all", inter / 2), ("other", inter / 2)]
+        loads += [
+            Poisson(group=name, to_groups=to, rate_per_s=rate_per_s * share / members, payload_bytes=PAYLOAD_BYTES)
+            for to, share in shares
+        ]
+    return joined(groups, members, seed, tuple(loads), CostSpec(), OPEN_MS, inside=inside)
+
+
+def joined(
+    groups: int,
+    members: int,
+    seed: int,
+    loads: tuple[Workload, ...],
+    costs: CostSpec,
+    duration_ms: float,
+    *,
+    inside: str,
+    between: Between | None = None,
+    wan_ms: float = PROPAGATION_MS,
+    pack: int = 1,
+) -> Scenario:
+    """Groups with their routers, or one group alone, under a load."""
+    common: dict[str, Any] = {
         "name": "composition",
         "seed": seed,
-        "duration_ms": DURATION_MS,
+        "duration_ms": duration_ms,
         "network": NetworkSpec(costs=costs),
         "wire": "reference",
         "topology": network_of(groups, members, wan_ms),
         "stack": stack_spec(inside),
+        "workloads": loads,
     }
     if groups == 1:
-        load = (Closed(burst_count=batch, rounds=rounds, payload_bytes=PAYLOAD_BYTES),)
-        return Scenario(workloads=load, **common)
+        return Scenario(**common)
     chosen: Between = between or ("link" if groups == 2 else "ring")
     composition = composition_of(groups, members, inside, chosen)
     given = tuple(
         GroupSpec(name=name, stack=stack_spec(stack))
         for name, stack in (*((f"g{number}", inside) for number in range(groups)), ("core", STACK_BETWEEN[chosen]))
     )
-    loads = tuple(
-        Closed(
-            group=f"g{number}", burst_count=batch, rounds=rounds, inter_share=inter, payload_bytes=PAYLOAD_BYTES
-        )
-        for number in range(groups)
-    )
     return Scenario(
-        workloads=loads,
         composition=composition,
         groups=nodes_as_groups(composition, given),
         router=RouterOptions(pack_max=pack),
