@@ -4,9 +4,9 @@ A packet waits for the CPU of its sender's interface, then for the wire of the g
 topology, then waits for the CPU of each receiver's interface. All three are queues, first come, first served; a packet
 that costs nothing still keeps its place in them, so that channels stay FIFO. scenario/costs.py says what costs what.
 
-The copy to oneself costs no CPU time and arrives at once, as in any network; but on a ring the sender takes as long over
-it as any receiver, in a queue of its own beside its CPU: the token, which waits for it, leaves when the batch has been
-received.
+The copy to oneself costs no CPU time and arrives at once, as in any network; but on a ring the sender takes as long
+over it as any receiver, in a queue of its own beside its CPU: the token, which waits for it, leaves when the batch has
+been received.
 
 Bounds: at most `queue_max` packets wait at an interface to be sent, and as many to be received; one more is dropped and
 counted, as by a real interface that is full.

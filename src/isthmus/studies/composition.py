@@ -32,26 +32,26 @@ SIZES: dict[Scale, dict[int, tuple[int, ...]]] = {  # members, by batch
     "full": {10: (4, 12, 20, 28, 36), 30: (4, 12, 20, 28, 36)},
 }
 SHARES = (0.0, 0.1, 0.2, 0.5, 1.0)
-QUICK_SHARES = (0.2, 0.5, 1.0)
-BATCHES: dict[Scale, tuple[int, ...]] = {"quick": (1, 10), "full": (1, 2, 5, 10, 15, 20, 25, 30)}
+QUICK_SHARES = {(12, 10): (0.2, 0.5, 1.0), (12, 30): (0.2, 0.5), (36, 10): (0.2, 0.5)}  # by members and batch
+BATCHES: dict[Scale, tuple[int, ...]] = {"quick": (1, 5), "full": (1, 2, 5, 10, 15, 20, 25, 30)}
 PACKS: dict[Scale, tuple[int, ...]] = {"quick": (8,), "full": (2, 4, 8, 16)}
 THROUGHPUT_MEMBERS, THROUGHPUT_SHARE = 36, 0.1
 WAN_MS, WAN_SHARE = 30.0, 0.1
 STACKS_SHARE = 0.2
+OPEN_MS: dict[Scale, float] = {"quick": 800.0, "full": 3_000.0}  # of an open load
 LOADS: dict[str, dict[int, float]] = {  # messages per s, near what one group of 12 or 36 can bear
     "ring": {12: 1500.0, 36: 1500.0},
     "token-site": {12: 1500.0, 36: 1500.0},
     "symmetric": {12: 80.0, 36: 25.0},
 }
 MEMBERS: dict[Scale, tuple[int, ...]] = {"quick": (12,), "full": (12, 36)}  # of the parts that vary something else
-TIMES: dict[Scale, tuple[int, int]] = {"quick": (7, 2), "full": (ROUNDS, WARM_UP)}  # batches, and those not counted
+TIMES: dict[Scale, tuple[int, int]] = {"quick": (6, 2), "full": (ROUNDS, WARM_UP)}  # batches, and those not counted
 BY = ("part", "series", "groups", "members", "batch", "inter", "variant")
 
 
 def grid(scale: Scale, seeds: Sequence[int]) -> list[Cell]:
     """Every part; the single group has no chance in it, so that one seed is enough."""
     rounds, warm_up = TIMES[scale]
-    shares = SHARES if scale == "full" else QUICK_SHARES
     cells: list[Cell] = []
 
     def add(part: str, groups: int, members: int, batch: int, inter: float, variant: str = "", **more: Any) -> None:
@@ -62,7 +62,7 @@ def grid(scale: Scale, seeds: Sequence[int]) -> list[Cell]:
     for batch, sizes in SIZES[scale].items():
         for members in sizes:
             add("size", 1, members, batch, 0.0)
-            for inter in shares:
+            for inter in SHARES if scale == "full" else QUICK_SHARES[members, batch]:
                 add("size", 4, members, batch, inter)
     for batch in BATCHES[scale]:
         for groups in (1, 2, 4):
@@ -78,7 +78,7 @@ def grid(scale: Scale, seeds: Sequence[int]) -> list[Cell]:
         for members in MEMBERS[scale]:
             for groups in (1, 4):
                 for seed in seeds:
-                    made = loaded(groups, members, loads[members], STACKS_SHARE, seed, inside)
+                    made = loaded(groups, members, loads[members], STACKS_SHARE, seed, inside, OPEN_MS[scale])
                     cells.append(cell("stacks", groups, members, 1, STACKS_SHARE, inside, seed, made, 0, 0))
     return cells
 

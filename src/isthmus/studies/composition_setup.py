@@ -35,7 +35,6 @@ ROUNDS, WARM_UP = 14, 4  # batches of each member; those that are not counted
 DURATION_MS = 600_000.0  # far beyond the last batch
 PAYLOAD_BYTES = 1
 FLOW = 1_000_000  # a window that nothing in a run fills: flow control says nothing
-OPEN_MS = 3_000.0  # of an open load
 
 
 def stack_spec(name: str) -> StackSpec:
@@ -117,7 +116,9 @@ def composed(
     )
 
 
-def loaded(groups: int, members: int, rate_per_s: float, inter: float, seed: int, inside: str) -> Scenario:
+def loaded(
+    groups: int, members: int, rate_per_s: float, inter: float, seed: int, inside: str, duration_ms: float
+) -> Scenario:
     """One run with an open load, so that other stacks than the ring can be compared: messages come when they come.
 
     Control messages take time like any other, as it is by them that these stacks differ.
@@ -132,7 +133,7 @@ def loaded(groups: int, members: int, rate_per_s: float, inter: float, seed: int
             Poisson(group=name, to_groups=to, rate_per_s=rate_per_s * share / members, payload_bytes=PAYLOAD_BYTES)
             for to, share in shares
         ]
-    return joined(groups, members, seed, tuple(loads), CostSpec(), OPEN_MS, inside=inside)
+    return joined(groups, members, seed, tuple(loads), CostSpec(), duration_ms, inside=inside)
 
 
 def joined(

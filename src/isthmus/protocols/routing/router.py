@@ -106,7 +106,7 @@ class RouterPort(Layer):
         self.forward()
 
     def forward(self) -> None:
-        """Submit what waits, in order, as far as this node takes it; what may be packed, only once it goes out at once."""
+        """Submit what waits, in order, as far as this node takes it; where copies are packed, once it takes them on."""
         most = self.router.options.pack_max
         while self.queue and (self.below.writable() if most == 1 else self.below.passes(ALL)):
             copies = tuple(self.queue.popleft() for _ in range(min(most, len(self.queue))))
