@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from isthmus.core.message import SiteId
 from isthmus.protocols.routing.model import Composition, Igp, OrderingDomain, ProcessGroup, Router
-from isthmus.protocols.routing.router import RouterOptions
+from isthmus.protocols.routing.options import RouterOptions
 from isthmus.protocols.total.ring import RingOptions
 from isthmus.protocols.total.token_site import BATCH_MAX
 from isthmus.protocols.transport.credit import CreditOptions
@@ -171,6 +171,6 @@ def joined(
     return Scenario(
         composition=composition,
         groups=nodes_as_groups(composition, given),
-        router=RouterOptions(pack_max=pack),
+        router=RouterOptions(pack_max=pack, window=FLOW, queue_max=FLOW),
         **common,
     )
