@@ -9,7 +9,7 @@ import msgspec
 
 from isthmus.core.errors import LocalError
 from isthmus.core.layer import Host, Layer, Stack
-from isthmus.core.message import SiteId
+from isthmus.core.message import SiteId, Targets
 from isthmus.planning.advice import advise
 from isthmus.protocols.application import Application
 from isthmus.protocols.causal.extended import ExtendedOrder
@@ -61,6 +61,7 @@ class StackOptions(msgspec.Struct, frozen=True):
     membership: Layer | None = None  # below the transport: agrees on views; None: the host drives the stack
     causal: CausalOptions = CausalOptions()
     ring: RingOptions = RingOptions()
+    twice: Targets = ()  # members that a ring's token visits twice in a rotation
     participants: ParticipantsOptions | None = None  # None: the stack has no participants
     fragments: FragmentOptions = FragmentOptions()
     overlay: Overlay = Overlay()  # whose links messages are flooded along
@@ -125,7 +126,8 @@ def token_site(host: Host, application: Application, options: StackOptions) -> S
 def ring(host: Host, application: Application, options: StackOptions) -> Stack:
     """One order for all: who has the token sends."""
     upper = top(application, options, OrderedParticipants)
-    return Stack(host, *upper, Credit(options.credit), Ring(options.ring, repeats=not options.direct), *bottom(options))
+    order = Ring(options.ring, repeats=not options.direct, twice=options.twice)
+    return Stack(host, *upper, Credit(options.credit), order, *bottom(options))
 
 
 def hybrid(host: Host, application: Application, options: StackOptions) -> Stack:

@@ -13,7 +13,7 @@ import msgspec
 
 from isthmus.core.document import one_of, show
 from isthmus.core.errors import InputError
-from isthmus.core.message import SiteId
+from isthmus.core.message import SiteId, Targets
 from isthmus.protocols.routing.member import Member
 from isthmus.protocols.routing.model import KEEPS, Composition, Igp, ProcessGroup
 from isthmus.protocols.routing.router import Router
@@ -80,9 +80,18 @@ def routed_options(scenario: Scenario, site: SiteId) -> Callable[[GroupOfRun], S
 
     def options_of(group: GroupOfRun) -> StackOptions:
         layer = Member(routes, scenario.router) if router is None else router.port(group.id)
-        return msgspec.structs.replace(group.options, routing=layer)
+        return msgspec.structs.replace(group.options, routing=layer, twice=prioritised(scenario, group))
 
     return options_of
+
+
+def prioritised(scenario: Scenario, group: GroupOfRun) -> Targets:
+    """The routers of a group in a prioritised domain: its ring, if it is one, is to visit them twice."""
+    composition = scenario.composition
+    assert composition is not None
+    if not any(domain.prioritised and group.name in domain.groups for domain in composition.domains):
+        return ()
+    return tuple(site for site in group.members if site not in group.processes)
 
 
 def parts(keeps: object) -> tuple[bool, ...]:

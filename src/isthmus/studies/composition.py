@@ -5,8 +5,8 @@ members, joined by a ring of routers, are four times as fast for messages that s
 rings. composition_setup.py has the cost model and the load, composition_claims.py what paper 003 says of it.
 
 Parts of the grid: *size*, latency over members, for shares of messages between groups and two batches; *throughput*,
-batches of 1 to 30 in one, two and four groups; *packing*, several messages in one frame of a router; *lan*, two groups
-on one LAN; *wan*, routers 30 ms apart, with a ring and with a causal multicast between them; *stacks*, other orders
+batches of 1 to 30 in one, two and four groups; *packing*, several messages in one frame of a router; *priorities*, the
+token visits routers twice in a rotation; *lan*, two groups on one LAN; *wan*, routers 30 ms apart, with a ring and with a causal multicast between them; *stacks*, other orders
 inside groups, with an open load.
 """
 
@@ -71,6 +71,7 @@ def grid(scale: Scale, seeds: Sequence[int]) -> list[Cell]:
         for pack in PACKS[scale]:
             add("packing", 4, members, 10, 1.0, f"{pack} a frame", pack=pack)
         add("lan", 4, members, 10, 0.2, "two groups on a LAN", shared=True)
+    add("priorities", 4, 36, 10, 0.5, "routers twice", first=True)
     between: tuple[Between, ...] = ("ring", "causal")
     for kind in between:
         add("wan", 4, 36, 10, WAN_SHARE, kind, wan_ms=WAN_MS, between=kind)
@@ -156,8 +157,7 @@ def tables(trace: DataFrame, runs: DataFrame) -> dict[str, DataFrame]:
         "batch_10": size.where(F.col("batch") == 10),
         "batch_30": size.where(F.col("batch") == 30),
         "throughput": part("throughput", "series", "batch"),
-        "packing": part("packing", "members", "variant"),
-        "wan": part("wan", "series"),
+        "besides": figures.where(F.col("part").isin("packing", "priorities", "lan", "wan")).orderBy("part", "series"),
         "stacks": part("stacks", "variant", "members", "groups"),
         "left": left.orderBy("part"),
     }
@@ -191,7 +191,7 @@ STUDY = Study(
     question="When are several small groups, joined by routers, faster than one large group, and by how much?",
     paper=PAPER,
     source="section 5.2",
-    seeds={"quick": 1, "full": 5},
+    seeds={"quick": 1, "full": 3},
     grid=grid,
     properties=("integrity", "validity", "views", "fifo", "total"),
     tables=tables,
@@ -212,6 +212,18 @@ STUDY = Study(
             y="latency_ms",
             series="series",
             xlabel="messages per s, all groups together",
+            ylabel="latency, ms",
+        ),
+        Figure(
+            id="between",
+            title="Messages between groups alone, batches of 10",
+            caption="What a message pays that crosses two groups and the ring of routers.",
+            table="batch_10",
+            x="members",
+            y="between_ms",
+            series="series",
+            error="between_ms_half",
+            xlabel="members in all",
             ylabel="latency, ms",
         ),
     ),

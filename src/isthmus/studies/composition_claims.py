@@ -239,6 +239,23 @@ CLAIMS: tuple[Claim, ...] = (
         full_only=True,
     ),
     Claim(
+        statement="With 50 % between groups, these messages alone take 0.88 of the single group's latency.",
+        source=OURS,
+        measure=ratio("four groups, 50 % between", 36, 10, "between_ms"),
+        expected=0.88,
+        tolerance=WITHIN,
+        note="36 members, batches of 10",
+        kind="promise",
+    ),
+    Claim(
+        statement="Where the token visits routers twice in a rotation, they take 0.71 of it.",
+        source=OURS,
+        measure=lambda tables: of_part(tables, "between_ms", part="priorities") / latency(tables, SINGLE, 36),
+        expected=0.71,
+        tolerance=WITHIN,
+        kind="promise",
+    ),
+    Claim(
         statement="Between routers 30 ms apart, a ring takes a message between groups 189 ms.",
         source=OURS,
         measure=wan("ring"),

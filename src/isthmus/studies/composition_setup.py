@@ -50,16 +50,17 @@ def names_of(groups: int, members: int) -> list[list[str]]:
     return [[f"g{group}-{place}" for place in range(members // groups)] for group in range(groups)]
 
 
-def composition_of(groups: int, members: int, inside: str, between: Between) -> Composition:
+def composition_of(groups: int, members: int, inside: str, between: Between, first: bool = False) -> Composition:
     """Groups of equal size below one protocol that joins their routers."""
     kept: Literal["causal", "fifo-total"] = "causal" if between == "causal" else "fifo-total"
     igp = Igp("core", "fifo", "link") if between == "link" else Igp("core", kept, "group", STACK_BETWEEN[between])
     names = names_of(groups, members)
+    everyone = tuple(f"g{number}" for number in range(groups))
     return Composition(
         name=f"{groups}-groups",
         groups=tuple(ProcessGroup(f"g{number}", tuple(own), "fifo-total", inside) for number, own in enumerate(names)),
         routers=tuple(Router(f"r{number}", (f"g{number}", "core")) for number in range(groups)),
-        domains=(OrderingDomain("all", tuple(f"g{number}" for number in range(groups)), "fifo", "all"),),
+        domains=(OrderingDomain("all", everyone, "fifo", "inter" if first else "all", prioritised=first),),
         igps=(igp,),
     )
 
@@ -94,11 +95,13 @@ def composed(
     pack: int = 1,
     charged: bool = False,
     shared: bool = False,
+    first: bool = False,
     rounds: int = ROUNDS,
 ) -> Scenario:
     """One run; with one group, the single group of the same members.
 
-    `charged`: control messages take time like any other. `shared`: groups are on one LAN in pairs.
+    `charged`: control messages take time like any other. `shared`: groups are on one LAN in pairs. `first`: messages
+    between groups go first, as the token visits routers twice in a rotation.
     """
     lans = tuple((f"g{at}", f"g{at + 1}") for at in range(0, groups, 2)) if shared else ()
     load: dict[str, Any] = {"burst_count": batch, "rounds": rounds, "payload_bytes": PAYLOAD_BYTES}
@@ -113,6 +116,7 @@ def composed(
         between=between,
         wan_ms=wan_ms,
         pack=pack,
+        first=first,
     )
 
 
@@ -148,6 +152,7 @@ def joined(
     between: Between | None = None,
     wan_ms: float = PROPAGATION_MS,
     pack: int = 1,
+    first: bool = False,
 ) -> Scenario:
     """Groups with their routers, or one group alone, under a load."""
     common: dict[str, Any] = {
@@ -163,7 +168,7 @@ def joined(
     if groups == 1:
         return Scenario(**common)
     chosen: Between = between or ("link" if groups == 2 else "ring")
-    composition = composition_of(groups, members, inside, chosen)
+    composition = composition_of(groups, members, inside, chosen, first)
     given = tuple(
         GroupSpec(name=name, stack=stack_spec(stack))
         for name, stack in (*((f"g{number}", inside) for number in range(groups)), ("core", STACK_BETWEEN[chosen]))

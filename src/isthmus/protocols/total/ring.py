@@ -47,6 +47,7 @@ from isthmus.core.layer import Finality, Handler, Kind, Layer, View, places
 from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
 from isthmus.protocols.total.positions import left_over, position
 from isthmus.protocols.total.token_site import BATCH_MAX, Ticketed, Tickets, ranges_of
+from isthmus.protocols.total.visits import distance, order_of_visits, place_after
 from isthmus.protocols.transport.pacing import Pacing
 
 REPEAT = 0  # timer key
@@ -110,17 +111,20 @@ class Ring(Layer):
 
     __slots__ = (
         *("ahead", "asked", "assured", "data", "early", "left", "options", "order", "pacing", "passed", "phase"),
-        *("repeats", "sent", "ticketed", "token", "view", "waiting", "waking"),
+        *("place", "repeats", "sent", "ticketed", "token", "twice", "view", "visits", "waiting", "waking"),
     )
 
     timer_names = ("repeat",)
 
-    def __init__(self, options: RingOptions | None = None, repeats: bool = True) -> None:
+    def __init__(self, options: RingOptions | None = None, repeats: bool = True, twice: Targets = ()) -> None:
         self.options = options or RingOptions()
         self.repeats = repeats  # False: over channels that lose nothing
         self.ahead = not repeats  # announce messages before they are sent: over a transport that gathers nothing
         self.pacing = Pacing(FIRST_WAIT_MS, LEAST_WAIT_MS / 2)
+        self.twice = twice  # members that the token visits twice in a rotation
         self.view = View(0, ())
+        self.visits: Targets = ()  # the order of a rotation
+        self.place = 0  # in it, of the visit that is here, or was last
         self.reset()
 
     def reset(self) -> None:
@@ -216,6 +220,7 @@ class Ring(Layer):
         if self.repeats:
             self.send((source,), Taken(token.visit))
         if token.visit > self.token.visit:
+            self.place = place_after(self.visits, source, self.host.site)
             self.take(token)
 
     def take(self, token: Token) -> None:
@@ -235,7 +240,7 @@ class Ring(Layer):
         self.asked = False  # what waits for credit asks again when it has some
         empty = self.token.empty + 1
         self.token = Token(self.token.visit, self.token.given, empty)
-        if empty < len(self.view.members):
+        if empty < len(self.visits):
             self.pass_on(self.successor())
         elif self.waiting:
             self.pass_on(min(self.waiting, key=self.distance))
@@ -244,13 +249,11 @@ class Ring(Layer):
             self.host.trace(Kind.ROLE, value=RESTING_ROLE)
 
     def successor(self) -> SiteId:
-        members = self.view.members
-        return members[(places(members)[self.host.site] + 1) % len(members)]
+        return self.visits[(self.place + 1) % len(self.visits)]
 
     def distance(self, site: SiteId) -> int:
         """How far a member is along the ring; the token only ever moves forward, so that it passes nobody over."""
-        place = places(self.view.members)
-        return (place[site] - place[self.host.site]) % len(self.view.members)
+        return distance(self.visits, self.place, site)
 
     def pass_on(self, heir: SiteId) -> None:
         if self.view is not self.stack.view:
@@ -367,9 +370,11 @@ class Ring(Layer):
         self.close_view()
         self.host.cancel_timer(self, REPEAT)
         self.view = view
+        self.visits = order_of_visits(view.members, self.twice)
+        self.place = self.visits.index(self.host.site) if self.host.site in view.members else 0
         self.reset()
         if view.members[0] == self.host.site:
-            self.token = Token(1, 0, len(view.members))
+            self.token = Token(1, 0, len(self.visits))
             self.left = self.options.batch
             self.phase = Phase.VISITING
 
