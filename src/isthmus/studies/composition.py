@@ -6,8 +6,8 @@ rings. composition_setup.py has the cost model and the load, composition_claims.
 
 Parts of the grid: *size*, latency over members, for shares of messages between groups and two batches; *throughput*,
 batches of 1 to 30 in one, two and four groups; *packing*, several messages in one frame of a router; *priorities*, the
-token visits routers twice in a rotation; *lan*, two groups on one LAN; *wan*, routers 30 ms apart, with a ring and with a causal multicast between them; *stacks*, other orders
-inside groups, with an open load.
+token visits routers twice in a rotation; *lan*, two groups on one LAN; *wan*, routers 30 ms apart, with a ring and with
+a causal multicast between them; *stacks*, other orders inside groups, with an open load.
 """
 
 from __future__ import annotations

@@ -37,11 +37,11 @@ PAYLOAD_BYTES = 1
 FLOW = 1_000_000  # a window that nothing in a run fills: flow control says nothing
 
 
-def stack_spec(name: str) -> StackSpec:
-    """A stack over the direct transport; whoever has a ring's token sends all it has."""
+def stack_spec(name: str, batch: int = BATCH_MAX) -> StackSpec:
+    """A stack over the direct transport; whoever has a ring's token sends all it has, as routers must."""
     credit = CreditOptions(window=FLOW, queue_max=FLOW)
     if name == "ring":
-        return StackSpec(name=name, transport="direct", credit=credit, ring=RingOptions(batch=BATCH_MAX))
+        return StackSpec(name=name, transport="direct", credit=credit, ring=RingOptions(batch=batch))
     return StackSpec(name=name, transport="direct", credit=credit)
 
 
@@ -117,6 +117,7 @@ def composed(
         wan_ms=wan_ms,
         pack=pack,
         first=first,
+        batch=batch,
     )
 
 
@@ -153,6 +154,7 @@ def joined(
     wan_ms: float = PROPAGATION_MS,
     pack: int = 1,
     first: bool = False,
+    batch: int = BATCH_MAX,
 ) -> Scenario:
     """Groups with their routers, or one group alone, under a load."""
     common: dict[str, Any] = {
@@ -162,7 +164,7 @@ def joined(
         "network": NetworkSpec(costs=costs),
         "wire": "reference",
         "topology": network_of(groups, members, wan_ms),
-        "stack": stack_spec(inside),
+        "stack": stack_spec(inside, batch if groups == 1 else BATCH_MAX),
         "workloads": loads,
     }
     if groups == 1:
