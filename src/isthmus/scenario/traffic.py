@@ -20,8 +20,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from random import Random
 
-import msgspec
-
 from isthmus.core.errors import Busy, LocalError
 from isthmus.core.layer import Finality
 from isthmus.core.message import ALL, ONLY_GROUP, Cast, GroupId, SiteId, Targets
@@ -31,9 +29,9 @@ from isthmus.protocols.routing.member import Member
 from isthmus.protocols.routing.routes import Routes
 from isthmus.scenario.composed import addressed, routes_of
 from isthmus.scenario.model import GroupOfRun, Scenario
-from isthmus.scenario.workload import NS_PER_MS, Arrival, Burst, Closed, Reply, Workload, named_sites
+from isthmus.scenario.workload import NS_PER_MS, Arrival, Burst, Closed, Poisson, Reply, Workload, named_sites
 
-ALL_THEN_ONE = ("all", "other")  # where messages of a closed loop to others go
+ALL_THEN_ONE = tuple(Poisson(rate_per_s=1, to_groups=to) for to in ("all", "other"))  # what a closed loop mixes
 FRESH = 0  # depth of a message that answers nothing; the first byte of a payload
 
 At = Callable[[int, GroupId, Callable[[], None]], None]  # do something in a group at a time, in ns from the start
@@ -59,7 +57,7 @@ class Source:
         self.turn_max = group.stack.credit.queue_max  # messages of one list
         self.beyond: Arrival | None = None  # the first arrival after a turn
         self.rounds = workload.rounds - 1 if isinstance(workload, Closed) else 0  # batches of a closed loop to come
-        self.open = 0  # messages of a closed loop that their sender has not delivered
+        self.open = 0  # messages of the last batch of a closed loop that their sender has not delivered
 
     def take(self) -> list[Arrival]:
         """The next arrival, or all of one instant where they are one turn."""
@@ -124,8 +122,7 @@ class SiteTraffic:
                     if workload.to_groups:
                         source.to_groups = sets_of(routes, workload, group.id)
                     if isinstance(workload, Closed) and workload.inter_share:
-                        both = (msgspec.structs.replace(workload, to_groups=to, inter_share=0.0) for to in ALL_THEN_ONE)
-                        source.mixed = [to for one in both for to in sets_of(routes, one, group.id)]
+                        source.mixed = [to for one in ALL_THEN_ONE for to in sets_of(routes, one, group.id)]
                 kind.append(source)
 
     def boot(self, group: GroupId = ONLY_GROUP) -> Application:
@@ -170,6 +167,7 @@ class SiteTraffic:
     def arrive(self, source: Source, arrivals: list[Arrival]) -> None:
         mailbox = self.mailboxes.get(source.group)
         elsewhere = source.to_groups or source.mixed
+        source.open = len(arrivals)  # before the first leaves: a host may bring it back at once
         if source.mixed and mailbox is not None:
             mailbox.application.stack.find(Member).on_passed = partial(self.close_loop, [source])
         if len(arrivals) > 1 and source.workload.to == "all" and not elsewhere and mailbox is not None:
@@ -205,6 +203,7 @@ class SiteTraffic:
                 mailbox.application.cast(content, destinations)
         except Busy:  # traced as refused; an open-loop source does not wait
             self.refused_count += 1
+            source.open -= 1
             return
         self.note_submitted(source, 1, destinations)
 
@@ -223,7 +222,6 @@ class SiteTraffic:
 
     def note_submitted(self, source: Source, count: int, destinations: Targets = ALL) -> None:
         self.submitted_count += count
-        source.open += count if not destinations or self.site in destinations or source.mixed else 0
         for site in destinations or source.members:
             self.sent_to[site] += count
 

@@ -159,9 +159,8 @@ class Burst(Traffic, frozen=True, kw_only=True, tag="burst"):
 class Closed(Traffic, frozen=True, kw_only=True, tag="closed"):
     """A batch at the start, and the next whenever the sender has delivered the last one of its own: a closed loop.
 
-    Over a ring this is the worst time to send: the token has just left. Messages that are not for their sender do not
-    count; in a composition those to other groups do, once they have passed their own. A sender that crashes does not
-    begin again.
+    Over a ring this is the worst time to send: the token has just left. In a composition, messages to other groups
+    count once they have passed their own. A sender that crashes does not begin again.
     """
 
     burst_count: int  # messages in a batch
@@ -170,6 +169,10 @@ class Closed(Traffic, frozen=True, kw_only=True, tag="closed"):
 
     def check(self) -> None:
         probability("inter_share", self.inter_share)
+        if self.to != "all":
+            raise Invalid("to", show(self.to), '"all": a closed loop waits for its own messages')
+        if self.to_groups not in ((), "all"):
+            raise Invalid("to_groups", show(self.to_groups), '"all", or nothing and an inter_share')
         if self.inter_share and self.to_groups:
             raise Invalid("to_groups", show(self.to_groups), "nothing, where inter_share is given")
         within("burst_count", self.burst_count, 1, BURST_MAX, "a whole number")

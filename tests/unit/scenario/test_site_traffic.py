@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from isthmus.core.document import Invalid
 from isthmus.core.layer import Kind
 from isthmus.core.message import ONLY_GROUP
 from isthmus.protocols.transport.credit import Credit
@@ -118,9 +119,11 @@ def test_a_closed_loop_sends_the_next_batch_when_its_last_own_message_is_back() 
     assert count(rows, Kind.DELIVER) == 36
 
 
-def test_a_closed_loop_whose_messages_are_for_others_ends_after_its_first_batch() -> None:
-    rows = rows_of(Closed(burst_count=2, rounds=4, sites=("c0-0",), to=("c1-0",)))
-    assert count(rows, Kind.SUBMIT) == 2
+def test_a_closed_loop_waits_for_messages_that_come_back() -> None:
+    with pytest.raises(Invalid, match="to:"):
+        Closed(burst_count=2, rounds=4, to=("c1-0",))
+    with pytest.raises(Invalid, match="to_groups:"):
+        Closed(burst_count=2, rounds=4, to_groups="other")
 
 
 def test_a_closed_loop_ends_with_its_sender_and_with_the_scenario() -> None:
