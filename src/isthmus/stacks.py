@@ -61,12 +61,12 @@ class StackOptions(msgspec.Struct, frozen=True):
     membership: Layer | None = None  # below the transport: agrees on views; None: the host drives the stack
     causal: CausalOptions = CausalOptions()
     ring: RingOptions = RingOptions()
-    twice: Targets = ()  # members that a ring's token visits twice in a rotation
     participants: ParticipantsOptions | None = None  # None: the stack has no participants
     fragments: FragmentOptions = FragmentOptions()
     overlay: Overlay = Overlay()  # whose links messages are flooded along
     dynamic: DynamicOptions = DynamicOptions()
     bare: bool = False  # packets as they come, over any channels: the unordered stack as datagrams
+    twice: Targets = ()  # members that a ring's token visits twice in a rotation: routers with priority
     routing: Layer | None = None  # of a composed group, below the application: a process's filters, or a router's end
 
 
@@ -126,8 +126,9 @@ def token_site(host: Host, application: Application, options: StackOptions) -> S
 def ring(host: Host, application: Application, options: StackOptions) -> Stack:
     """One order for all: who has the token sends."""
     upper = top(application, options, OrderedParticipants)
-    order = Ring(options.ring, repeats=not options.direct, twice=options.twice)
-    return Stack(host, *upper, Credit(options.credit), order, *bottom(options))
+    return Stack(
+        host, *upper, Credit(options.credit), Ring(options.ring, not options.direct, options.twice), *bottom(options)
+    )
 
 
 def hybrid(host: Host, application: Application, options: StackOptions) -> Stack:

@@ -13,7 +13,7 @@ import msgspec
 
 from isthmus.core.document import one_of, show
 from isthmus.core.errors import InputError
-from isthmus.core.message import SiteId, Targets
+from isthmus.core.message import SiteId
 from isthmus.protocols.routing.member import Member
 from isthmus.protocols.routing.model import KEEPS, Composition, Igp, ProcessGroup
 from isthmus.protocols.routing.router import Router
@@ -76,22 +76,22 @@ def routed_options(scenario: Scenario, site: SiteId) -> Callable[[GroupOfRun], S
     if scenario.composition is None:
         return lambda group: group.options
     routes = routes_of(scenario.composition, scenario.topology)
+    prioritised = {  # processes of domains in which messages between groups have priority
+        process: None
+        for domain in scenario.composition.domains
+        if domain.prioritised
+        for name in domain.groups
+        for process in routes.processes[routes.group_ids[name]]
+    }
     router = Router(routes, site, scenario.router) if site in routes.router_of else None
 
     def options_of(group: GroupOfRun) -> StackOptions:
         layer = Member(routes, scenario.router) if router is None else router.port(group.id)
-        return msgspec.structs.replace(group.options, routing=layer, twice=prioritised(scenario, group))
+        first = prioritised and set(group.members) & prioritised.keys()
+        twice = tuple(site for site in group.members if site in routes.router_of) if first else ()
+        return msgspec.structs.replace(group.options, routing=layer, twice=twice)
 
     return options_of
-
-
-def prioritised(scenario: Scenario, group: GroupOfRun) -> Targets:
-    """The routers of a group in a prioritised domain: its ring, if it is one, is to visit them twice."""
-    composition = scenario.composition
-    assert composition is not None
-    if not any(domain.prioritised and group.name in domain.groups for domain in composition.domains):
-        return ()
-    return tuple(site for site in group.members if site not in group.processes)
 
 
 def parts(keeps: object) -> tuple[bool, ...]:

@@ -19,7 +19,8 @@ safely.
 with is settled, and told to all members of its other nodes, from router to router. Whoever keeps a message drops it
 once it is settled in all its destination groups.
 
-Packing: a router may put several waiting copies into one message of the node (`pack_max`), and wait for company
+Packing: a router may put several waiting copies into one message of the node (`pack_max`). It then submits only while
+the node sends at once, so that copies gather here while a token is away or credit is short; and it may wait for company
 (`pack_ms`).
 
 Bounds: a queue holds what the senders' end-to-end credit lets them have under way; `ASKERS_MAX` enquiries are known.
@@ -121,10 +122,16 @@ class Router:
 
         Messages from node 1 and node 2 go to node 3. Replica a takes m from 1, forwards it to 2 and to 3; somebody in 2
         answers. Replica b takes the answer from 2 before m from 1, and a crashes. Forwarded as they came, the answer
-        would be in 3 before m. But b has seen a's copy of m in 2 before the answer, and so waits for m.
+        would be in 3 before m. But b has seen a's copy of m in 2 before the answer, and so waits for m. That a node
+        which is not causal delivered one before the other says nothing, and waiting for it might never end.
         """
         made = self.routes.walk(kept.copy.origin, kept.copy.to).copies[kept.copy.copy]
-        return made.router != self.number or (kept.copy.author, made.before) in self.passed or self.settled.has(*kept)
+        return (
+            made.router != self.number
+            or not self.routes.is_causal(made.node)
+            or (kept.copy.author, made.before) in self.passed
+            or self.settled.has(*kept)
+        )
 
     def learn(self, group: int, entries: tuple[Entry, ...], source: GroupId | None) -> None:
         """Take in what is settled, and have the other nodes told."""
@@ -185,13 +192,18 @@ class RouterPort(NodeEnd):
             self.renew()
 
     def forward(self) -> None:
-        """Submit what waits, in order, as far as this node takes it; where copies are packed, once it takes them on."""
+        """Submit what waits, in order, as far as this node takes it."""
         most = self.router.options.pack_max
-        while self.queue and (self.below.writable() if most == 1 else self.below.passes(ALL)):
+        takes = self.below.writable if most == 1 else self.straight  # what waits further down cannot be packed
+        while self.queue and takes():
             copies = tuple(self.queue.popleft() for _ in range(min(most, len(self.queue))))
             body = copies[0] if len(copies) == 1 else Pack(copies)
             carried: Carried[Any] = Carried(self.host.site, self.host.next_number(), b"", ALL, None, body)
             self.below.submit(carried)
+
+    def straight(self) -> bool:
+        """Whether what is submitted now leaves at once."""
+        return self.below.passes(ALL)
 
     def settled(self) -> bool:
         return not self.queue and self.below.settled()

@@ -47,7 +47,7 @@ from isthmus.core.layer import Finality, Handler, Kind, Layer, View, places
 from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
 from isthmus.protocols.total.positions import left_over, position
 from isthmus.protocols.total.token_site import BATCH_MAX, Ticketed, Tickets, ranges_of
-from isthmus.protocols.total.visits import distance, order_of_visits, place_after
+from isthmus.protocols.total.visits import round_of
 from isthmus.protocols.transport.pacing import Pacing
 
 REPEAT = 0  # timer key
@@ -111,20 +111,19 @@ class Ring(Layer):
 
     __slots__ = (
         *("ahead", "asked", "assured", "data", "early", "left", "options", "order", "pacing", "passed", "phase"),
-        *("place", "repeats", "sent", "ticketed", "token", "twice", "view", "visits", "waiting", "waking"),
+        *("repeats", "round", "sent", "ticketed", "token", "twice", "view", "waiting", "waking"),
     )
 
     timer_names = ("repeat",)
 
     def __init__(self, options: RingOptions | None = None, repeats: bool = True, twice: Targets = ()) -> None:
         self.options = options or RingOptions()
+        self.twice = twice  # members that the token visits twice in a rotation
+        self.round: Targets = ()  # the members as the token visits them
         self.repeats = repeats  # False: over channels that lose nothing
         self.ahead = not repeats  # announce messages before they are sent: over a transport that gathers nothing
         self.pacing = Pacing(FIRST_WAIT_MS, LEAST_WAIT_MS / 2)
-        self.twice = twice  # members that the token visits twice in a rotation
         self.view = View(0, ())
-        self.visits: Targets = ()  # the order of a rotation
-        self.place = 0  # in it, of the visit that is here, or was last
         self.reset()
 
     def reset(self) -> None:
@@ -220,7 +219,6 @@ class Ring(Layer):
         if self.repeats:
             self.send((source,), Taken(token.visit))
         if token.visit > self.token.visit:
-            self.place = place_after(self.visits, source, self.host.site)
             self.take(token)
 
     def take(self, token: Token) -> None:
@@ -240,7 +238,7 @@ class Ring(Layer):
         self.asked = False  # what waits for credit asks again when it has some
         empty = self.token.empty + 1
         self.token = Token(self.token.visit, self.token.given, empty)
-        if empty < len(self.visits):
+        if empty < len(self.round):
             self.pass_on(self.successor())
         elif self.waiting:
             self.pass_on(min(self.waiting, key=self.distance))
@@ -248,17 +246,25 @@ class Ring(Layer):
             self.phase = Phase.RESTING
             self.host.trace(Kind.ROLE, value=RESTING_ROLE)
 
+    def place(self) -> int:
+        """Where on its round the token is, which is here; visits count along the round where some have two places."""
+        if len(self.round) > len(self.view.members):
+            return (self.token.visit - 1) % len(self.round)
+        return places(self.view.members)[self.host.site]
+
     def successor(self) -> SiteId:
-        return self.visits[(self.place + 1) % len(self.visits)]
+        return self.round[(self.place() + 1) % len(self.round)]
 
     def distance(self, site: SiteId) -> int:
         """How far a member is along the ring; the token only ever moves forward, so that it passes nobody over."""
-        return distance(self.visits, self.place, site)
+        here = self.place()
+        return min((place - here - 1) % len(self.round) + 1 for place, other in enumerate(self.round) if other == site)
 
     def pass_on(self, heir: SiteId) -> None:
         if self.view is not self.stack.view:
             return  # the view closes: in the next one, as which this would leave, there is another token
-        token = Token(self.token.visit + 1, self.token.given, self.token.empty)
+        steps = self.distance(heir) if len(self.round) > len(self.view.members) else 1
+        token = Token(self.token.visit + steps, self.token.given, self.token.empty)
         if heir == self.host.site:  # it is alone
             self.take(token)
             return
@@ -370,11 +376,10 @@ class Ring(Layer):
         self.close_view()
         self.host.cancel_timer(self, REPEAT)
         self.view = view
-        self.visits = order_of_visits(view.members, self.twice)
-        self.place = self.visits.index(self.host.site) if self.host.site in view.members else 0
+        self.round = round_of(view.members, self.twice)
         self.reset()
         if view.members[0] == self.host.site:
-            self.token = Token(1, 0, len(self.visits))
+            self.token = Token(1, 0, len(self.round))
             self.left = self.options.batch
             self.phase = Phase.VISITING
 
