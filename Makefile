@@ -44,7 +44,7 @@ bench-check: $(READY)  ## isthmus check in one process: CPU per command, and per
 bench-live: $(READY)  ## live groups on the loopback: CPU per delivery of each stack, beside bare UDP (minutes)
 	@$(BIN)/python -m bench.live
 
-bench-ring: $(READY)  ## the ring live on the loopback beside the simulated one, 1-byte messages (two minutes)
+bench-ring: $(READY)  ## the ring live on the loopback beside the simulated one, 1-byte messages (three minutes)
 	@$(BIN)/python -m bench.ring
 
 bench-membership: $(READY)  ## live groups whose sites are killed and stopped: how soon the others go on, and it is back (minutes)

@@ -38,8 +38,8 @@ from isthmus.topology.shapes import mesh
 from isthmus.trace.reader import read_rows
 from isthmus.trace.schema import KIND, NUMBER, SENDER, TIME_NS, Row
 
-MEMBERS, BATCHES = (2, 4, 6), (1, 10, 30)
-SECONDS = 6.0
+MEMBERS, BATCHES = (2, 3, 5), (1, 10, 30)
+SECONDS = 10.0
 WARM = 0.3  # of the time, not counted
 SCENARIO = """
 name = "ring"

@@ -50,12 +50,12 @@ BY = ("part", "series", "groups", "members", "batch", "inter", "variant")
 
 
 def grid(scale: Scale, seeds: Sequence[int]) -> list[Cell]:
-    """Every part; the single group has no chance in it, so that one seed is enough."""
+    """Every part; only the mix of messages to own and other groups is drawn."""
     rounds, warm_up = TIMES[scale]
     cells: list[Cell] = []
 
     def add(part: str, groups: int, members: int, batch: int, inter: float, variant: str = "", **more: Any) -> None:
-        for seed in seeds if groups > 1 else seeds[:1]:
+        for seed in seeds:
             made = composed(groups, members, batch, inter, seed, rounds=rounds, **more)
             cells.append(cell(part, groups, members, batch, inter, variant, seed, made, rounds, warm_up))
 
