@@ -243,7 +243,43 @@ site = "a-0"
 at_ms = 2000
 by_ms = 50
 """
+COSTS = """
+name = "costs"
+duration_ms = 300
+trace = "wire"
+[topology]
+[topology.defaults]
+lan = { delay = 0.005, loss = 0.02 }
+[[topology.clusters]]
+name = "a"
+sites = 5
+[stack]
+name = "ring"
+[network.costs]
+receive_us = 100
+[[groups]]
+name = "all"
+[[groups]]
+name = "some"
+sites = ["a-0", "a-1", "a-2"]
+[groups.stack]
+name = "symmetric"
+[[workloads]]
+kind = "closed"
+burst_count = 5
+rounds = 4
+[[workloads]]
+kind = "poisson"
+group = "some"
+rate_per_s = 30
+[membership]
+detection_ms = 50
+[random_faults]
+crashes = 1
+recover = 1.0
+"""
 SCENARIOS = {
+    "costs": COSTS,
     "rough": ROUGH,
     "clocked": CLOCKED,
     "grouped": GROUPED,

@@ -25,12 +25,11 @@ from isthmus.cli.trace import print_verdicts
 from isthmus.comparing.figures import spread_of
 from isthmus.core.errors import InputError
 from isthmus.core.layer import ClockState
-from isthmus.planning.ring_bound import costs_of
 from isthmus.protocols.membership.participant_wire import ParticipantView, Speech
 from isthmus.scenario.composed import domains_of
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
-from isthmus.scenario.promises import promise_of, promised_verdicts
+from isthmus.scenario.promises import latency_bound, promise_of, promised_verdicts
 from isthmus.scenario.variants import with_stack
 from isthmus.scenario.visitors import Utterance
 from isthmus.sim.base import Simulation
@@ -216,8 +215,8 @@ def figures(run: Simulation, cpu_s: float, guessed: Guesses | None = None) -> Ta
     table.add_row("latency per delivery", spread(summary.delivered))
     table.add_row("latency per message", spread(summary.per_message) + "  (its last delivery)")
     for group in run.groups:
-        costs = costs_of(scenario.topology, group.members, group.stack.ring.batch)
-        if costs is not None and "ring" in STACKS[group.stack.name].options:
+        costs = latency_bound(scenario, group)
+        if costs is not None:
             bound = f"at most {costs.latency_ms():,.2f} ms while nothing is lost, nobody is down"
             table.add_row("latency promised", f"{bound} and no site has more than {costs.batch} messages waiting")
     if guessed is not None:
@@ -232,8 +231,7 @@ def figures(run: Simulation, cpu_s: float, guessed: Guesses | None = None) -> Ta
     )
     table.add_row("packets", f"{network.packet_count:,} sent, {wan}, {network.dropped_count:,} lost")
     if measured := run.figures():
-        lines = packet_lines(measured) if "delay_mean_ms" in measured else clock_lines(measured)
-        for label, value in lines:
+        for label, value in measured_lines(measured):
             table.add_row(label, value)
     if run.meter is not None:
         per_message = run.meter.control_bytes / max(1, summary.submitted_count)
@@ -246,6 +244,20 @@ def figures(run: Simulation, cpu_s: float, guessed: Guesses | None = None) -> Ta
     rate = f"{events / cpu_s:,.0f} per CPU second" if cpu_s > 0 else ""
     table.add_row("events", f"{events:,} over {run.scheduler.now_ns / 1e9:.1f} s of virtual time, {rate}")
     return table
+
+
+def measured_lines(found: Mapping[str, float]) -> list[tuple[str, str]]:
+    """What only some networks and clocks measure, for people."""
+    known = {"transmissions": cost_lines, "delay_mean_ms": packet_lines, "clock_precision_us": clock_lines}
+    return [line for name, lines in known.items() if name in found for line in lines(found)]
+
+
+def cost_lines(found: Mapping[str, float]) -> list[tuple[str, str]]:
+    """What hosts and LANs did, for people."""
+    return [
+        ("transmissions on LANs", f"{found['transmissions']:,.0f}"),
+        ("busiest interface", f"{100 * found['busy_max']:.1f} % of the time"),
+    ]
 
 
 def packet_lines(found: Mapping[str, float]) -> list[tuple[str, str]]:

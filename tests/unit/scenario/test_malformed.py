@@ -123,6 +123,19 @@ CASES: dict[str, tuple[str, str]] = {  # what is wrong: the scenario, then how t
         tail("[clocks.service]", "[network]", 'kind = "packets"'),
         ": clocks.service: found a clock service; expected none on a packet network",
     ),
+    # Costs of hosts and LANs
+    "negative costs": (
+        tail("[network.costs]", "send_us = -1"),
+        ": network.costs.send_us: found -1.0; expected a number",
+    ),
+    "a LAN of no group": (
+        tail("[network.costs]", 'lans = [["x"]]'),
+        ": network.costs.lans[0][0]: found 'x'; expected",
+    ),
+    "a loop without rounds": (
+        workload('kind = "closed"', "burst_count = 2", "rounds = 0"),
+        ": workloads[0].rounds: found 0; expected a whole number from 1",
+    ),
     # The file as a whole
     "syntax": (head("seed = "), ": found a syntax error"),
     "a number of 5000 digits": (head("seed = " + "9" * 5000), ": found a syntax error"),
