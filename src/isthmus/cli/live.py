@@ -62,7 +62,7 @@ def command(scenario: Path, seed: int | None, output: Path | None, force: bool, 
     claim(folder, force)
     console = wide_console()
     summaries = asyncio.run(execute(loaded, scenario, folder, not no_emulate, console))
-    figures = measure(folder, {group.id: group.members for group in loaded.groups_of_run()})
+    figures = measure(folder, {group.id: group.processes for group in loaded.groups_of_run()})
     print_whole(console, sites_table(loaded, summaries))
     console.print(figures_line(figures, summaries))
     rows = list(read_rows(folder))

@@ -19,7 +19,7 @@ import msgspec
 from isthmus.core.document import Invalid
 from isthmus.core.errors import InputError, LocalError
 from isthmus.core.layer import Kind, Stack, View
-from isthmus.core.message import GroupId, SiteId
+from isthmus.core.message import GroupId, SiteId, Targets
 from isthmus.live.driver import Driver
 from isthmus.live.emulation import Emulation
 from isthmus.live.errors import Refused
@@ -36,6 +36,7 @@ from isthmus.protocols.membership.agreement import Agreement
 from isthmus.protocols.membership.home import AgreementOptions, Past, SiteHome
 from isthmus.protocols.membership.suspicion import Suspicion
 from isthmus.protocols.transport.relay import Relay
+from isthmus.scenario.composing import Layers
 from isthmus.scenario.model import Agreed
 from isthmus.stacks import STACKS, StackOptions
 from isthmus.topology.load import load_topology
@@ -85,6 +86,10 @@ class Member:
         self.renewing = False
         self.sink: Sink | None = None  # set before joining: where the trace goes
         self.log: SiteLog | None = None  # the same with more to say of it
+        self.routing: Callable[[], Layers] | None = (
+            None  # set before joining: in a composition, the layers of each life
+        )
+        self.couriers: Targets = ()  # set before joining: the routers, which a trace does not name
         self.wire_log = False  # set before joining: trace every send and receive, too
         self.on_opinion: Callable[[SiteId, bool], None] = lambda _site, _suspected: None
         self.driver: Driver | None = None
@@ -109,7 +114,7 @@ class Member:
                 group.store = FileStore(self.agreed.folder, self.topology.sites[self.site].name, group.plan.name)
         addresses = await self.resolver.find_all()
         socket = socket or Socket(addresses[self.site])
-        self.log = self.log or SiteLog(self.site, self.sink)
+        self.log = self.log or SiteLog(self.site, self.sink, couriers=self.couriers)
         driver = self.driver = Driver(self.begin_life(socket), socket)
         driver.on_refused = self.note_refused
         others = {SiteId(n): address for n, address in enumerate(addresses) if n != self.site}
@@ -152,12 +157,15 @@ class Member:
         )
         if self.agreed is not None:
             self.suspicion = self.watch_others(site, self.agreed.rules)
+        layer_of = None if self.routing is None else self.routing()
         for group in self.groups:
             if group.boot is not None:
                 group.application = group.boot()
             if group.application is not None:
                 port = group.port = site.port(group.group)
                 options = self.options_of(group)
+                if layer_of is not None:
+                    options = msgspec.structs.replace(options, routing=layer_of(group.group))
                 port.attach(STACKS[group.plan.stack].build(port, group.application, options))
                 if self.suspicion is not None and options.relay is not None:
                     port.stack.find(Relay).reaches = self.suspicion.reaches
@@ -193,12 +201,13 @@ class Member:
         return all(endpoint.is_loopback() for endpoint in self.endpoints) and not self.emulate
 
     def watch_others(self, site: LiveSite, rules: Agreed) -> Suspicion:
-        """Have a site watch the others, for all its groups."""
+        """Have a site watch those that it shares a group with, for all its groups."""
         clusters = {
             SiteId(number): 0 if self.is_on_loopback() else each.cluster
             for number, each in enumerate(self.topology.sites)
         }
-        suspicion = Suspicion(clusters, partial(self.tell, site), rules.lan, rules.wan)
+        watched = {other for group in self.groups if self.site in group.members for other in group.members}
+        suspicion = Suspicion(clusters, partial(self.tell, site), rules.lan, rules.wan, watched)
         port = site.port(SITE_GROUP)
         port.attach(Stack(port, suspicion))
         if self.suspicion is not None:

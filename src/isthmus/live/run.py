@@ -21,7 +21,6 @@ from isthmus.core.errors import LocalError
 from isthmus.core.layer import Kind
 from isthmus.live.child import NOTHING, SiteChild, SiteSummary
 from isthmus.live.scenarios import live_scenario
-from isthmus.live.sending import FORM_S
 from isthmus.live.trouble import Chronicle, News, Trouble
 from isthmus.live.wake import NS_PER_S
 from isthmus.scenario.light_log import LIGHT
@@ -31,6 +30,7 @@ from isthmus.trace.schema import GROUP, KIND
 from isthmus.trace.summary import Summary
 
 READY_S = 60.0  # for a process to load its scenario and bind its socket
+FORMED_S = 30.0  # for sites to form their groups; then it begins with those that are in
 LEAD_S = 0.3  # from the last word before the start to the start
 OVER_S = 2.0  # for sites to learn that the run is over
 SETTLE_S = 0.3  # how long a run goes on once nothing is owed, so that a late second delivery shows
@@ -87,7 +87,7 @@ async def start(children: list[SiteChild], agreed: bool) -> dict[str, Any]:
     begin = {"ports": [child.port.result() for child in children], "token": randbits(63)}
     for child in children:
         child.tell(begin)
-    end_s = time.monotonic() + FORM_S
+    end_s = time.monotonic() + FORMED_S
     while agreed and not all(child.formed for child in children) and time.monotonic() < end_s:
         for child in children:
             child.check()

@@ -13,15 +13,17 @@ import msgspec
 
 from isthmus.core.document import one_of, show
 from isthmus.core.errors import InputError
-from isthmus.core.message import SiteId
+from isthmus.core.layer import Layer
+from isthmus.core.message import GroupId, SiteId
 from isthmus.protocols.routing.member import Member
 from isthmus.protocols.routing.model import KEEPS, Composition, Igp, ProcessGroup
-from isthmus.protocols.routing.router import Router
+from isthmus.protocols.routing.router import Router, RouterOptions
 from isthmus.protocols.routing.routes import replica_names
 from isthmus.scenario.composed import routes_of
 from isthmus.scenario.composition import semantics_of_stack
 from isthmus.scenario.model import GroupOfRun, GroupSpec, Scenario, StackSpec
 from isthmus.stacks import StackOptions
+from isthmus.topology.model import Topology
 
 PLAINEST = {
     "none": "unordered",
@@ -59,18 +61,23 @@ def nodes_as_groups(
     return tuple(made)
 
 
+Layers = Callable[[GroupId], Layer]  # of one life of a site, by node
+
+
+def routing_at(composition: Composition, topology: Topology, site: SiteId, options: RouterOptions) -> Layers:
+    """The routing layers of one life of a site: the filters of a process, or the ends of a router."""
+    routes = routes_of(composition, topology)
+    if site in routes.router_of:
+        return Router(routes, site, options).port
+    return lambda _node: Member(routes)
+
+
 def routed_options(scenario: Scenario, site: SiteId) -> Callable[[GroupOfRun], StackOptions]:
     """The options of each group at one life of a site; in a composition with its filters, or its router's ends."""
     if scenario.composition is None:
         return lambda group: group.options
-    routes = routes_of(scenario.composition, scenario.topology)
-    router = Router(routes, site, scenario.router) if site in routes.router_of else None
-
-    def options_of(group: GroupOfRun) -> StackOptions:
-        layer = Member(routes) if router is None else router.port(group.id)
-        return msgspec.structs.replace(group.options, routing=layer)
-
-    return options_of
+    layer_of = routing_at(scenario.composition, scenario.topology, site, scenario.router)
+    return lambda group: msgspec.structs.replace(group.options, routing=layer_of(group.id))
 
 
 def parts(keeps: object) -> tuple[bool, ...]:

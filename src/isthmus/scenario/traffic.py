@@ -23,7 +23,7 @@ from isthmus.core.layer import Finality
 from isthmus.core.message import ALL, ONLY_GROUP, Cast, GroupId, SiteId, Targets
 from isthmus.core.port import Port
 from isthmus.protocols.application import Application
-from isthmus.scenario.composed import addressed, routes_of
+from isthmus.scenario.composed import addressed, couriers_of, routes_of
 from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.scenario.workload import NS_PER_MS, Arrival, Burst, Reply, Workload, named_sites
 
@@ -88,6 +88,7 @@ class SiteTraffic:
         self.end_ns = round(scenario.duration_ms * NS_PER_MS)
         self.varied = scenario.payloads == "varied"
         self.mailboxes: dict[GroupId, Mailbox] = {}  # none while the site is down
+        self.carries = site in couriers_of(scenario.composition, self.topology)  # it is a router, with nothing to read
         self.sent_to = [0] * len(self.topology.sites)  # messages addressed to each site
         self.submitted_count = self.refused_count = 0
         self.pending_count = 0  # messages that are scheduled and not submitted yet
