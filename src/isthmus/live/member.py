@@ -35,6 +35,7 @@ from isthmus.live.waiting import owed
 from isthmus.protocols.membership.agreement import Agreement
 from isthmus.protocols.membership.home import AgreementOptions, Past, SiteHome
 from isthmus.protocols.membership.suspicion import Suspicion
+from isthmus.protocols.routing.routes import Routes
 from isthmus.protocols.transport.relay import Relay
 from isthmus.scenario.composing import Layers
 from isthmus.scenario.model import Agreed
@@ -86,6 +87,7 @@ class Member:
         self.renewing = False
         self.sink: Sink | None = None  # set before joining: where the trace goes
         self.log: SiteLog | None = None  # the same with more to say of it
+        self.routes: Routes | None = None  # of the composition whose nodes the groups are
         self.routing: Callable[[], Layers] | None = (
             None  # set before joining: in a composition, the layers of each life
         )

@@ -35,6 +35,7 @@ class GroupPlan(msgspec.Struct, frozen=True):
     stack: str = "token-site"
     sites: tuple[str, ...] = ()  # sites or clusters; () for all
     options: StackOptions | None = None  # None: what the stack's name means in the topology
+    composition: str = ""  # a digest of the one that it is a node of, which must be the same at all sites
 
 
 class AgreedPlan(msgspec.Struct, frozen=True):
@@ -150,6 +151,8 @@ def shared_options(group: JoinedGroup) -> dict[str, str]:
     taken, options = STACKS[group.plan.stack].options, group.options
     shown: dict[str, object] = {"credit.window": options.credit.window}
     shown["membership"] = "agreed" if group.agreed else "static"
+    if group.plan.composition:
+        shown["composition"] = group.plan.composition
     if "sequencer" in taken:
         shown["sequencer"] = "the eldest" if options.sequencer is None else f"site {options.sequencer}"
     if options.participants is not None:

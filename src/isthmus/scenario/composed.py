@@ -66,11 +66,9 @@ def check_composition(
                     f"workloads[{index}].to_groups", repr(workload.to_groups), "a scenario with a composition"
                 )
         return
-    known = [site.name for site in topology.sites]
-    for name in site_names(composition):
-        if name not in known:
-            expected = f"a topology with a site of that name for each process and router: {one_of(name, known)}"
-            raise Invalid("composition", f"{name!r}, which is no site", expected)
+    missing = missing_site(composition, topology)
+    if missing:
+        raise Invalid("composition", *missing)
     assert [group.name for group in groups] == [node.name for node in composition.nodes]
     routes = routes_of(composition, topology)
     for index, workload in enumerate(workloads):
@@ -79,6 +77,23 @@ def check_composition(
             reason = routes.refusal(group, to)
             if reason:
                 raise Invalid(f"workloads[{index}].to_groups", reason, "messages of a domain's flows, to open groups")
+
+
+def missing_site(composition: Composition, topology: Topology) -> tuple[str, str] | None:
+    """A site of a composition that a topology lacks, as what was found and what was expected; None: it has all."""
+    known = [site.name for site in topology.sites]
+    name = next((name for name in site_names(composition) if name not in known), None)
+    if name is None:
+        return None
+    expected = f"a topology with a site of that name for each process and router: {one_of(name, known)}"
+    return f"{name!r}, which is no site", expected
+
+
+def check_sites(composition: Composition, topology: Topology, source: str) -> None:
+    """Refuse a composition with sites that a topology lacks."""
+    missing = missing_site(composition, topology)
+    if missing:
+        raise InputError(source, "", *missing)
 
 
 def group_number(composition: Composition, name: str) -> int:
