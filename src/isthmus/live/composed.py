@@ -18,16 +18,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import msgspec
+
 from isthmus.core.errors import InputError
 from isthmus.core.layer import View
 from isthmus.core.message import GroupId
 from isthmus.live.member import Member
 from isthmus.live.notes import digest
 from isthmus.live.peers import logger
-from isthmus.live.plans import GroupPlan, JoinedGroup, Membership, Where, membership_of
+from isthmus.live.plans import GroupPlan, JoinedGroup, Membership, Where, default_options, membership_of
 from isthmus.protocols.application import Application
 from isthmus.protocols.routing.model import Composition
-from isthmus.protocols.routing.router import RouterOptions
+from isthmus.protocols.routing.options import RouterOptions
 from isthmus.protocols.transport.base import Transport
 from isthmus.scenario.composed import check_sites, check_wanted, couriers_of, is_bare, routes_of
 from isthmus.scenario.composing import nodes_as_groups, routing_at
@@ -64,9 +66,8 @@ def composed_member(
     plans = []
     for number, node in enumerate(nodes_as_groups(made)):
         assert node.stack is not None
-        given = (options or {}).get(node.name)
-        if is_bare(made, number):
-            given = StackOptions(bare=True)
+        given = (options or {}).get(node.name) or default_options(node.stack.name, network)
+        given = msgspec.structs.replace(given, safe=given.safe or node.stack.safe, bare=is_bare(made, number))
         plans.append(GroupPlan(node.name, node.stack.name, node.sites, given, digest(made).hex()))
     agreed = membership_of(membership, plans)
     member = Member(network, site, where, plans, emulate, datagram_bytes, agreed)

@@ -63,6 +63,14 @@ def membership_of(given: Membership, plans: Sequence[GroupPlan]) -> AgreedPlan |
     return AgreedPlan() if unable is None else None
 
 
+def default_options(stack: str, topology: Topology) -> StackOptions:
+    """What a stack's name means in a topology."""
+    return StackOptions(
+        hybrid=HybridSpec().of(stack, topology),
+        causal=StackSpec(name=stack).causal_options(topology),
+    )
+
+
 class JoinedGroup:
     """A group with its names resolved, and the application of this site in it."""
 
@@ -95,10 +103,7 @@ class JoinedGroup:
         self.agreed = agreed
         everyone = tuple(SiteId(number) for number in range(len(topology.sites)))
         self.members: Targets = named_sites(topology, plan.sites, "sites") or everyone
-        given = plan.options or StackOptions(
-            hybrid=HybridSpec().of(plan.stack, topology),
-            causal=StackSpec(name=plan.stack).causal_options(topology),
-        )
+        given = plan.options or default_options(plan.stack, topology)
         self.options = msgspec.structs.replace(given, clusters=tuple(each.cluster for each in topology.sites))
         self.application: Application | None = None  # None: this site has none in the group
         self.boot: Callable[[], Application] | None = None  # an application for each life; None: one for all

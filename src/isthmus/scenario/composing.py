@@ -17,12 +17,14 @@ from isthmus.core.layer import Layer
 from isthmus.core.message import GroupId, SiteId
 from isthmus.protocols.routing.member import Member
 from isthmus.protocols.routing.model import KEEPS, Composition, Igp, ProcessGroup
-from isthmus.protocols.routing.router import Router, RouterOptions
+from isthmus.protocols.routing.options import RouterOptions
+from isthmus.protocols.routing.router import Router
 from isthmus.protocols.routing.routes import replica_names
+from isthmus.protocols.routing.walks import is_safe
 from isthmus.scenario.composed import routes_of
 from isthmus.scenario.composition import semantics_of_stack
 from isthmus.scenario.model import GroupOfRun, GroupSpec, Scenario, StackSpec
-from isthmus.stacks import StackOptions
+from isthmus.stacks import STACKS, StackOptions
 from isthmus.topology.model import Topology
 
 PLAINEST = {
@@ -57,6 +59,8 @@ def nodes_as_groups(
             raise InputError(
                 source, key, show(chosen.name), f"a stack that keeps {node.semantics}, as {node.name} must"
             )
+        if is_safe(composition, node.name):
+            chosen = safely(chosen, node.name, source, f"groups[{names.index(node.name)}].stack.name")
         made.append(GroupSpec(name=node.name, sites=sites_of(composition, node), stack=chosen))
     return tuple(made)
 
@@ -69,7 +73,16 @@ def routing_at(composition: Composition, topology: Topology, site: SiteId, optio
     routes = routes_of(composition, topology)
     if site in routes.router_of:
         return Router(routes, site, options).port
-    return lambda _node: Member(routes)
+    return lambda _node: Member(routes, options)
+
+
+def safely(stack: StackSpec, node: str, source: str, key: str) -> StackSpec:
+    """The stack with safe delivery, as a node with replicated routers needs it."""
+    if "safe" not in STACKS[stack.name].options or stack.transport != "reliable":
+        able = ", ".join(name for name, known in STACKS.items() if "safe" in known.options)
+        found = f"{stack.name!r} over the {stack.transport} transport" if stack.transport != "reliable" else stack.name
+        raise InputError(source, key, found, f"a stack that delivers safely, as {node} has replicated routers: {able}")
+    return msgspec.structs.replace(stack, safe=True)
 
 
 def routed_options(scenario: Scenario, site: SiteId) -> Callable[[GroupOfRun], StackOptions]:

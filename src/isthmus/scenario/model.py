@@ -21,7 +21,7 @@ from isthmus.protocols.membership.home import AgreementOptions
 from isthmus.protocols.membership.participant_wire import Conditions, ParticipantsOptions
 from isthmus.protocols.membership.suspicion import LAN, WAN, Timing
 from isthmus.protocols.routing.model import Composition
-from isthmus.protocols.routing.router import RouterOptions
+from isthmus.protocols.routing.options import RouterOptions
 from isthmus.protocols.total.compensation import OptimisticOptions
 from isthmus.protocols.total.hybrid_wire import HybridOptions, HybridPolicy
 from isthmus.protocols.total.ring import RingOptions

@@ -6,69 +6,90 @@ same sender that has a longer way. The idea: two filters below the application.
 
 *The sender's filter.* A message of a class with an ordering node elsewhere goes out as a copy that nobody here
 delivers; the copy that comes back is delivered. Under shadow-and-hold a message waits while an earlier one of this
-process with a higher ordering node has not come back; everything behind it waits, too.
+process with a higher ordering node has not come back; everything behind it waits, too. End-to-end credit: at most
+`window` messages of a process are under way to a group, as far as it has heard; a slow group so slows those that send
+to it, and routers' queues are bounded.
 
 *The receiver's filter.* A copy is delivered if it is one that the walk of its class ends with here, and was not taken
 before, by its author's numbers (filter.py). Who carried it is checked, but not counted by.
 
+*Reports.* A process tells the routers of its group up to where it is done with each author's messages: a while after a
+message for which a router waits, after a quarter of a window, and when it is asked.
+
 What the application is given is a `Carried` with its author; whoever submitted the copy here is its sender, which is
 who gets credit back for it.
 
-Bounds: `HELD_MAX` messages wait in the sender's filter; then the process is told Busy.
+Bounds: `queue_max` messages wait in the sender's filter; then the process is told Busy.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from isthmus.core.errors import LocalError, RemoteError
-from isthmus.core.layer import Finality, Handler, Kind, Layer
-from isthmus.core.message import ALL, Carried, Cast, GroupId, Message, SiteId, Targets
+from isthmus.core.message import ALL, Author, Carried, Cast, Message, SiteId, Targets
+from isthmus.core.port import INCARNATION_SHIFT
+from isthmus.protocols.routing.ends import NOBODY, Arrived, NodeEnd
 from isthmus.protocols.routing.filter import Filter, stream_of
+from isthmus.protocols.routing.keeping import SettledTable
+from isthmus.protocols.routing.options import RouterOptions
 from isthmus.protocols.routing.routes import Routes
-from isthmus.protocols.routing.walks import SENDER, Walk
-from isthmus.protocols.routing.wire import Pack, Routed
+from isthmus.protocols.routing.wire import Enquire, Forgotten, Missing, Report, Routed, Settled, StreamKey
 
-HELD_MAX = 4096
-FINAL = Finality.FINAL
+REPORT, ENQUIRE, ASK = 0, 1, 2  # timer keys
 BOTTOM = 1 << 30  # the level of what stays inside a group: below every ordering node of its sender
+NO_DOMAIN = -1  # of what stays inside: it waits for messages of all domains
+BACKOFF_MAX = 4
 
 
 class Waiting(msgspec.Struct, frozen=True):
     """A message in the sender's filter."""
 
     cast: Cast  # as it goes down
-    domain: int  # NONE: it stays inside, and waits for those of all domains
+    to: tuple[int, ...]  # groups; () for what stays inside
+    domain: int
     level: int  # of its ordering node
     holds: bool  # what is ordered lower waits until it has come back
 
 
-NO_DOMAIN = -1
+class Unread(NamedTuple):
+    """A message that the application has not consumed."""
+
+    key: StreamKey
+    before: int
+    reports: bool  # a router waits to hear of it
 
 
-class Member(Layer):
+class Member(NodeEnd):
     """The filters of one process in one composed group."""
 
-    __slots__ = ("before", "filter", "outstanding", "packed", "refusing", "routes", "waiting")
+    __slots__ = (
+        *("ask_armed", "asked_count", "before", "courier", "done", "enquire_armed", "options", "outstanding", "packed"),
+        *("refusing", "report_armed", "reported", "turn", "under_way", "unread", "unreported", "waiting"),
+    )
+    timer_names = ("report", "enquire", "ask")
 
-    def __init__(self, routes: Routes) -> None:
-        self.routes = routes
-        self.filter = Filter()
-        self.before: dict[int, int] = {}  # group to the number of the last message of this process to it
+    def __init__(self, routes: Routes, options: RouterOptions) -> None:
+        super().__init__(routes, SettledTable())
+        self.options = options
+        self.before: dict[tuple[int, int], int] = {}  # domain and group: the last message of this process to it
+        self.under_way: dict[tuple[int, int], deque[int]] = {}  # the same: those that it is not known to be done with
         self.waiting: deque[Waiting] = deque()
         self.outstanding: dict[int, Waiting] = {}  # by number: sent, not back, and others wait for it
-        self.packed: dict[tuple[SiteId, int], int] = {}  # packs by courier and number: how many of it are not consumed
+        self.packed: dict[tuple[SiteId, int], int] = {}  # messages of couriers: how many copies are not consumed
         self.refusing = False  # `writable` said no; `resume` is owed
-
-    def ordered(self) -> dict[type[Message], Handler]:
-        return {Routed: self.on_bare, Pack: self.on_bare}
-
-    def on_bare(self, source: SiteId, body: Message) -> None:
-        raise LocalError(f"{body} of site {source} passed the filter")
+        self.done = Filter()  # what the application has consumed
+        self.unread: dict[Author, Unread] = {}  # what it has not
+        self.unreported: dict[StreamKey, None] = {}
+        self.reported: dict[StreamKey, int] = {}
+        self.courier = (-1, NOBODY)  # the router that forwarded of late, with its epoch
+        self.report_armed = self.enquire_armed = self.ask_armed = False
+        self.asked_count = 0  # enquiries without an answer
+        self.turn = 0
 
     # Sending
 
@@ -83,12 +104,13 @@ class Member(Layer):
         """Send a message of the application to groups, ascending, of which some are others."""
         own = self.host.group
         walk = self.routes.walk(own, groups)
-        before = tuple(self.before.get(group, 0) for group in groups)
-        self.before |= dict.fromkeys(groups, cast.number)
+        streams = [(walk.domain, group) for group in self.routes.stops(walk)]
+        before = tuple(self.before.get(stream, 0) for stream in streams)
+        self.before |= dict.fromkeys(streams, cast.number)
         routed = Routed(own, cast.sender, cast.number, groups, 0, before, cast.payload)
         carried: Carried[Any] = Carried(cast.sender, cast.number, b"", ALL, None, routed)
         holds = walk.holds and walk.own > 0
-        self.enter(Waiting(carried, walk.domain, walk.level, holds))
+        self.enter(Waiting(carried, groups, walk.domain, walk.level, holds))
 
     def submit(self, message: Message, targets: Targets = ALL) -> None:
         """Take a message that stays inside the group."""
@@ -96,7 +118,7 @@ class Member(Layer):
         if not self.waiting and not self.outstanding:
             self.below.submit(message, targets)
         else:
-            self.enter(Waiting(message, NO_DOMAIN, BOTTOM, holds=False))
+            self.enter(Waiting(message, (), NO_DOMAIN, BOTTOM, holds=False))
 
     def submit_all(self, casts: Sequence[Cast]) -> None:
         if not self.waiting and not self.outstanding:
@@ -111,12 +133,14 @@ class Member(Layer):
 
     def release(self) -> None:
         """Send what waits and may go, in order."""
-        while self.waiting and not self.is_held(self.waiting[0]):
+        while self.waiting and not self.is_held(self.waiting[0]) and self.has_credit(self.waiting[0]):
             first = self.waiting.popleft()
             if first.holds:
                 self.outstanding[first.cast.number] = first
+            for group in first.to:
+                self.under_way.setdefault((first.domain, group), deque()).append(first.cast.number)
             self.below.submit(first.cast, first.cast.destinations)
-        if self.refusing and 2 * len(self.waiting) <= HELD_MAX:
+        if self.refusing and 2 * len(self.waiting) <= self.options.queue_max:
             self.refusing = False
             self.above.resume()
 
@@ -127,8 +151,19 @@ class Member(Layer):
             for earlier in self.outstanding.values()
         )
 
+    def has_credit(self, waiting: Waiting) -> bool:
+        """Whether all groups that a message is for have room; where not, they are asked after a while."""
+        window = self.options.window
+        if all(len(self.under_way.get((waiting.domain, group), ())) < window for group in waiting.to):
+            return True
+        if not self.enquire_armed:
+            self.enquire_armed = True
+            wait_ms = self.options.enquire_ms * 2 ** min(self.asked_count, BACKOFF_MAX)
+            self.host.set_timer(self, ENQUIRE, round(wait_ms * 1e6))
+        return False
+
     def writable(self) -> bool:
-        self.refusing = len(self.waiting) >= HELD_MAX
+        self.refusing = len(self.waiting) >= self.options.queue_max
         return not self.refusing and self.below.writable()
 
     def settled(self) -> bool:
@@ -136,75 +171,147 @@ class Member(Layer):
 
     # Receiving
 
-    def deliver(self, cast: Cast, finality: Finality = FINAL) -> None:
-        if not isinstance(cast, Carried) or not isinstance(cast.body, Routed | Pack):
-            self.above.deliver(cast, finality)
-            return
-        if finality is not FINAL:
-            return
-        copies = (cast.body,) if isinstance(cast.body, Routed) else cast.body.copies
-        key = (cast.sender, cast.number)
-        self.packed[key] = len(copies)
+    def take_all(self, cast: Carried[Any], copies: tuple[Routed, ...]) -> None:
+        self.packed[cast.sender, cast.number] = len(copies)
         for copy in copies:
-            try:
-                taken = self.take(cast.sender, copy)
-            except RemoteError:
-                self.host.trace(Kind.REJECT, value=cast.sender)
-                taken = False
-            if taken:
-                author = copy.author
-                self.above.deliver(Carried(cast.sender, cast.number, copy.payload, ALL, author))
-            else:
-                self.consumed(cast)
+            self.take(Arrived(cast.sender, cast.number, copy))
         if self.waiting:
             self.release()
 
-    def take(self, courier: SiteId, copy: Routed) -> bool:
-        """Whether the application is to have a copy; raises RemoteError where it is none of a walk through here."""
-        walk = checked_walk(self.routes, self.host.group, courier, copy)
-        if copy.sender == self.host.site and copy.origin == self.host.group and copy.copy == walk.own:
-            self.outstanding.pop(copy.number, None)
-        if not walk.copies[copy.copy].for_application:
-            return False
-        before = copy.before[copy.to.index(self.host.group)]
-        return self.filter.takes(stream_of(*copy.author), copy.number, before)
+    def take(self, arrived: Arrived) -> None:
+        """Deliver what a copy allows to be delivered."""
+        copy = arrived.copy
+        walk = self.checked(arrived.courier, copy)
+        found: list[Arrived] | None = None
+        if walk is not None:
+            if copy.sender == self.host.site and copy.origin == self.host.group and copy.copy == walk.own:
+                self.outstanding.pop(copy.number, None)
+            self.keep(copy, walk)
+            if arrived.courier in self.routes.router_of:
+                self.courier = max(self.courier, (copy.epoch, arrived.courier))
+            found = self.sift(arrived, walk)
+            if found is None and self.is_end(copy, walk):
+                self.owe_report(stream_of(copy, walk.domain), at_once=self.routes.reports(walk))
+        if found is None:
+            self.consumed(Cast(arrived.courier, arrived.number))
+            return
+        for one in found:
+            self.hand_up(one)
+        if not found and not self.ask_armed:
+            self.ask_armed = True
+            self.host.set_timer(self, ASK, round(self.options.enquire_ms * 1e6))
+
+    def hand_up(self, arrived: Arrived) -> None:
+        copy = arrived.copy
+        walk = self.routes.walk(copy.origin, copy.to)
+        key, reports = stream_of(copy, walk.domain), self.routes.reports(walk)
+        self.unread[copy.author] = Unread(key, self.before_of(copy, walk), reports)
+        carried: Carried[Any] = Carried(arrived.courier, arrived.number, copy.payload, ALL, copy.author)
+        if walk.copies[copy.copy].for_application:
+            self.above.deliver(carried)
+        else:
+            self.consumed(carried)  # a shadow
 
     def consumed(self, cast: Cast) -> None:
         """Give back credit for a message once all that came with it is done with."""
-        key = (cast.sender, cast.number)
-        if key in self.packed:
-            self.packed[key] -= 1
-            if self.packed[key]:
+        if isinstance(cast, Carried) and cast.author in self.unread:
+            unread = self.unread.pop(cast.author)
+            self.done.of(unread.key).take(cast.author[2], unread.before)
+            self.owe_report(unread.key, unread.reports)
+        courier = (cast.sender, cast.number)
+        if courier in self.packed:
+            self.packed[courier] -= 1
+            if self.packed[courier]:
                 return
-            del self.packed[key]
-        self.below.consumed(cast)
+            del self.packed[courier]
+        if cast.sender != NOBODY:
+            self.below.consumed(cast)
 
     def consumed_all(self, casts: Sequence[Cast]) -> None:
         for cast in casts:
             self.consumed(cast)
 
+    # What the application is done with, and what others are
+
+    def owe_report(self, key: StreamKey, at_once: bool) -> None:
+        """Have the routers told how far an author's messages have come: soon, or with a quarter of a window."""
+        self.unreported[key] = None
+        due = at_once or 4 * (self.done.count(key) - self.reported.get(key, 0)) >= self.options.window
+        if due and not self.report_armed:
+            self.report_armed = True
+            self.host.set_timer(self, REPORT, round(self.options.report_ms * 1e6))
+
+    def routers(self) -> Targets:
+        """The routers in the view."""
+        return tuple(site for site in self.stack.view.members if site in self.routes.router_of)
+
+    def report(self, keys: Sequence[StreamKey], routers: Targets) -> None:
+        if keys and routers:
+            self.reported |= {key: self.done.count(key) for key in keys}
+            self.send(routers, Report(tuple((key, self.done.last(key)) for key in keys)))
+
+    def on_enquire(self, source: SiteId, enquire: Enquire) -> None:  # noqa: ARG002
+        self.report(list(self.done.streams), (source,))
+
+    def on_settled(self, source: SiteId, settled: Settled) -> None:
+        if source not in self.routes.router_of:
+            raise RemoteError(f"site {source} is no router, and tells what is settled")
+        news = False
+        for key, number in settled.entries:
+            news |= self.known.note(settled.group, key, number)
+            if key[:3] == (self.host.group, self.host.site, self.host.incarnation):
+                waiting = self.under_way.get((key[3], settled.group), deque())
+                while waiting and waiting[0] <= number:
+                    waiting.popleft()
+        if news:
+            self.asked_count = 0
+            self.kept.trim(self.known)
+            self.release()
+
+    def on_forgotten(self, source: SiteId, forgotten: Forgotten) -> None:
+        if source not in self.routes.router_of:
+            raise RemoteError(f"site {source} is no router, and tells what is forgotten")
+        if any(forgotten.number == before for before in self.early.get(forgotten.stream, ())):
+            self.filter.of(forgotten.stream).skip(forgotten.number)
+            self.done.of(forgotten.stream).skip(forgotten.number)
+            for arrived in self.next_of(forgotten.stream):
+                self.hand_up(arrived)
+
+    def timer(self, key: int) -> None:
+        if key == REPORT:
+            self.report_armed = False
+            keys, self.unreported = list(self.unreported), {}
+            self.report(keys, self.routers())
+        elif key == ENQUIRE:
+            self.enquire_armed = False
+            if self.waiting and not self.has_credit(self.waiting[0]):
+                self.asked_count += 1
+                self.turn += 1
+                turn = (self.host.incarnation << INCARNATION_SHIFT) + self.turn
+                self.send(self.routers(), Enquire(self.host.site, turn))
+            self.release()
+        else:
+            self.ask_armed = False
+            self.ask_for_missing()
+
+    def ask_for_missing(self) -> None:
+        """Ask the router that forwarded of late, or another one, for what is missing."""
+        routers = self.routers()
+        target = self.courier[1] if self.courier[1] in routers else (routers[0] if routers else None)
+        gaps = [(key, min(waiting)) for key, waiting in self.early.items() if waiting]
+        if gaps:
+            self.ask_armed = True
+            self.host.set_timer(self, ASK, round(self.options.enquire_ms * 1e6))
+        if target is not None:
+            for key, number in gaps:
+                self.send((target,), Missing(key, number))
+
     # Views
 
-    def state(self) -> bytes:
-        return self.filter.state()
-
     def restore(self, state: bytes) -> None:
-        self.filter.restore(state)
+        super().restore(state)
+        self.done.restore(self.filter.states())
 
     def resume(self) -> None:
         self.release()
         self.above.resume()
-
-
-def checked_walk(routes: Routes, group: GroupId, courier: SiteId, copy: Routed) -> Walk:
-    """The walk of a copy; raises RemoteError where its courier has no business to bring it here."""
-    reason = routes.refusal(copy.origin, copy.to)
-    if reason:
-        raise RemoteError(reason)
-    walk = routes.walk(copy.origin, copy.to)
-    if copy.copy >= len(walk.copies) or walk.copies[copy.copy].node != group or len(copy.before) != len(copy.to):
-        raise RemoteError(f"copy {copy.copy} of {copy.author} in group {group}, where its way does not lead")
-    router = walk.copies[copy.copy].router
-    if courier not in ((copy.sender,) if router == SENDER else routes.sites[router]):
-        raise RemoteError(f"site {courier} brings {copy.author}, which is not its message, nor on its way")
-    return walk

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Mapping
 from isthmus.core.errors import LocalError
 from isthmus.core.message import GroupId, SiteId, Targets
 from isthmus.protocols.routing.model import Composition, OrderingDomain, Router
+from isthmus.protocols.routing.semantics import decide
 from isthmus.protocols.routing.shape import Shape
-from isthmus.protocols.routing.walks import Walk, walk_of
+from isthmus.protocols.routing.walks import SENDER, Walk, walk_of
 
 Class = tuple[int, tuple[int, ...]]  # the group that sends, and the groups that it is for, ascending
 
@@ -39,6 +40,7 @@ class Routes:
 
     __slots__ = (
         "_domain_of",
+        "_fifo",
         "_walks",
         "composition",
         "group_ids",
@@ -65,6 +67,7 @@ class Routes:
         )
         self._walks: dict[Class, Walk] = {}
         self._domain_of: dict[Class, int] = {}
+        self._fifo: dict[int, bool] = {}  # of each domain: whether messages between its groups keep their order
 
     def members(self, node: int) -> Targets:
         """The sites of a node: its processes, then its routers."""
@@ -76,10 +79,6 @@ class Routes:
             for site in sites
         ]
         return (*self.processes[node], *joined)
-
-    def routers_in(self, node: int) -> Targets:
-        """The sites of the routers that join a node."""
-        return self.members(node)[len(self.processes[node]) :]
 
     def receivers(self, to: Iterable[int]) -> Targets:
         """The processes of some groups."""
@@ -93,9 +92,35 @@ class Routes:
             self._walks[key] = walk_of(self.shapes[domain], domain, source, to)
         return self._walks[key]
 
-    def knows(self, source: int, to: tuple[int, ...]) -> bool:
-        """Whether a domain has a class."""
-        return self.refusal(source, to) == ""
+    def stops(self, walk: Walk) -> tuple[int, ...]:
+        """The groups that a message must reach: those that it is for, and its author's where that waits for it."""
+        return (*walk.to, walk.source) if walk.holds and walk.source not in walk.to else walk.to
+
+    def is_replicated(self, router: int) -> bool:
+        return len(self.sites[router]) > 1
+
+    def keeps(self, walk: Walk, copy: int) -> bool:
+        """Whether a copy is kept where it is until it has arrived everywhere.
+
+        A router with replicas takes it, or has made it: then it says what that router forwarded before what follows.
+        """
+        made = walk.copies[copy].router
+        return (made != SENDER and self.is_replicated(made)) or any(
+            one.before == copy and self.is_replicated(one.router) for one in walk.copies
+        )
+
+    def reports(self, walk: Walk) -> bool:
+        """Whether routers wait to hear that a message of a class has arrived."""
+        return any(one.router != SENDER and self.is_replicated(one.router) for one in walk.copies)
+
+    def in_order(self, walk: Walk) -> bool:
+        """Whether an author's messages come in order and nothing is lost, so that a gap is worth waiting for."""
+        if walk.domain not in self._fifo:
+            domain = self.composition.domains[walk.domain]
+            self._fifo[walk.domain] = decide(self.composition, (domain,), "inter").of("fifo").holds
+        return self._fifo[walk.domain] and all(
+            one.router == SENDER or self.is_replicated(one.router) for one in walk.copies
+        )
 
     def domain_of(self, source: int, to: tuple[int, ...]) -> int:
         """The first domain that has a class."""

@@ -3,6 +3,10 @@
 A message that leaves its group, or that is ordered outside it, travels as a `Routed`: in each node it is an ordinary
 message of whoever submits it there, with a place in that node's order, and inside it is the name that its author gave
 it. Filters and routers look at that inner head alone, never at who forwarded it.
+
+The rest goes straight over the network and may get lost: a `Report` says what a process is done with, a `Settled` what
+all processes of a group are done with, and an `Enquire` has both said again. A `Missing` asks for a message before one
+that has come; a `Forgotten` says that nobody has to wait for it.
 """
 
 from __future__ import annotations
@@ -14,7 +18,9 @@ import msgspec
 from isthmus.core.message import Author, GroupId, Message, SiteId
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-GroupNumber = Annotated[int, msgspec.Meta(ge=0)]
+Small = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+StreamKey = tuple[int, int, int, int]  # group and author of messages, the author's life, and the domain
+Entry = tuple[StreamKey, Number]  # how far a stream has come
 
 
 class Routed(Message, frozen=True, gc=False, array_like=True, tag=110):
@@ -23,10 +29,11 @@ class Routed(Message, frozen=True, gc=False, array_like=True, tag=110):
     origin: GroupId
     sender: SiteId
     number: Number
-    to: tuple[GroupNumber, ...]  # the groups that it is for, ascending
-    copy: GroupNumber  # which of the copies of its walk this is
-    before: tuple[Number, ...]  # for each of these groups, the number of its author's message there before; 0: none
+    to: tuple[Small, ...]  # the groups that it is for, ascending
+    copy: Small  # which of the copies of its walk this is
+    before: tuple[Number, ...]  # for each group that it must reach, its author's message there before; 0: none
     payload: bytes = b""
+    epoch: Number = 0  # of the router that forwarded it: which of several to ask is the one of the highest
 
     @property
     def author(self) -> Author:
@@ -43,3 +50,37 @@ class Pack(Message, frozen=True, gc=False, array_like=True, tag=111):
 
     def payload_bytes(self) -> int:
         return sum([len(copy.payload) for copy in self.copies])
+
+
+class Report(Message, frozen=True, gc=False, array_like=True, tag=112):
+    """Up to where the sender of this is done with messages of some authors, in its group."""
+
+    entries: tuple[Entry, ...]
+
+
+class Settled(Message, frozen=True, gc=False, array_like=True, tag=113):
+    """Up to where all processes of a group are done with messages of some authors."""
+
+    group: Small
+    entries: tuple[Entry, ...]
+
+
+class Enquire(Message, frozen=True, gc=False, array_like=True, tag=114):
+    """Say again what you are done with, or know to be settled; routers pass it on, each once."""
+
+    asker: SiteId
+    turn: Number  # the asker's first, second ... enquiry in its life, with the life above bit 32
+
+
+class Missing(Message, frozen=True, gc=False, array_like=True, tag=115):
+    """A message that has not come, though a later one of its author has."""
+
+    stream: StreamKey
+    number: Number
+
+
+class Forgotten(Message, frozen=True, gc=False, array_like=True, tag=116):
+    """Nobody keeps that message any more: do not wait for it."""
+
+    stream: StreamKey
+    number: Number

@@ -1,0 +1,185 @@
+"""What a process and a router have in common as members of a node: they sift copies by author, and keep them.
+
+A member that joins a node gets the state of any member that stayed, process or router: so both know what was taken of
+each author (`filter`), what came too early for its author's order (`early`), and what a router may have to forward
+again (`kept`).
+
+Bounds: `EARLY_MAX` copies per author wait for one before them; one more is taken out of order.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from isthmus.core.errors import LocalError, RemoteError
+from isthmus.core.layer import Finality, Handler, Kind, Layer
+from isthmus.core.message import Carried, Cast, GroupId, Message, SiteId
+from isthmus.protocols.routing.filter import Fate, Filter, StreamState, stream_of
+from isthmus.protocols.routing.keeping import Kept, KeptCopies, SettledTable
+from isthmus.protocols.routing.routes import Routes
+from isthmus.protocols.routing.walks import SENDER, Walk
+from isthmus.protocols.routing.wire import Enquire, Forgotten, Missing, Pack, Report, Routed, Settled, StreamKey
+
+FINAL = Finality.FINAL
+EARLY_MAX = 1024
+NOBODY = SiteId(-1)  # as a courier: of a copy that was taken over from another member
+
+
+class Arrived(NamedTuple):
+    """A copy as it came: who submitted it here, as which message."""
+
+    courier: SiteId
+    number: int
+    copy: Routed
+
+
+class EndState(NamedTuple):
+    """What a member that joins takes over."""
+
+    streams: tuple[StreamState, ...]
+    early: tuple[Routed, ...]
+    kept: tuple[Kept, ...]
+    settled: tuple[tuple[int, StreamKey, int], ...]
+
+
+class NodeEnd(Layer):
+    """One member's end of one node."""
+
+    __slots__ = ("early", "filter", "kept", "known", "routes")
+
+    def __init__(self, routes: Routes, known: SettledTable) -> None:
+        self.routes = routes
+        self.known = known  # what destinations are done with
+        self.filter = Filter()
+        self.early: dict[StreamKey, dict[int, Arrived]] = {}  # by the number that is missing before each
+        self.kept = KeptCopies()
+
+    def ordered(self) -> dict[type[Message], Handler]:
+        return {Routed: self.on_bare, Pack: self.on_bare}
+
+    def handlers(self) -> dict[type[Message], Handler]:
+        return {
+            Report: self.on_report,
+            Settled: self.on_settled,
+            Enquire: self.on_enquire,
+            Missing: self.on_missing,
+            Forgotten: self.on_forgotten,
+        }
+
+    def on_bare(self, source: SiteId, body: Message) -> None:
+        raise LocalError(f"{body} of site {source} was not intercepted")
+
+    def on_report(self, source: SiteId, report: Report) -> None:
+        raise RemoteError(f"{report} of site {source} is for routers")
+
+    def on_missing(self, source: SiteId, missing: Missing) -> None:
+        raise RemoteError(f"{missing} of site {source} is for routers")
+
+    def on_forgotten(self, source: SiteId, forgotten: Forgotten) -> None:
+        raise RemoteError(f"{forgotten} of site {source} is for processes")
+
+    def on_settled(self, source: SiteId, settled: Settled) -> None:
+        raise NotImplementedError
+
+    def on_enquire(self, source: SiteId, enquire: Enquire) -> None:
+        raise NotImplementedError
+
+    # Receiving
+
+    def deliver(self, cast: Cast, finality: Finality = FINAL) -> None:
+        if not isinstance(cast, Carried) or not isinstance(cast.body, Routed | Pack):
+            self.above.deliver(cast, finality)  # of the group alone
+        elif finality is FINAL:
+            self.take_all(cast, (cast.body,) if isinstance(cast.body, Routed) else cast.body.copies)
+
+    def take_all(self, cast: Carried[Any], copies: tuple[Routed, ...]) -> None:
+        """Take the copies that one message brings."""
+        raise NotImplementedError
+
+    def checked(self, courier: SiteId, copy: Routed) -> Walk | None:
+        """The walk of a copy; None, and the copy is refused, where it has no business here."""
+        try:
+            return checked_walk(self.routes, self.host.group, courier, copy)
+        except RemoteError:
+            self.host.trace(Kind.REJECT, value=courier)
+            return None
+
+    def keep(self, copy: Routed, walk: Walk) -> bool:
+        """Keep a copy that may have to be forwarded again; whether it is not known to be in hand, or done with."""
+        if not self.routes.keeps(walk, copy.copy):
+            return True
+        kept = Kept(copy, walk.domain, self.routes.stops(walk))
+        return not self.known.has(*kept) and self.kept.add(kept)
+
+    def sift(self, arrived: Arrived, walk: Walk) -> list[Arrived] | None:
+        """What may be delivered now that a copy has come, in order; None: the copy was known, or only passes."""
+        copy = arrived.copy
+        if not self.is_end(copy, walk):
+            return None
+        key, before = stream_of(copy, walk.domain), self.before_of(copy, walk)
+        waiting = self.early.setdefault(key, {})
+        in_order = self.routes.in_order(walk) and len(waiting) < EARLY_MAX
+        fate = self.filter.of(key).take(copy.number, before, in_order)
+        if fate is Fate.KNOWN or (fate is Fate.EARLY and before in waiting):
+            return None
+        if fate is Fate.EARLY:
+            waiting[before] = arrived
+            return []
+        return [arrived, *self.next_of(key)]
+
+    def next_of(self, key: StreamKey) -> list[Arrived]:
+        """Those that waited for what has come, or is no longer waited for."""
+        stream, waiting, found = self.filter.of(key), self.early.get(key, {}), []
+        while ready := [before for before in waiting if before <= stream.last]:
+            arrived = waiting.pop(min(ready))
+            before = self.before_of(arrived.copy, self.routes.walk(arrived.copy.origin, arrived.copy.to))
+            if stream.take(arrived.copy.number, before, in_order=True) is Fate.TAKEN:
+                found.append(arrived)
+        return found
+
+    def is_end(self, copy: Routed, walk: Walk) -> bool:
+        """Whether a message ends its way here with this copy: it is delivered, or is the shadow that comes back."""
+        shadow = copy.copy == walk.own > 0 and copy.origin == self.host.group
+        return walk.copies[copy.copy].for_application or shadow
+
+    def before_of(self, copy: Routed, walk: Walk) -> int:
+        return copy.before[self.routes.stops(walk).index(self.host.group)]
+
+    # Views
+
+    def state(self) -> bytes:
+        early = tuple(arrived.copy for waiting in self.early.values() for arrived in waiting.values())
+        settled = tuple((group, key, number) for (group, key), number in self.known.numbers.items())
+        return msgspec.msgpack.encode(EndState(self.filter.states(), early, tuple(self.kept.copies.values()), settled))
+
+    def restore(self, state: bytes) -> None:
+        taken = msgspec.msgpack.decode(state, type=EndState)
+        self.filter.restore(taken.streams)
+        for copy in taken.early:
+            walk = self.routes.walk(copy.origin, copy.to)
+            key = stream_of(copy, walk.domain)
+            self.early.setdefault(key, {})[self.before_of(copy, walk)] = Arrived(NOBODY, 0, copy)
+        for group, key, number in taken.settled:
+            self.known.note(group, key, number)
+        for kept in taken.kept:
+            self.kept.add(kept)
+
+
+def checked_walk(routes: Routes, group: GroupId, courier: SiteId, copy: Routed) -> Walk:
+    """The walk of a copy; raises RemoteError where its courier has no business to bring it here."""
+    reason = routes.refusal(copy.origin, copy.to)
+    if reason:
+        raise RemoteError(reason)
+    walk = routes.walk(copy.origin, copy.to)
+    if (
+        copy.copy >= len(walk.copies)
+        or walk.copies[copy.copy].node != group
+        or len(copy.before) != len(routes.stops(walk))
+    ):
+        raise RemoteError(f"copy {copy.copy} of {copy.author} in group {group}, where its way does not lead")
+    router = walk.copies[copy.copy].router
+    if courier not in ((copy.sender,) if router == SENDER else routes.sites[router]):
+        raise RemoteError(f"site {courier} brings {copy.author}, which is not its message, nor on its way")
+    return walk

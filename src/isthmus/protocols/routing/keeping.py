@@ -1,0 +1,101 @@
+"""What is kept of messages on their way until their destinations are done with them.
+
+The problem: a router may crash with messages in its hands. The idea: where a router has replicas, all members of the
+node that it takes messages from keep these messages, in the order in which the node delivered them, and the replica
+that takes over forwards them again. As every member keeps them, any of them can tell one that joins.
+
+A message may be dropped once all processes of all groups that it must reach are done with it, and not before: that it
+has left, or that the next router has it, says nothing of who will live. It must reach its destinations, and where its
+author waits for its shadow, the author's group.
+
+Invariants: `copies` are in the node's delivery order. A number that is settled stays so.
+
+Bounds: what authors may have under way by their end-to-end credit.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from isthmus.core.message import Author
+from isthmus.protocols.routing.filter import stream_of
+from isthmus.protocols.routing.wire import Entry, Routed, StreamKey
+
+KeptKey = tuple[Author, int]  # a message, and which of its copies
+
+
+class SettledTable:
+    """Up to where groups are known to be done with messages, by group and author."""
+
+    __slots__ = ("numbers",)
+
+    def __init__(self) -> None:
+        self.numbers: dict[tuple[int, StreamKey], int] = {}
+
+    def note(self, group: int, key: StreamKey, number: int) -> bool:
+        """Take in what is settled; whether it is news."""
+        if number <= self.numbers.get((group, key), 0):
+            return False
+        self.numbers[group, key] = number
+        return True
+
+    def of(self, group: int, key: StreamKey) -> int:
+        return self.numbers.get((group, key), 0)
+
+    def has(self, copy: Routed, domain: int, stops: tuple[int, ...]) -> bool:
+        """Whether all groups that a message must reach are done with it."""
+        key = stream_of(copy, domain)
+        return all(self.numbers.get((group, key), 0) >= copy.number for group in stops)
+
+    def entries(self) -> dict[int, tuple[Entry, ...]]:
+        """All that is known, by group."""
+        found: dict[int, list[Entry]] = {}
+        for (group, key), number in self.numbers.items():
+            found.setdefault(group, []).append((key, number))
+        return {group: tuple(entries) for group, entries in found.items()}
+
+
+class Kept(NamedTuple):
+    """A message that is kept: as it was taken, its domain, and the groups that it must reach."""
+
+    copy: Routed
+    domain: int
+    stops: tuple[int, ...]
+
+
+class KeptCopies:
+    """The messages of one node that its replicated routers may have to forward again."""
+
+    __slots__ = ("copies", "pending")
+
+    def __init__(self) -> None:
+        self.copies: dict[KeptKey, Kept] = {}
+        self.pending: deque[KeptKey] = deque()  # of a router with replicas: those that it has not passed on
+
+    def add(self, kept: Kept) -> bool:
+        """Keep a message; whether it was not kept already."""
+        key = (kept.copy.author, kept.copy.copy)
+        if key in self.copies:
+            return False
+        self.copies[key] = kept
+        self.pending.append(key)
+        return True
+
+    def first_pending(self) -> Kept | None:
+        """The first that was not passed on and is still kept."""
+        while self.pending and self.pending[0] not in self.copies:
+            self.pending.popleft()
+        return self.copies[self.pending[0]] if self.pending else None
+
+    def trim(self, settled: SettledTable) -> None:
+        """Drop what all destinations are done with."""
+        done = [key for key, kept in self.copies.items() if settled.has(*kept)]
+        for key in done:
+            del self.copies[key]
+        if len(self.pending) > 2 * len(self.copies):
+            self.pending = deque(key for key in self.pending if key in self.copies)
+
+    def find(self, author: Author) -> list[Kept]:
+        """The kept copies of one message."""
+        return [kept for (one, _), kept in self.copies.items() if one == author]

@@ -1,0 +1,28 @@
+"""What routers and the processes behind them leave open."""
+
+from __future__ import annotations
+
+import msgspec
+
+from isthmus.core.document import COUNT_MAX, LONGEST_MS, SHORTEST_MS, within
+
+PACK_MAX = 1024
+
+
+class RouterOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How routers forward, and how much may be under way."""
+
+    pack_max: int = 1  # copies in one message of a node
+    pack_ms: float = 0.0  # how long a copy waits for others to share a message with
+    window: int = 1024  # messages that a process may have under way to a group
+    queue_max: int = 1024  # messages that wait at a process, held or without credit
+    report_ms: float = 20.0  # how long a report waits for others to leave with it
+    enquire_ms: float = 200.0  # until what was not heard of is asked for
+
+    def __post_init__(self) -> None:
+        within("pack_max", self.pack_max, 1, PACK_MAX, "a whole number")
+        within("pack_ms", self.pack_ms, 0, LONGEST_MS)
+        within("window", self.window, 1, COUNT_MAX, "a whole number")
+        within("queue_max", self.queue_max, 1, COUNT_MAX, "a whole number")
+        within("report_ms", self.report_ms, 0, LONGEST_MS)
+        within("enquire_ms", self.enquire_ms, SHORTEST_MS, LONGEST_MS)

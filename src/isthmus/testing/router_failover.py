@@ -1,0 +1,156 @@
+"""Routers that crash: random compositions with replicated routers, random crash schedules, and what must not happen.
+
+A schedule crashes replicas of routers, and processes, one after another and at times together, and brings most of them
+back. What the protocols assume is kept: some replica of each router is up and has been for a while, and at no time are
+more than half of a node's members down or new. After the run:
+
+| fault | means |
+|---|---|
+| lost | a message of a sender that was up all along is missing at a process that it is for and that was, too |
+| orphaned | the same of a sender that crashed: delivered somewhere, and not everywhere it is for |
+| repeated, made up | integrity over each domain |
+| reordered | an order that the calculus guarantees over connected domains |
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import msgspec
+
+from isthmus.core.layer import Kind
+from isthmus.protocols.routing.model import Composition
+from isthmus.protocols.routing.routes import replica_names, site_names
+from isthmus.scenario.composed import routes_of
+from isthmus.scenario.composing import sites_of
+from isthmus.scenario.faults import Crash, Fault, Recover
+from isthmus.scenario.model import Membership, Scenario
+from isthmus.sim.run import Run
+from isthmus.testing.composed_runs import DURATION_MS, composed_scenario, judge_guarantees
+from isthmus.testing.random_compositions import random_composition
+from isthmus.trace.schema import DESTINATIONS, KIND, NUMBER, ORIGIN, PROCESS, SENDER, Row
+
+DETECTION_MS = 40.0
+SETTLE_MS = 150.0  # from a recovery until a site counts as one that holds the state of its nodes
+CRASHES_MAX = 6
+
+
+class DownSpan(msgspec.Struct, frozen=True):
+    """When a site is down or new."""
+
+    site: str
+    start_ms: float
+    end_ms: float
+
+
+def replicated(composition: Composition, random: Random) -> Composition:
+    """The same with two or three replicas of each router."""
+    routers = tuple(
+        msgspec.structs.replace(router, replicas=random.choice((2, 2, 3))) for router in composition.routers
+    )
+    return msgspec.structs.replace(composition, routers=routers)
+
+
+def failover_composition(random: Random) -> Composition:
+    """A random composition without datagrams, whose routers all have replicas."""
+    while True:
+        drawn = random_composition(random)
+        if all(igp.kind != "datagrams" for igp in drawn.igps) and len(site_names(drawn)) <= 12:
+            return replicated(drawn, random)
+
+
+def random_schedule(composition: Composition, random: Random) -> tuple[Fault, ...]:
+    """Crashes and recoveries that leave each router a replica, and each node more than half of its members."""
+    replicas = [name for router in composition.routers for name in replica_names(router)]
+    processes = [name for group in composition.groups for name in group.members]
+    spans: list[DownSpan] = []
+    faults: list[Fault] = []
+    for _ in range(random.randint(1, CRASHES_MAX)):
+        site = random.choice(replicas if random.random() < 0.8 else processes)
+        start = round(random.uniform(5.0, DURATION_MS), 3)
+        if spans and random.random() < 0.4:
+            start = round(min(DURATION_MS, spans[-1].start_ms + random.uniform(0.0, 60.0)), 3)
+        back = round(start + random.uniform(60.0, 250.0), 3) if random.random() < 0.7 else None
+        end = 1e9 if back is None or back > DURATION_MS else back + SETTLE_MS
+        span = DownSpan(site, start, end)
+        if allowed(composition, [*spans, span]):
+            spans.append(span)
+            faults.append(Crash(at_ms=start, site=site))
+            if back is not None and back <= DURATION_MS:
+                faults.append(Recover(at_ms=back, site=site))
+    return tuple(faults)
+
+
+def allowed(composition: Composition, spans: list[DownSpan]) -> bool:
+    """Whether at all times enough sites are up: each span is looked at where it starts, with all that overlap it."""
+    last = spans[-1]
+    if any(other.site == last.site and overlap(other, last) for other in spans[:-1]):
+        return False
+    for moment in [span.start_ms for span in spans]:
+        down = {span.site for span in spans if span.start_ms <= moment < span.end_ms}
+        if any(down.issuperset(replica_names(router)) for router in composition.routers):
+            return False
+        for node in composition.nodes:
+            members = sites_of(composition, node)
+            if 2 * len(down.intersection(members)) > len(members):
+                return False
+        if any(down.issuperset(group.members) for group in composition.groups):
+            return False
+    return True
+
+
+def overlap(one: DownSpan, other: DownSpan) -> bool:
+    return one.start_ms < other.end_ms and other.start_ms < one.end_ms
+
+
+def failover_scenario(seed: int) -> Scenario:
+    """A composition with replicated routers, traffic and crashes."""
+    random = Random(f"failover/{seed}")
+    composition = failover_composition(random)
+    schedule = random_schedule(composition, random)
+    drawn = composed_scenario(composition, f"failover/{seed}")
+    stagger_ms = random.choice((0.0, 0.0, 15.0))
+    membership = Membership(detection_ms=DETECTION_MS, stagger_ms=stagger_ms)
+    return msgspec.structs.replace(drawn, faults=schedule, membership=membership)
+
+
+def failover_faults(scenario: Scenario, run_type: type[Run] = Run) -> list[str]:
+    """What went wrong in a run, a sentence each."""
+    rows: list[Row] = []
+    run = run_type(scenario, rows)
+    summary = run.execute()
+    composition = scenario.composition
+    assert composition is not None
+    found = [
+        f"{kept.order} over {kept.scope} of {', '.join(kept.domains)}: {kept.fault}"
+        for kept in judge_guarantees(composition, rows)
+        if kept.fault
+    ]
+    if summary.rejected_count:
+        found.append(f"{summary.rejected_count} packets were refused")
+    return found + missing(scenario, rows)
+
+
+def missing(scenario: Scenario, rows: list[Row]) -> list[str]:
+    """Messages that a process which was up all along lacks: those of senders that are up, and those delivered."""
+    assert scenario.composition is not None
+    routes = routes_of(scenario.composition, scenario.topology)
+    crashed = {row[PROCESS] for row in rows if row[KIND] == Kind.CRASH}
+    delivered: dict[tuple[int, ...], set[int]] = {}
+    submitted: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for row in rows:
+        name = (row[ORIGIN], row[SENDER], row[NUMBER])
+        if row[KIND] == Kind.DELIVER:
+            delivered.setdefault(name, set()).add(row[PROCESS])
+        elif row[KIND] == Kind.SUBMIT:
+            submitted[name] = row[DESTINATIONS] or routes.processes[row[ORIGIN]]
+    found = []
+    for key, destinations in submitted.items():
+        reached = delivered.get(key, set())
+        if key[1] in crashed and not reached:
+            continue  # it may have died with its sender
+        lacking = [site for site in destinations if site not in crashed and site not in reached]
+        if lacking:
+            word = "orphaned" if key[1] in crashed else "lost"
+            found.append(f"{word}: message {key} is missing at processes {lacking}, and delivered at {sorted(reached)}")
+    return found
