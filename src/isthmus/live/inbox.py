@@ -111,7 +111,7 @@ class Inbox:
         """Whether a message names sites and groups that there are."""
         origin, sender, _ = cast.identity(self.own)
         groups = len(self.groups) or self.own + 1
-        return max(cast.sender, sender) < len(self.names) and 0 <= sender and 0 <= origin < groups
+        return max(cast.sender, sender) < len(self.names) and sender >= 0 and 0 <= origin < groups
 
     def clear(self) -> None:
         """Forget everything: the life that it belongs to is over."""

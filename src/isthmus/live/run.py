@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from secrets import randbits
 from typing import Any
@@ -147,12 +147,8 @@ def tally(statuses: list[dict[str, Any]]) -> tuple[list[int], list[int]]:
     return delivered, [sum(column) for column in zip(*sent, strict=True)]
 
 
-def measure(folder: Path, groups: Mapping[int, Iterable[int]] | int) -> Summary:
-    """The figures of a run from its trace, in which sites come one after the other: first all that was submitted.
-
-    `groups` are the members of each group, or how many sites one group has.
-    """
-    summary = Summary(groups)
+def measure(folder: Path, summary: Summary) -> Summary:
+    """The figures of a run from its trace, in which sites come one after the other: first all that was submitted."""
     for submits in (True, False):
         for row in read_rows(folder):
             if (row[KIND] == Kind.SUBMIT) is submits and row[GROUP] < LIGHT:
