@@ -18,6 +18,7 @@ from isthmus.core.layer import Finality, Handler, Kind, Layer, View
 from isthmus.core.message import ALL, Author, Carried, Cast, GroupId, Message, SiteId, Targets
 from isthmus.protocols.fragments import Fragments, Piece, Read
 from isthmus.protocols.routing.member import Member
+from isthmus.protocols.routing.wire import ROUTED_MAX
 
 OnDeliver = Callable[[Cast, Finality], None]
 DELIVER, FINAL = Kind.DELIVER, Finality.FINAL
@@ -147,10 +148,12 @@ class Application(Layer):
     def prepare_routed(self, payload: bytes, to: tuple[GroupId, ...]) -> Cast:
         """A message to groups, ascending, with its number; it is to be routed before the next one is prepared."""
         receivers = self.stack.find(Member).receivers(to)
-        if len(payload) > self.fragments.piece_bytes:
-            most = self.fragments.piece_bytes
-            raise LocalError(f"a message of {len(payload)} bytes to other groups, which take {most} at most")
-        return self.prepare(payload, receivers)
+        if len(payload) > ROUTED_MAX:
+            raise LocalError(f"a message of {len(payload)} bytes to other groups, which take {ROUTED_MAX} at most")
+        cast = Cast(self.host.site, self.host.next_number(), payload, receivers)
+        if self.host.traces:
+            self.host.trace(Kind.SUBMIT, cast)
+        return cast
 
     def route(self, cast: Cast, to: tuple[GroupId, ...]) -> None:
         """Submit a message to groups that was prepared."""

@@ -48,6 +48,12 @@ class Source:
         self.turn_max = group.stack.credit.queue_max  # messages of one list
         self.beyond: Arrival | None = None  # the first arrival after a turn
 
+    def draw_groups(self) -> tuple[GroupId, ...]:
+        """The groups that the next message is for; () for its own."""
+        if len(self.to_groups) > 1:
+            return self.random.choice(self.to_groups)
+        return self.to_groups[0] if self.to_groups else ()
+
     def take(self) -> list[Arrival]:
         """The next arrival, or all of one instant where they are one turn."""
         first, self.beyond = self.beyond or next(self.arrivals, None), None
@@ -176,10 +182,10 @@ class SiteTraffic:
         mailbox = self.mailboxes.get(source.group)
         if mailbox is None:
             return
-        content = payload(depth, size, self.mark(mailbox, size))
+        to = source.draw_groups()
+        content = payload(depth, size, self.mark(mailbox, size, whole=to not in ((), (source.group,))))
         try:
-            if source.to_groups:
-                to = source.random.choice(source.to_groups) if len(source.to_groups) > 1 else source.to_groups[0]
+            if to:
                 destinations = mailbox.application.multicast(content, to).destinations
             else:
                 mailbox.application.cast(content, destinations)
@@ -193,11 +199,12 @@ class SiteTraffic:
         for site in destinations or source.members:
             self.sent_to[site] += count
 
-    def mark(self, mailbox: Mailbox, size: int) -> int:
+    def mark(self, mailbox: Mailbox, size: int, whole: bool = False) -> int:
         """What tells the next message of the site, of a size, from all others, where payloads are varied."""
         port = mailbox.application.host
         assert isinstance(port, Port)
-        return mark_of(self.site, port.number + mailbox.application.fragments.count_of(size)) if self.varied else 0
+        numbers = 1 if whole else mailbox.application.fragments.count_of(size)
+        return mark_of(self.site, port.number + numbers) if self.varied else 0
 
     def deliver(self, mailbox: Mailbox, replies: list[Source], cast: Cast) -> None:
         if self.varied:

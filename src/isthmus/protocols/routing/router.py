@@ -188,8 +188,12 @@ class RouterPort(NodeEnd):
         """Submit what waits, in order, as far as this node takes it."""
         most = self.router.options.pack_max
         while self.queue and self.below.writable():
-            copies = tuple(self.queue.popleft() for _ in range(min(most, len(self.queue))))
-            body = copies[0] if len(copies) == 1 else Pack(copies)
+            copies = [self.queue.popleft()]
+            room = self.host.frame_bytes - len(copies[0].payload)
+            while self.queue and len(copies) < most and len(self.queue[0].payload) <= room:
+                copies.append(self.queue.popleft())
+                room -= len(copies[-1].payload)
+            body = copies[0] if len(copies) == 1 else Pack(tuple(copies))
             carried: Carried[Any] = Carried(self.host.site, self.host.next_number(), b"", ALL, None, body)
             self.below.submit(carried)
 
