@@ -29,8 +29,8 @@ from isthmus.scenario.composition import load_composition
 from isthmus.trace.witness import sentence
 
 GIVEN, REFUSED = "guaranteed", "refused"
-HOW_TO_RUN = """To run it: a scenario with composition = "{path.name}", relative to its own file, a [topology] with a site
-for each process and router, and to_groups in its [[workloads]], by isthmus sim or isthmus live."""
+HOW_TO_RUN = """To run it: a scenario with composition = "{path.name}" (relative to its own file), a [topology] with a
+site for each process and router, and to_groups in its [[workloads]]; by isthmus sim or isthmus live."""
 COLORS = {GIVEN: "green", REFUSED: "red"}
 
 
