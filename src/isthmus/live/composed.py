@@ -27,9 +27,11 @@ from isthmus.live.member import Member
 from isthmus.live.notes import digest
 from isthmus.live.peers import logger
 from isthmus.live.plans import GroupPlan, JoinedGroup, Membership, Where, default_options, membership_of
+from isthmus.live.site import LivePort
 from isthmus.protocols.application import Application
 from isthmus.protocols.routing.model import Composition
 from isthmus.protocols.routing.options import RouterOptions
+from isthmus.protocols.routing.router import RouterPort
 from isthmus.protocols.transport.base import Transport
 from isthmus.scenario.composed import check_sites, check_wanted, couriers_of, is_bare, routes_of
 from isthmus.scenario.composing import nodes_as_groups, routing_at
@@ -39,6 +41,7 @@ from isthmus.topology.load import load_topology
 from isthmus.topology.model import Topology
 
 NodeOptions = Mapping[str, StackOptions]  # by node, the same at all its sites
+FORM_S = 5.0  # how long messages into a new node wait, at most, for all its sites to be in
 LEAVE_S = 2.0  # how long leaving waits, at most, for the others to go on without this site
 
 
@@ -115,9 +118,13 @@ class LiveRouter:
         self.on_view: Callable[[str, tuple[str, ...]], None] = lambda _node, _members: None  # told of each view
         self.views: dict[str, View] = {}  # by node: the installed ones
         self._end = asyncio.Event()
+        self._formed = {
+            group.group for group in member.groups if member.agreed is None
+        }  # nodes with all sites in, once
         for group in member.groups:
             if member.site in group.members:
                 group.boot = partial(self._boot, group)
+                group.on_stack = partial(self._hold, group)
                 group.on_end = self._end.set
 
     @classmethod
@@ -178,9 +185,30 @@ class LiveRouter:
         """A silent application for each life; what it is given has passed the router."""
         return Application(on_view=partial(self._view, group.group), wants=())
 
+    def _hold(self, group: JoinedGroup, port: LivePort) -> None:
+        """Have nothing passed on into a node that begins before all its sites are in, or have had time to come in."""
+        if group.group not in self._formed:
+            port.stack.find(RouterPort).forming = True
+
+    def _let_go(self, group: JoinedGroup) -> None:
+        """Pass on what waits, to those that are in a node."""
+        driver, port = self.member.driver, group.port
+        self._formed.add(group.group)
+        if driver is not None and port is not None:
+            driver.run(port, port.stack.find(RouterPort).note_formed)
+
+    def _note_forming(self, group: JoinedGroup, view: View) -> None:
+        if group.group in self._formed:
+            return
+        if group.plan.name not in self.views and view.view_id <= len(group.members):
+            asyncio.get_running_loop().call_later(FORM_S, self._let_go, group)
+        if len(view.members) == len(group.members) or view.view_id > len(group.members):
+            asyncio.get_running_loop().call_soon(self._let_go, group)
+
     def _view(self, node: GroupId, view: View) -> None:
         name = self.member.groups[node].plan.name
         members = tuple(self.member.topology.sites[site].name for site in view.members)
+        self._note_forming(self.member.groups[node], view)
         self.views[name] = view
         logger.info("view %d of %s: %s", view.view_id, name, ", ".join(members))
         self.on_view(name, members)

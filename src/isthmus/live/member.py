@@ -37,7 +37,7 @@ from isthmus.protocols.membership.home import AgreementOptions, Past, SiteHome
 from isthmus.protocols.membership.suspicion import Suspicion
 from isthmus.protocols.routing.routes import Routes
 from isthmus.protocols.transport.relay import Relay
-from isthmus.scenario.composing import Layers
+from isthmus.scenario.composing import Routing
 from isthmus.scenario.model import Agreed
 from isthmus.stacks import STACKS, StackOptions
 from isthmus.topology.load import load_topology
@@ -88,7 +88,7 @@ class Member:
         self.sink: Sink | None = None  # set before joining: where the trace goes
         self.log: SiteLog | None = None  # the same with more to say of it
         self.routes: Routes | None = None  # of the composition whose nodes the groups are
-        self.routing: Callable[[], Layers] | None = (
+        self.routing: Callable[[], Routing] | None = (
             None  # set before joining: in a composition, the layers of each life
         )
         self.couriers: Targets = ()  # set before joining: the routers, which a trace does not name
@@ -159,15 +159,15 @@ class Member:
         )
         if self.agreed is not None:
             self.suspicion = self.watch_others(site, self.agreed.rules)
-        layer_of = None if self.routing is None else self.routing()
+        routed = None if self.routing is None else self.routing()
         for group in self.groups:
             if group.boot is not None:
                 group.application = group.boot()
             if group.application is not None:
                 port = group.port = site.port(group.group)
                 options = self.options_of(group)
-                if layer_of is not None:
-                    options = msgspec.structs.replace(options, routing=layer_of(group.group))
+                if routed is not None:
+                    options = routed(group.group, options)
                 port.attach(STACKS[group.plan.stack].build(port, group.application, options))
                 if self.suspicion is not None and options.relay is not None:
                     port.stack.find(Relay).reaches = self.suspicion.reaches

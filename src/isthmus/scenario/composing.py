@@ -13,7 +13,6 @@ import msgspec
 
 from isthmus.core.document import one_of, show
 from isthmus.core.errors import InputError
-from isthmus.core.layer import Layer
 from isthmus.core.message import GroupId, SiteId
 from isthmus.protocols.routing.member import Member
 from isthmus.protocols.routing.model import KEEPS, Composition, Igp, ProcessGroup
@@ -65,15 +64,28 @@ def nodes_as_groups(
     return tuple(made)
 
 
-Layers = Callable[[GroupId], Layer]  # of one life of a site, by node
+Routing = Callable[[GroupId, StackOptions], StackOptions]  # of one life of a site: adds what a node's stack needs
 
 
-def routing_at(composition: Composition, topology: Topology, site: SiteId, options: RouterOptions) -> Layers:
-    """The routing layers of one life of a site: the filters of a process, or the ends of a router."""
+def routing_at(composition: Composition, topology: Topology, site: SiteId, options: RouterOptions) -> Routing:
+    """What one life of a site adds to its nodes' stacks: the filters of a process, or the ends of a router."""
     routes = routes_of(composition, topology)
-    if site in routes.router_of:
-        return Router(routes, site, options).port
-    return lambda _node: Member(routes, options)
+    router = Router(routes, site, options) if site in routes.router_of else None
+    prioritised = {  # processes of domains in which messages between groups have priority
+        process: None
+        for domain in composition.domains
+        if domain.prioritised
+        for name in domain.groups
+        for process in routes.processes[routes.group_ids[name]]
+    }
+
+    def routed(node: GroupId, given: StackOptions) -> StackOptions:
+        layer = Member(routes, options) if router is None else router.port(node)
+        first = any(member in prioritised for member in routes.members(node))
+        twice = routes.routers_in(node) if first else ()
+        return msgspec.structs.replace(given, routing=layer, twice=twice)
+
+    return routed
 
 
 def safely(stack: StackSpec, node: str, source: str, key: str) -> StackSpec:
@@ -89,8 +101,8 @@ def routed_options(scenario: Scenario, site: SiteId) -> Callable[[GroupOfRun], S
     """The options of each group at one life of a site; in a composition with its filters, or its router's ends."""
     if scenario.composition is None:
         return lambda group: group.options
-    layer_of = routing_at(scenario.composition, scenario.topology, site, scenario.router)
-    return lambda group: msgspec.structs.replace(group.options, routing=layer_of(group.id))
+    routed = routing_at(scenario.composition, scenario.topology, site, scenario.router)
+    return lambda group: routed(group.id, group.options)
 
 
 def parts(keeps: object) -> tuple[bool, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from isthmus.core.errors import LocalError
 from isthmus.core.message import GroupId, SiteId, Targets
-from isthmus.protocols.routing.model import Composition, OrderingDomain, Router
+from isthmus.protocols.routing.model import KEEPS, Composition, OrderingDomain, Router
 from isthmus.protocols.routing.semantics import decide
 from isthmus.protocols.routing.shape import Shape
 from isthmus.protocols.routing.walks import SENDER, Walk, walk_of
@@ -95,6 +95,9 @@ class Routes:
     def stops(self, walk: Walk) -> tuple[int, ...]:
         """The groups that a message must reach: those that it is for, and its author's where that waits for it."""
         return (*walk.to, walk.source) if walk.holds and walk.source not in walk.to else walk.to
+
+    def is_causal(self, node: int) -> bool:
+        return KEEPS[self.composition.nodes[node].semantics].causal
 
     def is_replicated(self, router: int) -> bool:
         return len(self.sites[router]) > 1

@@ -97,6 +97,18 @@ class Phase(Enum):
     ANNOUNCED = 3  # here, until the announcement of the batch has come back
 
 
+def round_of(members: Targets, twice: Targets) -> Targets:
+    """The members as the token visits them in one rotation: some have a second place, half a rotation on."""
+    seconds = [site for site in members if site in twice]
+    half = len(members) // 2
+    if not seconds or len(members) < 3:
+        return members
+    made = list(members)
+    for site in reversed(seconds):
+        made.insert((members.index(site) + half) % len(members) + 1, site)
+    return tuple(made) if made[0] == members[0] else members
+
+
 class Ring(Layer):
     """Sends when the token is here, and delivers by the positions that holders announce."""
 
@@ -112,9 +124,11 @@ class Ring(Layer):
         "passed",
         "phase",
         "repeats",
+        "round",
         "sent",
         "ticketed",
         "token",
+        "twice",
         "view",
         "waiting",
         "waking",
@@ -122,8 +136,10 @@ class Ring(Layer):
 
     timer_names = ("repeat",)
 
-    def __init__(self, options: RingOptions | None = None, repeats: bool = True) -> None:
+    def __init__(self, options: RingOptions | None = None, repeats: bool = True, twice: Targets = ()) -> None:
         self.options = options or RingOptions()
+        self.twice = twice  # members that the token visits twice in a rotation
+        self.round: Targets = ()  # the members as the token visits them
         self.repeats = repeats  # False: over channels that lose nothing
         self.pacing = Pacing(FIRST_WAIT_MS, LEAST_WAIT_MS / 2)
         self.view = View(0, ())
@@ -230,7 +246,7 @@ class Ring(Layer):
         self.asked = False  # what waits for credit asks again when it has some
         empty = self.token.empty + 1
         self.token = Token(self.token.visit, self.token.given, empty)
-        if empty < len(self.view.members):
+        if empty < len(self.round):
             self.pass_on(self.successor())
         elif self.waiting:
             self.pass_on(min(self.waiting, key=self.distance))
@@ -238,19 +254,25 @@ class Ring(Layer):
             self.phase = Phase.RESTING
             self.host.trace(Kind.ROLE, value=RESTING_ROLE)
 
+    def place(self) -> int:
+        """Where on its round the token is, which is here; visits count along the round where some have two places."""
+        if len(self.round) > len(self.view.members):
+            return (self.token.visit - 1) % len(self.round)
+        return places(self.view.members)[self.host.site]
+
     def successor(self) -> SiteId:
-        members = self.view.members
-        return members[(places(members)[self.host.site] + 1) % len(members)]
+        return self.round[(self.place() + 1) % len(self.round)]
 
     def distance(self, site: SiteId) -> int:
         """How far a member is along the ring; the token only ever moves forward, so that it passes nobody over."""
-        place = places(self.view.members)
-        return (place[site] - place[self.host.site]) % len(self.view.members)
+        here = self.place()
+        return min((place - here - 1) % len(self.round) + 1 for place, other in enumerate(self.round) if other == site)
 
     def pass_on(self, heir: SiteId) -> None:
         if self.view is not self.stack.view:
             return  # the view closes: in the next one, as which this would leave, there is another token
-        token = Token(self.token.visit + 1, self.token.given, self.token.empty)
+        steps = self.distance(heir) if len(self.round) > len(self.view.members) else 1
+        token = Token(self.token.visit + steps, self.token.given, self.token.empty)
         if heir == self.host.site:  # it is alone
             self.take(token)
             return
@@ -352,9 +374,10 @@ class Ring(Layer):
         self.close_view()
         self.host.cancel_timer(self, REPEAT)
         self.view = view
+        self.round = round_of(view.members, self.twice)
         self.reset()
         if view.members[0] == self.host.site:
-            self.token = Token(1, 0, len(view.members))
+            self.token = Token(1, 0, len(self.round))
             self.left = self.options.batch
             self.phase = Phase.VISITING
 
