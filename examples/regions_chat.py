@@ -42,10 +42,10 @@ COMPOSITION = composition_from_tables(
 )
 BOTH = tuple(OFFICES)
 SAYS = {  # who says what to which offices
-    "ana": [(b"Good morning, Osaka!", BOTH), (b"Rui, is there coffee?", ("lisbon",))],
-    "rui": [(b"In five minutes.", ("lisbon",)), (b"Release at noon our time?", BOTH)],
+    "ana": [(b"Good morning, Osaka!", BOTH), (b"Coffee is ready.", ("lisbon",))],
+    "rui": [(b"The lift is out of order.", ("lisbon",)), (b"The release is out.", BOTH)],
     "aiko": [(b"Good evening, Lisbon.", BOTH)],
-    "ken": [(b"Aiko, are you still in?", ("osaka",)), (b"Noon is fine.", BOTH)],
+    "ken": [(b"The last train is at eleven.", ("osaka",)), (b"Monday is a holiday here.", BOTH)],
 }
 
 

@@ -118,9 +118,7 @@ class LiveRouter:
         self.on_view: Callable[[str, tuple[str, ...]], None] = lambda _node, _members: None  # told of each view
         self.views: dict[str, View] = {}  # by node: the installed ones
         self._end = asyncio.Event()
-        self._formed = {
-            group.group for group in member.groups if member.agreed is None
-        }  # nodes with all sites in, once
+        self._formed = {group.group for group in member.groups if member.agreed is None}  # nodes that had all in
         for group in member.groups:
             if member.site in group.members:
                 group.boot = partial(self._boot, group)

@@ -81,8 +81,9 @@ def routing_at(composition: Composition, topology: Topology, site: SiteId, optio
 
     def routed(node: GroupId, given: StackOptions) -> StackOptions:
         layer = Member(routes, options) if router is None else router.port(node)
-        first = any(member in prioritised for member in routes.members(node))
-        twice = routes.routers_in(node) if first else ()
+        members = routes.members(node)
+        first = any(member in prioritised for member in members)
+        twice = tuple(member for member in members if member in routes.router_of) if first else ()
         return msgspec.structs.replace(given, routing=layer, twice=twice)
 
     return routed
