@@ -116,27 +116,14 @@ def test_replicas_take_over_from_a_router_that_is_killed(tmp_path: Path) -> None
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("kind", ["link", "datagrams"])
-def test_an_igp_may_be_a_link_or_datagrams(kind: str, tmp_path: Path) -> None:
-    """Over a link causal order holds; over datagrams nothing is promised, and nothing is made up or repeated."""
-    text = PATH.read_text(encoding="utf-8").replace(
-        'name = "cable"\nstack = "token-site"', f'name = "cable"\nkind = "{kind}"'
-    )
-    wants = 'wants = "causal"' if kind == "link" else 'wants = "fifo"'
-    text = text.replace(
-        'wants = "causal-total"\nscope = "all"\nforwarding = "shadow-and-hold"', f'{wants}\nscope = "all"'
-    )
-    if kind == "datagrams":
-        text = text.replace("loss = 0.05", "loss = 0.0")
-    path = tmp_path / "igp.toml"
+def test_a_link_between_two_routers_carries_causal_order(tmp_path: Path) -> None:
+    text = PATH.read_text(encoding="utf-8")
+    text = text.replace('name = "cable"\nstack = "token-site"', 'name = "cable"\nkind = "link"')
+    text = text.replace('"causal-total"', '"causal"').replace('"shadow-and-hold"', '"plain"')
+    path = tmp_path / "link.toml"
     path.write_text(text, encoding="utf-8")
-    if kind == "datagrams":
-        from isthmus.core.errors import InputError
-
-        with pytest.raises(InputError, match="where fifo is not kept"):
-            load_scenario(path)
-        return
     (tmp_path / "live").mkdir()
     verdicts = told(path, live_of(path, tmp_path / "live"))
     assert verdicts == told(path, simulated_of(path, tmp_path / "sim"))
     assert {status for _, _, status in verdicts} == {"valid"}
+    assert ("offices", "causal", "valid") in verdicts

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import sys
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from isthmus.cli.router import command
 from isthmus.core.errors import InputError, LocalError
 from isthmus.core.message import Carried, GroupId, SiteId
 from isthmus.live.composed import LiveRouter
@@ -22,6 +26,7 @@ from isthmus.testing.ports import free_ports
 from isthmus.topology.load import topology_from_tables
 
 TIMEOUT_S = 120.0
+EXAMPLES = Path(__file__).parents[3] / "examples"
 NETWORK = topology_from_tables(
     {
         "name": "offices",
@@ -190,3 +195,60 @@ def test_unread_messages_of_other_groups_are_handed_over() -> None:
     inbox.put(Carried(SiteId(2), 7, b"x", (), (GroupId(0), SiteId(0), 3)), 5)
     assert joiner.hand_over(inbox.snapshot(b"state")) == b"state"
     assert joiner.take() == Delivered("a-0", 3, b"x", (), 5, "a") and not joiner.taken
+
+
+def test_a_router_runs_from_the_command_line_until_it_is_interrupted(tmp_path: Path) -> None:
+    """It passes messages on between a group here and one there, and leaves in order."""
+    names = ("a-0", "b-0", "bridge")
+    ports = free_ports(names)
+    network, composition = tmp_path / "network.toml", tmp_path / "composition.toml"
+    network.write_text(
+        'name = "n"\ndefaults.lan = { delay = 1 }\n[[clusters]]\nname = "lan"\nsites = ['
+        + ", ".join(f'{{ name = "{name}", address = "127.0.0.1:{ports[name]}" }}' for name in names)
+        + "]\n"
+    )
+    composition.write_text(
+        'name = "two"\n'
+        '[[groups]]\nname = "a"\nmembers = 1\nstack = "fifo"\n'
+        '[[groups]]\nname = "b"\nmembers = 1\nstack = "fifo"\n'
+        '[[routers]]\nname = "bridge"\njoins = ["a", "b"]\n'
+        '[[domains]]\nname = "all"\nwants = "fifo"\n'
+    )
+
+    async def program() -> tuple[Delivered, int | None, str]:
+        words = (sys.executable, "-m", "isthmus", "router", str(composition), "bridge", "--topology", str(network))
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(*words, stdout=pipe, stderr=asyncio.subprocess.STDOUT)
+        try:
+            async with (
+                Group.join(network, "a-0", composition=composition) as sender,
+                Group.join(network, "b-0", composition=composition) as reader,
+            ):
+                await sender.send(b"over the bridge", groups=["b"])
+                found = await anext(reader)
+                process.send_signal(signal.SIGINT)
+                told, _ = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+        return found, process.returncode, told.decode()
+
+    found, code, told = run(program())
+    assert (found.origin, found.sender, found.payload) == ("a", "a-0", b"over the bridge")
+    assert code == 0 and "bridge joins a, b; Ctrl-C stops it" in told and "bridge has left" in told, told
+
+
+def test_a_router_that_cannot_run_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    example = str(EXAMPLES / "composition-paired.toml")
+    network = str(EXAMPLES / "three-lans.toml")
+
+    def refused(*words: str) -> str:
+        with pytest.raises((InputError, SystemExit)) as caught:
+            command.main([example, *words], standalone_mode=False)
+        return str(caught.value)
+
+    assert "found 'r'; expected SITE=HOST:PORT" in refused("r", "--topology", network, "--address", "r")
+    assert "with --static" in refused("r", "--topology", network, "--static", "--state", str(tmp_path))
+    topology = tmp_path / "network.toml"
+    topology.write_text('name = "n"\ndefaults.lan = { delay = 1 }\n[[clusters]]\nname = "lan"\nsites = ["alpha"]\n')
+    assert "found 'clients-0', which is no site" in refused("alpha", "--topology", str(topology))
