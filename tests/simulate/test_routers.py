@@ -136,7 +136,7 @@ def forwarded(run: Run) -> int:
 def test_a_router_twice_on_its_ring_hastens_messages_between_groups() -> None:
     found = {}
     for prioritised in (False, True):
-        given = tables("abcd", "ring", members=6, domain={"prioritised": prioritised}, duration_ms=1500.0)
+        given = tables("abcd", "ring", members=4, domain={"prioritised": prioritised}, duration_ms=500.0)
         given["workloads"] = [
             {"kind": "poisson", "rate_per_s": 30.0, "group": name, "to_groups": to}
             for name in "abcd"
