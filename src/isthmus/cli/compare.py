@@ -66,7 +66,8 @@ def command(
     verdicts on what each stack promises, and one sentence on what to choose. Writes compare.json and the distributions
     as compare.svg and compare.png. A stack is a name or a file that `isthmus plan` wrote; a named one takes over those
     of the scenario's options that it knows. The choice is among the stacks that promise what the scenario's own stack
-    promises.
+    promises. Where the scenario has a composition, the stack is that of all its groups of processes, and those with
+    which its domains would get less than they want are left out.
 
     Exit code 0: all promises were kept; 1: one was broken, or a run failed; 3: something could not be judged.
 

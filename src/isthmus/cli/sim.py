@@ -19,6 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from isthmus import __version__
+from isthmus.cli.composed import class_spreads, classes_table, node_names, order_name, stack_names
 from isthmus.cli.console import print_whole, wide_console
 from isthmus.cli.options import HELP, force_option, json_option, output_folder, seed_option
 from isthmus.cli.trace import print_verdicts
@@ -37,6 +38,7 @@ from isthmus.sim.packets.twin import run_of
 from isthmus.sim.run import Run
 from isthmus.stacks import STACKS
 from isthmus.testing.participant_history import History
+from isthmus.trace.classes import ClassSummary
 from isthmus.trace.domain import META_DOMAINS, written_domains
 from isthmus.trace.histogram import Histogram
 from isthmus.trace.optimism import Guesses, guesses
@@ -63,7 +65,8 @@ def command(
     """Run a scenario in the simulator.
 
     Prints deliveries, latencies, what was not delivered and what it cost; writes the trace; then judges what the stack
-    promises. The same scenario and seed give the same trace, byte for byte.
+    promises; where the scenario has a composition, what its domains want, end to end. The same scenario and seed give
+    the same trace, byte for byte.
 
     Exit code 0: all valid; 1: a violation or an error, with the command that replays it; 3: nothing to judge by.
 
@@ -77,7 +80,7 @@ def command(
     loaded = load_scenario(scenario, seed)
     if stack is not None:
         loaded = with_stack(loaded, stack)
-    folder = output or output_folder(loaded.name, loaded.stack.name, loaded.seed)
+    folder = output or output_folder(loaded.name, order_name(loaded), loaded.seed)
     check_below(folder)
     console = wide_console()
     console.quiet = as_json
@@ -91,6 +94,8 @@ def command(
         statuses = {verdict.status for verdict in verdicts}
         sys.exit(1 if error or "violated" in statuses else 3 if "unknown" in statuses else 0)
     print_whole(console, figures(run, cpu_s, guessed))
+    if isinstance(run.summary, ClassSummary) and loaded.composition is not None:
+        print_whole(console, classes_table(loaded.composition, run.summary))
     if loaded.participants:
         print_whole(console, light_groups(run))
     if loaded.trace != "none":
@@ -182,6 +187,7 @@ def as_document(
         "undelivered": summary.undelivered_count(),
         "delivery_ms": spread_of([summary.delivered]),
         "message_ms": spread_of([summary.per_message]),
+        "classes": class_spreads(scenario.composition, summary),
         "tentative_ms": spread_of([guessed.seen]) if guessed else None,
         "hit_percent": 100 * guessed.hit if guessed else None,
         "packets": run.network.packet_count,
@@ -202,8 +208,7 @@ def as_document(
 def figures(run: Simulation, cpu_s: float, guessed: Guesses | None = None) -> Table:
     """The summary of a run."""
     scenario, summary = run.scenario, run.summary
-    stacks = ", ".join(dict.fromkeys(group.stack.name for group in run.groups))
-    title = f"{scenario.name}: {stacks} on {len(scenario.topology.sites)} sites, seed {scenario.seed}"
+    title = f"{scenario.name}: {stack_names(scenario)} on {len(scenario.topology.sites)} sites, seed {scenario.seed}"
     table = Table(title=escape(title), show_header=False, title_justify="left")
     table.add_column(style="bold")
     table.add_column()
@@ -218,7 +223,9 @@ def figures(run: Simulation, cpu_s: float, guessed: Guesses | None = None) -> Ta
         costs = latency_bound(scenario, group)
         if costs is not None:
             bound = f"at most {costs.latency_ms():,.2f} ms while nothing is lost, nobody is down"
-            table.add_row("latency promised", f"{bound} and no site has more than {costs.batch} messages waiting")
+            where = f" inside {group.name}" if scenario.composition is not None else ""
+            bound += f" and no site has more than {costs.batch} messages waiting"
+            table.add_row(f"latency promised{escape(where)}", bound)
     if guessed is not None:
         told = f"{spread(guessed.seen)}  (each tentative delivery, {guessed.window_ms:.2f} ms before the final one)"
         table.add_row("tentative latency", told)
@@ -344,7 +351,7 @@ def judge_trace(scenario: Scenario, run: Simulation, folder: Path, replay: str) 
     if wrong:
         fail(f"violated: {wrong[0]} (of {len(wrong)} findings on participants); replay it with: {replay}", 1)
     verdicts = promised_verdicts(scenario, read_rows(folder))
-    print_verdicts([(0, verdict) for verdict in verdicts], 1)
+    print_verdicts([(0, verdict) for verdict in verdicts], 1, node_names(scenario))
     statuses = {verdict.status for verdict in verdicts}
     if "violated" in statuses:
         broken = ", ".join(verdict.property for verdict in verdicts if verdict.status == "violated")

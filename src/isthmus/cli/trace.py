@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
@@ -114,7 +114,7 @@ def cells(row: Row) -> list[str]:
     return [*place, named, message, str(row[GROUP]), str(row[VIEW]), to, *numbers, gauge]
 
 
-def print_verdicts(verdicts: list[tuple[int, Verdict]], run_count: int) -> None:
+def print_verdicts(verdicts: list[tuple[int, Verdict]], run_count: int, names: Mapping[int, str] | None = None) -> None:
     """The verdicts as a table, and their sum as a line; a long table keeps to what is not valid."""
     shown = verdicts
     if len(shown) > VERDICT_LINES:
@@ -126,7 +126,7 @@ def print_verdicts(verdicts: list[tuple[int, Verdict]], run_count: int) -> None:
     for run, verdict in shown[:VERDICT_LINES]:
         table.add_row(
             "" if run == NONE else str(run),
-            verdict.domain or str(verdict.group),
+            escape(verdict.domain or (names or {}).get(verdict.group, str(verdict.group))),
             verdict.property,
             f"[{COLORS[verdict.status]}]{verdict.status}[/]",
             str(verdict.evidence_count),

@@ -27,7 +27,7 @@ from isthmus.core.port import Port
 from isthmus.protocols.application import Application
 from isthmus.protocols.routing.member import Member
 from isthmus.protocols.routing.routes import Routes
-from isthmus.scenario.composed import addressed, routes_of
+from isthmus.scenario.composed import addressed, couriers_of, routes_of
 from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.scenario.workload import NS_PER_MS, Arrival, Burst, Closed, Poisson, Reply, Workload, named_sites
 
@@ -99,6 +99,7 @@ class SiteTraffic:
         self.end_ns = round(scenario.duration_ms * NS_PER_MS)
         self.varied = scenario.payloads == "varied"
         self.mailboxes: dict[GroupId, Mailbox] = {}  # none while the site is down
+        self.carries = site in couriers_of(scenario.composition, self.topology)  # it is a router, with nothing to read
         self.sent_to = [0] * len(self.topology.sites)  # messages addressed to each site
         self.submitted_count = self.refused_count = 0
         self.pending_count = 0  # messages that are scheduled and not submitted yet
@@ -195,9 +196,10 @@ class SiteTraffic:
         mailbox = self.mailboxes.get(source.group)
         if mailbox is None:
             return
-        content = payload(depth, size, self.mark(mailbox, size))
+        to = groups_of_next(source)
+        content = payload(depth, size, self.mark(mailbox, size, whole=to not in ((), (source.group,))))
         try:
-            if to := groups_of_next(source):
+            if to:
                 destinations = mailbox.application.multicast(content, to).destinations
             else:
                 mailbox.application.cast(content, destinations)
@@ -225,11 +227,12 @@ class SiteTraffic:
         for site in destinations or source.members:
             self.sent_to[site] += count
 
-    def mark(self, mailbox: Mailbox, size: int) -> int:
+    def mark(self, mailbox: Mailbox, size: int, whole: bool = False) -> int:
         """What tells the next message of the site, of a size, from all others, where payloads are varied."""
         port = mailbox.application.host
         assert isinstance(port, Port)
-        return mark_of(self.site, port.number + mailbox.application.fragments.count_of(size)) if self.varied else 0
+        numbers = 1 if whole else mailbox.application.fragments.count_of(size)
+        return mark_of(self.site, port.number + numbers) if self.varied else 0
 
     def deliver(self, mailbox: Mailbox, replies: list[Source], cast: Cast) -> None:
         if self.varied:

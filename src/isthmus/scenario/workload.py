@@ -86,6 +86,10 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbi
         named = named_sites(topology, self.sites, "sites")
         return tuple(site for site in members if site in named) if named else members
 
+    def largest_bytes(self) -> int:
+        """The size of its largest message."""
+        return self.payload_bytes
+
     def arrivals(self, random: Random, place: int, places: int) -> Iterator[Arrival]:  # noqa: ARG002
         """The messages of the sender at a place among the workload's senders."""
         now = self.start_ms * NS_PER_MS
@@ -220,6 +224,9 @@ class Recorded(Traffic, frozen=True, kw_only=True, tag="recorded"):
     compression: float = 1.0  # how many times faster than recorded
     trace: str | None = None  # only the rows with this in column trace
     events: tuple[tuple[float, int, int], ...] = ()  # seconds, sender, bytes; read from the file, or given instead
+
+    def largest_bytes(self) -> int:
+        return max([size for _, _, size in self.events], default=0)
 
     def check(self) -> None:
         within("compression", self.compression, 1e-6, 1e9)
