@@ -107,8 +107,13 @@ class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         taken = STACKS[self.name].options
         for field in msgspec.structs.fields(type(self)):
             if field.name not in (*taken, "name") and getattr(self, field.name) != field.default:
-                found = show(getattr(self, field.name))
-                raise Invalid(field.name, found, f"one of {', '.join(taken)}, which the stack {self.name} takes")
+                found, right = (
+                    show(getattr(self, field.name)),
+                    f"one of {', '.join(taken)}, which the stack {self.name} takes",
+                )
+                if field.name == "safe":
+                    right = f"false, with the stack {self.name}: a flood tells nobody who has what"
+                raise Invalid(field.name, found, right)
         if self.batch_ms is not None:
             span_ms("batch_ms", self.batch_ms)
         if self.relay is not None and self.transport != "reliable":

@@ -324,7 +324,7 @@ CASES: dict[str, tuple[str, str]] = {  # what is wrong: the scenario, then how t
     ),
     "a switch of another stack": (
         swap('name = "token-site"', 'name = "flooding-dynamic", safe = true'),
-        ": stack.safe: found true; expected one of ",
+        ": stack.safe: found true; expected false, with the stack flooding-dynamic: a flood tells nobody who has what",
     ),
     "a table for another membership": (
         tail("[membership]", 'kind = "ideal"', "agreed.weights = { a-0 = 2 }"),
