@@ -69,6 +69,15 @@ def key_of(sender: SiteId, count: int) -> int:
     return count << SENDER_BITS | sender
 
 
+def told_behind(address: int, told: int, cuts: dict[int, tuple[Cut, ...]]) -> bool:
+    """Whether all addressees, who were told, are behind a separator or in it: a relay has such entries for a moment."""
+    for listed in cuts.values():
+        for separator, far in listed:
+            if not separator & ~told and not address & ~(far | separator):
+                return True
+    return False
+
+
 class ExtendedHistory:
     """H, C and D of one process in one view."""
 
@@ -175,8 +184,6 @@ class ExtendedHistory:
         for key, told in self.told.items():
             if address & ~told:
                 of_entry = self.address[key]
-                if not of_entry & ~told:
-                    continue  # at a relay: what it passes on has told the last of them
                 if cuts and self.answered(of_entry, told, cuts):
                     continue
                 entries.append(Entry(key, of_entry, told if extended else 0))
@@ -191,6 +198,8 @@ class ExtendedHistory:
     def answered(self, address: int, told: int, cuts: dict[int, tuple[Cut, ...]]) -> bool:
         """Whether a separator answers for an entry: it was told, and all who were not are behind it."""
         rest = address & ~told if self.policies.remainder else address
+        if not rest:
+            return told_behind(address, told, cuts)
         for separator, far in cuts.get(rest & -rest, ()):  # noqa: SIM110  the loop is twice as fast
             if not separator & ~told and not rest & ~far:
                 return True
