@@ -225,14 +225,14 @@ def beside_best(mine: str, part: str) -> Claim:
         return max(ratios)
 
     return Claim(
-        statement=f"Once it has recovered, ours is at most 5 % slower than the best protocol after each change of '{part}'.",
+        statement=f"Once recovered from a change of '{part}', ours is at most 5 % slower than the best protocol.",
         source=OURS,
         kind="promise",
         measure=measure,
         expected=1.05,
         relation="at most",
         unit="times",
-        note="of those that deliver everything; the last three seconds of a phase; what a change costs is judged by itself",
+        note="of those that deliver everything; the last three seconds of a phase; the cost of a change is judged apart",
     )
 
 

@@ -111,6 +111,7 @@ def test_a_level_begins_anew_with_the_second_of_two_samples_that_are_off() -> No
     assert level.mean is not None and level.mean < 60.0
     level.add(190.0)
     assert level.mean == 190.0
+    level.add(190.0)
     level.add(115.0)
     level.add(40.0)
     assert level.mean == 40.0
