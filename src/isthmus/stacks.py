@@ -9,7 +9,7 @@ import msgspec
 
 from isthmus.core.errors import LocalError
 from isthmus.core.layer import Host, Layer, Stack
-from isthmus.core.message import SiteId
+from isthmus.core.message import SiteId, Targets
 from isthmus.planning.advice import advise
 from isthmus.protocols.application import Application
 from isthmus.protocols.causal.extended import ExtendedOrder
@@ -66,6 +66,7 @@ class StackOptions(msgspec.Struct, frozen=True):
     overlay: Overlay = Overlay()  # whose links messages are flooded along
     dynamic: DynamicOptions = DynamicOptions()
     bare: bool = False  # packets as they come, over any channels: the unordered stack as datagrams
+    twice: Targets = ()  # members that a ring's token visits twice in a rotation: routers with priority
     routing: Layer | None = None  # of a composed group, below the application: a process's filters, or a router's end
 
 
@@ -125,7 +126,9 @@ def token_site(host: Host, application: Application, options: StackOptions) -> S
 def ring(host: Host, application: Application, options: StackOptions) -> Stack:
     """One order for all: who has the token sends."""
     upper = top(application, options, OrderedParticipants)
-    return Stack(host, *upper, Credit(options.credit), Ring(options.ring, repeats=not options.direct), *bottom(options))
+    return Stack(
+        host, *upper, Credit(options.credit), Ring(options.ring, not options.direct, options.twice), *bottom(options)
+    )
 
 
 def hybrid(host: Host, application: Application, options: StackOptions) -> Stack:

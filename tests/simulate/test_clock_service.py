@@ -185,7 +185,8 @@ def test_where_candidates_and_tables_are_lost_the_next_ones_do() -> None:
     assert figures(done).miss_count == 0
 
 
-def test_a_site_that_stood_still_keeps_the_stamps_of_what_came_meanwhile() -> None:
+@pytest.mark.parametrize("trace", ["none", "wire"])
+def test_a_site_that_stood_still_keeps_the_stamps_of_what_came_meanwhile(trace: str) -> None:
     """Packets wait in the kernel while a process is stopped: a stamp made when it goes on would be a second late."""
     made = scenario(
         lans(1, sites=3),
@@ -195,8 +196,9 @@ def test_a_site_that_stood_still_keeps_the_stamps_of_what_came_meanwhile() -> No
         membership=Membership(kind="agreed"),
         stack=StackSpec(name="fifo"),
         wire="sized",
+        trace=trace,
     )
-    assert figures(run(made)).reading_count > 30
+    assert figures(run(made, [])).reading_count > 30
 
 
 def test_the_rate_is_corrected_where_that_narrows_the_interval() -> None:

@@ -107,7 +107,7 @@ def command(
     with Console(stderr=True).status("reading the trace"):
         if chosen == "local":
             assert source is not None
-            judged = judge(source.rows(), properties, bounds, joined, partial)
+            judged = judge(source.rows(), properties, bounds, joined, partial, source.promised())
         else:
             from isthmus.pipeline.checking import judge_on_spark
 

@@ -28,6 +28,7 @@ COMMANDS = {  # name: (module that has it as `command`, one line of help)
     "fuzz": ("isthmus.cli.fuzz", "Try a stack in random scenarios."),
     "live": ("isthmus.cli.live", "Run a scenario in real time, one process per site."),
     "clock": ("isthmus.cli.clock", "Show the clocks of all sites, and how far each may be off."),
+    "router": ("isthmus.cli.router", "Run a router between groups."),
     "trace": ("isthmus.cli.trace", "Look into a trace."),
     "check": ("isthmus.cli.check", "Judge a trace of any system and any size."),
     "watch": ("isthmus.cli.watch", "Follow a trace as live sites write it."),

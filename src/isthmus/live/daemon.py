@@ -26,7 +26,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import signal
 import sys
 import time
@@ -35,7 +34,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from isthmus import __version__
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind, View
 from isthmus.core.message import GroupId, SiteId
@@ -50,9 +48,11 @@ from isthmus.live.resolving import address_of, host_of
 from isthmus.live.scenarios import clock_scenario, live_scenario
 from isthmus.live.site import LiveSite
 from isthmus.live.sockets import Socket
+from isthmus.live.telling import ROWS_OF_LIFE, delivered_of, may_be_killed, meta_of, prefix_of, say, summary_of
 from isthmus.live.wake import NS_PER_S
 from isthmus.protocols.application import Application
-from isthmus.scenario.faults import Crash
+from isthmus.scenario.composed import couriers_of
+from isthmus.scenario.composing import routed_options, routing_at
 from isthmus.scenario.light_log import LightLog
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
@@ -70,16 +70,10 @@ STATUS_S = 0.05
 ROLL_S = 1.0  # a segment is completed this often: a run can be followed, and a site that is killed loses little
 LEAVE_S = 2.0
 CATCH_UP_S = 0.1  # for a site that is started again to pass over what it should have sent
-ROWS_OF_LIFE = 2**40  # rows that one life of a site may write: the next one numbers its own above
 GRACE_MS = 5_000.0  # beyond duration and drain: then the parent process is taken for stuck
 
 
 Writer = TraceWriter | TailedWriter
-
-
-def prefix_of(site: SiteId, life: int) -> str:
-    """The prefix of the segments of one process of a site."""
-    return f"site-{site:03d}" + (f"-life-{life}" if life else "")
 
 
 class SiteProcess:
@@ -149,15 +143,12 @@ class SiteProcess:
 
     async def take_part(self, socket: Socket, begin: dict[str, Any]) -> None:
         scenario, site = self.scenario, self.site
-        meta = {"scenario": scenario.name, "seed": str(scenario.seed), "stack": scenario.stack.name}
-        names = [each.name for each in scenario.topology.sites]
-        meta |= {"version": __version__, "host": "live", "site": names[site]}
-        meta["sites"] = json.dumps(names, ensure_ascii=False)
+        meta = meta_of(scenario, site)
         prefix = prefix_of(site, self.life)
         with TraceWriter(self.folder, meta, prefix=prefix) as plain:
-            may_be_killed = any(isinstance(fault, Crash) for fault in scenario.faults)
-            writer = TailedWriter(plain, tail_path(self.folder, prefix)) if may_be_killed else plain
-            log = SiteLog(site, None if scenario.trace == "none" else writer)
+            writer = TailedWriter(plain, tail_path(self.folder, prefix)) if may_be_killed(scenario) else plain
+            couriers = couriers_of(scenario.composition, scenario.topology)
+            log = SiteLog(site, None if scenario.trace == "none" else writer, couriers=couriers)
             log.local += self.life * ROWS_OF_LIFE
             log.record(time.time_ns(), Recording.BEGUN)
             writer.roll()
@@ -177,9 +168,10 @@ class SiteProcess:
         traffic = SiteTraffic(scenario, site, self.timetable(driver), lambda: time.monotonic_ns() - self.start_ns)
         groups = [group for group in scenario.groups_of_run() if site in group.members]
         visitors = self.visitors(self.timetable(driver), log)
+        options_of = routed_options(scenario, site)
         for group in groups:
             port = live.port(group.id)
-            port.attach(STACKS[group.stack.name].build(port, traffic.boot(group.id), group.options))
+            port.attach(STACKS[group.stack.name].build(port, traffic.boot(group.id), options_of(group)))
             visitors.boot(group.id, port.stack.layers)
         if self.clock_plan is not None and groups:
             socket.keep_time(site)
@@ -199,7 +191,7 @@ class SiteProcess:
         await self.report_until_stopped(traffic, writer, lambda: live)
         driver.close()
         log.record(time.time_ns(), Recording.ENDED if self.is_over() else Recording.CUT)
-        return self.summary(traffic, live, socket)
+        return summary_of(traffic, live, socket)
 
     async def agree(self, socket: Socket, begin: dict[str, Any], log: SiteLog, writer: Writer) -> dict[str, Any]:
         """Take part in groups whose members agree on views."""
@@ -219,6 +211,8 @@ class SiteProcess:
         member = Member(scenario.topology, names[site], where, plans, self.emulate, agreed=plan)
         member.log, member.wire_log = log, scenario.trace == "wire"
         member.clock_plan = self.clock_plan
+        if scenario.composition is not None:
+            member.routing = partial(routing_at, scenario.composition, scenario.topology, site, scenario.router)
         member.on_opinion = lambda other, suspected: say({"suspects": other, "on": suspected})
 
         def at(time_ns: int, group: GroupId, action: Callable[[], None]) -> None:
@@ -275,7 +269,7 @@ class SiteProcess:
         live = member.joined().site
         member.close()
         log.record(time.time_ns(), Recording.ENDED if self.over or self.is_over() else Recording.CUT)
-        return self.summary(traffic, live, socket)
+        return summary_of(traffic, live, socket)
 
     def visitors(self, at: At, log: SiteLog) -> Visitors:
         """The participants of this site, who tell the trace what they said and heard."""
@@ -334,36 +328,12 @@ class SiteProcess:
             try:
                 await asyncio.wait_for(self.stopped.wait(), STATUS_S)
             except TimeoutError:
-                counts = {"sent": traffic.sent_to, "delivered": traffic.delivered_count}
+                counts = {"sent": traffic.sent_to, "delivered": delivered_of(traffic)}
                 keeper = None if (live := site()) is None else live.timekeeper
                 say(counts | {"done": traffic.done(), "over": self.over} | as_json(keeper))
             if self.loop.time() > roll_s:
                 roll_s = self.loop.time() + ROLL_S
                 writer.roll()
-
-    def summary(self, traffic: SiteTraffic, site: LiveSite, socket: Socket) -> dict[str, Any]:
-        counters, peers = site.counters, site.peers
-        return {
-            "submitted": traffic.submitted_count,
-            "refused": traffic.refused_count,
-            "delivered": traffic.delivered_count,
-            "rejected": site.log.rejected_count,
-            "messages": counters.message_count,
-            "datagrams": counters.datagram_count,
-            "payload_bytes": counters.payload_bytes,
-            "control_bytes": counters.control_bytes,
-            "lost": socket.lost_count,
-            "overflow": socket.overflow_count,
-            "foreign": peers.foreign_count + peers.garbled_count + peers.refused_count + peers.stale_count,
-        }
-
-
-def say(word: dict[str, Any]) -> None:
-    """Tell the parent process; where it is gone, nobody needs to know."""
-    try:
-        print(json.dumps(word), flush=True)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from secrets import randbits
 from typing import Any
@@ -21,7 +21,6 @@ from isthmus.core.errors import LocalError
 from isthmus.core.layer import Kind
 from isthmus.live.child import NOTHING, SiteChild, SiteSummary
 from isthmus.live.scenarios import live_scenario
-from isthmus.live.sending import FORM_S
 from isthmus.live.trouble import Chronicle, News, Trouble
 from isthmus.live.wake import NS_PER_S
 from isthmus.scenario.light_log import LIGHT
@@ -31,6 +30,7 @@ from isthmus.trace.schema import GROUP, KIND
 from isthmus.trace.summary import Summary
 
 READY_S = 60.0  # for a process to load its scenario and bind its socket
+FORMED_S = 30.0  # for sites to form their groups; then it begins with those that are in
 LEAD_S = 0.3  # from the last word before the start to the start
 OVER_S = 2.0  # for sites to learn that the run is over
 SETTLE_S = 0.3  # how long a run goes on once nothing is owed, so that a late second delivery shows
@@ -96,7 +96,7 @@ async def start(children: list[SiteChild], agreed: bool) -> dict[str, Any]:
     begin = {"ports": [child.port.result() for child in children], "token": randbits(63)}
     for child in children:
         child.tell(begin)
-    end_s = time.monotonic() + FORM_S
+    end_s = time.monotonic() + FORMED_S
     while agreed and not all(child.formed for child in children) and time.monotonic() < end_s:
         for child in children:
             child.check()
@@ -163,12 +163,8 @@ def tally(statuses: list[dict[str, Any]]) -> tuple[list[int], list[int]]:
     return delivered, [sum(column) for column in zip(*sent, strict=True)]
 
 
-def measure(folder: Path, groups: Mapping[int, Iterable[int]] | int) -> Summary:
-    """The figures of a run from its trace, in which sites come one after the other: first all that was submitted.
-
-    `groups` are the members of each group, or how many sites one group has.
-    """
-    summary = Summary(groups)
+def measure(folder: Path, summary: Summary) -> Summary:
+    """The figures of a run from its trace, in which sites come one after the other: first all that was submitted."""
     for submits in (True, False):
         for row in read_rows(folder):
             if (row[KIND] == Kind.SUBMIT) is submits and row[GROUP] < LIGHT:

@@ -37,6 +37,8 @@ def live_scenario(scenario: Scenario, source: str) -> Scenario:
         raise InputError(source, "clocks", "clocks that are off", expected)
     if scenario.network.kind != "delays":
         raise InputError(source, "network", repr(scenario.network.kind), "delays in a live run; simulate it instead")
+    if scenario.network.costs is not None:
+        raise InputError(source, "network.costs", "a table", "nothing in a live run: real hosts take their own time")
     for group in scenario.groups_of_run():
         if group.stack.transport == "direct":
             where = f"groups.{group.name}.stack.transport" if group.name else "stack.transport"

@@ -15,6 +15,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from heapq import heappop, heappush
 
 from isthmus.core.errors import InputError
@@ -121,10 +122,12 @@ class Socket:
         """Take what has come, as far as one turn goes."""
         receive, known = self.receive_stamped if self.stamped else self.socket.recvfrom, self.known
         try:
-            for _ in range(READ_MAX):
+            for count in range(READ_MAX):
                 try:
                     datagram, address = receive(DATAGRAM_READ_BYTES)
                 except (BlockingIOError, InterruptedError):
+                    if not count:
+                        self.read_errors()  # what else woke us, where a thread was told of the refusal
                     break
                 except OSError:  # a peer's port is closed, for now or for good: the datagram is lost like any other
                     self.read_errors()
@@ -175,6 +178,12 @@ class Socket:
                 heappush(self.held, (at_ns, self.held_count, target, datagram))
         if self.held:
             self.wake.set(self.held[0][0])
+
+    def repeat(self, target: SiteId, datagram: bytes) -> None:
+        """Send from a thread, or not at all."""
+        if not self.closed and target not in self.cut:
+            with suppress(OSError):
+                self.socket.sendto(datagram, self.addresses[target])
 
     def broadcast(self, targets: Sequence[SiteId], datagram: bytes) -> None:
         """Send one datagram to several sites, this one perhaps included, as nearly at one instant as can be."""

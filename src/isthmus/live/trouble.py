@@ -16,7 +16,7 @@ from isthmus import __version__
 from isthmus.core.layer import Kind, View
 from isthmus.core.message import SiteId
 from isthmus.live.child import SiteChild
-from isthmus.live.daemon import ROWS_OF_LIFE, prefix_of
+from isthmus.live.telling import ROWS_OF_LIFE, prefix_of
 from isthmus.scenario.faults import Crash, Fault, Heal, Leave, Partition, Pause, Recover
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.workload import named_sites

@@ -184,9 +184,11 @@ class AbstractRun:
             late = (message, copy, None) in self._late
             self._push("place", node, bit, late)
             return
-        self._take(node, injector, bit)
+        prompt = self._network.prompt[node]
+        if prompt:
+            self._take(node, injector, bit)
         for member in self._members[node]:
-            if member != injector:
+            if member != injector or not prompt:
                 if self._network.lossy[node] and self._random.random() < LOSS:
                     continue
                 self._offer(node, member, bit)

@@ -314,13 +314,13 @@ class Scenario(Settings, frozen=True, kw_only=True):
 
     def check_participant(self, participant: ParticipantSpec) -> None:
         members = with_key("within", partial(self.members_of, participant.within))
-        if with_key("site", partial(self.topology.site_id, participant.site)) not in members:
+        site = with_key("site", partial(self.topology.site_id, participant.site))
+        if site not in processes_of(self.composition, self.topology, members):
             raise Invalid("site", repr(participant.site), "a member of the site group")
-        spec = next((group.stack for group in self.groups if participant.within in ("", group.name)), None)
-        stack = (spec or self.stack).name
-        if not STACKS[stack].participants:
+        own = next((group.stack for group in self.groups if participant.within in ("", group.name)), None) or self.stack
+        if not STACKS[own.name].participants:
             able = ", ".join(name for name, known in STACKS.items() if known.participants)
-            raise Invalid("within", f"a group with the stack {stack}", f"one with a stack of {able}")
+            raise Invalid("within", f"a group with the stack {own.name}", f"one with a stack of {able}")
 
     def check_fault(self, fault: Fault) -> None:
         fault.check_names(self.topology)

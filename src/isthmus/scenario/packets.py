@@ -7,13 +7,16 @@ shares it, then decides how late it is.
 
 from __future__ import annotations
 
+from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from isthmus.core.document import COUNT_MAX, LONGEST_MS, Invalid, show, within
+from isthmus.scenario.costs import CostSpec
 from isthmus.scenario.faults import Crash, DelayShift, Heal, Loss, Partition, Relink
+from isthmus.scenario.keys import with_prefix
 from isthmus.scenario.workload import Reply
 from isthmus.stacks import STACKS
 
@@ -42,6 +45,7 @@ class NetworkSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """What carries the packets of a run."""
 
     kind: Literal["delays", "packets"] = "delays"
+    costs: CostSpec | None = None  # of hosts and LANs, with delays; a table, which may be empty; None: nothing
     # Of the packet network:
     graph: Literal["topology", "random"] = "topology"  # links as the topology has them; or G(n, p), from the seed
     mean_degree: float | None = None  # of the random graph: n p
@@ -58,10 +62,12 @@ class NetworkSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def __post_init__(self) -> None:
         if self.kind != "packets":
             for field in msgspec.structs.fields(type(self)):
-                if field.name != "kind" and getattr(self, field.name) != field.default:
+                if field.name not in ("kind", "costs") and getattr(self, field.name) != field.default:
                     found = show(getattr(self, field.name))
                     raise Invalid(field.name, found, "nothing, unless kind is packets")
             return
+        if self.costs is not None:
+            raise Invalid("costs", "a table", "nothing, unless kind is delays")
         if (self.mean_degree is None) == (self.graph == "random"):
             expected = "how many links a node has on average" if self.graph == "random" else "nothing: links are given"
             raise Invalid("mean_degree", show(self.mean_degree), expected)
@@ -91,6 +97,9 @@ class NetworkSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 def check_network(scenario: Scenario) -> None:
     """Refuse what a packet network has not: faults of links; and what compiled end points do not do."""
     spec, drawn = scenario.network, scenario.random_faults
+    if spec.costs is not None:
+        names = [group.name for group in scenario.groups]
+        with_prefix("network.costs", partial(spec.costs.lans_of, names))
     if spec.kind != "packets":
         return
     for index, fault in enumerate(scenario.faults):

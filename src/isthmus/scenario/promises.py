@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from isthmus.core.layer import Kind
 from isthmus.core.message import ONLY_GROUP
+from isthmus.planning.ring_bound import HostTimes, RingCosts, costs_of
 from isthmus.protocols.routing.routes import replica_names
 from isthmus.scenario.composed import addressed, domains_of, group_number, routes_of, wanted_properties
 from isthmus.scenario.faults import Crash
@@ -70,6 +71,12 @@ def domain_verdicts(scenario: Scenario, rows: Iterable[Row]) -> list[Verdict]:
     ]
 
 
+def promise_of(scenario: Scenario) -> str:
+    """What the stacks of a scenario promise, in one word of a trace's description."""
+    names = [name for group in scenario.groups_of_run() for name in promised(scenario, group)]
+    return ",".join(dict.fromkeys(names))
+
+
 class LightVerdicts(NamedTuple):
     """What is found of one participant group."""
 
@@ -107,3 +114,20 @@ def light_verdicts(scenario: Scenario, rows: list[Row]) -> list[LightVerdicts]:
                 if outer.get(number) == group.id:
                     found.append(LightVerdicts(name, era, oracle.in_group(number, asked)))
     return found
+
+
+def latency_bound(scenario: Scenario, group: GroupOfRun) -> RingCosts | None:
+    """What bounds the latency of a group's messages; None where nothing does.
+
+    Where hosts take time, only of a ring that is alone on its LAN, and where messages of the application alone take it:
+    how many acknowledgements a transport sends, nobody promises.
+    """
+    if "ring" not in STACKS[group.stack.name].options:
+        return None
+    costs, hosts = scenario.network.costs, None
+    if costs is not None:
+        if not costs.control_free or any(group.name in lan and len(lan) > 1 for lan in costs.lans):
+            return None
+        times = (costs.send_us, costs.wire_us, costs.receive_us, costs.token_us)
+        hosts = HostTimes(*(time_us / 1000 for time_us in times))
+    return costs_of(scenario.topology, group.members, group.stack.ring.batch, hosts)

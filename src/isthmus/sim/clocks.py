@@ -14,9 +14,12 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
+import msgspec
+
 from isthmus.core.layer import ClockState, Kind, Layer, Reading, Stack, View
 from isthmus.core.message import ONLY_GROUP, GroupId, Message, SiteId, Targets
-from isthmus.protocols.clocks.options import NS_PER_US
+from isthmus.protocols.clocks.client import ClockClient
+from isthmus.protocols.clocks.options import NS_PER_US, ClockOptions, accuracy_ns, precision_ns, worldwide_ns
 from isthmus.protocols.clocks.round_trips import RoundTrips
 from isthmus.protocols.clocks.service import INSTALL, ClockService
 from isthmus.protocols.clocks.wire import Candidate
@@ -108,12 +111,16 @@ class ClockPort(SimPort):
     def receive(self, stamp: Stamp, message: Message) -> None:
         self.receive_at(self.scheduler.now_ns, stamp, message)
 
+    receive_traced = receive
+
     def receive_at(self, arrived_ns: int, stamp: Stamp, message: Message) -> None:
         """Take what arrived at a time; a site that stands still takes it later, and the stamp stays."""
         if self.owner.standing is not None:
             self.owner.standing.hold_packet(partial(self.receive_at, arrived_ns), stamp, message)
             return
         self.heard[stamp[0]] = self.scheduler.now_ns
+        if self.owner.wire_log and self.owner.alive and stamp[0] != self.site:
+            self.trace_wire(Kind.RECEIVE, message, stamp[0])
         self.run(partial(self.take_arrived, arrived_ns, stamp, message))
 
     def take_arrived(self, arrived_ns: int, stamp: Stamp, message: Message) -> None:
@@ -128,11 +135,20 @@ class ClockPort(SimPort):
         if self.meter is not None:
             self.measured(targets[:1], message)  # one transmission, whoever hears it
         self.lan.send((self.site, self.view_id), self.group, targets, message)
+        if self.owner.wire_log:
+            self.trace_wire(Kind.SEND, message, len(targets))
 
     def fire(self, layer: Layer, key: int) -> None:
         if key == INSTALL and isinstance(layer, ClockService):
             self.upcoming()
         super().fire(layer, key)
+
+
+def service_of(options: ClockOptions, site: SiteId) -> ClockService:
+    """The service of a site: its LAN's, or where a LAN without a reference is to have clients, one of its own."""
+    if options.without_reference == "clients" and options.agent is not None:
+        return ClockClient(msgspec.structs.replace(options, agent=site))
+    return ClockService(options)
 
 
 class LanViews:
@@ -202,7 +218,7 @@ class ClockWorld:
         upcoming = partial(self.before_installation, site, lan)
         port = ClockPort(site, self.broadcast, grain_ns, self.references.get(site.site), upcoming)
         site.ports[CLOCKS] = port
-        service = ClockService(self.options[lan])
+        service = service_of(self.options[lan], site.site)
         port.attach(Stack(port, RoundTrips(service.options, service), service))
         site.time_service = service
 
@@ -215,6 +231,21 @@ class ClockWorld:
 
     def changed(self, site: SimSite) -> None:
         self.views[self.scenario.topology.sites[site.site].cluster].changed(site)
+
+    def named(self) -> dict[str, float]:
+        """What the readings show and the rounds came to; bounds are those of LANs with a reference."""
+        services = [site.time_service for site in self.sites if site.time_service is not None]
+        bounded = [options for options in self.options if options.agent is None]
+        bounds = {"precision": precision_ns, "world": worldwide_ns, "accuracy": accuracy_ns}
+        return {
+            **self.figures.named(),
+            "clock_rounds": sum(service.adopted_count for service in services),
+            "clock_rounds_missed": sum(service.missed_count for service in services),
+            **{
+                f"clock_bound_{name}_us": max((bound(options) for options in bounded), default=0) / NS_PER_US
+                for name, bound in bounds.items()
+            },
+        }
 
     # Readings
 

@@ -38,6 +38,7 @@ from isthmus.scenario.workload import NS_PER_MS, named_sites
 from isthmus.sim.agreed import AgreedMembership, AgreedOptions
 from isthmus.sim.base import Simulation
 from isthmus.sim.clocks import ClockWorld, clock_of, set_calendar
+from isthmus.sim.costs import network_of_delays
 from isthmus.sim.directory import Directory
 from isthmus.sim.membership import IdealMembership, IdealOptions
 from isthmus.sim.network import DelayNetwork, Link
@@ -81,7 +82,7 @@ class Run(Simulation):
 
     def network_of(self, scenario: Scenario) -> DelayNetwork | PacketNetwork:
         if scenario.network.kind == "delays":
-            return DelayNetwork(scenario.topology, self.scheduler, scenario.random("network"))
+            return network_of_delays(scenario, self.scheduler, self.groups)
         network = PacketNetwork(scenario.network, wiring_of(scenario), self.scheduler)
         network.logs = self.logs
         return network
@@ -218,8 +219,8 @@ class Run(Simulation):
 
     def figures(self) -> dict[str, float]:
         """What only some networks and clocks measure, by name."""
-        clocks = {} if self.time is None else self.time.figures.named()
-        return network_figures(self.network, self.summary) if isinstance(self.network, PacketNetwork) else clocks
+        clocks = {} if self.time is None else self.time.named()
+        return network_figures(self.network, self.summary) | clocks
 
     def last_view(self) -> int:
         return self.services[0].view.view_id

@@ -57,9 +57,21 @@ def agreed_scenario(stack: str, seed: int) -> Scenario:
 
 
 def can_vote(scenario: Scenario) -> bool:
-    """Whether every group has a member with a vote; without one it can never form a view."""
+    """Whether every group keeps most of its votes; without them it can never form a view again."""
     votes = scenario.membership.agreed.votes(scenario.topology)
-    return all(any(votes.get(site, 1) for site in scenario.members_of(group.name)) for group in scenario.groups)
+    gone: set[str] = set()  # for good
+    for fault in scenario.faults:
+        if isinstance(fault, Crash | Leave):
+            gone.add(fault.site)
+        elif isinstance(fault, Recover):
+            gone.discard(fault.site)
+    names = [site.name for site in scenario.topology.sites]
+    for group in scenario.groups:
+        members = scenario.members_of(group.name)
+        left = [votes.get(site, 1) for site in members if names[site] not in gone]
+        if 2 * sum(left) <= sum(votes.get(site, 1) for site in members):
+            return False
+    return True
 
 
 def is_safe(stack: str, seed: int) -> bool:

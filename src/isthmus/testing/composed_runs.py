@@ -20,7 +20,6 @@ from isthmus.protocols.routing.semantics import decide
 from isthmus.protocols.routing.shape import Shape
 from isthmus.protocols.routing.walks import walks_of
 from isthmus.scenario.composing import nodes_as_groups
-from isthmus.scenario.faults import Fault
 from isthmus.scenario.model import GroupSpec, Scenario, StackSpec
 from isthmus.scenario.workload import Poisson, Reply, Workload
 from isthmus.sim.run import Run
@@ -62,17 +61,18 @@ class ComposedRun(NamedTuple):
     faults: list[str]  # besides: what was lost or refused
 
 
-def random_network(names: tuple[str, ...], random: Random) -> Topology:
+def random_network(names: tuple[str, ...], random: Random, loss: float = 0.0) -> Topology:
     """Sites on one LAN of which some pairs are far apart, each way by itself."""
+    near, far = (msgspec.structs.replace(channel, loss=loss) for channel in (NEAR, FAR))
     sites = tuple(Site(name, 0) for name in names)
     numbers = tuple(SiteId(number) for number in range(len(names)))
     overrides = tuple(
-        Override(a, b, *(FAR if random.random() < 0.5 else NEAR for _ in range(2)))
+        Override(a, b, *(far if random.random() < 0.5 else near for _ in range(2)))
         for a in numbers
         for b in numbers
         if a < b and random.random() < 0.4
     )
-    return Topology("random", sites, (Cluster("lan", numbers, numbers[0], NEAR),), overrides=overrides)
+    return Topology("random", sites, (Cluster("lan", numbers, numbers[0], near),), overrides=overrides)
 
 
 def with_stacks(composition: Composition, random: Random) -> tuple[GroupSpec, ...]:
@@ -112,19 +112,18 @@ def random_traffic(composition: Composition, random: Random) -> tuple[Workload, 
     return tuple(made)
 
 
-def composed_scenario(composition: Composition, seed: int | str, faults: tuple[Fault, ...] = ()) -> Scenario:
+def composed_scenario(composition: Composition, seed: int | str, loss: float = 0.0) -> Scenario:
     """A run of a composition over a random network with random stacks and traffic."""
     random = Random(f"composed/{seed}")
     return Scenario(
         name="composed",
         seed=random.randrange(1 << 30),
         stack=StackSpec(name="fifo"),
-        topology=random_network(site_names(composition), random),
+        topology=random_network(site_names(composition), random, loss),
         groups=with_stacks(composition, random),
         workloads=random_traffic(composition, random),
         composition=composition,
         duration_ms=DURATION_MS,
-        faults=faults,
         payloads="varied",
         wire="codec" if random.random() < 0.2 else "reference",
     )
@@ -161,11 +160,3 @@ def judge_guarantees(composition: Composition, rows: list[Row]) -> list[Kept]:
                     witness = verdict.witness if verdict.status == "violated" else ""
                     kept.append(Kept(decision.domains, scope, verdict.property, verdict.evidence_count, witness))
     return kept
-
-
-def shown(scenario: Scenario) -> str:
-    """A composition and its stacks in a few lines, for a failure."""
-    composition = scenario.composition
-    assert composition is not None
-    stacks = {group.name: group.stack.name for group in scenario.groups if group.stack is not None}
-    return f"{stacks}\n{msgspec.json.encode(composition).decode()}"

@@ -33,6 +33,7 @@ from isthmus.trace.schema import DESTINATIONS, KIND, NUMBER, ORIGIN, PROCESS, SE
 DETECTION_MS = 40.0
 SETTLE_MS = 150.0  # from a recovery until a site counts as one that holds the state of its nodes
 CRASHES_MAX = 6
+LOSS = 0.25  # of packets, where a process and its router crash together: else what it sent still reaches all
 
 
 class DownSpan(msgspec.Struct, frozen=True):
@@ -81,6 +82,17 @@ def random_schedule(composition: Composition, random: Random) -> tuple[Fault, ..
     return tuple(faults)
 
 
+def joint_schedule(composition: Composition, random: Random) -> tuple[Fault, ...]:
+    """A process crashes, and at about the same time the replica that forwards what it sends; nobody comes back."""
+    group = random.choice([group for group in composition.groups if len(group.members) > 1] or composition.groups)
+    router = random.choice(composition.routers_of(group.name))
+    start = round(random.uniform(20.0, DURATION_MS - 20.0), 3)
+    site, replica = random.choice(group.members), replica_names(router)[0]
+    both = [DownSpan(site, start, 1e9), DownSpan(replica, round(start + random.uniform(0.0, 15.0), 3), 1e9)]
+    kept = [span for number, span in enumerate(both) if allowed(composition, both[: number + 1])]
+    return tuple(Crash(at_ms=span.start_ms, site=span.site) for span in kept)
+
+
 def allowed(composition: Composition, spans: list[DownSpan]) -> bool:
     """Whether at all times enough sites are up: each span is looked at where it starts, with all that overlap it."""
     last = spans[-1]
@@ -103,12 +115,12 @@ def overlap(one: DownSpan, other: DownSpan) -> bool:
     return one.start_ms < other.end_ms and other.start_ms < one.end_ms
 
 
-def failover_scenario(seed: int) -> Scenario:
-    """A composition with replicated routers, traffic and crashes."""
+def failover_scenario(seed: int, joint: bool = False) -> Scenario:
+    """A composition with replicated routers, traffic and crashes; joint: of a process and its router together."""
     random = Random(f"failover/{seed}")
     composition = failover_composition(random)
-    schedule = random_schedule(composition, random)
-    drawn = composed_scenario(composition, f"failover/{seed}")
+    schedule = (joint_schedule if joint else random_schedule)(composition, random)
+    drawn = composed_scenario(composition, f"failover/{seed}", LOSS if joint else 0.0)
     stagger_ms = random.choice((0.0, 0.0, 15.0))
     membership = Membership(detection_ms=DETECTION_MS, stagger_ms=stagger_ms)
     return msgspec.structs.replace(drawn, faults=schedule, membership=membership)
@@ -147,7 +159,7 @@ def missing(scenario: Scenario, rows: list[Row]) -> list[str]:
     found = []
     for key, destinations in submitted.items():
         reached = delivered.get(key, set())
-        if key[1] in crashed and not reached:
+        if key[1] in crashed and reached <= {key[1]}:
             continue  # it may have died with its sender
         lacking = [site for site in destinations if site not in crashed and site not in reached]
         if lacking:

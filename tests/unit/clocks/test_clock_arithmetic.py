@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from isthmus.protocols.clocks.agreement import Agreed, Reception, agree, allowed, choose, median
-from isthmus.protocols.clocks.intervals import Span, VirtualClock, fit_rate
+from isthmus.protocols.clocks.intervals import Span, VirtualClock, beyond, fit_rate
 from isthmus.protocols.clocks.options import ClockOptions, accuracy_ns, precision_ns, worldwide_ns
 
 MS = 1_000_000
@@ -57,21 +57,21 @@ def clock(time_ns: int, error_ns: int | None = None, reference_ns: int | None = 
     ("stamps", "gate_ns", "agreed"),
     [
         # A first round: nobody has a bound, every reference is believed.
-        ([clock(50, None, 100), clock(900)], None, Agreed(100, (95, 105), True)),
-        ([clock(50, None, 100), clock(0, None, 999), clock(0, None, 101)], None, Agreed(101, (96, 106), True)),
+        ([clock(50, None, 100), clock(900)], None, Agreed(100, (95, 105), True, None)),
+        ([clock(50, None, 100), clock(0, None, 999), clock(0, None, 101)], None, Agreed(101, (96, 106), True, None)),
         # Clocks with bounds: what none of them allows is no reading.
-        ([clock(100, 10, 112), clock(100, 10)], None, Agreed(112, (107, 117), True)),
-        ([clock(100, 10, 116), clock(100, 10)], None, Agreed(100, (87, 113), False)),
-        ([clock(100, 10, 84), clock(104, 10)], None, Agreed(100, (91, 113), False)),
+        ([clock(100, 10, 112), clock(100, 10)], None, Agreed(112, (107, 117), True, 100)),
+        ([clock(100, 10, 116), clock(100, 10)], None, Agreed(100, (87, 113), False, 100)),
+        ([clock(100, 10, 84), clock(104, 10)], None, Agreed(100, (91, 113), False, 100)),
         # One whose bound is unknown neither votes nor widens.
-        ([clock(100, 10), clock(5_000)], None, Agreed(100, (87, 113), False)),
+        ([clock(100, 10), clock(5_000)], None, Agreed(100, (87, 113), False, 100)),
         # No bound and no reference: the clocks agree with each other, and with nothing else.
-        ([clock(100), clock(300), clock(200)], None, Agreed(200, None, False)),
+        ([clock(100), clock(300), clock(200)], None, Agreed(200, None, False, None)),
         # A gate stands in the place of the bounds.
-        ([clock(100, 1, 150), clock(100, 1)], 60, Agreed(150, (145, 155), True)),
-        ([clock(100, 1, 150), clock(100, 1)], 40, Agreed(100, (96, 104), False)),
+        ([clock(100, 1, 150), clock(100, 1)], 60, Agreed(150, (145, 155), True, 100)),
+        ([clock(100, 1, 150), clock(100, 1)], 40, Agreed(100, (96, 104), False, 100)),
         # The widest error of those believed holds for all of them.
-        ([clock(0, None, 100), clock(0, None, 101, 30), clock(0, None, 102)], None, Agreed(101, (68, 134), True)),
+        ([clock(0, None, 100), clock(0, None, 101, 30), clock(0, None, 102)], None, Agreed(101, (68, 134), True, None)),
     ],
 )
 def test_the_time_of_a_candidate(stamps: list[Reception], gate_ns: int | None, agreed: Agreed) -> None:
@@ -103,24 +103,30 @@ def test_a_clock_is_steered_no_faster_than_allowed_and_never_backwards() -> None
         made = VirtualClock(0, 0, 500e-6)
         now, last = 0, made.read(0)
         for _ in range(50):
-            made.steer(now, made.read(now) + random.randint(-5 * MS, 5 * MS), random.uniform(-2e-4, 2e-4))
+            own, common = (random.randint(-5 * MS, 5 * MS) for _ in range(2))
+            made.steer(now, made.read(now) + own, random.uniform(-2e-4, 2e-4), common, 100 * MS)
             for _ in range(20):
                 step = random.choice((0, 1, 2, 3, 1_000, MS))
                 now += step
                 time = made.read(now)
                 assert time >= last, "a clock never runs backwards"
-                assert abs(time - last - step) <= step * 701e-6 + 1, "nor faster than 500 ppm beside its rate"
+                need = abs(own) / (100 * MS)
+                assert abs(time - last - step) <= step * (701e-6 + max(need, 500e-6)) + 1, "500 ppm beside the need"
                 last = time
 
 
 def test_a_correction_ends_where_it_should() -> None:
     made = VirtualClock(0, 0, 500e-6)
-    made.steer(1_000, 1_500)
+    made.steer(1_000, 3_000, 0.0, 500, MS)
     assert made.read(1_000) == 1_000
-    assert made.read(1_000 + MS) == 1_000 + MS + 500
-    assert made.read(1_000 + 5 * MS) == 1_000 + 5 * MS + 500
+    assert made.read(1_000 + MS) == 1_000 + MS + 2_000 + 500, "what the round needs is done within the span"
+    assert made.read(1_000 + 9 * MS) == 1_000 + 9 * MS + 2_500
     made.step(0, 7)
     assert made.read(0) == 7
+
+
+def test_what_goes_beyond_the_usual() -> None:
+    assert [beyond(value, 10) for value in (0, 10, -10, 11, -25)] == [0, 0, 0, 1, -15]
 
 
 def test_the_rate_by_least_squares_is_as_near_as_its_sensitivity_says() -> None:

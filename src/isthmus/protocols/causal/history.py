@@ -175,6 +175,8 @@ class ExtendedHistory:
         for key, told in self.told.items():
             if address & ~told:
                 of_entry = self.address[key]
+                if not of_entry & ~told:
+                    continue  # at a relay: what it passes on has told the last of them
                 if cuts and self.answered(of_entry, told, cuts):
                     continue
                 entries.append(Entry(key, of_entry, told if extended else 0))
@@ -188,7 +190,7 @@ class ExtendedHistory:
 
     def answered(self, address: int, told: int, cuts: dict[int, tuple[Cut, ...]]) -> bool:
         """Whether a separator answers for an entry: it was told, and all who were not are behind it."""
-        rest = (address & ~told or address) if self.policies.remainder else address  # a relay has some that all know
+        rest = address & ~told if self.policies.remainder else address
         for separator, far in cuts.get(rest & -rest, ()):  # noqa: SIM110  the loop is twice as fast
             if not separator & ~told and not rest & ~far:
                 return True

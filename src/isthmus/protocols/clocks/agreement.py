@@ -44,6 +44,7 @@ class Agreed(NamedTuple):
     time_ns: int
     bounds: tuple[int, int] | None  # None: nobody has a bound, and there is no reference
     referenced: bool  # by a reference; otherwise the clocks have carried on
+    shared_ns: int | None  # what the LAN's synchronised clocks read, their median; None: there are none
 
 
 def choose(tables: Sequence[Table]) -> int | None:
@@ -84,10 +85,11 @@ def agree(stamps: Sequence[Reception], slack_ns: int, gate_ns: int | None = None
     known = allowed(stamps, slack_ns)
     clocks = [stamp.time_ns for stamp in stamps if known is None or stamp.error_ns is not None]
     middle = median(clocks)
+    shared_ns = None if known is None else middle
     gate = known if gate_ns is None or known is None else (middle - gate_ns, middle + gate_ns)
     believed = [stamp for stamp in stamps if is_plausible(stamp, gate)]
     if not believed:
-        return Agreed(middle, known, False)
+        return Agreed(middle, known, False, shared_ns)
     time_ns = median([stamp.reference_ns for stamp in believed if stamp.reference_ns is not None])
     error_ns = max(stamp.reference_error_ns for stamp in believed) + slack_ns
-    return Agreed(time_ns, (time_ns - error_ns, time_ns + error_ns), True)
+    return Agreed(time_ns, (time_ns - error_ns, time_ns + error_ns), True, shared_ns)

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from math import ceil, floor
 from typing import NamedTuple
 
+OWN_SLEW_MAX = 0.25
+
 
 class Span(NamedTuple):
     """True time lay within [low, high] when the hardware clock showed the stamp."""
@@ -39,31 +41,54 @@ class Span(NamedTuple):
 
 
 class VirtualClock:
-    """The time that is read: the hardware clock, with corrections worked off at most `slew` a unit of time."""
+    """The time that is read: the hardware clock, with corrections that are worked off as time passes.
 
-    __slots__ = ("correction_ns", "hardware_ns", "rate", "slew", "time_ns")
+    A correction has two parts. The *own* one is what an undisturbed round needs; it is worked off within a given time,
+    as fast as that takes. The *common* one, the same at all clocks of a LAN, is what goes beyond, as after a hold-over;
+    it is worked off at most `slew` a unit of time. If both were limited together, a long common correction would leave
+    no room for the own ones, and the clocks of a LAN would drift apart as long as it lasts.
+    """
+
+    __slots__ = ("common_ns", "hardware_ns", "own_ns", "own_slew", "rate", "slew", "time_ns")
 
     def __init__(self, hardware_ns: int, time_ns: int, slew: float) -> None:
         self.hardware_ns = hardware_ns  # since the last correction
         self.time_ns = time_ns  # what was read then
-        self.correction_ns = 0  # what was to be worked off then
+        self.own_ns = self.common_ns = 0  # what was to be worked off then
+        self.own_slew = 0.0  # at most OWN_SLEW_MAX
         self.rate = 0.0
-        self.slew = slew  # with the rate, below 1: the clock never runs backwards
+        self.slew = slew  # with the rate and the own one below 1: the clock never runs backwards
 
     def read(self, hardware_ns: int) -> int:
         passed = hardware_ns - self.hardware_ns
-        limit = max(0, passed) * self.slew
-        worked_off = min(limit, max(-limit, self.correction_ns))
-        return self.time_ns + passed + round(passed * self.rate + worked_off)  # rounded once: never a step back
+        own = worked_off(self.own_ns, passed * self.own_slew)
+        common = worked_off(self.common_ns, passed * self.slew)
+        return self.time_ns + passed + round(passed * self.rate + own + common)  # rounded once: never a step back
 
-    def step(self, hardware_ns: int, time_ns: int, rate: float = 0.0) -> None:
-        """Set the clock."""
-        self.hardware_ns, self.time_ns, self.correction_ns, self.rate = hardware_ns, time_ns, 0, rate
+    def step(self, hardware_ns: int, time_ns: int, rate: float = 0.0, common_ns: int = 0) -> None:
+        """Set the clock, and have it work off the common correction from there."""
+        self.hardware_ns, self.time_ns, self.rate = hardware_ns, time_ns, rate
+        self.own_ns, self.common_ns = 0, common_ns
 
-    def steer(self, hardware_ns: int, time_ns: int, rate: float = 0.0) -> None:
-        """Have the clock approach a time without a step."""
+    def steer(
+        self, hardware_ns: int, time_ns: int, rate: float = 0.0, common_ns: int = 0, within_ns: int = 1_000_000_000
+    ) -> None:
+        """Have the clock reach a time without a step, within a span, and work off the common correction beside."""
         now_ns = self.read(hardware_ns)
-        self.hardware_ns, self.time_ns, self.correction_ns, self.rate = hardware_ns, now_ns, time_ns - now_ns, rate
+        self.step(hardware_ns, now_ns, rate, common_ns)
+        self.own_ns = time_ns - now_ns
+        self.own_slew = min(OWN_SLEW_MAX, max(self.slew, abs(self.own_ns) / within_ns))
+
+
+def beyond(correction_ns: int, usual_ns: int) -> int:
+    """The part of a correction that is more than usual."""
+    return correction_ns - min(usual_ns, max(-usual_ns, correction_ns))
+
+
+def worked_off(correction_ns: int, limit: float) -> float:
+    """How much of a correction is worked off once so much may be."""
+    limit = max(0.0, limit)
+    return min(limit, max(-limit, correction_ns))
 
 
 class Fit(NamedTuple):

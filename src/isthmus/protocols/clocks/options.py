@@ -28,11 +28,12 @@ class ClockPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     period_ms: float = 1_000.0  # P: from one round to the next
     window_ms: float = 10.0  # W: within which the candidates of a round are sent
     agreement_ms: float = 20.0  # A: from the end of the window to the installation
-    slew_ppm: float = 500.0  # how fast a correction is worked off, once synchronised
+    slew_ppm: float = 500.0  # how fast a correction beyond a round's need is worked off, once synchronised
     gate_ms: float | None = None  # a reference further off is not believed; None: the error bound of the LAN's clocks
     rate_correction: bool = False  # estimate the rate of the hardware clock over the last rounds
     wander_ppm: float = 0.1  # by how much that rate may change meanwhile; only with rate_correction
-    without_reference: Literal["round-trips", "refuse"] = "round-trips"  # of a LAN that has none
+    # What a LAN without a reference does: its agent asks for the time; every site does, as with NTP; it is refused.
+    without_reference: Literal["round-trips", "clients", "refuse"] = "round-trips"
 
     def __post_init__(self) -> None:
         within("period_ms", self.period_ms, 1.0, LONGEST_MS)

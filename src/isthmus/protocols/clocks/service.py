@@ -12,7 +12,9 @@ instant that all share, and stamping it compares all clocks at once. A round, by
     begin + W + A    with all tables: choose a candidate, agree on its time, install it; otherwise there is no round
 
 The interval is what the agreed time allows, widened by the drift since the candidate's *stamp*: the time that agreement
-took has aged it, too. A clock that has an interval is never stepped again, only steered.
+took has aged it, too. A clock that has an interval is never stepped again, only steered: within half a period to the
+agreed time, if the median of the LAN's clocks is as near it as in an undisturbed round. Of what goes beyond that, all
+clocks of the LAN work off the same part, at most `slew_ppm`.
 
 Invariants:
 - a table is final when it is closed: all who have all tables of a round have the same ones, and choose alike;
@@ -33,8 +35,8 @@ from isthmus.core.errors import RemoteError
 from isthmus.core.layer import ClockState, Handler, Layer, Reading, View, places
 from isthmus.core.message import Message, SiteId, Targets
 from isthmus.protocols.clocks.agreement import Agreed, Reception, Table, agree, choose
-from isthmus.protocols.clocks.intervals import Span, VirtualClock, fit_rate
-from isthmus.protocols.clocks.options import NS_PER_MS, ClockOptions
+from isthmus.protocols.clocks.intervals import Span, VirtualClock, beyond, fit_rate
+from isthmus.protocols.clocks.options import NS_PER_MS, ClockOptions, accuracy_ns
 from isthmus.protocols.clocks.wire import Candidate, ClockHost, Receptions, TableAsk
 
 ROUND, SEND, CLOSE, ASK, INSTALL = range(5)  # timer keys
@@ -194,8 +196,14 @@ class ClockService(Layer):
             span = Span(stamp_ns, *agreed.bounds, rate, spread).moved(now_ns)
             self.span = span if self.span is None else span.within(self.span)
         passed = now_ns - stamp_ns
-        target_ns = agreed.time_ns + passed + round(passed * rate)
-        (self.clock.step if stepping else self.clock.steer)(now_ns, target_ns, rate)
+        shared_ns = agreed.time_ns if agreed.shared_ns is None else agreed.shared_ns
+        usual_ns = 2 * accuracy_ns(self.options)  # how far the clocks are from the agreed time in an undisturbed round
+        common_ns = beyond(agreed.time_ns - shared_ns, usual_ns)
+        time_ns = agreed.time_ns - common_ns + passed + round(passed * rate)
+        if stepping:
+            self.clock.step(now_ns, time_ns, rate, common_ns)
+        else:
+            self.clock.steer(now_ns, time_ns, rate, common_ns, self.options.period_ns // 2)
         self.adopted_count += 1
 
     def rate(self, referenced: bool) -> tuple[float, float]:

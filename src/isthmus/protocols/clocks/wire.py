@@ -13,7 +13,7 @@ from isthmus.protocols.clocks.agreement import Attempt, Reception, Time
 Round = Annotated[int, msgspec.Meta(ge=1, le=2**60)]
 
 
-class Candidate(Message, frozen=True, gc=False, array_like=True, tag=110):
+class Candidate(Message, frozen=True, gc=False, array_like=True, tag=120):
     """A transmission that all of a LAN receive at nearly the same instant; what counts is when."""
 
     round: Round
@@ -24,27 +24,27 @@ class Candidate(Message, frozen=True, gc=False, array_like=True, tag=110):
         return Candidate(self.round, self.attempt + 1)
 
 
-class Receptions(Message, frozen=True, gc=False, array_like=True, tag=111):
+class Receptions(Message, frozen=True, gc=False, array_like=True, tag=121):
     """When its sender received the candidates of a round, in the order of the view."""
 
     round: Round
     table: tuple[Reception | None, ...]
 
 
-class TableAsk(Message, frozen=True, gc=False, array_like=True, tag=112):
+class TableAsk(Message, frozen=True, gc=False, array_like=True, tag=122):
     """The receiver's table of a round has not come: it is to be sent again."""
 
     round: Round
 
 
-class TimeAsk(Message, frozen=True, gc=False, array_like=True, tag=113):
+class TimeAsk(Message, frozen=True, gc=False, array_like=True, tag=123):
     """What time is it? From a LAN without a reference."""
 
     viewless: ClassVar[bool] = True
     sent_ns: Time  # the asker's hardware clock
 
 
-class TimeAnswer(Message, frozen=True, gc=False, array_like=True, tag=114):
+class TimeAnswer(Message, frozen=True, gc=False, array_like=True, tag=124):
     """True time lay within this when the question came."""
 
     viewless: ClassVar[bool] = True

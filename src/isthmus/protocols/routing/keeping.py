@@ -15,6 +15,7 @@ Bounds: what authors may have under way by their end-to-end credit.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import NamedTuple
 
 from isthmus.core.message import Author
@@ -66,10 +67,11 @@ class Kept(NamedTuple):
 class KeptCopies:
     """The messages of one node that its replicated routers may have to forward again."""
 
-    __slots__ = ("copies",)
+    __slots__ = ("copies", "pending")
 
     def __init__(self) -> None:
         self.copies: dict[KeptKey, Kept] = {}
+        self.pending: deque[KeptKey] = deque()  # of a router with replicas: those that it has not passed on
 
     def add(self, kept: Kept) -> bool:
         """Keep a message; whether it was not kept already."""
@@ -77,13 +79,22 @@ class KeptCopies:
         if key in self.copies:
             return False
         self.copies[key] = kept
+        self.pending.append(key)
         return True
+
+    def first_pending(self) -> Kept | None:
+        """The first that was not passed on and is still kept."""
+        while self.pending and self.pending[0] not in self.copies:
+            self.pending.popleft()
+        return self.copies[self.pending[0]] if self.pending else None
 
     def trim(self, settled: SettledTable) -> None:
         """Drop what all destinations are done with."""
         done = [key for key, kept in self.copies.items() if settled.has(*kept)]
         for key in done:
             del self.copies[key]
+        if len(self.pending) > 2 * len(self.copies):
+            self.pending = deque(key for key in self.pending if key in self.copies)
 
     def find(self, author: Author) -> list[Kept]:
         """The kept copies of one message."""

@@ -21,8 +21,9 @@ If anything after the message reaches a receiver that lacks it, the order is not
 chain of classes is the counterexample; if nothing does, no execution can do it, since every one has a first late copy.
 FIFO is the same question with the sender alone.
 
-A protocol that is not total delivers a member's own messages to it at once. Under shadow-and-hold, a sender sends
-nothing with a lower ordering node until its earlier message has come back to it.
+A protocol that is not total delivers a member's own messages to it at once, unless it delivers safely, as it does where
+a router has replicas. Under shadow-and-hold, a sender sends nothing with a lower ordering node until its earlier
+message has come back to it.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def late_copies(network: WalkNetwork, number: int, receiver: int, last: int) -> 
 
 def own_is_prompt(network: WalkNetwork, copy: Copy) -> bool:
     """Whether whoever submits a copy has it at once."""
-    return not network.keeps[copy.node].total
+    return network.prompt[copy.node]
 
 
 class OvertakingSearch:
@@ -209,7 +210,7 @@ class OvertakingSearch:
             return False
         injector = copy.router if copy.router != SENDER else SENDER if is_sender else COLLEAGUE
         keeps = self.network.keeps[place.node]
-        if taker != PROCESS and injector == taker and not keeps.total:
+        if taker != PROCESS and injector == taker and self.network.prompt[place.node]:
             return False  # its own, which it has at once
         if place.at_all:
             return keeps.fifo and injector == place.injector

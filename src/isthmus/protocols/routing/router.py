@@ -19,7 +19,8 @@ safely.
 with is settled, and told to all members of its other nodes, from router to router. Whoever keeps a message drops it
 once it is settled in all its destination groups.
 
-Packing: a router may put several waiting copies into one message of the node (`pack_max`), and wait for company
+Packing: a router may put several waiting copies into one message of the node (`pack_max`). It then submits only while
+the node sends at once, so that copies gather here while a token is away or credit is short; and it may wait for company
 (`pack_ms`).
 
 Bounds: a queue holds what the senders' end-to-end credit lets them have under way; `ASKERS_MAX` enquiries are known.
@@ -37,7 +38,7 @@ from isthmus.core.layer import Kind, View
 from isthmus.core.message import ALL, Carried, GroupId, SiteId, Targets
 from isthmus.core.port import INCARNATION_SHIFT
 from isthmus.protocols.routing.ends import Arrived, NodeEnd
-from isthmus.protocols.routing.keeping import SettledTable
+from isthmus.protocols.routing.keeping import Kept, KeptKey, SettledTable
 from isthmus.protocols.routing.options import RouterOptions
 from isthmus.protocols.routing.routes import Routes
 from isthmus.protocols.routing.wire import Enquire, Entry, Forgotten, Missing, Pack, Report, Routed, Settled, StreamKey
@@ -51,7 +52,7 @@ BACKOFF_MAX = 4
 class Router:
     """What the ports of one site that forwards share."""
 
-    __slots__ = ("asked", "epoch", "forwards", "number", "options", "ports", "routes", "settled", "turn")
+    __slots__ = ("asked", "epoch", "forwards", "number", "options", "passed", "ports", "routes", "settled", "turn")
 
     def __init__(self, routes: Routes, site: SiteId, options: RouterOptions) -> None:
         self.routes = routes
@@ -61,6 +62,7 @@ class Router:
         self.settled = SettledTable()
         self.forwards = not self.has_replicas  # where it has replicas, one of them does
         self.epoch = 0
+        self.passed: dict[KeptKey, Kept] = {}  # where it has replicas: what it has queued, and is not settled
         self.asked: dict[SiteId, int] = {}  # the last enquiry of each asker
         self.turn = 0
 
@@ -98,16 +100,44 @@ class Router:
         """Queue all that is kept, in the order in which it was taken."""
         if not self.has_replicas or not self.forwards:
             return
+        self.passed.clear()
         for port in self.ports.values():
             port.queue.clear()
-        for port in self.ports.values():
-            for kept in port.kept.copies.values():
-                self.pass_on(kept.copy)
+            port.kept.pending = deque(port.kept.copies)
+        self.advance()
+
+    def advance(self) -> None:
+        """Pass on what is kept and was not passed on, each node's in its order, and no message before its cause."""
+        moved = True
+        while moved:
+            moved = False
+            for port in self.ports.values():
+                while (kept := port.kept.first_pending()) is not None and self.may_pass(kept):
+                    self.passed[port.kept.pending.popleft()] = kept
+                    self.pass_on(kept.copy)
+                    moved = True
+
+    def may_pass(self, kept: Kept) -> bool:
+        """Whether what a copy of this router's own was made of has been passed on here, too.
+
+        Messages from node 1 and node 2 go to node 3. Replica a takes m from 1, forwards it to 2 and to 3; somebody in 2
+        answers. Replica b takes the answer from 2 before m from 1, and a crashes. Forwarded as they came, the answer
+        would be in 3 before m. But b has seen a's copy of m in 2 before the answer, and so waits for m. That a node
+        which is not causal delivered one before the other says nothing, and waiting for it might never end.
+        """
+        made = self.routes.walk(kept.copy.origin, kept.copy.to).copies[kept.copy.copy]
+        return (
+            made.router != self.number
+            or not self.routes.is_causal(made.node)
+            or (kept.copy.author, made.before) in self.passed
+            or self.settled.has(*kept)
+        )
 
     def learn(self, group: int, entries: tuple[Entry, ...], source: GroupId | None) -> None:
         """Take in what is settled, and have the other nodes told."""
         news = tuple((key, number) for key, number in entries if self.settled.note(group, key, number))
         if news:
+            self.passed = {key: kept for key, kept in self.passed.items() if not self.settled.has(*kept)}
             for node, port in self.ports.items():
                 port.kept.trim(self.settled)
                 if node != source:
@@ -119,7 +149,7 @@ class RouterPort(NodeEnd):
 
     __slots__ = (
         *("asked_count", "enquire_armed", "lives", "news", "passing", "queue", "reported", "restored", "router"),
-        *("tell_armed", "wake_armed"),
+        *("forming", "renew_armed", "tell_armed", "wake_armed"),
     )
     timer_names = ("wake", "tell", "enquire", "renew")
 
@@ -127,13 +157,14 @@ class RouterPort(NodeEnd):
         super().__init__(router.routes, router.settled)
         self.router = router
         self.queue: deque[Routed] = deque()  # to be submitted in this node
+        self.forming = False  # a live node begins, and not all its sites are in: nothing is submitted yet
         self.reported: dict[SiteId, dict[StreamKey, int]] = {}  # up to where each process here is done
         self.news: dict[int, dict[StreamKey, int]] = {}  # by group: what is settled, to be told here
         self.passing: list[Enquire] = []  # of other nodes, to be passed on here
         self.lives: dict[SiteId, int] = {}  # of the view before
         self.restored = False  # the state of another member was taken over since
         self.asked_count = 0  # enquiries since anything was settled
-        self.wake_armed = self.tell_armed = self.enquire_armed = False
+        self.wake_armed = self.tell_armed = self.enquire_armed = self.renew_armed = False
 
     # Out
 
@@ -159,19 +190,35 @@ class RouterPort(NodeEnd):
             self.enquire_armed = False
             self.enquire()
         else:
+            self.renew_armed = False
             self.renew()
 
     def forward(self) -> None:
         """Submit what waits, in order, as far as this node takes it."""
         most = self.router.options.pack_max
-        while self.queue and self.below.writable():
-            copies = tuple(self.queue.popleft() for _ in range(min(most, len(self.queue))))
-            body = copies[0] if len(copies) == 1 else Pack(copies)
+        takes = self.below.writable if most == 1 else self.straight  # what waits further down cannot be packed
+        while self.queue and not self.forming and takes():
+            copies = [self.queue.popleft()]
+            room = self.host.frame_bytes - len(copies[0].payload)
+            while self.queue and len(copies) < most and len(self.queue[0].payload) <= room:
+                copies.append(self.queue.popleft())
+                room -= len(copies[-1].payload)
+            body = copies[0] if len(copies) == 1 else Pack(tuple(copies))
             carried: Carried[Any] = Carried(self.host.site, self.host.next_number(), b"", ALL, None, body)
             self.below.submit(carried)
 
+    def note_formed(self) -> None:
+        """Pass on what has waited for the node's sites: those that it lacked would have missed it."""
+        self.forming = False
+        self.forward()
+
+    def straight(self) -> bool:
+        """Whether what is submitted now leaves at once."""
+        return self.below.passes(ALL)
+
     def settled(self) -> bool:
-        return not self.queue and self.below.settled()
+        waits = self.renew_armed or (self.router.has_replicas and self.router.forwards and self.kept.first_pending())
+        return not self.queue and not waits and self.below.settled()
 
     # In
 
@@ -181,8 +228,11 @@ class RouterPort(NodeEnd):
             if walk is None:
                 continue
             self.sift(Arrived(cast.sender, cast.number, copy), walk)
-            if self.keep(copy, walk) and self.router.forwards:
+            fresh = self.keep(copy, walk)
+            if self.router.forwards and not self.router.has_replicas:
                 self.router.pass_on(copy)
+            elif self.router.forwards and fresh:
+                self.router.advance()
         if self.kept.copies:
             for port in self.router.ports.values():
                 port.enquire_later()
@@ -279,11 +329,12 @@ class RouterPort(NodeEnd):
     # Views
 
     def install(self, view: View) -> None:  # noqa: ARG002
+        self.renew_armed = True
         self.host.set_timer(self, RENEW, 0)  # once all layers have installed it
 
     def restore(self, state: bytes) -> None:
         super().restore(state)
-        self.restored = True
+        self.restored = self.renew_armed = True
         self.host.set_timer(self, RENEW, 0)
 
     def resume(self) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from isthmus.core.errors import LocalError
 from isthmus.core.message import GroupId, SiteId, Targets
-from isthmus.protocols.routing.model import Composition, OrderingDomain, Router
+from isthmus.protocols.routing.model import KEEPS, Composition, OrderingDomain, Router
 from isthmus.protocols.routing.semantics import decide
 from isthmus.protocols.routing.shape import Shape
 from isthmus.protocols.routing.walks import SENDER, Walk, walk_of
@@ -96,12 +96,21 @@ class Routes:
         """The groups that a message must reach: those that it is for, and its author's where that waits for it."""
         return (*walk.to, walk.source) if walk.holds and walk.source not in walk.to else walk.to
 
+    def is_causal(self, node: int) -> bool:
+        return KEEPS[self.composition.nodes[node].semantics].causal
+
     def is_replicated(self, router: int) -> bool:
         return len(self.sites[router]) > 1
 
     def keeps(self, walk: Walk, copy: int) -> bool:
-        """Whether a copy is kept where it is until it has arrived everywhere: a router with replicas takes it."""
-        return any(one.before == copy and self.is_replicated(one.router) for one in walk.copies)
+        """Whether a copy is kept where it is until it has arrived everywhere.
+
+        A router with replicas takes it, or has made it: then it says what that router forwarded before what follows.
+        """
+        made = walk.copies[copy].router
+        return (made != SENDER and self.is_replicated(made)) or any(
+            one.before == copy and self.is_replicated(one.router) for one in walk.copies
+        )
 
     def reports(self, walk: Walk) -> bool:
         """Whether routers wait to hear that a message of a class has arrived."""

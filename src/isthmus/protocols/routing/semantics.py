@@ -104,10 +104,29 @@ def guarantee(
         found = overtaking(network, relays=order == "causal")
         if found is not None:
             return Guarantee(order, False, *told_overtaking(network, found))
+    loose = loose_replicas(composition, network) if order == "causal" else ""
+    if loose:
+        return Guarantee(order, False, "replicas", loose)
     if not network.is_tree and order != "fifo":
         what = "the domains and the groups that they share form a cycle" if len(domains) > 1 else "there is no tree"
         return Guarantee(order, False, "no tree", f"{what}: messages go different ways, and only FIFO holds on each")
     return Guarantee(order, True, *told_rule(composition, network, domains, scope, order))
+
+
+def loose_replicas(composition: Composition, network: WalkNetwork) -> str:
+    """Why replicas of a router may forward an answer before its cause: what comes from two nodes goes into a third.
+
+    One that takes over knows what the other had forwarded into a node before what came from there only if that node
+    keeps causal order.
+    """
+    for number, router in enumerate(composition.routers):
+        if router.replicas < 2 or len(router.joins) < 3:
+            continue
+        made = [copy for walk in network.walks for copy in walk.copies if copy.router == number]
+        for copy in made:
+            if not network.keeps[copy.node].causal:
+                return f"{router.name} has replicas in three nodes, of which {network.names[copy.node]} is not causal"
+    return ""
 
 
 def told_rule(

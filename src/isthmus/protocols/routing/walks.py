@@ -65,6 +65,7 @@ class WalkNetwork(NamedTuple):
     keeps: tuple[Keeps, ...]  # by node
     lossy: tuple[bool, ...]  # by node: bare datagrams
     sizes: tuple[int, ...]  # processes by node; 0: an IGP
+    prompt: tuple[bool, ...]  # by node: a member has its own messages at once
     walks: tuple[Walk, ...]
     is_tree: bool  # of each domain, and of all of them together
 
@@ -83,9 +84,15 @@ def network_of(composition: Composition, domains: tuple[OrderingDomain, ...], sc
         tuple(KEEPS[node.semantics] for node in composition.nodes),
         tuple(isinstance(node, Igp) and node.kind == "datagrams" for node in composition.nodes),
         tuple([len(group.members) for group in composition.groups] + [0] * len(composition.igps)),
+        tuple(not KEEPS[node.semantics].total and not is_safe(composition, node.name) for node in composition.nodes),
         tuple(dict.fromkeys(walks)),
         all(shape.is_tree for shape in shapes) and (together or len(shapes) == 1),
     )
+
+
+def is_safe(composition: Composition, node: str) -> bool:
+    """Whether a node hands up only what cannot be lost: one of its routers has replicas."""
+    return any(router.replicas > 1 for router in composition.routers_of(node))
 
 
 def walks_of(shape: Shape, domain_number: int, scope: DomainScope) -> list[Walk]:
