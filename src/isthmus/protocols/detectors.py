@@ -18,7 +18,7 @@ sum above its limit is a shift, and the mean of the samples that made it up the 
 last `size` or so. It needs no memory either, and notices a small shift later than a large one.
 
 *Level* is for delays, of which there are few samples, each close to the last until a link fails: a sliding mean that
-begins anew with two in a row that are both a quarter above it, or below.
+begins anew with the second of two in a row that are both a quarter above it, or below.
 
 Estimates for a choice of roles want no bias first, and speed second; the study *dynamic-roles* compares all four on
 traffic of each kind.
@@ -124,8 +124,8 @@ class Level(SlidingMean):
             low, high = min(before, sample), max(before, sample)
             if low > (1 + OFF) * mean or high < (1 - OFF) * mean:
                 self.samples.clear()
-                self.samples.extend((before, sample))
-                self.mean = (before + sample) / 2
+                self.samples.append(sample)  # the one before may lie across the jump
+                self.mean = sample
 
 
 def is_regular(samples: Iterable[float]) -> bool:

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from isthmus.protocols.detectors import DETECTORS, Cusum, Exponential, MeanShift
+from isthmus.protocols.detectors import DETECTORS, Cusum, Exponential, Level, MeanShift
 from isthmus.protocols.estimator import EstimatorOptions
 from isthmus.studies.detectors_compared import chat_gaps, compared, detector, fit
 from isthmus.studies.network_changes import transient, transients
@@ -101,6 +101,20 @@ def test_a_transient_is_a_peak_and_the_time_to_be_as_usual() -> None:
     usual, peak, recovery = transient({0: 100.0, 1: 50.0, 2: 11.0, 3: 10.0, 4: 10.0, 5: 10.0})
     assert (usual, peak, recovery) == (10.0, 100.0, 2.0)
     assert transient({0: 10.0, 1: 30.0, 2: 10.0, 3: 30.0})[2] == 4.0, "never two in a row"
+
+
+def test_a_level_begins_anew_with_the_second_of_two_samples_that_are_off() -> None:
+    level = Level()
+    for delay in (40.0, 41.0, 40.0, 39.0):
+        level.add(delay)
+    level.add(115.0)  # across the jump, or an accident
+    assert level.mean is not None and level.mean < 60.0
+    level.add(190.0)
+    assert level.mean == 190.0
+    level.add(190.0)
+    level.add(115.0)
+    level.add(40.0)
+    assert level.mean == 40.0
 
 
 def test_transients_are_of_changes_alone() -> None:
