@@ -1,7 +1,7 @@
 """The rig that golden scripts drive: any named stack, with an application that reads at once or on command.
 
 Besides the named stacks there is `couriers`: token-site where some sites may carry messages of other authors. Stacks
-that relay are given `lans=`.
+that relay are given `lans=`, those of composed groups `composed=paired`.
 """
 
 from __future__ import annotations
@@ -11,21 +11,28 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 
 from isthmus.core.layer import Finality, Host, Layer, Stack
-from isthmus.core.message import Author, Carried, Cast, Message, SiteId, Targets
+from isthmus.core.message import Author, Carried, Cast, GroupId, Message, SiteId, Targets
 from isthmus.protocols.application import Application
 from isthmus.protocols.causal.options import CausalOptions
 from isthmus.protocols.membership.participant_wire import ParticipantView, Speech
 from isthmus.protocols.membership.participants import Participants
+from isthmus.protocols.routing.member import Member
+from isthmus.protocols.routing.model import Composition, Igp, OrderingDomain, ProcessGroup, Router
+from isthmus.protocols.routing.options import RouterOptions
+from isthmus.protocols.routing.router import Router as RouterOfSite
+from isthmus.protocols.routing.routes import Routes, site_names
 from isthmus.protocols.total.token_site import TokenSite
 from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.credit import Credit
 from isthmus.protocols.transport.reliable import Reliable
 from isthmus.stacks import STACKS, StackOptions
 from isthmus.testing.blocks import parse_sites
+from isthmus.testing.recording import RecordingPort
 from isthmus.topology.lans import Lans
 
 SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.txt"))
@@ -50,6 +57,29 @@ def lans_of_text(text: str) -> Lans:
     gateways = tuple(lan[-2:] for lan in sites)
     links = tuple((here[-1], there[0]) for here, there in pairwise(gateways))
     return Lans(tuple(f"lan{number}" for number in range(len(sites))), sites, gateways, links)
+
+
+PAIRED = Composition(  # sites 0 and 1 in group 0, 2 and 3 in group 1; router 4, and router 5 with its replica 6
+    "paired",
+    (
+        ProcessGroup("a", ("a0", "a1"), "fifo-total"),
+        ProcessGroup("b", ("b0", "b1"), "fifo-total"),
+    ),
+    (Router("ra", ("a", "line")), Router("rb", ("b", "line"), 2)),
+    (OrderingDomain("both", ("a", "b"), "fifo"),),
+    (Igp("line", "fifo", "link"),),
+)
+ROUTERS: WeakKeyDictionary[object, RouterOfSite] = WeakKeyDictionary()  # of each life of a site
+
+
+def routing_layer(host: Host, composition: Composition) -> Layer:
+    """The filters of a process, or one end of the router that all ports of a site share."""
+    routes = Routes(composition, {name: SiteId(number) for number, name in enumerate(site_names(composition))})
+    if host.site not in routes.router_of:
+        return Member(routes, RouterOptions())
+    assert isinstance(host, RecordingPort)
+    router = ROUTERS.setdefault(host.owner, RouterOfSite(routes, host.site, RouterOptions()))
+    return router.port(host.group)
 
 
 class StackRig:
@@ -78,7 +108,10 @@ class StackRig:
             self.stack = Stack(host, self.application, Couriers(couriers), Credit(), TokenSite(), Reliable())
         else:
             lans = tables.pop("lans", None)
+            composed = tables.pop("composed", None)
             given = msgspec.convert(tables, StackOptions, strict=False)
+            if composed is not None:
+                given = msgspec.structs.replace(given, routing=routing_layer(host, PAIRED))
             if lans is not None:
                 policy = msgspec.structs.asdict(given.causal) | {"lans": lans_of_text(str(lans))}
                 given = msgspec.structs.replace(given, causal=CausalOptions(**policy))
@@ -115,6 +148,9 @@ class StackRig:
 
     def submit(self, payload: bytes, destinations: Targets) -> None:
         self.application.cast(payload, destinations)
+
+    def multicast(self, payload: bytes, groups: Sequence[GroupId]) -> None:
+        self.application.multicast(payload, groups)
 
     def carry(self, payload: bytes, author: Author) -> None:
         self.application.carry_on(payload, author)

@@ -66,7 +66,7 @@ def trim_on_next_hop(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RouterPort, "take_all", taking)
 
 
-def always(self: AuthorStream, number: int, before: int, in_order: bool = False) -> Fate:  # noqa: ARG001
+def always(self: AuthorStream, number: int, before: int, in_order: bool = False) -> Fate:
     self.last = max(number, self.last)
     return Fate.TAKEN
 

@@ -1,4 +1,4 @@
-"""Router fail-over: random crash schedules lose, repeat, reorder and orphan nothing, and every wrong policy is found."""
+"""Router fail-over: random crash schedules lose, repeat, reorder and orphan nothing; wrong policies are found."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from isthmus.testing.router_failover import failover_faults, failover_scenario
 from planted_router import PLANTED
 
-LIGHT, FULL, CHUNK = 40, 2_000, 100
+LIGHT, FULL, CHUNK = 24, 2_000, 100
 TRIES = 60  # schedules within which a wrong policy must be found
 JOINT = ("forwarding non-uniform deliveries",)  # seen where a process and its router crash together
 
@@ -22,7 +22,7 @@ def found_in(seeds: range, joint: bool = False) -> list[str]:
 
 def test_nothing_is_lost_repeated_reordered_or_orphaned() -> None:
     assert found_in(range(LIGHT)) == []
-    assert found_in(range(LIGHT // 2), joint=True) == []
+    assert found_in(range(LIGHT // 3), joint=True) == []
 
 
 @pytest.mark.parametrize(

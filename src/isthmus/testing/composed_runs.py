@@ -160,11 +160,3 @@ def judge_guarantees(composition: Composition, rows: list[Row]) -> list[Kept]:
                     witness = verdict.witness if verdict.status == "violated" else ""
                     kept.append(Kept(decision.domains, scope, verdict.property, verdict.evidence_count, witness))
     return kept
-
-
-def shown(scenario: Scenario) -> str:
-    """A composition and its stacks in a few lines, for a failure."""
-    composition = scenario.composition
-    assert composition is not None
-    stacks = {group.name: group.stack.name for group in scenario.groups if group.stack is not None}
-    return f"{stacks}\n{msgspec.json.encode(composition).decode()}"

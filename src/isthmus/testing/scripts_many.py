@@ -7,6 +7,7 @@ one per pair, until the script delivers, drops or duplicates it. The commands:
     sites 0,1,2 stack=NAME [group=1] [key=value ...]    build a group's stacks, install and resume view 1; for a group
                                                         that is there already everything starts over
     site=2 [group=1] submit "text" [to=0,1]             an application multicasts
+    site=2 [group=1] submit "text" groups=0,1           the same to the processes of composed groups
     site=2 group=1 carry 0/1:3 "text"                   it multicasts message 1:3 of group 0, which is another's
     site=2 group=1 forge 0/1:3 "text"                   the same past its own checks, as a faulty site would
     site=2 consume [3]                                  it is done with its oldest unread messages
@@ -55,6 +56,7 @@ class StoryRig(Rig, Protocol):
 
     history: list[bytes]  # payloads delivered finally
 
+    def multicast(self, payload: bytes, groups: Sequence[GroupId]) -> None: ...
     def carry(self, payload: bytes, author: Author) -> None: ...
     def forge(self, payload: bytes, author: Author) -> None: ...
     def participate(self, verb: str, group: str, words: Sequence[str]) -> None: ...
@@ -208,6 +210,9 @@ class Story:
         verb, words, options = command.verb, command.words, command.options
         if verb == "submit":
             payload = command.word("text").strip('"').encode()
+            if "groups" in options:
+                groups = [GroupId(number) for number in parse_sites(options["groups"])]
+                return lambda: rig.multicast(payload, groups)
             targets = parse_sites(options["to"]) if "to" in options else ALL
             return lambda: rig.submit(payload, targets)
         if verb in ("carry", "forge"):

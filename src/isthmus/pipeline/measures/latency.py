@@ -5,7 +5,8 @@ is up when it is submitted; a crash ends what was owed to a process, and its nex
 owed new messages again. The latency of a delivery is the time from the submit to the first delivery at a process that
 is owed the message; the latency of a message, as the papers define it, is that of its last such delivery, and counts
 where nothing of it is owed any more. What is owed at the end is *missing*, unless the sender crashed after the submit:
-then it may have died with it. Deliveries in groups that a message was carried into are not owed.
+then it may have died with it. Where a message's destinations name processes that are not in its origin group, it is
+owed to them, too, in the group that it is carried into; other deliveries in groups that it was carried into are not.
 
 A crash of one process is compared with a submit at another by time; at one process the local order decides. Latencies
 are never negative: the clocks of two machines may differ.
@@ -43,27 +44,56 @@ def messages(trace: DataFrame, warm_up_ms: float = 0.0) -> DataFrame:
 
 
 def groups(trace: DataFrame) -> DataFrame:
-    """For each run and group its processes, and their absences: from a crash to the next view there. Small."""
+    """For each run and group its processes, those elsewhere, and all their absences. Small.
+
+    An absence is from a crash to the next view: of a process of the group there, of another one in any group.
+    """
     few = trace.where(of_kind(Kind.VIEW, Kind.CRASH)).select("run", "group", "process", "local", "time_ns", "kind")
     present = trace.where(of_kind(*PRESENT)).select("run", "group", "process").distinct()
-    crashes = few.where(of_kind(Kind.CRASH)).drop("group").join(present, ["run", "process"])
+    everyone = present.select("run", "process").distinct()
+    inside = present.withColumn("inside", F.lit(True))
+    pairs = (
+        present.select("run", "group")
+        .distinct()
+        .join(everyone, "run")
+        .join(inside, ["run", "group", "process"], "left")
+        .withColumn("inside", F.coalesce("inside", F.lit(False)))
+    )
+    crashes = few.where(of_kind(Kind.CRASH)).drop("group").join(pairs, ["run", "process"])
+    views = few.where(of_kind(Kind.VIEW)).withColumnRenamed("group", "at").join(pairs, ["run", "process"])
+    views = views.where((F.col("at") == F.col("group")) | ~F.col("inside")).drop("at")
     after = Window.partitionBy("run", "group", "process").orderBy("local").rowsBetween(1, Window.unboundedFollowing)
     view_ns = F.when(of_kind(Kind.VIEW), F.col("time_ns"))
     gone = (
-        crashes.unionByName(few.where(of_kind(Kind.VIEW)))
+        crashes.unionByName(views)
         .withColumn("back_ns", F.coalesce(F.first(view_ns, ignorenulls=True).over(after), F.lit(NEVER)))
         .where(of_kind(Kind.CRASH))
         .groupBy("run", "group")
         .agg(F.collect_list(F.struct("process", F.col("local").alias("crashed"), "back_ns")).alias("absences"))
     )
-    members = present.groupBy("run", "group").agg(F.collect_set("process").alias("members"))
+    process = F.col("process")
+    members = pairs.groupBy("run", "group").agg(
+        F.collect_set(F.when(F.col("inside"), process)).alias("members"),
+        F.collect_set(F.when(~F.col("inside"), process)).alias("elsewhere"),
+    )
     none = F.array().cast("array<struct<process:int,crashed:bigint,back_ns:bigint>>")
     return members.join(gone, ["run", "group"], "left").withColumn("absences", F.coalesce("absences", none))
 
 
 def addressed() -> Column:
-    """The processes of the group that a message is addressed to."""
-    return F.coalesce(F.array_intersect("destinations", "members"), F.col("members"))
+    """The processes that a message is addressed to: of its group, and named ones of others."""
+    known = F.concat(F.col("members"), F.col("elsewhere"))
+    return F.coalesce(F.array_intersect(F.col("destinations"), known), F.col("members"))
+
+
+def at_home(trace: DataFrame, *kinds: Kind) -> DataFrame:
+    """Deliveries in a message's origin group, and those at processes that are not in it, as if they were there."""
+    foreign = F.broadcast(groups(trace).select("run", F.col("group").alias("origin"), "elsewhere"))
+    rows = trace.where(of_kind(*kinds))
+    home = rows.where(F.col("origin") == F.col("group"))
+    away = rows.where(F.col("origin") != F.col("group")).join(foreign, ["run", "origin"])
+    away = away.where(F.array_contains("elsewhere", F.col("process"))).withColumn("group", F.col("origin"))
+    return home.unionByName(away.select(*home.columns))
 
 
 def absent(process: Column, delivered: Column | None = None) -> Column:
@@ -83,7 +113,7 @@ def deliveries(trace: DataFrame, warm_up_ms: float = 0.0) -> DataFrame:
     """
     final, place = of_kind(Kind.DELIVER), F.col("local")
     found = (
-        trace.where(of_kind(Kind.TENTATIVE, Kind.DELIVER) & (F.col("origin") == F.col("group")))
+        at_home(trace, Kind.TENTATIVE, Kind.DELIVER)
         .groupBy(*MESSAGE, "process")
         .agg(
             F.min(F.when(final, F.col("time_ns"))).alias("delivered_ns"),
@@ -113,7 +143,7 @@ def message_table(trace: DataFrame, warm_up_ms: float = 0.0) -> DataFrame:
     """Each message: when submitted, when last delivered, how many owed deliveries it has and how many are missing."""
     process = F.col("process")
     first = (
-        trace.where(of_kind(Kind.DELIVER) & (F.col("origin") == F.col("group")))
+        at_home(trace, Kind.DELIVER)
         .select(*MESSAGE, "process", "local", "time_ns")
         .repartition(*MESSAGE)
         .groupBy(*MESSAGE, "process")

@@ -149,7 +149,7 @@ class RouterPort(NodeEnd):
 
     __slots__ = (
         *("asked_count", "enquire_armed", "lives", "news", "passing", "queue", "reported", "restored", "router"),
-        *("tell_armed", "wake_armed"),
+        *("renew_armed", "tell_armed", "wake_armed"),
     )
     timer_names = ("wake", "tell", "enquire", "renew")
 
@@ -163,7 +163,7 @@ class RouterPort(NodeEnd):
         self.lives: dict[SiteId, int] = {}  # of the view before
         self.restored = False  # the state of another member was taken over since
         self.asked_count = 0  # enquiries since anything was settled
-        self.wake_armed = self.tell_armed = self.enquire_armed = False
+        self.wake_armed = self.tell_armed = self.enquire_armed = self.renew_armed = False
 
     # Out
 
@@ -189,6 +189,7 @@ class RouterPort(NodeEnd):
             self.enquire_armed = False
             self.enquire()
         else:
+            self.renew_armed = False
             self.renew()
 
     def forward(self) -> None:
@@ -206,7 +207,8 @@ class RouterPort(NodeEnd):
         return self.below.passes(ALL)
 
     def settled(self) -> bool:
-        return not self.queue and self.below.settled()
+        waits = self.renew_armed or (self.router.has_replicas and self.router.forwards and self.kept.first_pending())
+        return not self.queue and not waits and self.below.settled()
 
     # In
 
@@ -317,11 +319,12 @@ class RouterPort(NodeEnd):
     # Views
 
     def install(self, view: View) -> None:  # noqa: ARG002
+        self.renew_armed = True
         self.host.set_timer(self, RENEW, 0)  # once all layers have installed it
 
     def restore(self, state: bytes) -> None:
         super().restore(state)
-        self.restored = True
+        self.restored = self.renew_armed = True
         self.host.set_timer(self, RENEW, 0)
 
     def resume(self) -> None:
