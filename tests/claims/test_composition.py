@@ -14,6 +14,7 @@ from isthmus.scenario.workload import Closed
 from isthmus.sim.run import Run
 from isthmus.studies.composition_claims import SINGLE, SPEC, WITHIN
 from isthmus.studies.composition_setup import WARM_UP, composed
+from isthmus.studies.composition_theorems import THEOREMS
 from isthmus.trace.schema import DESTINATIONS, KIND, NUMBER, ORIGIN, SENDER, TIME_NS, Row
 
 SHARE = {SINGLE: 0.0, "four groups, 20 % between": 0.2, "four groups, 50 % between": 0.5}
@@ -107,6 +108,14 @@ def test_across_a_wide_area_a_multicast_beats_a_ring_of_routers() -> None:
     causal = measure(composed(4, 36, 10, 0.1, 1, wan_ms=30.0, between="causal"))
     assert ring.between_ms == pytest.approx(189, rel=WITHIN)
     assert causal.between_ms == pytest.approx(104, rel=WITHIN)
+
+
+def test_the_theorems_have_the_verdicts_that_were_found() -> None:
+    """Theorem 1 fails with two routers, 4 over all messages, 5 as stated, the tables where total is not FIFO."""
+    found = [(claim.source.removeprefix("theorem "), claim.judge({}).verdict) for claim in THEOREMS]
+    assert [number for number, verdict in found if verdict == "does not hold"] == ["1", "4", "5", "1, tables 1 and 2"]
+    assert not [number for number, verdict in found if verdict == "unknown"]
+    assert {number for number, verdict in found if verdict == "holds"} == set("1234678")
 
 
 def test_the_same_seed_gives_the_same_rows() -> None:

@@ -2,7 +2,8 @@
 
 A token visits the members of a ring in turn, so that latency grows with their number; four rings of a quarter of the
 members, joined by a ring of routers, are four times as fast for messages that stay inside. What crosses pays for three
-rings. composition_setup.py has the cost model and the load, composition_claims.py what paper 003 says of it.
+rings. composition_setup.py has the cost model and the load, composition_claims.py what paper 003 says of it,
+composition_theorems.py its theorems.
 
 Parts of the grid: *size*, latency over members, for shares of messages between groups and two batches; *throughput*,
 batches of 1 to 30 in one, two and four groups; *packing*, several messages in one frame of a router; *priorities*, the
@@ -25,6 +26,7 @@ from isthmus.pipeline.sweep import Scalar
 from isthmus.scenario.model import Scenario
 from isthmus.studies.composition_claims import CLAIMS, PAPER, SPEC, series_of
 from isthmus.studies.composition_setup import ROUNDS, WARM_UP, Between, composed, loaded, network_of
+from isthmus.studies.composition_theorems import THEOREMS
 from isthmus.studies.model import Cell, Curve, Figure, Scale, Study
 
 SIZES: dict[Scale, dict[int, tuple[int, ...]]] = {  # members, by batch
@@ -196,7 +198,7 @@ STUDY = Study(
     grid=grid,
     properties=("integrity", "validity", "views", "fifo", "total"),
     tables=tables,
-    claims=CLAIMS,
+    claims=(*CLAIMS, *THEOREMS),
     networks=(network_of(4, 12, 0.005),),
     figures=(
         size_figure(10),
