@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rich.markup import escape
 from rich.table import Table
 
 from isthmus.comparing.figures import Spread, spread_of
 from isthmus.protocols.routing.model import Composition
 from isthmus.scenario.model import Scenario
+from isthmus.scenario.promises import ended_alone
 from isthmus.trace.classes import ClassSummary
+from isthmus.trace.schema import Row
 from isthmus.trace.summary import Summary
 
 SHARES = ("p50", "p90", "p99")
@@ -25,6 +29,15 @@ def stack_names(scenario: Scenario) -> str:
     """The stacks of a run's groups; of a composition, after its name."""
     names = ", ".join(dict.fromkeys(group.stack.name for group in scenario.groups_of_run()))
     return names if scenario.composition is None else f"{scenario.composition.name} ({names})"
+
+
+def loss_told(scenario: Scenario, rows: Iterable[Row]) -> str:
+    """A sentence on routers whose life has ended with what they had in hand; empty where there are none."""
+    ended = ended_alone(scenario, rows)
+    if not ended:
+        return ""
+    why = "crashed or was left out of a view, without replicas"
+    return f"{', '.join(ended)} {why}: what it had in hand is lost, and validity is not judged."
 
 
 def node_names(scenario: Scenario) -> dict[int, str]:

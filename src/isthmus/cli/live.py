@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from isthmus.cli.composed import classes_table, node_names, order_name, stack_names
+from isthmus.cli.composed import classes_table, loss_told, node_names, order_name, stack_names
 from isthmus.cli.console import print_whole, wide_console
 from isthmus.cli.options import HELP, force_option, output_folder, seed_option
 from isthmus.cli.trace import print_verdicts
@@ -78,6 +78,8 @@ def command(scenario: Path, seed: int | None, output: Path | None, force: bool, 
     rows = list(read_rows(folder))
     verdicts = promised_verdicts(loaded, rows, ("primary",) if loaded.membership.kind == "agreed" else ())
     print_verdicts([(0, verdict) for verdict in verdicts], 1, node_names(loaded))
+    if told := loss_told(loaded, rows):
+        console.print(escape(told), soft_wrap=True)
     if loaded.participants:
         verdicts += print_participants(console, light_verdicts(loaded, rows))
     console.print(f"The trace is in {escape(str(folder))}.", soft_wrap=True)

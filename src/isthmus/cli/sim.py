@@ -19,7 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from isthmus import __version__
-from isthmus.cli.composed import class_spreads, classes_table, node_names, order_name, stack_names
+from isthmus.cli.composed import class_spreads, classes_table, loss_told, node_names, order_name, stack_names
 from isthmus.cli.console import print_whole, wide_console
 from isthmus.cli.options import HELP, force_option, json_option, output_folder, seed_option
 from isthmus.cli.trace import print_verdicts
@@ -352,6 +352,8 @@ def judge_trace(scenario: Scenario, run: Simulation, folder: Path, replay: str) 
         fail(f"violated: {wrong[0]} (of {len(wrong)} findings on participants); replay it with: {replay}", 1)
     verdicts = promised_verdicts(scenario, read_rows(folder))
     print_verdicts([(0, verdict) for verdict in verdicts], 1, node_names(scenario))
+    if scenario.composition is not None and (told := loss_told(scenario, read_rows(folder))):
+        click.echo(told)
     statuses = {verdict.status for verdict in verdicts}
     if "violated" in statuses:
         broken = ", ".join(verdict.property for verdict in verdicts if verdict.status == "violated")

@@ -16,7 +16,7 @@ from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.stacks import ALWAYS, STACKS
 from isthmus.trace.nested import outer_groups
 from isthmus.trace.oracle import Oracle, Verdict
-from isthmus.trace.schema import GROUP, KIND, VALUE, Row
+from isthmus.trace.schema import GROUP, KIND, PROCESS, VALUE, Row
 
 OF_CLOCKS = ("clock-precision", "clock-accuracy")  # of all sites, told in the first group
 OF_PARTICIPANTS = ("integrity", "agreement", "validity", "views", "fifo", "total")  # as far as the stack promises it
@@ -58,6 +58,19 @@ def promised_of_node(scenario: Scenario, group: GroupOfRun) -> tuple[str, ...]:
     return tuple(name for name in ALWAYS if name in known and (name != "validity" or (owed and not lossy)))
 
 
+def ended_alone(scenario: Scenario, rows: Iterable[Row]) -> list[str]:
+    """The routers without replicas of which a life has ended: by a crash, or as others went on without them."""
+    composition = scenario.composition
+    if composition is None:
+        return []
+    routes = routes_of(composition, scenario.topology)
+    alone: dict[int, str] = {
+        site: composition.routers[at].name for site, at in routes.router_of.items() if len(routes.sites[at]) == 1
+    }
+    ended = dict.fromkeys(row[PROCESS] for row in rows if row[KIND] == Kind.CRASH)
+    return [alone[site] for site in ended if site in alone]
+
+
 def domain_verdicts(scenario: Scenario, rows: Iterable[Row]) -> list[Verdict]:
     """The verdicts on what each domain of a composition wants, end to end, given all rows of one run."""
     composition = scenario.composition
@@ -86,16 +99,20 @@ class LightVerdicts(NamedTuple):
 
 
 def promised_verdicts(scenario: Scenario, rows: Iterable[Row], also: Sequence[str] = ()) -> list[Verdict]:
-    """The verdicts on what each group's stack promises, and on what else is asked, given all rows of one run."""
+    """The verdicts on what each group's stack promises, and on what else is asked, given all rows of one run.
+
+    Where the life of a router that is alone has ended, validity is not asked for: what it had in hand is lost.
+    """
+    lost = False
     if scenario.composition is not None:
         rows = list(rows)
+        lost = bool(ended_alone(scenario, rows))
     oracle = Oracle(rows)
-    groups = [
-        verdict
-        for group in scenario.groups_of_run()
-        if group.processes
-        for verdict in oracle.in_group(group.id, tuple(dict.fromkeys((*promised(scenario, group), *also))))
-    ]
+    groups = []
+    for group in scenario.groups_of_run():
+        if group.processes:
+            asked = [name for name in promised(scenario, group) if name != "validity" or not lost]
+            groups += oracle.in_group(group.id, tuple(dict.fromkeys((*asked, *also))))
     return groups + domain_verdicts(scenario, rows)
 
 

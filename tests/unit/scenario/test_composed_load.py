@@ -113,6 +113,22 @@ def test_a_message_as_large_as_may_be_arrives(tmp_path: Path) -> None:
     assert "offices" in found.output and "lisbon │ to groups" in found.output
 
 
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_what_a_router_without_replicas_loses_is_told(replicas: int, tmp_path: Path) -> None:
+    """With replicas nothing is lost, and validity is judged."""
+    names = ", ".join(f'"lisbon-router-{number}"' for number in range(replicas)) if replicas > 1 else '"lisbon-router"'
+    crashed = "lisbon-router-0" if replicas > 1 else "lisbon-router"
+    fault = f'[[faults]]\nkind = "crash"\nsite = "{crashed}"\nat_ms = 500\n\n[topology]'
+    changes = ("[topology]", fault, '"lisbon-1", "lisbon-router"]', f'"lisbon-1", {names}]')
+    path = written(tmp_path, 'name = "lisbon-router"\n', f'name = "lisbon-router"\nreplicas = {replicas}\n', *changes)
+    found = CliRunner().invoke(command, [str(path), "-o", str(tmp_path / "out")])
+    assert found.exit_code == 0, found.output
+    told = "lisbon-router crashed or was left out of a view, without replicas: what it had in hand is lost"
+    assert (told in found.output) == (replicas == 1)
+    assert ("validity  │ valid" in found.output) == (replicas == 3)
+    assert ("and 0 undelivered" in found.output) == (replicas == 3)
+
+
 def test_another_stack_is_that_of_all_groups_of_processes(tmp_path: Path) -> None:
     scenario = load_scenario(written(tmp_path))
     other = with_stack(scenario, "ring")
