@@ -12,14 +12,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from isthmus.core.document import SHORTEST_MS, Invalid, one_of, show, within
+from isthmus.core.document import SHORTEST_MS, Invalid, one_of, show
 from isthmus.core.message import GroupId, SiteId, Targets
 from isthmus.protocols.causal.options import CausalOptions, CausalPolicy
 from isthmus.protocols.causal.safe_wire import DynamicOptions
 from isthmus.protocols.fragments import FragmentOptions
-from isthmus.protocols.membership.home import AgreementOptions
 from isthmus.protocols.membership.participant_wire import Conditions, ParticipantsOptions
-from isthmus.protocols.membership.suspicion import LAN, WAN, Timing
 from isthmus.protocols.routing.model import Composition
 from isthmus.protocols.routing.options import RouterOptions
 from isthmus.protocols.total.compensation import OptimisticOptions
@@ -32,6 +30,8 @@ from isthmus.scenario.clocks import Clocks as Clocks
 from isthmus.scenario.composed import check_composition, is_bare, processes_of
 from isthmus.scenario.faults import Fault, Heal, Leave, Loss, OfReference, Partition, Pause, RandomFaults, Relink
 from isthmus.scenario.keys import with_key, with_prefix
+from isthmus.scenario.membership import Agreed as Agreed
+from isthmus.scenario.membership import Membership as Membership
 from isthmus.scenario.overlay import OverlaySpec
 from isthmus.scenario.packets import NetworkSpec, check_network
 from isthmus.scenario.participants import ParticipantSpec
@@ -41,8 +41,6 @@ from isthmus.topology.lans import check_served, lans_of
 from isthmus.topology.model import Topology
 
 NAME_MAX = 100
-WEIGHT_MAX = 1_000_000  # votes of one site
-ROUND_TRIP_MIN_MS = 5.0  # of members that agree on views: below, the machine's own pauses count more
 
 
 class HybridSpec(HybridPolicy, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -143,58 +141,6 @@ class Reader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         span_ms("consume_ms", self.consume_ms, SHORTEST_MS)
         if not self.sites:
             raise Invalid("sites", "an empty list", "at least one site or cluster")
-
-
-class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How members that agree on views themselves do so."""
-
-    round_trip_ms: float | None = None  # the longest usual one; None: twice the topology's longest mean delay
-    file: bool = False  # a small file outlives a crash
-    weights: dict[str, int] = msgspec.field(default_factory=dict)  # votes of sites; otherwise 1
-    rounds: AgreementOptions = AgreementOptions()
-    lan: Timing = LAN
-    wan: Timing = WAN
-
-    def __post_init__(self) -> None:
-        if self.round_trip_ms is not None:
-            span_ms("round_trip_ms", self.round_trip_ms, SHORTEST_MS)
-        for site, votes in self.weights.items():
-            within(f"weights.{site}", votes, 0, WEIGHT_MAX, "a whole number")
-
-    def votes(self, topology: Topology) -> dict[SiteId, int]:
-        """The weights by site."""
-        votes = {topology.site_id(site): votes for site, votes in self.weights.items()}
-        if len(votes) == len(topology.sites) and not any(votes.values()):
-            raise Invalid("", "a weight of 0 for every site", "at least one site with a vote")
-        return votes
-
-    def round_trip_of(self, topology: Topology) -> float:
-        """The longest usual round trip, ms."""
-        sites = [SiteId(number) for number in range(len(topology.sites))]
-        longest = max([topology.mean_ms(a, b) for a in sites for b in sites if a != b], default=0.0)
-        return self.round_trip_ms or max(2 * longest, ROUND_TRIP_MIN_MS)
-
-
-class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who decides on views: the ideal view-synchronous service of the simulator, or the members themselves."""
-
-    kind: Literal["ideal", "agreed"] | None = None  # None: ideal in the simulator, agreed live
-    agreed: Agreed = Agreed()
-    absent: tuple[str, ...] = ()  # sites that are down at the start; a recover fault brings them
-    # Of the ideal service:
-    detection_ms: float = 500.0  # from a crash or a recovery to the start of the view change
-    majority: bool = False  # a side of a partition without a majority of the last view gets no views
-    stagger_ms: float = 0.0  # members install a view at random times of their own, and resume at others, within this
-    hasty: bool = False  # views do not wait for what is under way; needs the reliable transport
-
-    def __post_init__(self) -> None:
-        span_ms("detection_ms", self.detection_ms)
-        span_ms("stagger_ms", self.stagger_ms)
-        kind = self.kind or "ideal"
-        for field in msgspec.structs.fields(type(self)):
-            concerns = field.name if field.name in ("kind", "agreed") else "ideal"
-            if concerns not in ("kind", kind) and getattr(self, field.name) != field.default:
-                raise Invalid(field.name, show(getattr(self, field.name)), f"nothing, where membership is {kind}")
 
 
 class GroupSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

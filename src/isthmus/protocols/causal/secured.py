@@ -131,11 +131,12 @@ class EndToEnd(Queued, RelayedOrder):
     def collect(self, site: int, count: int) -> None:
         """Note who has our messages, and tell the destinations of those that are safe now."""
         before = self.secure_of[self.host.site]
-        waiting = [(number, self.dues[number], self.concerned(number)) for number in self.dues if number > before]
+        lacking = self.dues.lacking
+        waiting = [(number, self.concerned(number)) for number in lacking if number > before]
         super().collect(site, count)
         secure, told = before, 0
-        for number, _, destinations in waiting:
-            if not self.has_quorum(destinations, self.dues.get(number, 0)):
+        for number, destinations in waiting:
+            if not self.has_quorum(destinations, lacking.get(number, 0)):
                 break
             secure, told = number, told | destinations
         if secure > before:
