@@ -271,6 +271,7 @@ def packet_lines(found: Mapping[str, float]) -> list[tuple[str, str]]:
     """What the packet network measured, for people."""
     delay = f"mean {found['delay_mean_ms']:.2f}  max {found['delay_max_ms']:.2f} ms"
     load = f"mean {found['load_mean']:,.1f} packets on all links  max {found['load_max']:,.0f} on one"
+    load += f"  {found['dropped']:,.0f} dropped" if "dropped" in found else ""
     queue = f"mean {found['queue_mean']:.3f} messages at a site  max {found['queue_max']:,.0f}"
     cost = f"{found['fragments']:,.0f} fragments, {found['arc_bytes']:,.0f} bytes; {found['hops']:,.0f} physical hops"
     return [

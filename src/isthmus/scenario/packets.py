@@ -58,6 +58,7 @@ class NetworkSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     engine: Literal["auto", "python", "compiled"] = "auto"  # the same answer; auto: compiled where numba is installed
     endpoints: Literal["layers", "compiled", "auto"] = "layers"  # twins of some stacks; auto: where numba is installed
     hops: bool = False  # trace every hop, too
+    queue_max: int | None = None  # packets on a link, beyond which the last is dropped; None: none is (plain engine)
 
     def __post_init__(self) -> None:
         if self.kind != "packets":
@@ -81,6 +82,10 @@ class NetworkSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         within("fragment_bytes", self.fragment_bytes, 1, FRAGMENT_MAX, "a whole number")
         if self.control_bytes is not None:
             within("control_bytes", self.control_bytes, 0, COUNT_MAX, "a whole number")
+        if self.queue_max is not None:
+            within("queue_max", self.queue_max, 1, COUNT_MAX, "a whole number")
+            if self.engine == "compiled" or self.endpoints != "layers":
+                raise Invalid("queue_max", show(self.queue_max), "nothing, where engine or end points are compiled")
         if self.endpoints != "layers":
             self.check_compiled()
 

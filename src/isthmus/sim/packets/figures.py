@@ -61,4 +61,5 @@ def network_figures(network: PacketNetwork | DelayNetwork, summary: Summary) -> 
         "fragments": network.fragment_count,
         "arc_bytes": network.arc_bytes,
         "hops": engine.hop_count,
+        **({} if network.bounded is None else {"dropped": network.dropped_count}),
     }
