@@ -23,7 +23,7 @@ def gauged(scenario: Scenario, gauge: Gauge) -> list[int]:
     return [row[VALUE] for row in rows if row[KIND] == Kind.GAUGE and row[GAUGE] == gauge]
 
 
-@pytest.mark.parametrize("traffic", ["groups", "subsets", "nested", "region"])
+@pytest.mark.parametrize("traffic", ["groups", "subsets", "nested"])
 def test_nothing_local_is_told_outside_its_zone(traffic: Traffic) -> None:
     leaving = gauged(causal_scenario(3, 4, "causal-separators", GAUGED, 1, traffic), Gauge.ZONE_ENTRIES)
     assert leaving

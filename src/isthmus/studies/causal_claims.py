@@ -210,12 +210,7 @@ CLAIMS = (
     zone_claim("groups", "groups inside LANs and across two"),
     zone_claim("subsets", "sets drawn at random"),
     zone_claim("nested", "nodes on LANs"),
-    zone_claim("region", "a region of LANs with one way out"),
-    zone_claim(
-        "regions",
-        "a region around half of a ring, with two ways out",
-        "what leaves by one way tells the gateways on its way, not those at the other: see the design page",
-    ),
+    zone_claim("regions", "a region around half of the LANs", "a region's gateways are told by what passes them alone"),
     leaves_without("groups"),
     leaves_without("nested"),
     times_claim(

@@ -69,7 +69,6 @@ SIZES: dict[Scale, dict[tuple[Traffic, int, int], tuple[str, ...]]] = {
         ("subsets", 3, 8): ("symmetric, R9", "all but R9", "all"),
         ("nested", 3, 10): ("all but R9", "all"),
         ("regions", 3, 10): ("all",),
-        ("region", 3, 10): ("all",),
     },
     "full": {
         ("groups", 3, 4): (*LENGTH, "symmetric, R9", "all", "vector", "matrix"),
@@ -91,7 +90,6 @@ SIZES: dict[Scale, dict[tuple[Traffic, int, int], tuple[str, ...]]] = {
         ("nested", 12, 10): LOCAL_RULES,
         ("regions", 3, 10): ("all but R9", "all"),
         ("regions", 6, 10): ("all but R9", "all"),
-        ("region", 3, 10): ("all but R9", "all"),
     },
 }
 

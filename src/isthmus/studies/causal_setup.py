@@ -20,10 +20,9 @@ from isthmus.stacks import STACKS
 from isthmus.topology.delay import Gamma
 from isthmus.topology.lans import GATEWAYS
 from isthmus.topology.model import Channel, Cluster, Region, Site, Topology, WanLink
-from isthmus.topology.shapes import lan_ring, lan_tree, ring
+from isthmus.topology.shapes import lan_ring, ring
 
-# Nested: nodes on LANs. Regions: half of these LANs in a region with two ways out; region: on a tree, with one way out.
-Traffic = Literal["groups", "subsets", "nested", "regions", "region"]
+Traffic = Literal["groups", "subsets", "nested", "regions"]  # nested: nodes on LANs; regions: these in a region, too
 
 LAN = Channel(Gamma(1.3, 0.3**2, 1.0), fifo=False)
 WAN = Channel(Gamma(60.0, 10.0**2, 50.0), fifo=False)
@@ -66,9 +65,9 @@ def subset_traffic(lans: int, hosts: int, seed: int) -> list[Workload]:
     return made
 
 
-def nested_lans(lans: int, traffic: Traffic) -> Topology:
-    """LANs, each with nodes: a communication server and participants; half of the LANs may be a region."""
-    plain = (lan_tree if traffic == "region" else lan_ring)(lans, 1, LAN, WAN)
+def nested_ring(lans: int, region: bool) -> Topology:
+    """A ring of LANs, each with nodes: a communication server and participants; half of the LANs may be a region."""
+    plain = lan_ring(lans, 1, LAN, WAN)
     sites, clusters, links = list(plain.sites), list(plain.clusters), list(plain.links)
     for lan in range(lans):
         for number in range(NODES):
@@ -78,8 +77,8 @@ def nested_lans(lans: int, traffic: Traffic) -> Topology:
             sites += [Site(name, node) for name in names]
             clusters.append(Cluster(f"n{lan}{number}", ids, ids[0], LAN, gateways=ids[:1], node_of=lan))
             links.append(WanLink(lan, node, LAN, LAN))
-    regions = (Region("region", tuple(range((lans + 1) // 2))),) if traffic != "nested" else ()
-    name = f"nested-{plain.name}"
+    regions = (Region("region", tuple(range((lans + 1) // 2))),) if region else ()
+    name = f"nested-ring-{lans}"
     return Topology(name, tuple(sites), tuple(clusters), tuple(links), (), plain.gateway_links, (), regions)
 
 
@@ -113,8 +112,8 @@ def causal_scenario(
     lans: int, hosts: int, stack: str, policy: CausalPolicy, seed: int, traffic: Traffic = "groups"
 ) -> Scenario:
     """Traffic of a kind over a ring of LANs; without dedicated gateways where the stack has no use for them."""
-    if traffic in ("nested", "regions", "region"):
-        topology, workloads = nested_lans(lans, traffic), nested_traffic(lans)
+    if traffic in ("nested", "regions"):
+        topology, workloads = nested_ring(lans, traffic == "regions"), nested_traffic(lans)
     else:
         topology = (lan_ring if STACKS[stack].relays else ring)(lans, hosts, LAN, WAN)
         workloads = group_traffic(lans, hosts) if traffic == "groups" else subset_traffic(lans, hosts, seed)

@@ -69,15 +69,6 @@ def key_of(sender: SiteId, count: int) -> int:
     return count << SENDER_BITS | sender
 
 
-def told_behind(address: int, told: int, cuts: dict[int, tuple[Cut, ...]]) -> bool:
-    """Whether all addressees, who were told, are behind a separator or in it: a relay has such entries for a moment."""
-    for listed in cuts.values():
-        for separator, far in listed:
-            if not separator & ~told and not address & ~(far | separator):
-                return True
-    return False
-
-
 class ExtendedHistory:
     """H, C and D of one process in one view."""
 
@@ -197,9 +188,7 @@ class ExtendedHistory:
 
     def answered(self, address: int, told: int, cuts: dict[int, tuple[Cut, ...]]) -> bool:
         """Whether a separator answers for an entry: it was told, and all who were not are behind it."""
-        rest = address & ~told if self.policies.remainder else address
-        if not rest:
-            return told_behind(address, told, cuts)
+        rest = (address & ~told or address) if self.policies.remainder else address  # a relay has some that all know
         for separator, far in cuts.get(rest & -rest, ()):  # noqa: SIM110  the loop is twice as fast
             if not separator & ~told and not rest & ~far:
                 return True
