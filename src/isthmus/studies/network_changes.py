@@ -232,7 +232,7 @@ def beside_best(mine: str, part: str) -> Claim:
         expected=1.05,
         relation="at most",
         unit="times",
-        note="of those that deliver everything; the last three seconds of a phase; the cost of a change is judged apart",
+        note="of those that deliver everything; last three seconds of a phase; the cost of a change is judged apart",
     )
 
 
