@@ -180,8 +180,8 @@ class LiveRouter:
             self.member.joined()  # which says why
 
     def _boot(self, group: JoinedGroup) -> Application:
-        """A silent application for each life; what it is given has passed the router."""
-        return Application(on_view=partial(self._view, group.group), wants=())
+        """A silent application for each life; what it is given has passed the router, and it needs no state."""
+        return Application(on_view=partial(self._view, group.group), wants=(), on_restore=lambda _state: None)
 
     def _hold(self, group: JoinedGroup, port: LivePort) -> None:
         """Have nothing passed on into a node that begins before all its sites are in, or have had time to come in."""

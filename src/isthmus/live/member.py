@@ -220,6 +220,7 @@ class Member:
         is_short = round_trip_ns <= SHORT_ROUND_TRIP_MS * 1e6
         rounds = SHORT_ROUNDS if rules.rounds == AgreementOptions() and is_short else rules.rounds
         group.agreement, group.past = Agreement(home, rounds), None
+        group.agreement.couriers = self.couriers
         return msgspec.structs.replace(group.options, membership=group.agreement)
 
     def round_trip_ms(self, rules: Agreed) -> float:

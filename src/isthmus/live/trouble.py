@@ -51,7 +51,7 @@ class Chronicle:
 
     def say(self, text: str) -> None:
         if self.news is not None:
-            self.news(0.0 if self.start_s is None else time.monotonic() - self.start_s, text)
+            self.news(0.0 if self.start_s is None else max(0.0, time.monotonic() - self.start_s), text)
 
 
 class Trouble:

@@ -197,6 +197,61 @@ def test_unread_messages_of_other_groups_are_handed_over() -> None:
     assert joiner.take() == Delivered("a-0", 3, b"x", (), 5, "a") and not joiner.taken
 
 
+def test_a_process_comes_back_with_the_state_of_processes() -> None:
+    """A router keeps what a joiner's filters need, but not what applications know: it is asked last."""
+    tables = {
+        "name": "two",
+        "groups": [
+            {"name": "a", "members": ["lisbon-0", "lisbon-1"], "stack": "token-site"},
+            {"name": "b", "members": ["osaka-0", "osaka-1"], "stack": "token-site"},
+        ],
+        "routers": [{"name": "lisbon-router", "joins": ["a", "b"]}],
+        "domains": [{"name": "all", "wants": "fifo", "scope": "inter"}],
+    }
+    two = composition_from_tables(tables, "two")
+    ports = free_ports([site.name for site in NETWORK.sites])
+    known: dict[str, list[bytes]] = {}
+
+    def join(name: str) -> Group:
+        known[name] = []
+        return Group.join(
+            *(NETWORK, name, ports),
+            composition=two,
+            state=lambda: b"|".join(known[name]),
+            restore=lambda state: known[name].extend(state.split(b"|")),
+        )
+
+    async def read(name: str, group: Group) -> None:
+        async for message in group:
+            known[name].append(message.payload)
+
+    async def until(name: str, count: int) -> None:
+        while len(known[name]) < count:
+            await asyncio.sleep(0.01)
+
+    async def program() -> None:
+        names = ("lisbon-0", "lisbon-1", "osaka-0", "osaka-1")
+        router = await LiveRouter.join(NETWORK, "lisbon-router", two, ports).__aenter__()
+        groups = {name: await join(name).__aenter__() for name in names}
+        tasks = {name: asyncio.create_task(read(name, group)) for name, group in groups.items()}
+        for number in range(3):
+            await groups["lisbon-0"].send(f"early {number}".encode(), groups=["a", "b"])
+        await asyncio.gather(*(until(name, 3) for name in names))
+        groups["osaka-0"].member.close()  # the eldest of its group, without a word
+        groups["osaka-0"] = await join("osaka-0").__aenter__()
+        tasks["osaka-0"] = asyncio.create_task(read("osaka-0", groups["osaka-0"]))
+        await until("osaka-0", 3)
+        await groups["lisbon-1"].send(b"late", groups=["a", "b"])
+        await asyncio.gather(*(until(name, 4) for name in names))
+        assert all(order == [b"early 0", b"early 1", b"early 2", b"late"] for order in known.values()), known
+        for group in groups.values():
+            group.member.close()
+        router.member.close()
+        await asyncio.gather(*tasks.values())
+
+    run(program())
+
+
 def test_a_router_runs_from_the_command_line_until_it_is_interrupted(tmp_path: Path) -> None:
     """It passes messages on between a group here and one there, and leaves in order."""
     names = ("a-0", "b-0", "bridge")
