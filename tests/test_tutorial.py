@@ -15,7 +15,7 @@ TEXT = (ROOT / "docs" / "TUTORIAL.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 INSTALL = "pip install"  # done already
 SLOW = ("isthmus live", "isthmus compare", "isthmus plan")  # seconds each; the others answer at once
-PARTS = {"build": "## 1.", "choose": "## 2.", "prove": "## 3."}
+PARTS = {"build": "## 1.", "choose": "## 2.", "prove": "## 3.", "compose": "## 4."}
 
 
 def part(start: str) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 What a program needs is here, and stays here; the modules that it comes from may change.
 
     Group, Groups, GroupPlan, AgreedPlan   join groups from asyncio: send, receive in order, agree on who is in
+    LiveRouter                      a router between groups of a composition
     Delivered, Finality             a message as it is read, and whether its delivery is final; Cast as it is sent
     Refused, SendTimeout, Busy      what a member must be ready to catch
     load_topology, Topology         a network, from TOML
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from isthmus.core.errors import Busy, InputError
     from isthmus.core.layer import Finality
     from isthmus.core.message import Cast
+    from isthmus.live.composed import LiveRouter
     from isthmus.live.delivered import Delivered
     from isthmus.live.errors import Refused, SendTimeout
     from isthmus.live.group import Group
@@ -50,6 +52,7 @@ __all__ = [
     "GroupPlan",
     "Groups",
     "InputError",
+    "LiveRouter",
     "Measured",
     "Oracle",
     "Refused",
@@ -74,6 +77,7 @@ HOMES = {  # name: the module that has it
     "GroupPlan": "isthmus.live.plans",
     "Groups": "isthmus.live.groups",
     "InputError": "isthmus.core.errors",
+    "LiveRouter": "isthmus.live.composed",
     "Measured": "isthmus.comparing.measure",
     "Oracle": "isthmus.trace.oracle",
     "Refused": "isthmus.live.errors",

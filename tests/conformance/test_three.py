@@ -15,6 +15,7 @@ from isthmus.stacks import STACKS
 from isthmus.trace.oracle import Oracle
 from isthmus.trace.reader import read_meta, read_rows
 from isthmus.trace.schema import KIND, LOCAL, NUMBER, PROCESS, SENDER, Row
+from isthmus.trace.summary import Summary
 from isthmus.trace.writer import TraceWriter
 
 PATH = Path(__file__).parent / "three.toml"
@@ -43,7 +44,7 @@ def test_every_promise_is_kept(host: str, request: pytest.FixtureRequest) -> Non
     promised = STACKS["token-site"].properties
     verdicts = Oracle(read_rows(folder)).verdicts(promised)
     assert [verdict.property for verdict in verdicts if verdict.status == "valid"] == list(promised), verdicts
-    assert measure(folder, 3).undelivered_count() == 0
+    assert measure(folder, Summary(3)).undelivered_count() == 0
 
 
 def test_each_site_writes_its_own_segments(live: Path) -> None:
@@ -79,4 +80,4 @@ def test_a_flood_keeps_its_promises_live(stack: str, tmp_path: Path) -> None:
     asyncio.run(asyncio.wait_for(run_live(load_scenario(path), path, folder), TIMEOUT_S))
     verdicts = Oracle(read_rows(folder)).verdicts(STACKS[stack].properties)
     assert {verdict.status for verdict in verdicts} == {"valid"}, verdicts
-    assert measure(folder, 3).undelivered_count() == 0
+    assert measure(folder, Summary(3)).undelivered_count() == 0

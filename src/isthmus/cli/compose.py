@@ -29,6 +29,8 @@ from isthmus.scenario.composition import load_composition
 from isthmus.trace.witness import sentence
 
 GIVEN, REFUSED = "guaranteed", "refused"
+HOW_TO_RUN = """To run it: a scenario with composition = "{path.name}" (relative to its own file), a [topology] with a
+site for each process and router, and to_groups in its [[workloads]]; by isthmus sim or isthmus live."""
 COLORS = {GIVEN: "green", REFUSED: "red"}
 
 
@@ -98,6 +100,8 @@ def check(path: Path, output: Path, png: bool, no_pictures: bool, as_json: bool)
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         print_check(told, together, pictures, names)
+        if all(is_given(domain, decision) for domain, decision, _, _ in told):
+            click.echo(HOW_TO_RUN.format(path=path))
     sys.exit(0 if all(is_given(domain, decision) for domain, decision, _, _ in told) else 1)
 
 

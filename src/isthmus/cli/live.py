@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -12,16 +15,19 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from isthmus.cli.composed import classes_table, loss_told, node_names, order_name, stack_names
 from isthmus.cli.console import print_whole, wide_console
 from isthmus.cli.options import HELP, force_option, output_folder, seed_option
 from isthmus.cli.trace import print_verdicts
 from isthmus.core.errors import InputError
-from isthmus.live.child import SiteSummary
+from isthmus.core.message import Targets
+from isthmus.live.child import SiteChild, SiteSummary
 from isthmus.live.run import measure, run_live
 from isthmus.live.scenarios import live_scenario
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.promises import LightVerdicts, light_verdicts, promised_verdicts
+from isthmus.trace.classes import ClassSummary
 from isthmus.trace.oracle import Verdict
 from isthmus.trace.reader import read_rows
 from isthmus.trace.summary import Summary
@@ -47,7 +53,8 @@ def command(scenario: Path, seed: int | None, output: Path | None, force: bool, 
     Delays, loss and bandwidth are those of the scenario's topology, emulated at the sender. Every site writes its part
     of the trace; then the order that the stack promises is judged. The sites agree on views, which are told as they
     come, with suspicion; they may crash, recover, leave, stand still and be cut off. Where the scenario says membership
-    = "ideal", all sites are in view 1, for good, and there are no faults.
+    = "ideal", all sites are in view 1, for good, and there are no faults. Where the scenario has a composition, each
+    process and each router of it is a site; a router may be killed and started again, and its replicas take over.
 
     Exit code 0: all valid; 1: a violation; 3: no violation, but a property with no evidence.
 
@@ -58,16 +65,21 @@ def command(scenario: Path, seed: int | None, output: Path | None, force: bool, 
       isthmus live demo/scenario.toml -o out/three --no-emulate
     """
     loaded = live_scenario(load_scenario(scenario, seed), str(scenario))
-    folder = output or output_folder(loaded.name, loaded.stack.name, loaded.seed, "-live")
+    folder = output or output_folder(loaded.name, order_name(loaded), loaded.seed, "-live")
     claim(folder, force)
     console = wide_console()
     summaries = asyncio.run(execute(loaded, scenario, folder, not no_emulate, console))
-    figures = measure(folder, {group.id: group.members for group in loaded.groups_of_run()})
+    members: dict[int, Targets] = {group.id: group.processes for group in loaded.groups_of_run()}
+    figures = measure(folder, Summary(members) if loaded.composition is None else ClassSummary(members))
     print_whole(console, sites_table(loaded, summaries))
     console.print(figures_line(figures, summaries))
+    if isinstance(figures, ClassSummary) and loaded.composition is not None:
+        print_whole(console, classes_table(loaded.composition, figures))
     rows = list(read_rows(folder))
     verdicts = promised_verdicts(loaded, rows, ("primary",) if loaded.membership.kind == "agreed" else ())
-    print_verdicts([(0, verdict) for verdict in verdicts], 1)
+    print_verdicts([(0, verdict) for verdict in verdicts], 1, node_names(loaded))
+    if told := loss_told(loaded, rows):
+        console.print(escape(told), soft_wrap=True)
     if loaded.participants:
         verdicts += print_participants(console, light_verdicts(loaded, rows))
     console.print(f"The trace is in {escape(str(folder))}.", soft_wrap=True)
@@ -112,12 +124,39 @@ async def execute(scenario: Scenario, path: Path, folder: Path, emulate: bool, c
         def news(seconds: float, text: str) -> None:
             console.print(f"{seconds:8.3f} s  {escape(text)}", highlight=False, soft_wrap=True)
 
-        return await run_live(scenario, path, folder, emulate, progress, news)
+        children: list[SiteChild] = []
+        with gentle_interrupt(children):
+            return await run_live(scenario, path, folder, emulate, progress, news, children)
+
+
+@contextmanager
+def gentle_interrupt(children: list[SiteChild]) -> Iterator[None]:
+    """Have the first Ctrl-C end the run, so that all sites write their traces, and the second one kill them."""
+    loop, run = asyncio.get_running_loop(), asyncio.current_task()
+    assert run is not None
+    interrupted = False
+
+    def interrupt() -> None:
+        nonlocal interrupted
+        if not interrupted:
+            interrupted = True
+            run.cancel()
+        else:
+            for child in children:
+                child.kill()
+
+    loop.add_signal_handler(signal.SIGINT, interrupt)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if interrupted:
+            raise KeyboardInterrupt from None
+        raise
 
 
 def sites_table(scenario: Scenario, summaries: list[SiteSummary]) -> Table:
     """What each site did; what went wrong has a column only where it did."""
-    table = Table(title=escape(f"{scenario.name}: {scenario.stack.name}, seed {scenario.seed}, live"))
+    table = Table(title=escape(f"{scenario.name}: {stack_names(scenario)}, seed {scenario.seed}, live"))
     table.add_column("site")
     columns = {
         "submitted": [one.submitted for one in summaries],

@@ -19,17 +19,18 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from isthmus import __version__
+from isthmus.cli.composed import class_spreads, classes_table, loss_told, node_names, order_name, stack_names
 from isthmus.cli.console import print_whole, wide_console
 from isthmus.cli.options import HELP, force_option, json_option, output_folder, seed_option
 from isthmus.cli.trace import print_verdicts
 from isthmus.comparing.figures import spread_of
 from isthmus.core.errors import InputError
-from isthmus.planning.ring_bound import costs_of
+from isthmus.core.layer import ClockState
 from isthmus.protocols.membership.participant_wire import ParticipantView, Speech
 from isthmus.scenario.composed import domains_of
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
-from isthmus.scenario.promises import promised_verdicts
+from isthmus.scenario.promises import latency_bound, promise_of, promised_verdicts
 from isthmus.scenario.variants import with_stack
 from isthmus.scenario.visitors import Utterance
 from isthmus.sim.base import Simulation
@@ -37,12 +38,13 @@ from isthmus.sim.packets.twin import run_of
 from isthmus.sim.run import Run
 from isthmus.stacks import STACKS
 from isthmus.testing.participant_history import History
+from isthmus.trace.classes import ClassSummary
 from isthmus.trace.domain import META_DOMAINS, written_domains
 from isthmus.trace.histogram import Histogram
 from isthmus.trace.optimism import Guesses, guesses
 from isthmus.trace.oracle import Verdict
 from isthmus.trace.reader import read_rows
-from isthmus.trace.schema import Recording
+from isthmus.trace.schema import PROMISES, Recording
 from isthmus.trace.writer import TraceWriter
 
 CHECK_MAX = 2_000_000  # deliveries that the in-process check takes in reasonable memory
@@ -63,7 +65,8 @@ def command(
     """Run a scenario in the simulator.
 
     Prints deliveries, latencies, what was not delivered and what it cost; writes the trace; then judges what the stack
-    promises. The same scenario and seed give the same trace, byte for byte.
+    promises; where the scenario has a composition, what its domains want, end to end. The same scenario and seed give
+    the same trace, byte for byte.
 
     Exit code 0: all valid; 1: a violation or an error, with the command that replays it; 3: nothing to judge by.
 
@@ -77,7 +80,7 @@ def command(
     loaded = load_scenario(scenario, seed)
     if stack is not None:
         loaded = with_stack(loaded, stack)
-    folder = output or output_folder(loaded.name, loaded.stack.name, loaded.seed)
+    folder = output or output_folder(loaded.name, order_name(loaded), loaded.seed)
     check_below(folder)
     console = wide_console()
     console.quiet = as_json
@@ -91,6 +94,8 @@ def command(
         statuses = {verdict.status for verdict in verdicts}
         sys.exit(1 if error or "violated" in statuses else 3 if "unknown" in statuses else 0)
     print_whole(console, figures(run, cpu_s, guessed))
+    if isinstance(run.summary, ClassSummary) and loaded.composition is not None:
+        print_whole(console, classes_table(loaded.composition, run.summary))
     if loaded.participants:
         print_whole(console, light_groups(run))
     if loaded.trace != "none":
@@ -114,6 +119,7 @@ def execute(scenario: Scenario, folder: Path, force: bool, console: Console) -> 
     meta = {"scenario": scenario.name, "seed": str(scenario.seed), "stack": scenario.stack.name}
     if scenario.composition is not None:
         meta[META_DOMAINS] = written_domains(domains_of(scenario.composition))
+    meta[PROMISES] = promise_of(scenario)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), TextColumn("{task.fields[note]}"))
     total_ms = scenario.duration_ms
     error = ""
@@ -181,6 +187,7 @@ def as_document(
         "undelivered": summary.undelivered_count(),
         "delivery_ms": spread_of([summary.delivered]),
         "message_ms": spread_of([summary.per_message]),
+        "classes": class_spreads(scenario.composition, summary),
         "tentative_ms": spread_of([guessed.seen]) if guessed else None,
         "hit_percent": 100 * guessed.hit if guessed else None,
         "packets": run.network.packet_count,
@@ -201,8 +208,7 @@ def as_document(
 def figures(run: Simulation, cpu_s: float, guessed: Guesses | None = None) -> Table:
     """The summary of a run."""
     scenario, summary = run.scenario, run.summary
-    stacks = ", ".join(dict.fromkeys(group.stack.name for group in run.groups))
-    title = f"{scenario.name}: {stacks} on {len(scenario.topology.sites)} sites, seed {scenario.seed}"
+    title = f"{scenario.name}: {stack_names(scenario)} on {len(scenario.topology.sites)} sites, seed {scenario.seed}"
     table = Table(title=escape(title), show_header=False, title_justify="left")
     table.add_column(style="bold")
     table.add_column()
@@ -214,10 +220,12 @@ def figures(run: Simulation, cpu_s: float, guessed: Guesses | None = None) -> Ta
     table.add_row("latency per delivery", spread(summary.delivered))
     table.add_row("latency per message", spread(summary.per_message) + "  (its last delivery)")
     for group in run.groups:
-        costs = costs_of(scenario.topology, group.members, group.stack.ring.batch)
-        if costs is not None and "ring" in STACKS[group.stack.name].options:
+        costs = latency_bound(scenario, group)
+        if costs is not None:
             bound = f"at most {costs.latency_ms():,.2f} ms while nothing is lost, nobody is down"
-            table.add_row("latency promised", f"{bound} and no site has more than {costs.batch} messages waiting")
+            where = f" inside {group.name}" if scenario.composition is not None else ""
+            bound += f" and no site has more than {costs.batch} messages waiting"
+            table.add_row(f"latency promised{escape(where)}", bound)
     if guessed is not None:
         told = f"{spread(guessed.seen)}  (each tentative delivery, {guessed.window_ms:.2f} ms before the final one)"
         table.add_row("tentative latency", told)
@@ -230,7 +238,7 @@ def figures(run: Simulation, cpu_s: float, guessed: Guesses | None = None) -> Ta
     )
     table.add_row("packets", f"{network.packet_count:,} sent, {wan}, {network.dropped_count:,} lost")
     if measured := run.figures():
-        for label, value in packet_lines(measured):
+        for label, value in measured_lines(measured):
             table.add_row(label, value)
     if run.meter is not None:
         per_message = run.meter.control_bytes / max(1, summary.submitted_count)
@@ -245,10 +253,25 @@ def figures(run: Simulation, cpu_s: float, guessed: Guesses | None = None) -> Ta
     return table
 
 
+def measured_lines(found: Mapping[str, float]) -> list[tuple[str, str]]:
+    """What only some networks and clocks measure, for people."""
+    known = {"transmissions": cost_lines, "delay_mean_ms": packet_lines, "clock_precision_us": clock_lines}
+    return [line for name, lines in known.items() if name in found for line in lines(found)]
+
+
+def cost_lines(found: Mapping[str, float]) -> list[tuple[str, str]]:
+    """What hosts and LANs did, for people."""
+    return [
+        ("transmissions on LANs", f"{found['transmissions']:,.0f}"),
+        ("busiest interface", f"{100 * found['busy_max']:.1f} % of the time"),
+    ]
+
+
 def packet_lines(found: Mapping[str, float]) -> list[tuple[str, str]]:
     """What the packet network measured, for people."""
     delay = f"mean {found['delay_mean_ms']:.2f}  max {found['delay_max_ms']:.2f} ms"
     load = f"mean {found['load_mean']:,.1f} packets on all links  max {found['load_max']:,.0f} on one"
+    load += f"  {found['dropped']:,.0f} dropped" if "dropped" in found else ""
     queue = f"mean {found['queue_mean']:.3f} messages at a site  max {found['queue_max']:,.0f}"
     cost = f"{found['fragments']:,.0f} fragments, {found['arc_bytes']:,.0f} bytes; {found['hops']:,.0f} physical hops"
     return [
@@ -256,6 +279,28 @@ def packet_lines(found: Mapping[str, float]) -> list[tuple[str, str]]:
         ("delivery queue", queue),
         ("load of links", load),
         ("over logical arcs", cost),
+    ]
+
+
+def clock_lines(found: Mapping[str, float]) -> list[tuple[str, str]]:
+    """How well the clock service did, for people."""
+    outside = found["clock_misses"]
+    misses = f"true time outside {outside:,.0f} times" if outside else "true time always within"
+    states = [(state, found[f"clock_{state.name.lower()}"]) for state in reversed(ClockState)]
+    told = ", ".join(f"{count:.0f} {state.name.lower().replace('_', '-')}" for state, count in states if count)
+    words = {"precision": "precision", "world": "between any two", "accuracy": "accuracy"}
+    limits = [f"{word} {found[f'clock_bound_{name}_us']:,.1f} us" for name, word in words.items()]
+    precision, world = found["clock_precision_us"], found["clock_world_us"]
+    accuracy, error = found["clock_accuracy_us"], found["clock_error_us"]
+    return [
+        (
+            "clock precision",
+            f"{precision:,.1f} us at worst within a LAN, {world:,.1f} us between any two clocks",
+        ),
+        ("clock accuracy", f"{accuracy:,.1f} us at worst; published at most {error:,.1f} us, {misses}"),
+        ("clock bounds", "; ".join(limits) + ", in LANs with a reference, while no round fails"),
+        ("clock rounds", f"{found['clock_rounds']:,.0f} at all sites, {found['clock_rounds_missed']:,.0f} failed"),
+        ("clocks at the end", told or "none was read"),
     ]
 
 
@@ -307,7 +352,9 @@ def judge_trace(scenario: Scenario, run: Simulation, folder: Path, replay: str) 
     if wrong:
         fail(f"violated: {wrong[0]} (of {len(wrong)} findings on participants); replay it with: {replay}", 1)
     verdicts = promised_verdicts(scenario, read_rows(folder))
-    print_verdicts([(0, verdict) for verdict in verdicts], 1)
+    print_verdicts([(0, verdict) for verdict in verdicts], 1, node_names(scenario))
+    if scenario.composition is not None and (told := loss_told(scenario, read_rows(folder))):
+        click.echo(told)
     statuses = {verdict.status for verdict in verdicts}
     if "violated" in statuses:
         broken = ", ".join(verdict.property for verdict in verdicts if verdict.status == "violated")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from isthmus.cli.console import wide_console
-from isthmus.core.layer import Kind
+from isthmus.core.layer import ClockState, Kind
 from isthmus.trace.oracle import Verdict
 from isthmus.trace.reader import read_meta, read_rows
 from isthmus.trace.schema import (
@@ -36,6 +36,7 @@ from isthmus.trace.schema import (
 from isthmus.trace.witness import name_in
 
 GAUGES = {int(gauge): gauge.name.lower() for gauge in Gauge}
+STATES = {int(state): state.name.lower() for state in ClockState}  # the gauge of a CLOCK row
 KINDS = {kind.name.lower(): kind for kind in Kind}
 COLORS = {"valid": "green", "violated": "red", "unknown": "yellow"}
 COLUMNS = (
@@ -108,11 +109,12 @@ def cells(row: Row) -> list[str]:
     to = ("all" if message else "") if destinations is None else " ".join(map(str, destinations))
     place = [*map(str, (row[RUN], row[PROCESS], row[LOCAL])), f"{row[TIME_NS] / 1e6:.3f}"]
     numbers = map(str, (row[PAYLOAD], row[CONTROL], row[VALUE]))
-    gauge = GAUGES.get(row[GAUGE], str(row[GAUGE])) if row[GAUGE] else ""
+    words = STATES if row[KIND] == Kind.CLOCK else GAUGES if row[KIND] == Kind.GAUGE else {}
+    gauge = words.get(row[GAUGE], str(row[GAUGE])) if row[GAUGE] else ""
     return [*place, named, message, str(row[GROUP]), str(row[VIEW]), to, *numbers, gauge]
 
 
-def print_verdicts(verdicts: list[tuple[int, Verdict]], run_count: int) -> None:
+def print_verdicts(verdicts: list[tuple[int, Verdict]], run_count: int, names: Mapping[int, str] | None = None) -> None:
     """The verdicts as a table, and their sum as a line; a long table keeps to what is not valid."""
     shown = verdicts
     if len(shown) > VERDICT_LINES:
@@ -124,7 +126,7 @@ def print_verdicts(verdicts: list[tuple[int, Verdict]], run_count: int) -> None:
     for run, verdict in shown[:VERDICT_LINES]:
         table.add_row(
             "" if run == NONE else str(run),
-            verdict.domain or str(verdict.group),
+            escape(verdict.domain or (names or {}).get(verdict.group, str(verdict.group))),
             verdict.property,
             f"[{COLORS[verdict.status]}]{verdict.status}[/]",
             str(verdict.evidence_count),

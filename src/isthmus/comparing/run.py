@@ -13,6 +13,7 @@ from isthmus.comparing.figures import StackFigures, figures_of
 from isthmus.comparing.measure import Measured, Task, measure
 from isthmus.comparing.processes import each
 from isthmus.core.errors import InputError
+from isthmus.scenario.composed import wanted_properties
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.variants import with_stack
 from isthmus.stacks import STACKS
@@ -55,6 +56,14 @@ def variants(scenario: Scenario, names: Sequence[str], strict: bool) -> tuple[di
     return made, left_out
 
 
+def promised_by(scenario: Scenario) -> tuple[str, ...]:
+    """What the scenario's stack promises; of a composition, what its domains want, which no variant falls short of."""
+    if scenario.composition is None:
+        return STACKS[scenario.stack.name].properties
+    wanted = [name for domain in scenario.composition.domains for name in wanted_properties(domain)]
+    return tuple(dict.fromkeys(wanted))
+
+
 def compare(
     scenario: Scenario,
     stacks: Sequence[str],
@@ -76,8 +85,8 @@ def compare(
         progress(len(done), len(tasks))
     runs = [done[place] for place in range(len(tasks))]
     rows = tuple(figures_of(label, [run for run in runs if run.stack == label]) for label in made)
-    promises = {label: STACKS[variant.stack.name].properties for label, variant in made.items()}
-    needed = STACKS[scenario.stack.name].properties
+    promises = {label: promised_by(variant) for label, variant in made.items()}
+    needed = promised_by(scenario)
     return Comparison(
         isthmus=__version__,
         scenario=scenario.name,

@@ -7,6 +7,7 @@ It speaks with its parent process in lines of JSON, and with the other sites by 
     it says    {"formed": true}                                   where members agree on views: its groups have all in
     it hears   {"start_ns": t}                                    the run starts at t on the wall clock
     it says    {"sent": [3, 3], "delivered": 5, "done": false}    now and then: to each site, here, nothing more to send
+               with {"clock": {...}}                              where the clock service runs: how it stands
     it says    {"view": 3, "group": 0, "members": [0, 2]}         where members agree on views, each that it installs
     it says    {"suspects": 1, "on": true}                        and whom it suspects, or no longer
     it hears   {"cut": [1]}                                       nothing goes to these sites or comes from them
@@ -25,7 +26,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import signal
 import sys
 import time
@@ -34,23 +34,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from isthmus import __version__
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind, View
 from isthmus.core.message import GroupId, SiteId
+from isthmus.live.clocks import ClockPlan, Timekeeper, as_json
 from isthmus.live.driver import Driver
 from isthmus.live.emulation import Emulation
 from isthmus.live.framing import LOOPBACK_DATAGRAM_BYTES, PATH_DATAGRAM_BYTES
 from isthmus.live.member import Member
 from isthmus.live.notes import hello_of
 from isthmus.live.plans import AgreedPlan, GroupPlan
-from isthmus.live.resolving import Address, look_up
-from isthmus.live.scenarios import live_scenario
+from isthmus.live.resolving import address_of, host_of
+from isthmus.live.scenarios import clock_scenario, live_scenario
 from isthmus.live.site import LiveSite
-from isthmus.live.sockets import LOOPBACK, Socket
+from isthmus.live.sockets import Socket
+from isthmus.live.telling import ROWS_OF_LIFE, delivered_of, may_be_killed, meta_of, prefix_of, say, summary_of
 from isthmus.live.wake import NS_PER_S
 from isthmus.protocols.application import Application
-from isthmus.scenario.faults import Crash
+from isthmus.scenario.composed import couriers_of
+from isthmus.scenario.composing import routed_options, routing_at
 from isthmus.scenario.light_log import LightLog
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
@@ -58,7 +60,7 @@ from isthmus.scenario.traffic import At, SiteTraffic
 from isthmus.scenario.visitors import Visitors
 from isthmus.scenario.workload import NS_PER_MS
 from isthmus.stacks import STACKS
-from isthmus.topology.addresses import Endpoint, endpoint
+from isthmus.topology.addresses import Endpoint
 from isthmus.trace.log import SiteLog
 from isthmus.trace.schema import Gauge, Recording
 from isthmus.trace.tail import TailedWriter, tail_path
@@ -68,30 +70,28 @@ STATUS_S = 0.05
 ROLL_S = 1.0  # a segment is completed this often: a run can be followed, and a site that is killed loses little
 LEAVE_S = 2.0
 CATCH_UP_S = 0.1  # for a site that is started again to pass over what it should have sent
-ROWS_OF_LIFE = 2**40  # rows that one life of a site may write: the next one numbers its own above
 GRACE_MS = 5_000.0  # beyond duration and drain: then the parent process is taken for stuck
 
 
 Writer = TraceWriter | TailedWriter
 
 
-def prefix_of(site: SiteId, life: int) -> str:
-    """The prefix of the segments of one process of a site."""
-    return f"site-{site:03d}" + (f"-life-{life}" if life else "")
-
-
-def may_be_killed(scenario: Scenario) -> bool:
-    """Whether a process may end without being able to complete its trace."""
-    return any(isinstance(fault, Crash) for fault in scenario.faults)
-
-
 class SiteProcess:
     """One site of a run, from its socket to its trace."""
 
     def __init__(
-        self, scenario: Scenario, site: SiteId, folder: Path, emulate: bool, life: int = 0, port: int = 0
+        self,
+        scenario: Scenario,
+        site: SiteId,
+        folder: Path,
+        emulate: bool,
+        life: int = 0,
+        port: int = 0,
+        reference: str | None = None,
     ) -> None:
         self.scenario = scenario
+        service = scenario.clocks.service
+        self.clock_plan = None if service is None else ClockPlan(service=service, reference=reference)
         self.life = life  # how often the site was started before in this run
         self.port = port  # where it listened then; 0: any
         self.site = site
@@ -107,7 +107,7 @@ class SiteProcess:
         for number in (signal.SIGTERM, signal.SIGINT):
             self.loop.add_signal_handler(number, self.stopped.set)
         listener = asyncio.create_task(self.listen())
-        socket = Socket(self.address_of(self.site, self.port))
+        socket = Socket(address_of(self.scenario.topology, self.site, self.port))
         try:
             say({"port": socket.port})
             begin = await self.next_word()
@@ -143,14 +143,12 @@ class SiteProcess:
 
     async def take_part(self, socket: Socket, begin: dict[str, Any]) -> None:
         scenario, site = self.scenario, self.site
-        meta = {"scenario": scenario.name, "seed": str(scenario.seed), "stack": scenario.stack.name}
-        names = [each.name for each in scenario.topology.sites]
-        meta |= {"version": __version__, "host": "live", "site": names[site]}
-        meta["sites"] = json.dumps(names, ensure_ascii=False)
+        meta = meta_of(scenario, site)
         prefix = prefix_of(site, self.life)
         with TraceWriter(self.folder, meta, prefix=prefix) as plain:
             writer = TailedWriter(plain, tail_path(self.folder, prefix)) if may_be_killed(scenario) else plain
-            log = SiteLog(site, None if scenario.trace == "none" else writer)
+            couriers = couriers_of(scenario.composition, scenario.topology)
+            log = SiteLog(site, None if scenario.trace == "none" else writer, couriers=couriers)
             log.local += self.life * ROWS_OF_LIFE
             log.record(time.time_ns(), Recording.BEGUN)
             writer.roll()
@@ -170,11 +168,17 @@ class SiteProcess:
         traffic = SiteTraffic(scenario, site, self.timetable(driver), lambda: time.monotonic_ns() - self.start_ns)
         groups = [group for group in scenario.groups_of_run() if site in group.members]
         visitors = self.visitors(self.timetable(driver), log)
+        options_of = routed_options(scenario, site)
         for group in groups:
             port = live.port(group.id)
-            port.attach(STACKS[group.stack.name].build(port, traffic.boot(group.id), group.options))
+            port.attach(STACKS[group.stack.name].build(port, traffic.boot(group.id), options_of(group)))
             visitors.boot(group.id, port.stack.layers)
-        others = {SiteId(n): self.address_of(SiteId(n), port) for n, port in enumerate(begin["ports"]) if n != site}
+        if self.clock_plan is not None and groups:
+            socket.keep_time(site)
+            live.stamped = socket.stamped
+            Timekeeper(live, scenario.topology, self.clock_plan, groups[0].id, socket.broadcast)
+        ports = enumerate(begin["ports"])
+        others = {SiteId(n): address_of(scenario.topology, SiteId(n), port) for n, port in ports if n != site}
         emulation = Emulation(scenario.topology, site, scenario.random("network", site)) if self.emulate else None
         socket.open(others, emulation, driver.receive, driver.stranger, driver.finish)
         await self.until_start(begin)
@@ -184,10 +188,10 @@ class SiteProcess:
         driver.finish()
         traffic.start()
         visitors.start()
-        await self.report_until_stopped(traffic, writer)
+        await self.report_until_stopped(traffic, writer, lambda: live)
         driver.close()
         log.record(time.time_ns(), Recording.ENDED if self.is_over() else Recording.CUT)
-        return self.summary(traffic, live, socket)
+        return summary_of(traffic, live, socket)
 
     async def agree(self, socket: Socket, begin: dict[str, Any], log: SiteLog, writer: Writer) -> dict[str, Any]:
         """Take part in groups whose members agree on views."""
@@ -201,11 +205,14 @@ class SiteProcess:
         rules = scenario.membership.agreed
         plan = AgreedPlan(rules, self.folder / "_state" if rules.file else None)
         where = {
-            name: (self.host_of(SiteId(n)), port)
+            name: (host_of(scenario.topology, SiteId(n)), port)
             for n, (name, port) in enumerate(zip(names, begin["ports"], strict=True))
         }
         member = Member(scenario.topology, names[site], where, plans, self.emulate, agreed=plan)
         member.log, member.wire_log = log, scenario.trace == "wire"
+        member.clock_plan = self.clock_plan
+        if scenario.composition is not None:
+            member.routing = partial(routing_at, scenario.composition, scenario.topology, site, scenario.router)
         member.on_opinion = lambda other, suspected: say({"suspects": other, "on": suspected})
 
         def at(time_ns: int, group: GroupId, action: Callable[[], None]) -> None:
@@ -257,12 +264,12 @@ class SiteProcess:
             traffic.start()
             visitors.start()
         obeying = asyncio.create_task(self.obey(socket, member))
-        await self.report_until_stopped(traffic, writer)
+        await self.report_until_stopped(traffic, writer, lambda: member.driver.site if member.driver else None)
         obeying.cancel()
         live = member.joined().site
         member.close()
         log.record(time.time_ns(), Recording.ENDED if self.over or self.is_over() else Recording.CUT)
-        return self.summary(traffic, live, socket)
+        return summary_of(traffic, live, socket)
 
     def visitors(self, at: At, log: SiteLog) -> Visitors:
         """The participants of this site, who tell the trace what they said and heard."""
@@ -292,7 +299,7 @@ class SiteProcess:
 
     def live_site(self, socket: Socket, log: SiteLog, ports: list[int], token: int) -> LiveSite:
         scenario, site = self.scenario, self.site
-        addresses = tuple(str(Endpoint(self.host_of(SiteId(n)), port)) for n, port in enumerate(ports))
+        addresses = tuple(str(Endpoint(host_of(scenario.topology, SiteId(n)), port)) for n, port in enumerate(ports))
         return LiveSite(
             *(site, scenario.random("site", site, 0), socket.send, time.monotonic_ns, time.time_ns, log),
             life=time.time_ns(),
@@ -303,21 +310,6 @@ class SiteProcess:
             wire_log=scenario.trace == "wire",
         )
 
-    def host_of(self, site: SiteId) -> str:
-        """The host that the topology gives a site; the loopback where it says nothing."""
-        given = self.scenario.topology.sites[site].address
-        return endpoint(given).host if given else LOOPBACK
-
-    def address_of(self, site: SiteId, port: int) -> Address:
-        """Where a site listens; port 0: at the topology's, or at any."""
-        given = self.scenario.topology.sites[site].address
-        made = Endpoint(self.host_of(site), port or (endpoint(given).port if given else 0))
-        try:
-            return look_up(made)
-        except OSError as error:
-            found = f"{made.host!r}, which is not known ({error.strerror or error})"
-            raise InputError("address", self.scenario.topology.sites[site].name, found, "a host") from None
-
     def timetable(self, driver: Driver) -> At:
         """A way to do something in a group at a time from the start of the run."""
 
@@ -327,42 +319,21 @@ class SiteProcess:
 
         return at
 
-    async def report_until_stopped(self, traffic: SiteTraffic, writer: Writer) -> None:
+    async def report_until_stopped(
+        self, traffic: SiteTraffic, writer: Writer, site: Callable[[], LiveSite | None]
+    ) -> None:
         longest_s = (self.scenario.duration_ms + self.scenario.drain_ms + GRACE_MS) * NS_PER_MS / NS_PER_S
         end_s, roll_s = self.loop.time() + longest_s, self.loop.time() + ROLL_S
         while not self.stopped.is_set() and self.loop.time() < end_s:
             try:
                 await asyncio.wait_for(self.stopped.wait(), STATUS_S)
             except TimeoutError:
-                counts = {"sent": traffic.sent_to, "delivered": traffic.delivered_count}
-                say(counts | {"done": traffic.done(), "over": self.over})
+                counts = {"sent": traffic.sent_to, "delivered": delivered_of(traffic)}
+                keeper = None if (live := site()) is None else live.timekeeper
+                say(counts | {"done": traffic.done(), "over": self.over} | as_json(keeper))
             if self.loop.time() > roll_s:
                 roll_s = self.loop.time() + ROLL_S
                 writer.roll()
-
-    def summary(self, traffic: SiteTraffic, site: LiveSite, socket: Socket) -> dict[str, Any]:
-        counters, peers = site.counters, site.peers
-        return {
-            "submitted": traffic.submitted_count,
-            "refused": traffic.refused_count,
-            "delivered": traffic.delivered_count,
-            "rejected": site.log.rejected_count,
-            "messages": counters.message_count,
-            "datagrams": counters.datagram_count,
-            "payload_bytes": counters.payload_bytes,
-            "control_bytes": counters.control_bytes,
-            "lost": socket.lost_count,
-            "overflow": socket.overflow_count,
-            "foreign": peers.foreign_count + peers.garbled_count + peers.refused_count + peers.stale_count,
-        }
-
-
-def say(word: dict[str, Any]) -> None:
-    """Tell the parent process; where it is gone, nobody needs to know."""
-    try:
-        print(json.dumps(word), flush=True)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def main() -> None:
@@ -374,13 +345,18 @@ def main() -> None:
     parser.add_argument("--no-emulate", action="store_true")
     parser.add_argument("--life", type=int, default=0)
     parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--clocks", type=float, metavar="SECONDS", help="the clocks alone, for so long")
+    parser.add_argument("--reference", help="of this site")
     options = parser.parse_args()
     try:
-        scenario = live_scenario(load_scenario(options.scenario, options.seed), str(options.scenario))
+        scenario = load_scenario(options.scenario, options.seed)
+        if options.clocks is not None:
+            scenario = clock_scenario(scenario, str(options.scenario), options.clocks)
+        scenario = live_scenario(scenario, str(options.scenario))
 
         async def run() -> None:
-            site = SiteId(options.site)
-            await SiteProcess(scenario, site, options.out, not options.no_emulate, options.life, options.port).run()
+            own = (options.life, options.port, options.reference)
+            await SiteProcess(scenario, SiteId(options.site), options.out, not options.no_emulate, *own).run()
 
         asyncio.run(run())
     except InputError as error:

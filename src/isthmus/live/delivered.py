@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from isthmus.core.message import Cast
+from isthmus.core.message import Cast, GroupId
 
 
 class Delivered(msgspec.Struct, frozen=True, gc=False):
@@ -17,11 +17,15 @@ class Delivered(msgspec.Struct, frozen=True, gc=False):
     payload: bytes
     destinations: tuple[str, ...] = ()  # the names of the sites that it is for; () for all
     position: int | None = None  # in a total order: the same at all sites, and it grows; None: the order is not total
+    origin: str = ""  # in a composition: the group that it comes from; what a router packs has one position
 
 
-def delivered(names: Sequence[str], cast: Cast, position: int | None) -> Delivered:
-    """A message with the names of sites in place of their numbers."""
-    if cast.destinations:
-        others = tuple([names[site] for site in cast.destinations])
+def delivered(
+    names: Sequence[str], cast: Cast, position: int | None, groups: Sequence[str] = (), own: int = 0
+) -> Delivered:
+    """A message with the names of sites in place of their numbers, and of groups in a composition."""
+    others = tuple([names[site] for site in cast.destinations]) if cast.destinations else ()
+    if not groups:
         return Delivered(names[cast.sender], cast.number, cast.payload, others, position)
-    return Delivered(names[cast.sender], cast.number, cast.payload, (), position)
+    origin, sender, number = cast.identity(GroupId(own))
+    return Delivered(names[sender], number, cast.payload, others, position, groups[origin])

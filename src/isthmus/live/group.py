@@ -32,10 +32,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from isthmus.core.errors import LocalError
-from isthmus.core.layer import Finality, View
+from isthmus.core.errors import InputError, LocalError
+from isthmus.core.layer import Finality, Reading, View
 from isthmus.core.message import ALL, Cast, SiteId
-from isthmus.live.delivered import Delivered, delivered
+from isthmus.live.clocks import ClockPlan
+from isthmus.live.composed import NodeOptions, composed_member, only_group, options_by_node
+from isthmus.live.delivered import Delivered
 from isthmus.live.errors import Blocked, Refused
 from isthmus.live.inbox import Inbox
 from isthmus.live.member import Member
@@ -47,6 +49,7 @@ from isthmus.live.submitting import check_payload
 from isthmus.protocols.application import Application
 from isthmus.protocols.fragments import LARGEST_BYTES
 from isthmus.protocols.membership.local_detector import DetectorOptions
+from isthmus.protocols.routing.model import Composition
 from isthmus.scenario.workload import named_sites
 from isthmus.stacks import StackOptions
 from isthmus.topology.model import Topology
@@ -91,7 +94,8 @@ class Group:
         joined.on_end = self._end
         joined.on_life = self._begin_life
         self._joined = joined
-        self._inbox = Inbox([each.name for each in self.topology.sites])
+        names = () if member.routes is None else [group.plan.name for group in member.groups]
+        self._inbox = Inbox([each.name for each in self.topology.sites], names, joined.group)
         self._watchers: list[asyncio.Queue[View]] = []
         self._changed = asyncio.Event()  # something was delivered, or the group was left
         self.detector: DetectorOptions | None = None  # of participants; set before joining
@@ -103,8 +107,8 @@ class Group:
         topology: Topology | Path | str,
         site: str,
         ports: Mapping[str, Where] | None = None,
-        stack: str = "token-site",
-        options: StackOptions | None = None,
+        stack: str | None = None,
+        options: StackOptions | NodeOptions | None = None,
         emulate: bool = False,
         datagram_bytes: int | None = None,
         membership: Membership = None,
@@ -112,6 +116,8 @@ class Group:
         restore: Callable[[bytes], None] | None = None,
         view_events: bool = False,
         addresses: Mapping[str, Where] | None = None,
+        composition: Composition | Path | str | None = None,
+        clocks: ClockPlan | None = None,
     ) -> Group:
         """A group to be entered with `async with`.
 
@@ -121,12 +127,25 @@ class Group:
 
         `membership` is how the sites agree on views, "static" for all sites, for good; None: they agree, where the
         stack can. `state` gives what this application knows from all messages that its iteration has given so far,
-        `restore` takes it over at a site that joins.
+        `restore` takes it over at a site that joins. `clocks` has the sites run the clock service: see `clock`.
+
+        `stack` is token-site where nothing is said. With a `composition` the group is the one that this site is a
+        process of, with the stack that it has there; `options` are then by node.
         """
-        plans = [GroupPlan("", stack, (), options)]
         where = {**(ports or {}), **(addresses or {})}
+        if composition is not None:
+            by_node = options_by_node(stack, options)
+            member = composed_member(
+                topology, site, where, composition, by_node, None, emulate, datagram_bytes, membership
+            )
+            member.clock_plan = clocks
+            return cls(member, only_group(member), state, restore, view_events)
+        if isinstance(options, Mapping):
+            raise InputError("options", "", "options by node", "StackOptions, where there is no composition")
+        plans = [GroupPlan("", stack or "token-site", (), options)]
         agreed = membership_of(membership, plans)
         member = Member(topology, site, where, plans, emulate, datagram_bytes, agreed)
+        member.clock_plan = clocks
         return cls(member, member.groups[0], state, restore, view_events)
 
     @property
@@ -212,12 +231,21 @@ class Group:
             await self._changed.wait()
         return self.view
 
+    def clock(self) -> Reading:
+        """The time, and where the clock service runs (`clocks=ClockPlan()`) how far it may be off, and its state."""
+        return self.member.clock()
+
     # Sending
 
     async def send(
-        self, payload: bytes, to: Sequence[str] = (), timeout: float | None = None, wait: bool = True
+        self,
+        payload: bytes,
+        to: Sequence[str] = (),
+        timeout: float | None = None,
+        wait: bool = True,
+        groups: Sequence[str] = (),
     ) -> Cast:
-        """Multicast to all, or to the named sites and clusters; waits while the stack is busy.
+        """Multicast to all, to the named sites and clusters, or to groups of a composition; waits while busy.
 
         After `timeout` seconds of waiting it raises SendTimeout, which says what is waited for; nothing was sent then.
         Without `wait` it raises Blocked where the view changes, or this site is not with a majority of it.
@@ -228,10 +256,15 @@ class Group:
             raise Blocked(f"not sent; it waits for {self.waits_for()}")
         destinations = named_sites(self.topology, tuple(to), "to") if to else ALL
         driver, sending = self.member.driver, self._sending
+        addressed = sending.group_ids(groups, to) if groups else ()
         if driver is None or driver.closed or not sending.has_room():
             await sending.until_writable(timeout)
             driver = self.member.joined()
-        cast = self.application.prepare(payload, destinations)
+        if addressed and addressed != (self._joined.group,):
+            cast = self.application.prepare_routed(payload, addressed)
+            sending.addressed[cast.number] = addressed
+        else:
+            cast = self.application.prepare(payload, destinations)
         sending.casts.append(cast)
         if not driver.turn_asked:
             driver.turn_soon()
@@ -306,7 +339,7 @@ class Group:
             self._inbox.put(cast, self.application.stack.position)
             self._changed.set()
         elif self.on_tentative is not None:
-            self.on_tentative(delivered(self._inbox.names, cast, None), finality)
+            self.on_tentative(self._inbox.named(cast), finality)
 
     def _deliver_all(self, casts: Sequence[Cast]) -> None:
         self._inbox.put_all(casts, self.application.stack.position)
@@ -334,7 +367,7 @@ class Group:
 
     def _begin_life(self) -> None:
         """Forget what belongs to the life before: the state will come anew."""
-        self.view, self._sending.casts = View(0, ()), []
+        self.view, self._sending.casts, self._sending.addressed = View(0, ()), [], {}
         self._inbox.clear()
         self._sending.writable.set()
         self._changed.set()

@@ -19,9 +19,11 @@ from types import TracebackType
 from typing import Self
 
 from isthmus.core.errors import InputError
+from isthmus.live.composed import NodeOptions, composed_member, own_groups
 from isthmus.live.group import LEAVE_S, Group
 from isthmus.live.member import Member
 from isthmus.live.plans import GroupPlan, Membership, Where, membership_of
+from isthmus.protocols.routing.model import Composition
 from isthmus.topology.model import Topology
 
 
@@ -37,7 +39,8 @@ class Groups:
     ) -> None:
         self.member = member
         self.groups: dict[str, Group] = {}
-        for each in member.groups:
+        mine = member.groups if member.routes is None else own_groups(member)
+        for each in mine:
             name = each.plan.name
             if member.site in each.members:
                 snapshot = None if state is None else partial(state, name)
@@ -58,9 +61,23 @@ class Groups:
         state: Callable[[str], bytes] | None = None,
         restore: Callable[[str, bytes], None] | None = None,
         view_events: bool = False,
+        composition: Composition | Path | str | None = None,
+        options: NodeOptions | None = None,
     ) -> Groups:
-        """Groups to be entered with `async with`; the options are those of `Group.join`."""
+        """Groups to be entered with `async with`; the options are those of `Group.join`.
+
+        With a composition the groups are those that this site is a process of, and `options` are by node.
+        """
         where = {**(ports or {}), **(addresses or {})}
+        if composition is not None:
+            if groups:
+                raise InputError("groups", "", "plans of groups", "none, as the composition has the groups")
+            member = composed_member(
+                topology, site, where, composition, options, None, emulate, datagram_bytes, membership
+            )
+            return cls(member, state, restore, view_events)
+        if options:
+            raise InputError("options", "", "options by node", "those of a GroupPlan, where there is no composition")
         member = Member(topology, site, where, groups, emulate, datagram_bytes, membership_of(membership, groups))
         return cls(member, state, restore, view_events)
 

@@ -19,7 +19,7 @@ import msgspec
 
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import View
-from isthmus.core.message import Cast
+from isthmus.core.message import ONLY_GROUP, Carried, Cast, GroupId
 from isthmus.live.delivered import Delivered, delivered
 
 PLAIN = {Cast}
@@ -29,17 +29,19 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
     """What a member that joins is given."""
 
     state: bytes  # of the application, from what it has read
-    unread: list[Cast]  # delivered before the view, and not read yet
+    unread: list[Cast | Carried[None]]  # delivered before the view, and not read yet
     positions: list[int]  # of these; 0: none
 
 
 class Inbox:
     """The unread, in order, and what was read in this turn."""
 
-    __slots__ = ("handed_over", "names", "positions", "taken", "unread")
+    __slots__ = ("groups", "handed_over", "names", "own", "positions", "taken", "unread")
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], groups: Sequence[str] = (), own: GroupId = ONLY_GROUP) -> None:
         self.names = names  # of the sites
+        self.groups = groups  # names, in a composition
+        self.own = own  # the number of this group among them
         self.unread: deque[Cast | View] = deque()
         self.positions: deque[int] = deque()  # of each of these; 0: none
         self.taken: list[Cast] = []  # read in this turn, with credit due
@@ -64,19 +66,26 @@ class Inbox:
             self.handed_over -= 1
         else:
             self.taken.append(event)
-        return delivered(self.names, event, position or None)
+        return self.named(event, position)
 
     def take_all(self) -> list[Delivered | View]:
         """Read all that there is."""
         if self.handed_over or set(map(type, self.unread)) != PLAIN:
             return [self.take() for _ in range(len(self.unread))]
-        casts, names = list(self.unread), self.names
+        casts, names, groups, own = list(self.unread), self.names, self.groups, self.own
         pairs = zip(casts, self.positions, strict=True)
-        events: list[Delivered | View] = [delivered(names, cast, position or None) for cast, position in pairs]  # type: ignore[arg-type]
+        events: list[Delivered | View] = [
+            delivered(names, cast, position or None, groups, own)  # type: ignore[arg-type]
+            for cast, position in pairs
+        ]
         self.taken += casts  # type: ignore[arg-type]
         self.unread.clear()
         self.positions.clear()
         return events
+
+    def named(self, cast: Cast, position: int = 0) -> Delivered:
+        """A message with names for numbers."""
+        return delivered(self.names, cast, position or None, self.groups, self.own)
 
     def snapshot(self, state: bytes) -> bytes:
         """The state of an application, with what it has not read."""
@@ -91,12 +100,18 @@ class Inbox:
             found = msgspec.msgpack.decode(snapshot, type=Snapshot)
         except msgspec.DecodeError as error:
             raise RemoteError(f"a state of {len(snapshot)} bytes that does not decode: {error}") from error
-        if len(found.positions) != len(found.unread) or any(cast.sender >= len(self.names) for cast in found.unread):
+        if len(found.positions) != len(found.unread) or not all(map(self.is_known, found.unread)):
             raise RemoteError(f"a state with {len(found.unread)} messages and {len(found.positions)} positions")
         self.handed_over = len(found.unread)
         self.unread.extendleft(reversed(found.unread))
         self.positions.extendleft(reversed(found.positions))
         return found.state
+
+    def is_known(self, cast: Cast) -> bool:
+        """Whether a message names sites and groups that there are."""
+        origin, sender, _ = cast.identity(self.own)
+        groups = len(self.groups) or self.own + 1
+        return max(cast.sender, sender) < len(self.names) and sender >= 0 and 0 <= origin < groups
 
     def clear(self) -> None:
         """Forget everything: the life that it belongs to is over."""

@@ -8,14 +8,14 @@ from typing import Literal
 
 import msgspec
 
-from isthmus.core.document import Invalid, one_of
+from isthmus.core.document import LONGEST_MS, Invalid, one_of, within
 from isthmus.core.errors import InputError
 from isthmus.core.message import GroupId, SiteId, Targets
 from isthmus.live.lives import FileStore
 from isthmus.live.notes import GroupHello
 from isthmus.live.peers import logger
+from isthmus.live.resolving import LOOPBACK
 from isthmus.live.site import LivePort
-from isthmus.live.sockets import LOOPBACK
 from isthmus.protocols.application import Application
 from isthmus.protocols.membership.agreement import Agreement
 from isthmus.protocols.membership.home import Past
@@ -35,14 +35,19 @@ class GroupPlan(msgspec.Struct, frozen=True):
     stack: str = "token-site"
     sites: tuple[str, ...] = ()  # sites or clusters; () for all
     options: StackOptions | None = None  # None: what the stack's name means in the topology
+    composition: str = ""  # a digest of the one that it is a node of, which must be the same at all sites
 
 
 class AgreedPlan(msgspec.Struct, frozen=True):
-    """Groups whose members agree on views, the same at all sites but for the last two."""
+    """Groups whose members agree on views, the same at all sites but for the last three."""
 
     rules: Agreed = Agreed()
     folder: Path | None = None  # where the small files are kept; None: nothing outlives this process
     found: bool = False  # this site is to found the groups, whoever is there: an operator's word
+    blocked_s: float = 5.0  # for so long this site counts as alive while its program keeps the event loop to itself
+
+    def __post_init__(self) -> None:
+        within("blocked_s", self.blocked_s, 0, LONGEST_MS / 1e3)
 
 
 Membership = AgreedPlan | Literal["static"] | None  # None: agreed on, where the stack can
@@ -60,6 +65,14 @@ def membership_of(given: Membership, plans: Sequence[GroupPlan]) -> AgreedPlan |
     if unable is not None:
         logger.warning("membership is static: members of the stack %s cannot agree on views", unable)
     return AgreedPlan() if unable is None else None
+
+
+def default_options(stack: str, topology: Topology) -> StackOptions:
+    """What a stack's name means in a topology."""
+    return StackOptions(
+        hybrid=HybridSpec().of(stack, topology),
+        causal=StackSpec(name=stack).causal_options(topology),
+    )
 
 
 class JoinedGroup:
@@ -94,10 +107,7 @@ class JoinedGroup:
         self.agreed = agreed
         everyone = tuple(SiteId(number) for number in range(len(topology.sites)))
         self.members: Targets = named_sites(topology, plan.sites, "sites") or everyone
-        given = plan.options or StackOptions(
-            hybrid=HybridSpec().of(plan.stack, topology),
-            causal=StackSpec(name=plan.stack).causal_options(topology),
-        )
+        given = plan.options or default_options(plan.stack, topology)
         self.options = msgspec.structs.replace(given, clusters=tuple(each.cluster for each in topology.sites))
         self.application: Application | None = None  # None: this site has none in the group
         self.boot: Callable[[], Application] | None = None  # an application for each life; None: one for all
@@ -150,6 +160,8 @@ def shared_options(group: JoinedGroup) -> dict[str, str]:
     taken, options = STACKS[group.plan.stack].options, group.options
     shown: dict[str, object] = {"credit.window": options.credit.window}
     shown["membership"] = "agreed" if group.agreed else "static"
+    if group.plan.composition:
+        shown["composition"] = group.plan.composition
     if "sequencer" in taken:
         shown["sequencer"] = "the eldest" if options.sequencer is None else f"site {options.sequencer}"
     if options.participants is not None:

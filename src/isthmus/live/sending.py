@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 
+from isthmus.core.document import one_of
+from isthmus.core.errors import InputError, LocalError
 from isthmus.core.layer import View
-from isthmus.core.message import Cast
+from isthmus.core.message import Cast, GroupId
 from isthmus.live.errors import SendTimeout
 from isthmus.live.member import Member
 from isthmus.live.plans import JoinedGroup
-from isthmus.live.submitting import submit
+from isthmus.live.submitting import Addressed, submit
 from isthmus.live.waiting import WORD_S, Patience, waited_for
 from isthmus.protocols.application import Application
 from isthmus.protocols.transport.base import Transport
@@ -33,6 +36,7 @@ class Sending:
         self.writable = asyncio.Event()
         self.turn_max = min(TURN_MAX, joined.options.credit.queue_max)
         self.casts: list[Cast] = []  # sent in this turn
+        self.addressed: Addressed = {}  # of these, what goes to other groups
         self.patience = Patience()
         self.entered_s: float | None = None  # when this site was first in a view
         self.formed = False  # all sites of the group have been in a view together, or it has gone on for long
@@ -49,10 +53,15 @@ class Sending:
         return time.monotonic() - self.entered_s < FORM_S
 
     def note_view(self, view: View) -> None:
-        """Learn from a view whether all are there; its founder begins alone, and the others are let in one by one."""
+        """Learn from a view whether all are there; its founder begins alone, and the others are let in one by one.
+
+        A group begins, for the first time or after all had stopped, where no member started long before this site:
+        incarnations are seconds. A site that comes back alone finds elders, and waits for nobody.
+        """
         if self.entered_s is None:
             self.entered_s = time.monotonic()
-            self.formed = view.view_id > len(self.joined.members)
+            ours = self.joined.port.incarnation if self.joined.port is not None else 0
+            self.formed = any(theirs < ours - FORM_S for theirs in view.incarnations)
             asyncio.get_running_loop().call_later(FORM_S, self.writable.set)
         self.formed |= len(view.members) == len(self.joined.members)
 
@@ -121,8 +130,26 @@ class Sending:
             return f"a majority of view {view.view_id} ({names}) to go on"
         return waited_for(port.stack, port.owner.peers, port.owner.clock())
 
+    def group_ids(self, names: Sequence[str], to: Sequence[str]) -> tuple[GroupId, ...]:
+        """The groups of a composition by their names, ascending; raises where this one may not send to them."""
+        routes = self.member.routes
+        if routes is None:
+            raise LocalError("a message to groups, from a group of no composition: join with composition=...")
+        if to:
+            raise InputError("to", "", f"{list(to)!r} besides groups", "either sites or groups")
+        known = [group.name for group in routes.composition.groups]
+        unknown = next((name for name in names if name not in known), None)
+        if unknown is not None:
+            raise InputError("groups", "", repr(unknown), one_of(unknown, known))
+        found = tuple(sorted({routes.group_ids[name] for name in names}))
+        reason = routes.refusal(self.joined.group, found)
+        if reason:
+            raise LocalError(reason)
+        return found
+
     def gather(self) -> None:
         """Submit what this turn has sent."""
         if self.casts:
             casts, self.casts = self.casts, []
-            submit(self.application, casts)
+            addressed, self.addressed = self.addressed, {}
+            submit(self.application, casts, addressed)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from isthmus.core.errors import LocalError
-from isthmus.core.message import Cast
+from isthmus.core.message import Cast, GroupId
 from isthmus.protocols.application import Application
 from isthmus.protocols.fragments import LARGEST_BYTES
 
+Addressed = dict[int, tuple[GroupId, ...]]  # by number: the groups, ascending, that a message is for
 
-def submit(application: Application, casts: list[Cast]) -> None:
+
+def submit(application: Application, casts: list[Cast], addressed: Addressed) -> None:
     """Submit messages in order: those to all that follow each other as a list, the others singly."""
     if len(casts) > 1 and not any(cast.destinations for cast in casts):
         application.submit_all(casts)
@@ -21,7 +23,10 @@ def submit(application: Application, casts: list[Cast]) -> None:
         if run:
             application.submit_all(run)
             run = []
-        application.submit(cast, cast.destinations)
+        if cast.number in addressed:
+            application.route(cast, addressed[cast.number])
+        else:
+            application.submit(cast, cast.destinations)
     if len(run) == 1:
         application.submit(run[0])
     elif run:

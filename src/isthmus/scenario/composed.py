@@ -8,16 +8,18 @@ they submit nothing of their own, and a trace's views do not name them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Protocol
 
-from isthmus.core.document import Invalid, one_of
+from isthmus.core.document import Invalid, one_of, show
 from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId, Targets
 from isthmus.protocols.routing.model import PARTS, Composition, Igp, OrderingDomain, connected_domains
 from isthmus.protocols.routing.routes import Routes, site_names
 from isthmus.protocols.routing.semantics import decide
-from isthmus.scenario.workload import Workload
+from isthmus.protocols.routing.wire import ROUTED_MAX
+from isthmus.scenario.keys import with_prefix
+from isthmus.scenario.workload import Workload, named_sites
 from isthmus.topology.model import Topology
 from isthmus.trace.domain import Domain
 
@@ -66,19 +68,52 @@ def check_composition(
                     f"workloads[{index}].to_groups", repr(workload.to_groups), "a scenario with a composition"
                 )
         return
-    known = [site.name for site in topology.sites]
-    for name in site_names(composition):
-        if name not in known:
-            expected = f"a topology with a site of that name for each process and router: {one_of(name, known)}"
-            raise Invalid("composition", f"{name!r}, which is no site", expected)
+    missing = missing_site(composition, topology)
+    if missing:
+        raise Invalid("composition", *missing)
     assert [group.name for group in groups] == [node.name for node in composition.nodes]
     routes = routes_of(composition, topology)
     for index, workload in enumerate(workloads):
-        group = group_number(composition, workload.group)
-        for to in addressed(routes, workload, group):
-            reason = routes.refusal(group, to)
-            if reason:
-                raise Invalid(f"workloads[{index}].to_groups", reason, "messages of a domain's flows, to open groups")
+        with_prefix(f"workloads[{index}]", partial(check_traffic, routes, topology, workload))
+
+
+def check_traffic(routes: Routes, topology: Topology, workload: Workload) -> None:
+    """Refuse messages of routers or to them, those that the composition has no way for, and those too large."""
+    composition = routes.composition
+    group = group_number(composition, workload.group)
+    name, processes = composition.groups[group].name, routes.processes[group]
+    if not workload.senders(topology, processes):
+        raise Invalid("sites", show(list(workload.sites)), f"processes of {name}; routers and other groups do not send")
+    if not isinstance(workload.to, str | int):
+        for site in named_sites(topology, workload.to, "to"):
+            if site in routes.router_of:
+                raise Invalid("to", f"{topology.sites[site].name!r}, a router", f"processes of {name}")
+    if isinstance(workload.to, int) and workload.to > len(processes):
+        raise Invalid("to", repr(workload.to), f"at most the {len(processes)} processes of {name}")
+    for to in addressed(routes, workload, group):
+        reason = routes.refusal(group, to)
+        if reason:
+            raise Invalid("to_groups", reason, "messages of a domain's flows, to open groups")
+        if to != (group,) and workload.largest_bytes() > ROUTED_MAX:
+            found = f"a message of {workload.largest_bytes():,} bytes to other groups"
+            raise Invalid("payload_bytes", found, f"at most {ROUTED_MAX:,}; larger ones go to their own group alone")
+
+
+def missing_site(composition: Composition, topology: Topology) -> tuple[str, str] | None:
+    """A site of a composition that a topology lacks, as what was found and what was expected; None: it has all."""
+    known = [site.name for site in topology.sites]
+    name = next((name for name in site_names(composition) if name not in known), None)
+    if name is None:
+        return None
+    expected = f"a topology with a site of that name for each process and router: {one_of(name, known)}"
+    return f"{name!r}, which is no site", expected
+
+
+def check_sites(composition: Composition, topology: Topology, source: str) -> None:
+    """Refuse a composition with sites that a topology lacks."""
+    missing = missing_site(composition, topology)
+    if missing:
+        raise InputError(source, "", *missing)
 
 
 def group_number(composition: Composition, name: str) -> int:

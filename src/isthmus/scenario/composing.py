@@ -13,9 +13,10 @@ import msgspec
 
 from isthmus.core.document import one_of, show
 from isthmus.core.errors import InputError
-from isthmus.core.message import SiteId
+from isthmus.core.message import GroupId, SiteId
 from isthmus.protocols.routing.member import Member
 from isthmus.protocols.routing.model import KEEPS, Composition, Igp, ProcessGroup
+from isthmus.protocols.routing.options import RouterOptions
 from isthmus.protocols.routing.router import Router
 from isthmus.protocols.routing.routes import replica_names
 from isthmus.protocols.routing.walks import is_safe
@@ -23,6 +24,7 @@ from isthmus.scenario.composed import routes_of
 from isthmus.scenario.composition import semantics_of_stack
 from isthmus.scenario.model import GroupOfRun, GroupSpec, Scenario, StackSpec
 from isthmus.stacks import STACKS, StackOptions
+from isthmus.topology.model import Topology
 
 PLAINEST = {
     "none": "unordered",
@@ -62,6 +64,31 @@ def nodes_as_groups(
     return tuple(made)
 
 
+Routing = Callable[[GroupId, StackOptions], StackOptions]  # of one life of a site: adds what a node's stack needs
+
+
+def routing_at(composition: Composition, topology: Topology, site: SiteId, options: RouterOptions) -> Routing:
+    """What one life of a site adds to its nodes' stacks: the filters of a process, or the ends of a router."""
+    routes = routes_of(composition, topology)
+    router = Router(routes, site, options) if site in routes.router_of else None
+    prioritised = {  # processes of domains in which messages between groups have priority
+        process: None
+        for domain in composition.domains
+        if domain.prioritised
+        for name in domain.groups
+        for process in routes.processes[routes.group_ids[name]]
+    }
+
+    def routed(node: GroupId, given: StackOptions) -> StackOptions:
+        layer = Member(routes, options) if router is None else router.port(node)
+        members = routes.members(node)
+        first = any(member in prioritised for member in members)
+        twice = tuple(member for member in members if member in routes.router_of) if first else ()
+        return msgspec.structs.replace(given, routing=layer, twice=twice)
+
+    return routed
+
+
 def safely(stack: StackSpec, node: str, source: str, key: str) -> StackSpec:
     """The stack with safe delivery, as a node with replicated routers needs it."""
     if "safe" not in STACKS[stack.name].options or stack.transport != "reliable":
@@ -75,23 +102,8 @@ def routed_options(scenario: Scenario, site: SiteId) -> Callable[[GroupOfRun], S
     """The options of each group at one life of a site; in a composition with its filters, or its router's ends."""
     if scenario.composition is None:
         return lambda group: group.options
-    routes = routes_of(scenario.composition, scenario.topology)
-    prioritised = {  # processes of domains in which messages between groups have priority
-        process: None
-        for domain in scenario.composition.domains
-        if domain.prioritised
-        for name in domain.groups
-        for process in routes.processes[routes.group_ids[name]]
-    }
-    router = Router(routes, site, scenario.router) if site in routes.router_of else None
-
-    def options_of(group: GroupOfRun) -> StackOptions:
-        layer = Member(routes, scenario.router) if router is None else router.port(group.id)
-        first = prioritised and set(group.members) & prioritised.keys()
-        twice = tuple(site for site in group.members if site in routes.router_of) if first else ()
-        return msgspec.structs.replace(group.options, routing=layer, twice=twice)
-
-    return options_of
+    routed = routing_at(scenario.composition, scenario.topology, site, scenario.router)
+    return lambda group: routed(group.id, group.options)
 
 
 def parts(keeps: object) -> tuple[bool, ...]:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from isthmus.core.layer import Kind
+from isthmus.core.message import ONLY_GROUP
+from isthmus.planning.ring_bound import HostTimes, RingCosts, costs_of
 from isthmus.protocols.routing.routes import replica_names
 from isthmus.scenario.composed import addressed, domains_of, group_number, routes_of, wanted_properties
 from isthmus.scenario.faults import Crash
@@ -14,8 +16,9 @@ from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.stacks import ALWAYS, STACKS
 from isthmus.trace.nested import outer_groups
 from isthmus.trace.oracle import Oracle, Verdict
-from isthmus.trace.schema import GROUP, KIND, VALUE, Row
+from isthmus.trace.schema import GROUP, KIND, PROCESS, VALUE, Row
 
+OF_CLOCKS = ("clock-precision", "clock-accuracy")  # of all sites, told in the first group
 OF_PARTICIPANTS = ("integrity", "agreement", "validity", "views", "fifo", "total")  # as far as the stack promises it
 
 
@@ -24,11 +27,12 @@ def promised(scenario: Scenario, group: GroupOfRun) -> tuple[str, ...]:
 
     A site that votes by its file has lost its frames: what only such sites had handed up may be in no cut.
     """
+    clocks = OF_CLOCKS if scenario.clocks.service is not None and group.id == ONLY_GROUP else ()
     if scenario.composition is not None:
-        return promised_of_node(scenario, group)
+        return (*promised_of_node(scenario, group), *clocks)
     membership = scenario.membership
     lasting = membership.kind == "agreed" and not membership.agreed.file
-    return STACKS[group.stack.name].promises(group.stack.safe, lasting)
+    return (*STACKS[group.stack.name].promises(group.stack.safe, lasting), *clocks)
 
 
 def promised_of_node(scenario: Scenario, group: GroupOfRun) -> tuple[str, ...]:
@@ -54,6 +58,19 @@ def promised_of_node(scenario: Scenario, group: GroupOfRun) -> tuple[str, ...]:
     return tuple(name for name in ALWAYS if name in known and (name != "validity" or (owed and not lossy)))
 
 
+def ended_alone(scenario: Scenario, rows: Iterable[Row]) -> list[str]:
+    """The routers without replicas of which a life has ended: by a crash, or as others went on without them."""
+    composition = scenario.composition
+    if composition is None:
+        return []
+    routes = routes_of(composition, scenario.topology)
+    alone: dict[int, str] = {
+        site: composition.routers[at].name for site, at in routes.router_of.items() if len(routes.sites[at]) == 1
+    }
+    ended = dict.fromkeys(row[PROCESS] for row in rows if row[KIND] == Kind.CRASH)
+    return [alone[site] for site in ended if site in alone]
+
+
 def domain_verdicts(scenario: Scenario, rows: Iterable[Row]) -> list[Verdict]:
     """The verdicts on what each domain of a composition wants, end to end, given all rows of one run."""
     composition = scenario.composition
@@ -67,6 +84,12 @@ def domain_verdicts(scenario: Scenario, rows: Iterable[Row]) -> list[Verdict]:
     ]
 
 
+def promise_of(scenario: Scenario) -> str:
+    """What the stacks of a scenario promise, in one word of a trace's description."""
+    names = [name for group in scenario.groups_of_run() for name in promised(scenario, group)]
+    return ",".join(dict.fromkeys(names))
+
+
 class LightVerdicts(NamedTuple):
     """What is found of one participant group."""
 
@@ -76,16 +99,20 @@ class LightVerdicts(NamedTuple):
 
 
 def promised_verdicts(scenario: Scenario, rows: Iterable[Row], also: Sequence[str] = ()) -> list[Verdict]:
-    """The verdicts on what each group's stack promises, and on what else is asked, given all rows of one run."""
+    """The verdicts on what each group's stack promises, and on what else is asked, given all rows of one run.
+
+    Where the life of a router that is alone has ended, validity is not asked for: what it had in hand is lost.
+    """
+    lost = False
     if scenario.composition is not None:
         rows = list(rows)
+        lost = bool(ended_alone(scenario, rows))
     oracle = Oracle(rows)
-    groups = [
-        verdict
-        for group in scenario.groups_of_run()
-        if group.processes
-        for verdict in oracle.in_group(group.id, tuple(dict.fromkeys((*promised(scenario, group), *also))))
-    ]
+    groups = []
+    for group in scenario.groups_of_run():
+        if group.processes:
+            asked = [name for name in promised(scenario, group) if name != "validity" or not lost]
+            groups += oracle.in_group(group.id, tuple(dict.fromkeys((*asked, *also))))
     return groups + domain_verdicts(scenario, rows)
 
 
@@ -104,3 +131,20 @@ def light_verdicts(scenario: Scenario, rows: list[Row]) -> list[LightVerdicts]:
                 if outer.get(number) == group.id:
                     found.append(LightVerdicts(name, era, oracle.in_group(number, asked)))
     return found
+
+
+def latency_bound(scenario: Scenario, group: GroupOfRun) -> RingCosts | None:
+    """What bounds the latency of a group's messages; None where nothing does.
+
+    Where hosts take time, only of a ring that is alone on its LAN, and where messages of the application alone take it:
+    how many acknowledgements a transport sends, nobody promises.
+    """
+    if "ring" not in STACKS[group.stack.name].options:
+        return None
+    costs, hosts = scenario.network.costs, None
+    if costs is not None:
+        if not costs.control_free or any(group.name in lan and len(lan) > 1 for lan in costs.lans):
+            return None
+        times = (costs.send_us, costs.wire_us, costs.receive_us, costs.token_us)
+        hosts = HostTimes(*(time_us / 1000 for time_us in times))
+    return costs_of(scenario.topology, group.members, group.stack.ring.batch, hosts)

@@ -3,6 +3,9 @@
 A stack is named, or given as a file such as `isthmus plan` writes. A named one keeps of the scenario's options those
 that it takes, by the registry of stacks: the sequencer of token-site stays that of optimistic, and the transport that
 of all. Groups that have a stack of their own keep it: they are part of what stays the same.
+
+In a composition the other stack is that of all groups of processes; IGPs keep theirs. Where its domains would then get
+less than they want, it is refused, with the reason.
 """
 
 from __future__ import annotations
@@ -13,6 +16,10 @@ import msgspec
 
 from isthmus.core.document import Invalid, convert, one_of, read_toml
 from isthmus.core.errors import InputError
+from isthmus.protocols.routing.model import Composition
+from isthmus.scenario.composed import check_wanted
+from isthmus.scenario.composing import nodes_as_groups
+from isthmus.scenario.composition import semantics_of_stack
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.stacks import STACKS
 
@@ -29,9 +36,30 @@ def stack_named(name: str, like: StackSpec) -> StackSpec:
 
 def with_stack(scenario: Scenario, name: str) -> Scenario:
     """The scenario over another stack; an error where it does not run there, or where no group has its stack."""
+    if scenario.composition is not None:
+        return composed_with(scenario, scenario.composition, name)
     if scenario.groups and all(group.stack is not None for group in scenario.groups):
         raise InputError("--stack", name, "groups that all have a stack of their own", "a group without one")
     try:
         return msgspec.structs.replace(scenario, stack=stack_named(name, scenario.stack))
     except Invalid as error:
         raise error.at(f"--stack {name}", "") from None
+
+
+def composed_with(scenario: Scenario, composition: Composition, name: str) -> Scenario:
+    """A composed scenario with another stack in all groups of processes."""
+    stack, source = stack_named(name, scenario.stack), f"--stack {name}"
+    semantics = semantics_of_stack(stack.name)
+    groups = [msgspec.structs.replace(group, stack=stack.name, semantics=semantics) for group in composition.groups]
+    try:
+        made = msgspec.structs.replace(composition, groups=tuple(groups))
+        check_wanted(made, source)
+        given = [
+            msgspec.structs.replace(group, sites=())
+            for group in scenario.groups
+            if any(group.name == igp.name for igp in composition.igps)
+        ]
+        nodes = nodes_as_groups(made, given, stack, source)
+        return msgspec.structs.replace(scenario, stack=stack, composition=made, groups=nodes)
+    except Invalid as error:
+        raise error.at(source, "") from None

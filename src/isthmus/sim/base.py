@@ -17,6 +17,7 @@ from isthmus.scenario.workload import NS_PER_MS
 from isthmus.sim.packets.figures import DelaySummary
 from isthmus.sim.scheduler import Scheduler
 from isthmus.sim.site import Meter
+from isthmus.trace.classes import ClassSummary
 from isthmus.trace.log import SiteLog
 from isthmus.trace.schema import Recording, Sink
 from isthmus.trace.summary import Summary
@@ -45,7 +46,8 @@ class Simulation:
         self.site_ids = [SiteId(number) for number in range(len(scenario.topology.sites))]
         members: dict[int, Targets] = {group.id: group.processes for group in self.groups}
         couriers = frozenset(couriers_of(scenario.composition, scenario.topology))
-        self.summary: Summary = Summary(members) if scenario.network.kind == "delays" else DelaySummary(members)
+        plain = Summary if scenario.composition is None else ClassSummary
+        self.summary: Summary = plain(members) if scenario.network.kind == "delays" else DelaySummary(members)
         self.sink = sink if scenario.trace != "none" else None
         self.logs = [SiteLog(site, self.sink, self.summary, run, couriers) for site in self.site_ids]
         self.meter: Meter | None = None

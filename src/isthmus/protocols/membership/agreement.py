@@ -68,12 +68,13 @@ JITTER = 0.2  # ticks differ by this share, so that rivals do not stay in step
 class Agreement(Acceptor):
     """Agrees with the other members on views, and carries its own stack from one to the next."""
 
-    __slots__ = ("arrival", "restored")
+    __slots__ = ("arrival", "couriers", "restored")
     timer_names = ("tick",)
 
     def __init__(self, home: Home, options: AgreementOptions | None = None) -> None:
         super().__init__(home, options)
         self.arrival = Arrival()  # of the state, where we lack it
+        self.couriers: tuple[SiteId, ...] = ()  # without an application: their state is asked for last
         self.restored: State | None = None  # which the stack takes over once it has installed the view
 
     def handlers(self) -> dict[type[Message], Handler]:
@@ -317,7 +318,8 @@ class Agreement(Acceptor):
         if self.decision is None:
             return
         if again and self.arrival.stale:
-            self.arrival.turn_to_next(tuple([site for site in self.decision.stateful if site != self.host.site]))
+            others = tuple([site for site in self.decision.stateful if site != self.host.site])
+            self.arrival.turn_to_next(tuple([site for site in others if site not in self.couriers]) or others)
         self.arrival.stale = True
         if self.arrival.source is not None:
             word = StateAsk(self.host.incarnation, self.view.view_id, self.arrival.size)

@@ -24,7 +24,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
@@ -102,11 +102,21 @@ class Peer:
 class Suspicion(Layer):
     """Watches the other sites for all groups of this one."""
 
-    __slots__ = ("check_ns", "cluster_of", "grace_ns", "lan", "peers", "started_ns", "tell", "turned_ns", "wan")
+    __slots__ = (
+        *("check_ns", "cluster_of", "grace_ns", "lan", "peers", "started_ns", "tell", "turned_ns", "wan", "watched"),
+    )
     timer_names = ("near", "far", "check")
 
-    def __init__(self, cluster_of: Mapping[SiteId, int], tell: Tell, lan: Timing = LAN, wan: Timing = WAN) -> None:
+    def __init__(
+        self,
+        cluster_of: Mapping[SiteId, int],
+        tell: Tell,
+        lan: Timing = LAN,
+        wan: Timing = WAN,
+        watched: Collection[SiteId] | None = None,
+    ) -> None:
         self.cluster_of = cluster_of  # the LAN of every site that may matter
+        self.watched = cluster_of if watched is None else watched  # those that share a group with this one
         self.tell = tell  # called with a site and whether it is suspected now
         self.lan = lan
         self.wan = wan
@@ -119,7 +129,7 @@ class Suspicion(Layer):
         here = self.host.site
         for site, cluster in self.cluster_of.items():
             near = cluster == self.cluster_of[here]
-            if site != here:
+            if site != here and site in self.watched:
                 self.peers[site] = Peer(self.lan if near else self.wan, near)
         self.started_ns = self.turned_ns = self.host.now_ns
         self.check_ns = 0  # when the check timer is due
@@ -192,7 +202,7 @@ class Suspicion(Layer):
 
     def on_heartbeat(self, source: SiteId, word: Heartbeat) -> None:
         peer = self.peers.get(source)
-        if peer is None or not 0 <= word.incarnation <= INCARNATION_MAX or len(word.suspects) > len(self.peers):
+        if peer is None or not 0 <= word.incarnation <= INCARNATION_MAX or len(word.suspects) >= len(self.cluster_of):
             raise RemoteError(f"site {source} is none that is watched, or says what cannot be: {word}")
         if word.incarnation < peer.incarnation:
             return  # a late word of an earlier life

@@ -149,7 +149,7 @@ class RouterPort(NodeEnd):
 
     __slots__ = (
         *("asked_count", "enquire_armed", "lives", "news", "passing", "queue", "reported", "restored", "router"),
-        *("renew_armed", "tell_armed", "wake_armed"),
+        *("forming", "renew_armed", "tell_armed", "wake_armed"),
     )
     timer_names = ("wake", "tell", "enquire", "renew")
 
@@ -157,6 +157,7 @@ class RouterPort(NodeEnd):
         super().__init__(router.routes, router.settled)
         self.router = router
         self.queue: deque[Routed] = deque()  # to be submitted in this node
+        self.forming = False  # a live node begins, and not all its sites are in: nothing is submitted yet
         self.reported: dict[SiteId, dict[StreamKey, int]] = {}  # up to where each process here is done
         self.news: dict[int, dict[StreamKey, int]] = {}  # by group: what is settled, to be told here
         self.passing: list[Enquire] = []  # of other nodes, to be passed on here
@@ -196,11 +197,20 @@ class RouterPort(NodeEnd):
         """Submit what waits, in order, as far as this node takes it."""
         most = self.router.options.pack_max
         takes = self.below.writable if most == 1 else self.straight  # what waits further down cannot be packed
-        while self.queue and takes():
-            copies = tuple(self.queue.popleft() for _ in range(min(most, len(self.queue))))
-            body = copies[0] if len(copies) == 1 else Pack(copies)
+        while self.queue and not self.forming and takes():
+            copies = [self.queue.popleft()]
+            room = self.host.frame_bytes - len(copies[0].payload)
+            while self.queue and len(copies) < most and len(self.queue[0].payload) <= room:
+                copies.append(self.queue.popleft())
+                room -= len(copies[-1].payload)
+            body = copies[0] if len(copies) == 1 else Pack(tuple(copies))
             carried: Carried[Any] = Carried(self.host.site, self.host.next_number(), b"", ALL, None, body)
             self.below.submit(carried)
+
+    def note_formed(self) -> None:
+        """Pass on what has waited for the node's sites: those that it lacked would have missed it."""
+        self.forming = False
+        self.forward()
 
     def straight(self) -> bool:
         """Whether what is submitted now leaves at once."""

@@ -17,6 +17,7 @@ import msgspec
 
 from isthmus.core.message import Author, GroupId, Message, SiteId
 
+ROUTED_MAX = 32_000  # bytes of a payload: a copy is never cut, and fits a datagram of any path with all heads
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Small = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 StreamKey = tuple[int, int, int, int]  # group and author of messages, the author's life, and the domain

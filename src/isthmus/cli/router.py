@@ -1,0 +1,97 @@
+"""`isthmus router`: run one router of a composition, until it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from pathlib import Path
+
+import click
+
+from isthmus.cli.options import HELP
+from isthmus.core.errors import InputError
+from isthmus.live.composed import LiveRouter
+from isthmus.live.plans import AgreedPlan, Membership
+from isthmus.protocols.routing.options import PACK_MAX, RouterOptions
+
+
+@click.command(context_settings=HELP)
+@click.argument("composition", type=click.Path(path_type=Path), metavar="COMPOSITION.toml")
+@click.argument("name")
+@click.option(
+    "--topology", type=click.Path(path_type=Path), required=True,
+    help="The network, with a site for each process and router, and their addresses.",
+)  # fmt: skip
+@click.option("--address", "addresses", multiple=True, metavar="SITE=HOST:PORT", help="Where a site listens.")
+@click.option(
+    "--state", type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for the small files by which views outlive this process.",
+)  # fmt: skip
+@click.option("--static", is_flag=True, help="All sites are in, for good; nobody agrees on views.")
+@click.option(
+    "--pack-max",
+    type=click.IntRange(1, PACK_MAX),
+    default=1,
+    show_default=True,
+    help="Messages that it may forward as one.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing but what goes wrong.")
+def command(
+    composition: Path,
+    name: str,
+    topology: Path,
+    addresses: tuple[str, ...],
+    state: Path | None,
+    static: bool,
+    pack_max: int,
+    quiet: bool,
+) -> None:
+    """Run a router of a composition: it passes messages on between the groups that it joins, until Ctrl-C.
+
+    NAME is a router of the composition, and a site of the topology; of a router with replicas, one replica (NAME-0).
+    Processes join with the same composition from Python: Group.join(..., composition=...). Each view is told as it
+    comes. `isthmus live` runs a whole scenario with its routers instead.
+
+    Exit code 0: stopped; 2: bad input, or the others refuse this router.
+
+    \b
+    Examples:
+      isthmus router composition.toml lisbon-router --topology network.toml
+      isthmus router composition.toml lisbon-router-0 --topology network.toml --state state/
+      isthmus router composition.toml r --topology network.toml --address r=127.0.0.1:7400 --address a-0=127.0.0.1:7401
+    """
+    if static and state is not None:
+        raise InputError("--state", "", f"{str(state)!r} with --static", "a folder only where sites agree on views")
+    logging.basicConfig(level=logging.WARNING if quiet else logging.INFO, format="%(message)s")
+    agreed = None if state is None else AgreedPlan(folder=state)
+    membership: Membership = "static" if static else agreed
+    where = dict(address_of(text) for text in addresses)
+    options = RouterOptions(pack_max=pack_max)
+    asyncio.run(run(topology, name, composition, where, options, membership))
+
+
+def address_of(text: str) -> tuple[str, str]:
+    name, equals, where = text.partition("=")
+    if not equals or not name or not where:
+        raise InputError("--address", "", repr(text), "SITE=HOST:PORT")
+    return name, where
+
+
+async def run(
+    topology: Path, name: str, composition: Path, where: dict[str, str], options: RouterOptions, membership: Membership
+) -> None:
+    """Take part until a signal comes or the others refuse this router; then leave in order."""
+    router = LiveRouter.join(topology, name, composition, router=options, membership=membership, addresses=dict(where))
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    async with router:
+        click.echo(f"{name} joins {', '.join(router.nodes)}; Ctrl-C stops it")
+        ends = [asyncio.ensure_future(stopped.wait()), asyncio.ensure_future(router.closed())]
+        done, waiting = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
+        for task in done:
+            task.result()
+    click.echo(f"{name} has left")

@@ -1,0 +1,309 @@
+"""Groups of a composition as a program uses them: one order over groups, names, refusals, routers that go and come."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isthmus.cli.router import command
+from isthmus.core.errors import InputError, LocalError
+from isthmus.core.message import Carried, GroupId, SiteId
+from isthmus.live.composed import LiveRouter
+from isthmus.live.delivered import Delivered
+from isthmus.live.group import Group
+from isthmus.live.groups import Groups
+from isthmus.live.inbox import Inbox
+from isthmus.scenario.composition import composition_from_tables
+from isthmus.stacks import StackOptions
+from isthmus.testing.ports import free_ports
+from isthmus.topology.load import topology_from_tables
+
+TIMEOUT_S = 120.0
+EXAMPLES = Path(__file__).parents[3] / "examples"
+NETWORK = topology_from_tables(
+    {
+        "name": "offices",
+        "defaults": {"lan": {"delay": 0.5}, "wan": {"delay": 5.0}},
+        "clusters": [
+            {"name": "lisbon-lan", "sites": ["lisbon-0", "lisbon-1", "lisbon-router", "vault-0"]},
+            {"name": "osaka-lan", "sites": ["osaka-0", "osaka-1", "osaka-router"]},
+        ],
+    },
+    "offices",
+)
+OFFICES = {
+    "name": "offices",
+    "groups": [
+        {"name": "lisbon", "members": 2, "stack": "token-site"},
+        {"name": "osaka", "members": 2, "stack": "token-site"},
+        {"name": "vault", "members": 1, "stack": "token-site", "open": False},
+    ],
+    "igps": [{"name": "cable", "stack": "token-site"}],
+    "routers": [
+        {"name": "lisbon-router", "joins": ["lisbon", "vault", "cable"]},
+        {"name": "osaka-router", "joins": ["osaka", "cable"]},
+    ],
+    "domains": [{"name": "all", "wants": "causal-total", "scope": "all", "forwarding": "shadow-and-hold"}],
+}
+COMPOSITION = composition_from_tables(OFFICES, "offices")
+PROCESSES = ("lisbon-0", "lisbon-1", "osaka-0", "osaka-1", "vault-0")
+ROUTERS = ("lisbon-router", "osaka-router")
+
+
+def run(program: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(asyncio.wait_for(program, TIMEOUT_S))
+
+
+@pytest.mark.parametrize("membership", [None, "static"])
+def test_messages_to_several_groups_come_in_one_order(membership: Any) -> None:
+    ports, count = free_ports([site.name for site in NETWORK.sites]), 5
+
+    async def process(name: str, all_done: asyncio.Barrier) -> list[Delivered]:
+        found: list[Delivered] = []
+        async with Group.join(NETWORK, name, ports, composition=COMPOSITION, membership=membership) as group:
+            if name == "vault-0":
+                await group.send(b"out", groups=["lisbon"])
+            for number in range(count if name != "vault-0" else 0):
+                await group.send(f"{name} {number}".encode(), groups=["lisbon", "osaka"])
+            if name == "lisbon-0":
+                await group.send(b"inside")
+            expected = {"lisbon-0": 4 * count + 2, "lisbon-1": 4 * count + 2, "vault-0": 0}.get(name, 4 * count)
+            while len(found) < expected:
+                found.append(await anext(group))
+            await group.settle()
+            await all_done.wait()
+        return found
+
+    async def program() -> None:
+        async with AsyncExitStack() as stack:
+            for name in ROUTERS:
+                router = LiveRouter.join(NETWORK, name, COMPOSITION, ports, membership=membership)
+                await stack.enter_async_context(router)
+            all_done = asyncio.Barrier(len(PROCESSES))
+            orders = await asyncio.gather(*(process(name, all_done) for name in PROCESSES))
+        shared = [[one for one in order if one.payload not in (b"inside", b"out")] for order in orders[:4]]
+        told = [[(one.origin, one.sender, one.payload) for one in order] for order in shared]
+        assert all(order == told[0] for order in told) and len(told[0]) == 4 * count
+        assert {(one.origin, one.sender) for one in shared[3]} == {
+            ("lisbon", "lisbon-0"), ("lisbon", "lisbon-1"), ("osaka", "osaka-0"), ("osaka", "osaka-1"),
+        }  # fmt: skip
+        inside, out = ([one for one in orders[1] if one.payload == text] for text in (b"inside", b"out"))
+        assert [(one.origin, one.sender) for one in (*inside, *out)] == [("lisbon", "lisbon-0"), ("vault", "vault-0")]
+        assert not orders[4], "the vault is closed"
+
+    run(program())
+
+
+def test_what_cannot_be_sent_is_refused_in_a_sentence() -> None:
+    ports = free_ports([site.name for site in NETWORK.sites])
+
+    async def program() -> None:
+        async with Group.join(NETWORK, "lisbon-0", ports, composition=COMPOSITION, membership="static") as group:
+            with pytest.raises(LocalError, match="a message from lisbon to vault: vault is closed"):
+                await group.send(b"x", groups=["vault"])
+            with pytest.raises(InputError, match="found 'madrid'; expected"):
+                await group.send(b"x", groups=["madrid"])
+            with pytest.raises(InputError, match="besides groups; expected either sites or groups"):
+                await group.send(b"x", to=["lisbon-1"], groups=["osaka"])
+            with pytest.raises(LocalError, match="a message of 50000 bytes to other groups, which take"):
+                await group.send(bytes(50_000), groups=["osaka"])
+
+    run(program())
+
+    async def alone() -> None:
+        async with Group.join(NETWORK, "lisbon-0", ports, membership="static") as group:
+            with pytest.raises(LocalError, match="from a group of no composition"):
+                await group.send(b"x", groups=["osaka"])
+
+    run(alone())
+
+
+def test_sites_and_options_that_do_not_fit_are_refused_in_a_sentence() -> None:
+    ports = free_ports([site.name for site in NETWORK.sites])
+    with pytest.raises(InputError, match="found 'osaka-router', which is a router; expected a process of a group"):
+        Group.join(NETWORK, "osaka-router", ports, composition=COMPOSITION)
+    with pytest.raises(InputError, match="found 'osaka-1'; expected a router of the composition: lisbon-router, osaka"):
+        LiveRouter.join(NETWORK, "osaka-1", COMPOSITION, ports)
+    with pytest.raises(InputError, match="found 'ring'; expected none, as the composition names the stacks"):
+        Group.join(NETWORK, "osaka-1", ports, "ring", composition=COMPOSITION)
+    with pytest.raises(InputError, match="found the options of one stack; expected options by node"):
+        Group.join(NETWORK, "osaka-1", ports, options=StackOptions(), composition=COMPOSITION)
+    with pytest.raises(InputError, match="options: found options by node"):
+        Group.join(NETWORK, "osaka-1", ports, options={"osaka": StackOptions()})
+    with pytest.raises(InputError, match="options: found 'paris'; expected a node of the composition: lisbon, osaka"):
+        Group.join(NETWORK, "osaka-1", ports, options={"paris": StackOptions()}, composition=COMPOSITION)
+    more = {"groups": [*OFFICES["groups"], {"name": "paris", "members": 1, "stack": "fifo"}]}
+    domain = {"name": "all", "wants": "fifo", "groups": ["lisbon", "osaka"]}
+    larger = composition_from_tables(OFFICES | more | {"domains": [domain]}, "offices")
+    with pytest.raises(InputError, match="found 'paris-0', which is no site; expected a topology with a site of that"):
+        Group.join(NETWORK, "osaka-1", ports, composition=larger)
+    greedy = OFFICES | {"domains": [{"name": "all", "wants": "causal-total", "scope": "all"}]}
+    with pytest.raises(InputError, match=r"domains\[0\].wants: found 'causal-total' over all messages, where"):
+        Group.join(NETWORK, "osaka-1", ports, composition=composition_from_tables(greedy, "offices"))
+
+
+def test_a_process_of_two_groups_joins_both() -> None:
+    """Their domains are disjoint, as a composition demands."""
+    tables = {
+        "name": "two",
+        "groups": [
+            {"name": "a", "members": ["lisbon-0", "lisbon-1"], "stack": "fifo"},
+            {"name": "b", "members": ["osaka-0"], "stack": "fifo"},
+            {"name": "c", "members": ["lisbon-0", "osaka-1"], "stack": "fifo"},
+            {"name": "d", "members": ["vault-0"], "stack": "fifo"},
+        ],
+        "routers": [{"name": "lisbon-router", "joins": ["a", "b"]}, {"name": "osaka-router", "joins": ["c", "d"]}],
+        "domains": [
+            {"name": "one", "groups": ["a", "b"], "wants": "fifo"},
+            {"name": "other", "groups": ["c", "d"], "wants": "fifo"},
+        ],
+    }
+    two = composition_from_tables(tables, "two")
+    ports = free_ports([site.name for site in NETWORK.sites])
+    with pytest.raises(InputError, match="found a process of a, c; expected a process of one group"):
+        Group.join(NETWORK, "lisbon-0", ports, composition=two)
+
+    async def program() -> None:
+        async with AsyncExitStack() as stack:
+            for name in ROUTERS:
+                await stack.enter_async_context(LiveRouter.join(NETWORK, name, two, ports))
+            reading = {
+                name: await stack.enter_async_context(Group.join(NETWORK, name, ports, composition=two))
+                for name in ("lisbon-1", "osaka-0", "osaka-1", "vault-0")
+            }
+            groups = await stack.enter_async_context(Groups.join(NETWORK, "lisbon-0", ports, composition=two))
+            assert list(groups.groups) == ["a", "c"]
+            await groups["a"].send(b"to b", groups=["b"])
+            await groups["c"].send(b"to d", groups=["d"])
+            assert [(one.origin, one.payload) for one in [await anext(reading["osaka-0"])]] == [("a", b"to b")]
+            assert [(one.origin, one.payload) for one in [await anext(reading["vault-0"])]] == [("c", b"to d")]
+
+    run(program())
+
+
+def test_unread_messages_of_other_groups_are_handed_over() -> None:
+    """A member that joins reads them with their authors; one that names an unknown group is refused."""
+    names, groups = ["a-0", "b-0", "r"], ["a", "b"]
+    inbox, joiner = Inbox(names, groups, GroupId(1)), Inbox(names, groups, GroupId(1))
+    inbox.put(Carried(SiteId(2), 7, b"x", (), (GroupId(0), SiteId(0), 3)), 5)
+    assert joiner.hand_over(inbox.snapshot(b"state")) == b"state"
+    assert joiner.take() == Delivered("a-0", 3, b"x", (), 5, "a") and not joiner.taken
+
+
+def test_a_process_comes_back_with_the_state_of_processes() -> None:
+    """A router keeps what a joiner's filters need, but not what applications know: it is asked last."""
+    tables = {
+        "name": "two",
+        "groups": [
+            {"name": "a", "members": ["lisbon-0", "lisbon-1"], "stack": "token-site"},
+            {"name": "b", "members": ["osaka-0", "osaka-1"], "stack": "token-site"},
+        ],
+        "routers": [{"name": "lisbon-router", "joins": ["a", "b"]}],
+        "domains": [{"name": "all", "wants": "fifo", "scope": "inter"}],
+    }
+    two = composition_from_tables(tables, "two")
+    ports = free_ports([site.name for site in NETWORK.sites])
+    known: dict[str, list[bytes]] = {}
+
+    def join(name: str) -> Group:
+        known[name] = []
+        return Group.join(
+            *(NETWORK, name, ports),
+            composition=two,
+            state=lambda: b"|".join(known[name]),
+            restore=lambda state: known[name].extend(state.split(b"|")),
+        )
+
+    async def read(name: str, group: Group) -> None:
+        async for message in group:
+            known[name].append(message.payload)
+
+    async def until(name: str, count: int) -> None:
+        while len(known[name]) < count:
+            await asyncio.sleep(0.01)
+
+    async def program() -> None:
+        names = ("lisbon-0", "lisbon-1", "osaka-0", "osaka-1")
+        router = await LiveRouter.join(NETWORK, "lisbon-router", two, ports).__aenter__()
+        groups = {name: await join(name).__aenter__() for name in names}
+        tasks = {name: asyncio.create_task(read(name, group)) for name, group in groups.items()}
+        for number in range(3):
+            await groups["lisbon-0"].send(f"early {number}".encode(), groups=["a", "b"])
+        await asyncio.gather(*(until(name, 3) for name in names))
+        groups["osaka-0"].member.close()  # the eldest of its group, without a word
+        groups["osaka-0"] = await join("osaka-0").__aenter__()
+        tasks["osaka-0"] = asyncio.create_task(read("osaka-0", groups["osaka-0"]))
+        await until("osaka-0", 3)
+        await groups["lisbon-1"].send(b"late", groups=["a", "b"])
+        await asyncio.gather(*(until(name, 4) for name in names))
+        assert all(order == [b"early 0", b"early 1", b"early 2", b"late"] for order in known.values()), known
+        for group in groups.values():
+            group.member.close()
+        router.member.close()
+        await asyncio.gather(*tasks.values())
+
+    run(program())
+
+
+def test_a_router_runs_from_the_command_line_until_it_is_interrupted(tmp_path: Path) -> None:
+    """It passes messages on between a group here and one there, and leaves in order."""
+    names = ("a-0", "b-0", "bridge")
+    ports = free_ports(names)
+    network, composition = tmp_path / "network.toml", tmp_path / "composition.toml"
+    network.write_text(
+        'name = "n"\ndefaults.lan = { delay = 1 }\n[[clusters]]\nname = "lan"\nsites = ['
+        + ", ".join(f'{{ name = "{name}", address = "127.0.0.1:{ports[name]}" }}' for name in names)
+        + "]\n"
+    )
+    composition.write_text(
+        'name = "two"\n'
+        '[[groups]]\nname = "a"\nmembers = 1\nstack = "fifo"\n'
+        '[[groups]]\nname = "b"\nmembers = 1\nstack = "fifo"\n'
+        '[[routers]]\nname = "bridge"\njoins = ["a", "b"]\n'
+        '[[domains]]\nname = "all"\nwants = "fifo"\n'
+    )
+
+    async def program() -> tuple[Delivered, int | None, str]:
+        words = (sys.executable, "-m", "isthmus", "router", str(composition), "bridge", "--topology", str(network))
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(*words, stdout=pipe, stderr=asyncio.subprocess.STDOUT)
+        try:
+            async with (
+                Group.join(network, "a-0", composition=composition) as sender,
+                Group.join(network, "b-0", composition=composition) as reader,
+            ):
+                await sender.send(b"over the bridge", groups=["b"])
+                found = await anext(reader)
+                process.send_signal(signal.SIGINT)
+                told, _ = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+        return found, process.returncode, told.decode()
+
+    found, code, told = run(program())
+    assert (found.origin, found.sender, found.payload) == ("a", "a-0", b"over the bridge")
+    assert code == 0 and "bridge joins a, b; Ctrl-C stops it" in told and "bridge has left" in told, told
+
+
+def test_a_router_that_cannot_run_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    example = str(EXAMPLES / "composition-paired.toml")
+    network = str(EXAMPLES / "three-lans.toml")
+
+    def refused(*words: str) -> str:
+        with pytest.raises((InputError, SystemExit)) as caught:
+            command.main([example, *words], standalone_mode=False)
+        return str(caught.value)
+
+    assert "found 'r'; expected SITE=HOST:PORT" in refused("r", "--topology", network, "--address", "r")
+    assert "with --static" in refused("r", "--topology", network, "--static", "--state", str(tmp_path))
+    topology = tmp_path / "network.toml"
+    topology.write_text('name = "n"\ndefaults.lan = { delay = 1 }\n[[clusters]]\nname = "lan"\nsites = ["alpha"]\n')
+    assert "found 'clients-0', which is no site" in refused("alpha", "--topology", str(topology))
