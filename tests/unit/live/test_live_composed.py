@@ -218,7 +218,7 @@ def test_a_process_comes_back_with_the_state_of_processes() -> None:
             *(NETWORK, name, ports),
             composition=two,
             state=lambda: b"|".join(known[name]),
-            restore=lambda state: known[name].extend(state.split(b"|")),
+            restore=lambda state: known[name].extend(state.split(b"|") if state else ()),
         )
 
     async def read(name: str, group: Group) -> None:
