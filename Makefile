@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 WORKERS ?= 2
 MINUTES ?= 3
 
-.PHONY: help demo tour test test-full cluster-test check bench bench-check bench-live bench-membership bench-sim bench-spark lock clean bench-congestion soak
+.PHONY: help demo tour test test-full cluster-test check bench bench-check bench-live bench-ring bench-membership bench-sim bench-spark lock clean bench-congestion soak
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -38,11 +38,14 @@ check: $(READY)  ## ruff, mypy --strict on src, unused code, the architecture te
 bench: $(READY)  ## figures, as ratios taken in one run
 	@$(BIN)/python -m bench
 
-bench-check: $(READY)  ## isthmus check in one process: CPU per command, and per row of a million (a minute)
+bench-check: $(READY)  ## isthmus check in one process: CPU per command, and per row of a million (two minutes)
 	@$(BIN)/python -m bench.check
 
 bench-live: $(READY)  ## live groups on the loopback: CPU per delivery of each stack, beside bare UDP (minutes)
 	@$(BIN)/python -m bench.live
+
+bench-ring: $(READY)  ## the ring live on the loopback beside the simulated one, 1-byte messages (three minutes)
+	@$(BIN)/python -m bench.ring
 
 bench-membership: $(READY)  ## live groups whose sites are killed and stopped: how soon the others go on, and it is back (minutes)
 	@$(BIN)/python -m bench.membership

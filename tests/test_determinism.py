@@ -199,8 +199,89 @@ detection_ms = 50
 crashes = 1
 recover = 1.0
 """
+CLOCKED = """
+name = "clocked"
+duration_ms = 6000
+trace = "wire"
+[topology]
+[topology.defaults]
+lan = { delay = { kind = "uniform", low_ms = 0.1, high_ms = 1 }, loss = 0.02 }
+wan = { delay = { kind = "normal", mean_ms = 20, sd_ms = 5 }, loss = 0.05, fifo = false }
+[[topology.clusters]]
+name = "a"
+sites = 4
+references = ["a-0", "a-1", "a-2"]
+[[topology.clusters]]
+name = "b"
+sites = 3
+[stack]
+name = "dynamic-hybrid"
+[stack.hybrid]
+clock = "synchronised"
+[[workloads]]
+kind = "poisson"
+rate_per_s = 5
+[membership]
+detection_ms = 100
+[clocks]
+offset_ms = 20
+drift_ppm = 100
+granularity_us = 1
+[clocks.broadcast]
+repeat = 0.3
+loss = 0.05
+[clocks.service]
+period_ms = 500
+rate_correction = true
+[random_faults]
+crashes = 1
+recover = 1.0
+losses = 1
+[[faults]]
+kind = "reference-lie"
+site = "a-0"
+at_ms = 2000
+by_ms = 50
+"""
+COSTS = """
+name = "costs"
+duration_ms = 300
+trace = "wire"
+[topology]
+[topology.defaults]
+lan = { delay = 0.005, loss = 0.02 }
+[[topology.clusters]]
+name = "a"
+sites = 5
+[stack]
+name = "ring"
+[network.costs]
+receive_us = 100
+[[groups]]
+name = "all"
+[[groups]]
+name = "some"
+sites = ["a-0", "a-1", "a-2"]
+[groups.stack]
+name = "symmetric"
+[[workloads]]
+kind = "closed"
+burst_count = 5
+rounds = 4
+[[workloads]]
+kind = "poisson"
+group = "some"
+rate_per_s = 30
+[membership]
+detection_ms = 50
+[random_faults]
+crashes = 1
+recover = 1.0
+"""
 SCENARIOS = {
+    "costs": COSTS,
     "rough": ROUGH,
+    "clocked": CLOCKED,
     "grouped": GROUPED,
     "floods": FLOODS,
     "packets": PACKETS,
@@ -228,7 +309,7 @@ def simulate(folder: Path, name: str, out: str, hash_seed: str, seed: int = 3) -
     return digest.hexdigest()
 
 
-@pytest.mark.parametrize("name", ["rough", "grouped", "floods", "packets"])
+@pytest.mark.parametrize("name", ["rough", "clocked", "grouped", "floods", "packets"])
 def test_same_seed_same_bytes_in_two_processes_under_two_hash_seeds(tmp_path, name):
     first = simulate(tmp_path, name, "one", "1")
     assert simulate(tmp_path, name, "two", "2") == first

@@ -20,6 +20,7 @@ from isthmus.protocols.causal.options import CausalOptions
 from isthmus.protocols.causal.relay import RelayedOrder
 from isthmus.protocols.causal.safe_links import SafeFlooding
 from isthmus.protocols.causal.safe_wire import DynamicOptions
+from isthmus.protocols.causal.secured import SecuredGates, SecuredOrder, SecuredRelay
 from isthmus.protocols.causal.vector import VectorOrder
 from isthmus.protocols.estimator import Estimator
 from isthmus.protocols.fragments import LARGEST_BYTES, FragmentOptions
@@ -168,14 +169,16 @@ def causal_matrix(host: Host, application: Application, options: StackOptions) -
 
 def causal_history(host: Host, application: Application, options: StackOptions) -> Stack:
     """Causal order of multicasts by what each process has told whom."""
-    order = ExtendedOrder(options.causal)
+    order = SecuredOrder(options.causal) if options.safe else ExtendedOrder(options.causal)
     return Stack(host, *top(application, options, None), Credit(options.credit), order, *bottom(options, fifo=False))
 
 
 def causal_separators(host: Host, application: Application, options: StackOptions) -> Stack:
     """The same over gateways that relay, with zones whose affairs are not told outside."""
-    order = GatedOrder(options.causal) if options.causal.gated else RelayedOrder(options.causal)
-    return Stack(host, *top(application, options, None), Credit(options.credit), order, *bottom(options, fifo=False))
+    plain, safe = (GatedOrder, SecuredGates) if options.causal.gated else (RelayedOrder, SecuredRelay)
+    order = (safe if options.safe else plain)(options.causal)
+    hops = msgspec.structs.replace(options, safe=False)  # what counts is who has a message, not who is on its way
+    return Stack(host, *top(application, options, None), Credit(options.credit), order, *bottom(hops, fifo=False))
 
 
 def flooding(host: Host, application: Application, options: StackOptions) -> Stack:
@@ -239,9 +242,9 @@ STACKS: dict[str, NamedStack] = {
         causal_vector, CAUSAL, (*SAFELY, "causal"), reorders=True, twin="vector", participants=False
     ),
     "causal-matrix": NamedStack(causal_matrix, CAUSAL, (*SAFELY, "causal"), reorders=True, participants=False),
-    "causal-history": NamedStack(causal_history, CAUSAL, (*BASE, "causal"), reorders=True, participants=False),
+    "causal-history": NamedStack(causal_history, CAUSAL, (*SAFELY, "causal"), reorders=True, participants=False),
     "causal-separators": NamedStack(
-        causal_separators, CAUSAL, (*BASE, "causal"), reorders=True, relays=True, participants=False
+        causal_separators, CAUSAL, (*SAFELY, "causal"), reorders=True, relays=True, participants=False
     ),
     "token-site": NamedStack(token_site, TOTAL, (*SAFELY, *SEQUENCED)),
     "ring": NamedStack(ring, TOTAL, (*SAFELY, "ring")),

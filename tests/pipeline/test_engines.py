@@ -37,6 +37,9 @@ PLANTED = {
     "cut short": recorded(Recording.CUT),
     "killed": recorded(None),
     "clocks": Story().add(1, Kind.CLOCK, value=100).add(2, Kind.CLOCK, value=0),
+    "an interval that misses true time": Story().clock(1, 50, 60, 9).clock(2, 50, 52, 9).clock(1, 90, 90, 9),
+    "intervals with nothing in common": Story().clock(1, 50, 48, 1).clock(2, 50, 52, 1).clock(3, 50, 51),
+    "two bounds with one reading": Story().clock(1, 50, 53, 9).clock(1, 50, 53, 2).clock(2, 50, 50, 8),
     "rivals": Story().view(1, 1, 2).view(1, 3, 4),
 }  # fmt: skip
 

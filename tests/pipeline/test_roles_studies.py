@@ -7,7 +7,7 @@ import pytest
 from tests.cells import measure
 
 from isthmus.pipeline.sweep import sweep
-from isthmus.studies import dynamic_roles, isolation, nine_scenarios, regret
+from isthmus.studies import dynamic_roles, isolation, network_changes, nine_scenarios, regret
 from isthmus.studies.model import Study
 from isthmus.studies.roles_setup import PERIODIC, POISSON
 
@@ -46,7 +46,22 @@ def test_dynamic_roles(spark, tmp_path) -> None:
         assert costs["multicasts"] == pytest.approx(plain.multicasts)
         assert costs["undelivered_messages"] == plain.undelivered
         seconds = [row["second"] for row in tables["time_poisson"] if row["protocol"] == name]
-        assert seconds == ([] if name == dynamic_roles.NULLS else [float(second) for second in range(16)])
+        assert seconds == ([] if name in dynamic_roles.POISSON_ONLY else [float(second) for second in range(16)])
+
+
+def test_networks_that_change(spark, tmp_path) -> None:
+    part = network_changes.parts()[1]
+    names = (dynamic_roles.TOKEN, dynamic_roles.MINE)
+    stacks = dynamic_roles.PROTOCOLS
+    cells = [network_changes.cell(part, name, stacks[name], POISSON, 1, 4_000.0) for name in names]
+    tables = collected(spark, tmp_path, dynamic_roles.STUDY, cells)
+    assert {row["phase"] for row in tables["changes"]} == {"link: 1 whole", "link: 2 link failed", "link: 3 mended"}
+    assert {row["change"] for row in tables["transients"]} == {"link: 2 link failed", "link: 3 mended"}
+    for row in tables["every_transient"]:
+        assert row["peak_ratio"] == pytest.approx(row["peak_ms"] / row["usual_ms"]) and 0 <= row["recovery_s"] <= 4
+    failed = {row["protocol"]: row["latency_ms"] for row in tables["changes"] if "failed" in row["phase"]}
+    whole = {row["protocol"]: row["latency_ms"] for row in tables["changes"] if "whole" in row["phase"]}
+    assert all(failed[name] > 1.5 * whole[name] for name in names), "the long way"
 
 
 def test_isolation(spark, tmp_path) -> None:

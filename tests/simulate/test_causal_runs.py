@@ -34,6 +34,12 @@ def test_all_runs_keep_the_order(kind: Kind, first: int) -> None:
     assert broken(kind, first) == []
 
 
+@pytest.mark.parametrize("seed", [235, 5107])
+def test_a_relay_passes_on_what_all_were_told_of(seed: int) -> None:
+    """Leaving that out, everywhere or behind a separator that was told, makes two relays wait for each other."""
+    assert CausalWorld("lan-ring", seed).run() == []
+
+
 def broken_by_views(kind: Kind, first: int, world: type[ChangingWorld] = ChangingWorld) -> list[str]:
     found = {seed: world(kind, seed).run() for seed in range(first, first + CHUNK)}
     return [f"{kind} {seed}: {sentences[0]}" for seed, sentences in found.items() if sentences]

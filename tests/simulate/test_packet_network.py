@@ -24,11 +24,14 @@ from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.scenario.overlay import OverlaySpec
 from isthmus.scenario.packets import Background, NetworkSpec
 from isthmus.scenario.promises import promised_verdicts
-from isthmus.scenario.workload import Poisson, Reply
+from isthmus.scenario.workload import Burst, Poisson, Reply
+from isthmus.sim.packets.network import PacketNetwork
 from isthmus.sim.packets.twin import CompiledRun
 from isthmus.sim.run import Run
 from isthmus.stacks import STACKS
 from isthmus.studies.overlay_setup import overlay_scenario, wired_topology
+from isthmus.testing.judge import judge_run
+from isthmus.testing.watch import WatchedRun
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
@@ -59,6 +62,19 @@ def test_every_stack_keeps_its_promises_over_packets(name: str) -> None:
     assert run.execute().undelivered_count() == 0
     verdicts = promised_verdicts(given, rows)
     assert verdicts and {verdict.status for verdict in verdicts} == {"valid"}, verdicts
+
+
+@pytest.mark.parametrize("multicast", ["tree", "unicast"])
+def test_a_reliable_stack_repairs_what_full_queues_drop(multicast: str) -> None:
+    """Bursts over queues of a few packets; nothing is owed at the end, and nothing is waited for in vain."""
+    given = small(StackSpec(name="fifo"))
+    network = msgspec.structs.replace(given.network, queue_max=3, multicast=multicast)
+    burst = Burst(period_ms=400.0, burst_count=12, payload_bytes=3_000)
+    given = msgspec.structs.replace(given, network=network, workloads=(burst,), drain_ms=600_000.0)
+    rows: list[Row] = []
+    run = WatchedRun(given, rows)
+    assert judge_run(run, rows).failures() == []
+    assert isinstance(run.network, PacketNetwork) and run.network.dropped_count > 0 and not run.network.flights
 
 
 @pytest.mark.parametrize("kind", ["ideal", "agreed"])

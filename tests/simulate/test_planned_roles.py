@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from isthmus.core.layer import Host, Stack
-from isthmus.core.message import SiteId
+from isthmus.core.message import SiteId, Targets
 from isthmus.protocols.application import Application
 from isthmus.protocols.estimator import Estimator
-from isthmus.protocols.total import planned
+from isthmus.protocols.total import hybrid, planned
 from isthmus.protocols.total.hybrid import Hybrid
 from isthmus.protocols.total.hybrid_wire import Packet, Plan
 from isthmus.protocols.total.planned import Planner, Situation
@@ -82,6 +82,19 @@ class AdoptedOnReceipt(Hybrid):
         pass
 
 
+class OutlivesItsPlanner(Planned):
+    """Goes on by the plan of a view that has closed, a proposal that was under way included."""
+
+    __slots__ = ()
+
+    def open(self, members: Targets) -> None:
+        kept = self.plan
+        super().open(members)
+        if kept is not None:
+            active = [site for site in members if kept.get(site) == site] or [max(members)]
+            self.plan = {site: kept[site] if kept.get(site) in active else active[0] for site in members}
+
+
 class EverybodyPlans(Planner):
     """Proposes whether it is the eldest or not."""
 
@@ -144,3 +157,30 @@ def test_two_planners_at_once_are_found() -> None:
         if judge(by_plan(random_scenario("dynamic-hybrid", seed)), over(Hybrid, EverybodyPlans)).violations():
             return
     pytest.fail("not found")
+
+
+def test_a_plan_that_outlives_its_planner_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who joins knows nothing of it, so that a request stands at some members and not at others."""
+    monkeypatch.setattr(hybrid, "rule_of", lambda options, random: OutlivesItsPlanner(options.threshold))
+    for seed in alone(range(200)):
+        if judge(by_plan(random_scenario("dynamic-hybrid", seed)), over(Hybrid)).violations():
+            return
+    pytest.fail("not found")
+
+
+def test_a_proposal_of_a_dead_planner_is_applied_by_nobody() -> None:
+    """Members that opened a view go by no plan until one of this view, by its eldest, has been delivered."""
+    opened = 0
+    open_view = Planned.open
+
+    def checked(self: Planned, members: Targets) -> None:
+        nonlocal opened
+        open_view(self, members)
+        opened += 1
+        assert self.plan is None, "a plan of an earlier view"
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Planned, "open", checked)
+        for seed in alone(range(10)):
+            assert judge(by_plan(random_scenario("dynamic-hybrid", seed)), over(Hybrid)).violations() == []
+    assert opened > 0

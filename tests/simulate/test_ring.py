@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+import msgspec
 import pytest
 from tests.planted_ring import TokenOutlivesView, over
 
@@ -11,8 +12,11 @@ from isthmus.core.document import Invalid
 from isthmus.core.layer import Kind
 from isthmus.planning.ring_bound import RingCosts
 from isthmus.protocols.total.ring import RingOptions
-from isthmus.scenario.model import Scenario, StackSpec
-from isthmus.scenario.workload import Periodic
+from isthmus.scenario.costs import CostSpec
+from isthmus.scenario.model import GroupSpec, Scenario, StackSpec
+from isthmus.scenario.packets import NetworkSpec
+from isthmus.scenario.promises import latency_bound
+from isthmus.scenario.workload import Closed, Periodic
 from isthmus.sim.run import Run
 from isthmus.testing.agreed_scenarios import agreed_scenario
 from isthmus.testing.judge import judge
@@ -56,6 +60,60 @@ def test_no_message_takes_longer_than_the_bound(seed: int) -> None:
     random = Random(f"ring {seed}")
     made, costs = scenario(random.randint(2, 9), random.choice([1, 3, 10]), seed)
     assert max(latencies_ms(made)) <= costs.latency_ms()
+
+
+def costed(members: int, batch: int, seed: int) -> tuple[Scenario, RingCosts]:
+    """The same on a LAN of hosts that take time."""
+    random = Random(f"ring costs {seed}")
+    channel = Channel(Constant(0.005))
+    spec = CostSpec(
+        send_us=random.choice([50.0, 200.0, 400.0]), receive_us=random.choice([20.0, 300.0]), control_free=True
+    )
+    stack = StackSpec(name="ring", transport="direct", ring=RingOptions(batch=batch))
+    made, _ = scenario(members, batch, seed)
+    made = msgspec.structs.replace(
+        made, topology=mesh(1, members, channel, channel), stack=stack, network=NetworkSpec(costs=spec)
+    )
+    bound = latency_bound(made, made.groups_of_run()[0])
+    assert bound is not None
+    per_s = 1e3 * batch / (bound.rotation_ms() + 3 * bound.visit_ms())
+    loads = tuple(
+        msgspec.structs.replace(load, rate_per_s=per_s / random.choice([1, 1, 3, 20])) for load in made.workloads
+    )
+    return msgspec.structs.replace(made, workloads=loads), bound
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_message_takes_longer_than_the_bound_of_hosts_that_take_time(seed: int) -> None:
+    random = Random(f"ring costed {seed}")
+    made, bound = costed(random.randint(2, 9), random.choice([1, 3, 10]), seed)
+    assert max(latencies_ms(made)) <= bound.latency_ms()
+
+
+def test_the_bound_of_hosts_that_take_time_is_nearly_reached() -> None:
+    """Every member sends a batch at every visit, and submits the next when the token has just left."""
+    channel = Channel(Constant(0.005))
+    made = Scenario(
+        topology=mesh(1, 8, channel, channel),
+        stack=StackSpec(name="ring", transport="direct", ring=RingOptions(batch=10)),
+        workloads=(Closed(burst_count=10, rounds=8),),
+        network=NetworkSpec(costs=CostSpec(control_free=True)),
+        duration_ms=2_000.0,
+    )
+    bound = latency_bound(made, made.groups_of_run()[0])
+    assert bound is not None and bound.rotation_ms() == pytest.approx(8 * 4.29)
+    assert 0.8 * bound.latency_ms() < max(latencies_ms(made)) <= bound.latency_ms()
+
+
+def test_no_bound_is_promised_where_control_messages_take_time_or_lans_are_shared() -> None:
+    made, _ = scenario(3, 1, 1)
+    group = made.groups_of_run()[0]
+    for costs in (CostSpec(), CostSpec(control_free=True, lans=(("x", "y"),))):
+        named = msgspec.structs.replace(
+            made, network=NetworkSpec(costs=costs), groups=(GroupSpec(name="x"), GroupSpec(name="y"))
+        )
+        assert latency_bound(named, named.groups_of_run()[0]) is None
+    assert latency_bound(made, group) is not None
 
 
 def test_the_bound_is_nearly_reached() -> None:

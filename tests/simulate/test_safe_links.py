@@ -53,6 +53,15 @@ def test_a_ring_that_grows(seed: int) -> None:
     assert failures_of(ring_that_grows(seed), seed) == []
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_founders_that_begin_at_different_times(seed: int) -> None:
+    """What a founder heard before its first view was not sent on: lost in a ring, and overtaken by its answer."""
+    scenario = ring_with_crashes(seed)
+    membership = msgspec.structs.replace(scenario.membership, stagger_ms=300.0)
+    brief = msgspec.structs.replace(scenario, duration_ms=1_500.0, faults=(), membership=membership)
+    assert failures_of(brief, seed) == []
+
+
 def test_the_cube_does_grow_and_shrink_while_messages_flow() -> None:
     """Otherwise the runs above would show little; and two runs of one seed are the same, row by row."""
     runs: list[list[Row]] = [[], []]

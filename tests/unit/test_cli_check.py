@@ -42,8 +42,8 @@ def one_session(spark, monkeypatch):
         monkeypatch.setattr(module, "spark_session", one)
 
 
-def saved(folder: Path, *runs: Story) -> Path:
-    with TraceWriter(folder) as sink:
+def saved(folder: Path, *runs: Story, **meta: str) -> Path:
+    with TraceWriter(folder, meta) as sink:
         for run, story in enumerate(runs):
             for row in story.rows:
                 sink.append((run, *row[1:]))
@@ -67,6 +67,19 @@ def test_all_valid_is_0_and_leaves_a_proof(invoke, tmp_path):
         ("fifo", "valid"),
     ]
     assert invoke(path).exit_code == 0  # what has no evidence was not asked for
+
+
+def test_what_only_safe_delivery_promises_is_judged_where_it_is_promised_or_asked_for(invoke, tmp_path):
+    def judged(path: Path, *options: str) -> set[str]:
+        invoke(path, *options)
+        return {one["property"] for one in proof(tmp_path / "out" / "check")["properties"]}
+
+    foreign, plain = saved(tmp_path / "f", CROSSED), saved(tmp_path / "p", CROSSED, promises="fifo,total")
+    safe = saved(tmp_path / "s", CROSSED, promises="fifo,total,uniform-total")
+    assert {"total", "uniform-total"} <= judged(foreign) and {"total", "uniform-total"} <= judged(safe)
+    assert "total" in judged(plain) and "uniform-total" not in judged(plain)
+    assert "--property uniform-total judges it" in invoke(plain).output
+    assert judged(plain, "--property", "uniform-total") == {"uniform-total"}
 
 
 def test_a_violation_is_1_and_its_witness_is_drawn(invoke, tmp_path):
@@ -201,12 +214,12 @@ def test_a_small_trace_needs_no_spark_and_little_time(tmp_path):
 
 def test_a_property_is_left_out_for_a_reason():
     kinds = {int(Kind.SUBMIT): 1, int(Kind.DELIVER): 2, int(Kind.CLOCK): 1}
-    asked, left_out = choose([], kinds, {"clock-accuracy": 5})
+    asked, left_out = choose([], kinds)
     assert "total" in asked and "clock-accuracy" in asked
-    assert left_out["clock-precision"] == "no --clock-precision"
     assert left_out["views"] == "no VIEW row"
-    assert choose([], {}, {})[0] == ["integrity"]
-    assert choose(["views", "views"], {}, {}) == (["views"], {})
+    assert choose([], {})[0] == ["integrity"]
+    assert choose([], {int(Kind.DELIVER): 2})[1]["clock-precision"] == "no CLOCK row"
+    assert choose(["views", "views"], {}) == (["views"], {})
 
 
 def test_both_engines_print_the_same_proof(one_session, invoke, tmp_path):

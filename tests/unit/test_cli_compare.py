@@ -153,6 +153,19 @@ def test_a_broken_promise_is_told_with_the_command_that_shows_it(path: Path, ist
     assert "No choice" in out
 
 
+def test_what_crashes_kept_from_being_delivered_stands_beside_the_latencies(path: Path, isthmus) -> None:
+    """A site that is down is owed nothing, which would flatter a stack that leaves it out early."""
+    argument = ("compare", "small.toml", "--stack", "fifo", "--seeds", "1", "--jobs", "1", "-o", "mine", "--force")
+    _, out, _ = isthmus(*argument)
+    assert " undelivered " not in out
+    slow = SCENARIO.replace("{ delay = 10 }", "{ delay = 200 }")
+    path.write_text(slow + '[[faults]]\nkind = "crash"\nsite = "a-0"\nat_ms = 300\n')
+    _, out, _ = isthmus(*argument)
+    assert " delivered " in out and " undelivered " in out
+    (row,) = msgspec.json.decode((path.parent / "mine" / "compare.json").read_bytes())["stacks"]
+    assert row["forgiven"] > 0 and row["undelivered"] == 0
+
+
 # The choice
 
 

@@ -63,6 +63,21 @@ def test_a_run_prints_its_figures_and_verdicts_and_writes_its_trace(folder: Path
     assert any(row[KIND] == 5 for row in read_rows(folder / "out" / "small-fifo-0"))
 
 
+def test_a_run_with_a_clock_service_says_how_well_it_kept_time(folder: Path, isthmus) -> None:
+    net = NET.replace("sites = 2", 'sites = 2\nreferences = ["a-0"]').replace("loss = 0.2, ", "")
+    (folder / "net.toml").write_text(net)
+    (folder / "small.toml").write_text(SCENARIO + "[clocks]\ndrift_ppm = 10\n[clocks.service]\nperiod_ms = 200\n")
+    code, out, err = isthmus("sim", "small.toml")
+    assert (code, err) == (0, "")
+    for words in ("clock precision", "true time always within", "clock bounds", "failed", "3 synchronised"):
+        assert words in out
+    assert "clock-precision" in out and "clock-accuracy" in out and "1 run: 7 valid" in out
+    code, out, _ = isthmus("sim", "small.toml", "--json", "--force")
+    figures = msgspec.json.decode(out)["figures"]
+    assert code == 0 and figures["clock_misses"] == 0 and figures["clock_synchronised"] == 3
+    assert 0 < figures["clock_precision_us"] <= figures["clock_bound_precision_us"]
+
+
 def test_a_trace_is_not_replaced_unasked(folder: Path, isthmus) -> None:
     assert isthmus("sim", "small.toml", "-o", "here")[0] == 0
     before = {path.name: path.read_bytes() for path in (folder / "here").iterdir()}

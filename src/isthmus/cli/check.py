@@ -54,7 +54,12 @@ domain_option = click.option(
 )
 @click.option("--format", "form", type=click.Choice(("auto", *FORMS)), default="auto", show_default=True)
 @click.option("--pattern", "patterns", multiple=True, help="For ShiViz: KIND=REGEX with the groups sender, number, to.")
-@click.option("--clock-precision", "precision_ms", type=click.FloatRange(min=0), help="Bound between two clocks, ms.")
+@click.option(
+    "--clock-precision",
+    "precision_ms",
+    type=click.FloatRange(min=0),
+    help="Bound between two clocks, ms.",
+)
 @click.option("--clock-accuracy", "accuracy_ms", type=click.FloatRange(min=0), help="Bound to the true time, ms.")
 @domain_option
 @click.option("--partial", is_flag=True, help="The trace stops early: conclude nothing from what it does not have.")
@@ -102,7 +107,7 @@ def command(
     with Console(stderr=True).status("reading the trace"):
         if chosen == "local":
             assert source is not None
-            judged = judge(source.rows(), properties, bounds, joined, partial)
+            judged = judge(source.rows(), properties, bounds, joined, partial, source.promised())
         else:
             from isthmus.pipeline.checking import judge_on_spark
 

@@ -28,7 +28,8 @@ FILES = ("compare.json", "compare.svg", "compare.png")
 CAPTION = (
     "message: from submit to last delivery; each: to each delivery; guess: to each tentative delivery, hits: those in "
     "their final place; packets and control bytes per message; causal order: entries and bytes of a timestamp, entries "
-    "of a site's history; CPU of the simulator per delivery"
+    "of a site's history; CPU of the simulator per delivery; delivered: latencies are of these; undelivered: owed at "
+    "the end, and owed to sites that crashed or were left out"
 )
 COLORS = {"kept": "green", "broken": "red", "unknown": "yellow"}
 
@@ -165,7 +166,7 @@ def figures_table(rows: tuple[StackFigures, ...]) -> Table:
         "stamp B": [text(row.timestamp_bytes, 0) for row in rows],
         "history": [text(row.history_entries, 1) for row in rows],
         "CPU us": [text(row.cpu_us_per_delivery, 0) for row in rows],
-        "undelivered": [f"{row.undelivered:,}" if row.undelivered else "" for row in rows],
+        **delivery_columns(rows),
     }
     table = Table(
         box=SIMPLE_HEAD,
@@ -183,6 +184,15 @@ def figures_table(rows: tuple[StackFigures, ...]) -> Table:
         kept = f"[{COLORS[row.promises]}]{row.promises}[/]"
         table.add_row(escape(row.stack), *(cells[place] for cells in shown.values()), kept)
     return table
+
+
+def delivery_columns(rows: tuple[StackFigures, ...]) -> dict[str, list[str]]:
+    """How much the latencies speak of, where stacks differ in that or something was not delivered."""
+    missed = [row.undelivered + row.forgiven for row in rows]
+    if not any(missed) and len({row.delivery_spread.count for row in rows}) == 1:
+        return {}
+    counts = [f"{row.delivery_spread.count:,}" for row in rows]
+    return {"delivered": counts, "undelivered": [f"{count:,}" if count else "" for count in missed]}
 
 
 def text(mean: Mean | None, digits: int, interval: bool = False) -> str:

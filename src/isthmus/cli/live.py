@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -18,7 +21,7 @@ from isthmus.cli.options import HELP, force_option, output_folder, seed_option
 from isthmus.cli.trace import print_verdicts
 from isthmus.core.errors import InputError
 from isthmus.core.message import Targets
-from isthmus.live.child import SiteSummary
+from isthmus.live.child import SiteChild, SiteSummary
 from isthmus.live.run import measure, run_live
 from isthmus.live.scenarios import live_scenario
 from isthmus.scenario.load import load_scenario
@@ -121,7 +124,34 @@ async def execute(scenario: Scenario, path: Path, folder: Path, emulate: bool, c
         def news(seconds: float, text: str) -> None:
             console.print(f"{seconds:8.3f} s  {escape(text)}", highlight=False, soft_wrap=True)
 
-        return await run_live(scenario, path, folder, emulate, progress, news)
+        children: list[SiteChild] = []
+        with gentle_interrupt(children):
+            return await run_live(scenario, path, folder, emulate, progress, news, children)
+
+
+@contextmanager
+def gentle_interrupt(children: list[SiteChild]) -> Iterator[None]:
+    """Have the first Ctrl-C end the run, so that all sites write their traces, and the second one kill them."""
+    loop, run = asyncio.get_running_loop(), asyncio.current_task()
+    assert run is not None
+    interrupted = False
+
+    def interrupt() -> None:
+        nonlocal interrupted
+        if not interrupted:
+            interrupted = True
+            run.cancel()
+        else:
+            for child in children:
+                child.kill()
+
+    loop.add_signal_handler(signal.SIGINT, interrupt)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if interrupted:
+            raise KeyboardInterrupt from None
+        raise
 
 
 def sites_table(scenario: Scenario, summaries: list[SiteSummary]) -> Table:

@@ -27,6 +27,7 @@ COMMANDS = {  # name: (module that has it as `command`, one line of help)
     "sim": ("isthmus.cli.sim", "Run a scenario in the simulator."),
     "fuzz": ("isthmus.cli.fuzz", "Try a stack in random scenarios."),
     "live": ("isthmus.cli.live", "Run a scenario in real time, one process per site."),
+    "clock": ("isthmus.cli.clock", "Show the clocks of all sites, and how far each may be off."),
     "router": ("isthmus.cli.router", "Run a router between groups."),
     "trace": ("isthmus.cli.trace", "Look into a trace."),
     "check": ("isthmus.cli.check", "Judge a trace of any system and any size."),
@@ -80,6 +81,7 @@ def main() -> None:
         root.main(standalone_mode=False)
         sys.stdout.flush()
     except (click.exceptions.Abort, KeyboardInterrupt):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # pressed again, it must not tear up the way out
         leave("interrupted", 130)
     except click.ClickException as error:
         error.show()

@@ -25,12 +25,12 @@ from isthmus.cli.options import HELP, force_option, json_option, output_folder, 
 from isthmus.cli.trace import print_verdicts
 from isthmus.comparing.figures import spread_of
 from isthmus.core.errors import InputError
-from isthmus.planning.ring_bound import costs_of
+from isthmus.core.layer import ClockState
 from isthmus.protocols.membership.participant_wire import ParticipantView, Speech
 from isthmus.scenario.composed import domains_of
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
-from isthmus.scenario.promises import promised_verdicts
+from isthmus.scenario.promises import latency_bound, promise_of, promised_verdicts
 from isthmus.scenario.variants import with_stack
 from isthmus.scenario.visitors import Utterance
 from isthmus.sim.base import Simulation
@@ -44,7 +44,7 @@ from isthmus.trace.histogram import Histogram
 from isthmus.trace.optimism import Guesses, guesses
 from isthmus.trace.oracle import Verdict
 from isthmus.trace.reader import read_rows
-from isthmus.trace.schema import Recording
+from isthmus.trace.schema import PROMISES, Recording
 from isthmus.trace.writer import TraceWriter
 
 CHECK_MAX = 2_000_000  # deliveries that the in-process check takes in reasonable memory
@@ -119,6 +119,7 @@ def execute(scenario: Scenario, folder: Path, force: bool, console: Console) -> 
     meta = {"scenario": scenario.name, "seed": str(scenario.seed), "stack": scenario.stack.name}
     if scenario.composition is not None:
         meta[META_DOMAINS] = written_domains(domains_of(scenario.composition))
+    meta[PROMISES] = promise_of(scenario)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), TextColumn("{task.fields[note]}"))
     total_ms = scenario.duration_ms
     error = ""
@@ -219,8 +220,8 @@ def figures(run: Simulation, cpu_s: float, guessed: Guesses | None = None) -> Ta
     table.add_row("latency per delivery", spread(summary.delivered))
     table.add_row("latency per message", spread(summary.per_message) + "  (its last delivery)")
     for group in run.groups:
-        costs = costs_of(scenario.topology, group.members, group.stack.ring.batch)
-        if costs is not None and "ring" in STACKS[group.stack.name].options:
+        costs = latency_bound(scenario, group)
+        if costs is not None:
             bound = f"at most {costs.latency_ms():,.2f} ms while nothing is lost, nobody is down"
             where = f" inside {group.name}" if scenario.composition is not None else ""
             bound += f" and no site has more than {costs.batch} messages waiting"
@@ -237,7 +238,7 @@ def figures(run: Simulation, cpu_s: float, guessed: Guesses | None = None) -> Ta
     )
     table.add_row("packets", f"{network.packet_count:,} sent, {wan}, {network.dropped_count:,} lost")
     if measured := run.figures():
-        for label, value in packet_lines(measured):
+        for label, value in measured_lines(measured):
             table.add_row(label, value)
     if run.meter is not None:
         per_message = run.meter.control_bytes / max(1, summary.submitted_count)
@@ -252,10 +253,25 @@ def figures(run: Simulation, cpu_s: float, guessed: Guesses | None = None) -> Ta
     return table
 
 
+def measured_lines(found: Mapping[str, float]) -> list[tuple[str, str]]:
+    """What only some networks and clocks measure, for people."""
+    known = {"transmissions": cost_lines, "delay_mean_ms": packet_lines, "clock_precision_us": clock_lines}
+    return [line for name, lines in known.items() if name in found for line in lines(found)]
+
+
+def cost_lines(found: Mapping[str, float]) -> list[tuple[str, str]]:
+    """What hosts and LANs did, for people."""
+    return [
+        ("transmissions on LANs", f"{found['transmissions']:,.0f}"),
+        ("busiest interface", f"{100 * found['busy_max']:.1f} % of the time"),
+    ]
+
+
 def packet_lines(found: Mapping[str, float]) -> list[tuple[str, str]]:
     """What the packet network measured, for people."""
     delay = f"mean {found['delay_mean_ms']:.2f}  max {found['delay_max_ms']:.2f} ms"
     load = f"mean {found['load_mean']:,.1f} packets on all links  max {found['load_max']:,.0f} on one"
+    load += f"  {found['dropped']:,.0f} dropped" if "dropped" in found else ""
     queue = f"mean {found['queue_mean']:.3f} messages at a site  max {found['queue_max']:,.0f}"
     cost = f"{found['fragments']:,.0f} fragments, {found['arc_bytes']:,.0f} bytes; {found['hops']:,.0f} physical hops"
     return [
@@ -263,6 +279,28 @@ def packet_lines(found: Mapping[str, float]) -> list[tuple[str, str]]:
         ("delivery queue", queue),
         ("load of links", load),
         ("over logical arcs", cost),
+    ]
+
+
+def clock_lines(found: Mapping[str, float]) -> list[tuple[str, str]]:
+    """How well the clock service did, for people."""
+    outside = found["clock_misses"]
+    misses = f"true time outside {outside:,.0f} times" if outside else "true time always within"
+    states = [(state, found[f"clock_{state.name.lower()}"]) for state in reversed(ClockState)]
+    told = ", ".join(f"{count:.0f} {state.name.lower().replace('_', '-')}" for state, count in states if count)
+    words = {"precision": "precision", "world": "between any two", "accuracy": "accuracy"}
+    limits = [f"{word} {found[f'clock_bound_{name}_us']:,.1f} us" for name, word in words.items()]
+    precision, world = found["clock_precision_us"], found["clock_world_us"]
+    accuracy, error = found["clock_accuracy_us"], found["clock_error_us"]
+    return [
+        (
+            "clock precision",
+            f"{precision:,.1f} us at worst within a LAN, {world:,.1f} us between any two clocks",
+        ),
+        ("clock accuracy", f"{accuracy:,.1f} us at worst; published at most {error:,.1f} us, {misses}"),
+        ("clock bounds", "; ".join(limits) + ", in LANs with a reference, while no round fails"),
+        ("clock rounds", f"{found['clock_rounds']:,.0f} at all sites, {found['clock_rounds_missed']:,.0f} failed"),
+        ("clocks at the end", told or "none was read"),
     ]
 
 

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from isthmus.cli.console import wide_console
-from isthmus.core.layer import Kind
+from isthmus.core.layer import ClockState, Kind
 from isthmus.trace.oracle import Verdict
 from isthmus.trace.reader import read_meta, read_rows
 from isthmus.trace.schema import (
@@ -36,6 +36,7 @@ from isthmus.trace.schema import (
 from isthmus.trace.witness import name_in
 
 GAUGES = {int(gauge): gauge.name.lower() for gauge in Gauge}
+STATES = {int(state): state.name.lower() for state in ClockState}  # the gauge of a CLOCK row
 KINDS = {kind.name.lower(): kind for kind in Kind}
 COLORS = {"valid": "green", "violated": "red", "unknown": "yellow"}
 COLUMNS = (
@@ -108,7 +109,8 @@ def cells(row: Row) -> list[str]:
     to = ("all" if message else "") if destinations is None else " ".join(map(str, destinations))
     place = [*map(str, (row[RUN], row[PROCESS], row[LOCAL])), f"{row[TIME_NS] / 1e6:.3f}"]
     numbers = map(str, (row[PAYLOAD], row[CONTROL], row[VALUE]))
-    gauge = GAUGES.get(row[GAUGE], str(row[GAUGE])) if row[GAUGE] else ""
+    words = STATES if row[KIND] == Kind.CLOCK else GAUGES if row[KIND] == Kind.GAUGE else {}
+    gauge = words.get(row[GAUGE], str(row[GAUGE])) if row[GAUGE] else ""
     return [*place, named, message, str(row[GROUP]), str(row[VIEW]), to, *numbers, gauge]
 
 

@@ -70,6 +70,7 @@ class StackFigures(msgspec.Struct, frozen=True):
     cpu_us_per_delivery: Mean  # of the simulator; the protocol's share is what differs between stacks
     submitted: int
     undelivered: int
+    forgiven: int  # deliveries that crashes ended, which no latency counts
     errors: tuple[str, ...]
     verdicts: tuple[Judged, ...]
 
@@ -132,6 +133,7 @@ def figures_of(stack: str, runs: Sequence[Measured]) -> StackFigures:
         cpu_us_per_delivery=over_seeds(lambda run: 1e6 * run.cpu_s / max(1, run.delivered.count)),
         submitted=sum(run.submitted for run in runs),
         undelivered=sum(run.undelivered for run in runs),
+        forgiven=sum(run.forgiven for run in runs),
         errors=errors,
         verdicts=verdicts,
     )

@@ -43,6 +43,7 @@ class Measured(msgspec.Struct, frozen=True):
     cpu_s: float
     verdicts: tuple[Verdict, ...]
     metadata: Metadata | None = None  # of causal order
+    forgiven: int = 0  # deliveries that were owed to a site when it crashed, or was left out
 
 
 class Kept:
@@ -86,6 +87,7 @@ def measure(task: Task) -> Measured:
         error=error,
         submitted=summary.submitted_count,
         undelivered=summary.undelivered_count(),
+        forgiven=summary.forgiven_count,
         delivered=summary.delivered,
         per_message=summary.per_message,
         guessed=guesses(kept.rows),

@@ -89,13 +89,15 @@ def explain(
     outer, holder = shape, found
     for name, index in STEP.findall(path.removeprefix("$")):
         outer, holder = shape, found
+        if not name and not index and isinstance(found, dict):
+            name = misfit(shape, found)
         if name:
             key = join(key, name)
             found = found.get(name) if isinstance(found, dict) else found
         elif index:
             key = f"{key}[{index}]"
             found = found[int(index)] if isinstance(found, list) else found
-        shape = inner(shape, name, holder)
+        shape = None if isinstance(shape, inspect.DictType) else inner(shape, name, holder)
     if isinstance(error.__cause__, Invalid):
         return error.__cause__.at(source, key)
     if unknown := re.search(r"unknown field `(.*?)`", what):
@@ -111,6 +113,18 @@ def explain(
     if words := literals(shape):
         return InputError(source, key, show(found), one_of(str(found), words))
     return InputError(source, key, show(found), plain(what))
+
+
+def misfit(shape: inspect.Type | None, table: dict[str, Any]) -> str:
+    """The first key of a table of like values whose value is of another type, as far as that is a plain one."""
+    kinds: dict[type[inspect.Type], tuple[type, ...]] = {
+        inspect.IntType: (int,),
+        inspect.FloatType: (int, float),
+        inspect.StrType: (str,),
+        inspect.BoolType: (bool,),
+    }
+    wanted = kinds.get(type(shape.value_type), ()) if isinstance(shape, inspect.DictType) else ()
+    return next((key for key, value in table.items() if wanted and type(value) not in wanted), "")
 
 
 def inner(shape: inspect.Type | None, name: str, table: Any) -> inspect.Type | None:
@@ -163,8 +177,18 @@ def show(found: Any) -> str:
     """A value as it stands in the file, shortened."""
     if found is None:
         return "nothing"
+    if isinstance(found, bool):
+        return "true" if found else "false"
+    if isinstance(found, msgspec.Struct):
+        found = [field.name for field in msgspec.structs.fields(found) if getattr(found, field.name) != usual(field)]
+        return f"a table with {', '.join(found)}" if found else "an empty table"
     text = f"a table with {', '.join(found)}" if isinstance(found, dict) else repr(found)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def usual(field: msgspec.structs.FieldInfo) -> Any:
+    """The value of a field that a file does not name."""
+    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
 
 
 def one_of(name: str, known: Iterable[str]) -> str:

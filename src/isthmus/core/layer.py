@@ -74,11 +74,24 @@ class Finality(Enum):
     REVOKED = 3  # tentative once, never to be final: its sender died unordered
 
 
+class ClockState(IntEnum):
+    """How the clock service of a site stands."""
+
+    FREE_RUNNING = 1  # never synchronised in this life
+    HOLD_OVER = 2  # synchronised once; no reference is heard of now, and the error bound grows
+    SYNCHRONISED = 3  # with true time, by a reference
+
+
 class Reading(NamedTuple):
     """Calendar time, with how far it may be off."""
 
     time_ns: int
     error_ns: int | None  # None: no bound is known
+    state: ClockState | None = None  # None: no clock service runs here
+
+    def interval(self) -> tuple[int, int] | None:
+        """The earliest and the latest that true time can be; None: no bound is known."""
+        return None if self.error_ns is None else (self.time_ns - self.error_ns, self.time_ns + self.error_ns)
 
 
 Life = tuple[SiteId, int]  # a site and its incarnation

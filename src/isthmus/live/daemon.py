@@ -7,6 +7,7 @@ It speaks with its parent process in lines of JSON, and with the other sites by 
     it says    {"formed": true}                                   where members agree on views: its groups have all in
     it hears   {"start_ns": t}                                    the run starts at t on the wall clock
     it says    {"sent": [3, 3], "delivered": 5, "done": false}    now and then: to each site, here, nothing more to send
+               with {"clock": {...}}                              where the clock service runs: how it stands
     it says    {"view": 3, "group": 0, "members": [0, 2]}         where members agree on views, each that it installs
     it says    {"suspects": 1, "on": true}                        and whom it suspects, or no longer
     it hears   {"cut": [1]}                                       nothing goes to these sites or comes from them
@@ -36,16 +37,17 @@ from typing import Any
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind, View
 from isthmus.core.message import GroupId, SiteId
+from isthmus.live.clocks import ClockPlan, Timekeeper, as_json
 from isthmus.live.driver import Driver
 from isthmus.live.emulation import Emulation
 from isthmus.live.framing import LOOPBACK_DATAGRAM_BYTES, PATH_DATAGRAM_BYTES
 from isthmus.live.member import Member
 from isthmus.live.notes import hello_of
 from isthmus.live.plans import AgreedPlan, GroupPlan
-from isthmus.live.resolving import Address, look_up
-from isthmus.live.scenarios import live_scenario
+from isthmus.live.resolving import address_of, host_of
+from isthmus.live.scenarios import clock_scenario, live_scenario
 from isthmus.live.site import LiveSite
-from isthmus.live.sockets import LOOPBACK, Socket
+from isthmus.live.sockets import Socket
 from isthmus.live.telling import ROWS_OF_LIFE, delivered_of, may_be_killed, meta_of, prefix_of, say, summary_of
 from isthmus.live.wake import NS_PER_S
 from isthmus.protocols.application import Application
@@ -58,7 +60,7 @@ from isthmus.scenario.traffic import At, SiteTraffic
 from isthmus.scenario.visitors import Visitors
 from isthmus.scenario.workload import NS_PER_MS
 from isthmus.stacks import STACKS
-from isthmus.topology.addresses import Endpoint, endpoint
+from isthmus.topology.addresses import Endpoint
 from isthmus.trace.log import SiteLog
 from isthmus.trace.schema import Gauge, Recording
 from isthmus.trace.tail import TailedWriter, tail_path
@@ -78,9 +80,18 @@ class SiteProcess:
     """One site of a run, from its socket to its trace."""
 
     def __init__(
-        self, scenario: Scenario, site: SiteId, folder: Path, emulate: bool, life: int = 0, port: int = 0
+        self,
+        scenario: Scenario,
+        site: SiteId,
+        folder: Path,
+        emulate: bool,
+        life: int = 0,
+        port: int = 0,
+        reference: str | None = None,
     ) -> None:
         self.scenario = scenario
+        service = scenario.clocks.service
+        self.clock_plan = None if service is None else ClockPlan(service=service, reference=reference)
         self.life = life  # how often the site was started before in this run
         self.port = port  # where it listened then; 0: any
         self.site = site
@@ -96,7 +107,7 @@ class SiteProcess:
         for number in (signal.SIGTERM, signal.SIGINT):
             self.loop.add_signal_handler(number, self.stopped.set)
         listener = asyncio.create_task(self.listen())
-        socket = Socket(self.address_of(self.site, self.port))
+        socket = Socket(address_of(self.scenario.topology, self.site, self.port))
         try:
             say({"port": socket.port})
             begin = await self.next_word()
@@ -162,7 +173,12 @@ class SiteProcess:
             port = live.port(group.id)
             port.attach(STACKS[group.stack.name].build(port, traffic.boot(group.id), options_of(group)))
             visitors.boot(group.id, port.stack.layers)
-        others = {SiteId(n): self.address_of(SiteId(n), port) for n, port in enumerate(begin["ports"]) if n != site}
+        if self.clock_plan is not None and groups:
+            socket.keep_time(site)
+            live.stamped = socket.stamped
+            Timekeeper(live, scenario.topology, self.clock_plan, groups[0].id, socket.broadcast)
+        ports = enumerate(begin["ports"])
+        others = {SiteId(n): address_of(scenario.topology, SiteId(n), port) for n, port in ports if n != site}
         emulation = Emulation(scenario.topology, site, scenario.random("network", site)) if self.emulate else None
         socket.open(others, emulation, driver.receive, driver.stranger, driver.finish)
         await self.until_start(begin)
@@ -172,7 +188,7 @@ class SiteProcess:
         driver.finish()
         traffic.start()
         visitors.start()
-        await self.report_until_stopped(traffic, writer)
+        await self.report_until_stopped(traffic, writer, lambda: live)
         driver.close()
         log.record(time.time_ns(), Recording.ENDED if self.is_over() else Recording.CUT)
         return summary_of(traffic, live, socket)
@@ -189,11 +205,12 @@ class SiteProcess:
         rules = scenario.membership.agreed
         plan = AgreedPlan(rules, self.folder / "_state" if rules.file else None)
         where = {
-            name: (self.host_of(SiteId(n)), port)
+            name: (host_of(scenario.topology, SiteId(n)), port)
             for n, (name, port) in enumerate(zip(names, begin["ports"], strict=True))
         }
         member = Member(scenario.topology, names[site], where, plans, self.emulate, agreed=plan)
         member.log, member.wire_log = log, scenario.trace == "wire"
+        member.clock_plan = self.clock_plan
         if scenario.composition is not None:
             member.routing = partial(routing_at, scenario.composition, scenario.topology, site, scenario.router)
         member.on_opinion = lambda other, suspected: say({"suspects": other, "on": suspected})
@@ -247,7 +264,7 @@ class SiteProcess:
             traffic.start()
             visitors.start()
         obeying = asyncio.create_task(self.obey(socket, member))
-        await self.report_until_stopped(traffic, writer)
+        await self.report_until_stopped(traffic, writer, lambda: member.driver.site if member.driver else None)
         obeying.cancel()
         live = member.joined().site
         member.close()
@@ -282,7 +299,7 @@ class SiteProcess:
 
     def live_site(self, socket: Socket, log: SiteLog, ports: list[int], token: int) -> LiveSite:
         scenario, site = self.scenario, self.site
-        addresses = tuple(str(Endpoint(self.host_of(SiteId(n)), port)) for n, port in enumerate(ports))
+        addresses = tuple(str(Endpoint(host_of(scenario.topology, SiteId(n)), port)) for n, port in enumerate(ports))
         return LiveSite(
             *(site, scenario.random("site", site, 0), socket.send, time.monotonic_ns, time.time_ns, log),
             life=time.time_ns(),
@@ -293,21 +310,6 @@ class SiteProcess:
             wire_log=scenario.trace == "wire",
         )
 
-    def host_of(self, site: SiteId) -> str:
-        """The host that the topology gives a site; the loopback where it says nothing."""
-        given = self.scenario.topology.sites[site].address
-        return endpoint(given).host if given else LOOPBACK
-
-    def address_of(self, site: SiteId, port: int) -> Address:
-        """Where a site listens; port 0: at the topology's, or at any."""
-        given = self.scenario.topology.sites[site].address
-        made = Endpoint(self.host_of(site), port or (endpoint(given).port if given else 0))
-        try:
-            return look_up(made)
-        except OSError as error:
-            found = f"{made.host!r}, which is not known ({error.strerror or error})"
-            raise InputError("address", self.scenario.topology.sites[site].name, found, "a host") from None
-
     def timetable(self, driver: Driver) -> At:
         """A way to do something in a group at a time from the start of the run."""
 
@@ -317,7 +319,9 @@ class SiteProcess:
 
         return at
 
-    async def report_until_stopped(self, traffic: SiteTraffic, writer: Writer) -> None:
+    async def report_until_stopped(
+        self, traffic: SiteTraffic, writer: Writer, site: Callable[[], LiveSite | None]
+    ) -> None:
         longest_s = (self.scenario.duration_ms + self.scenario.drain_ms + GRACE_MS) * NS_PER_MS / NS_PER_S
         end_s, roll_s = self.loop.time() + longest_s, self.loop.time() + ROLL_S
         while not self.stopped.is_set() and self.loop.time() < end_s:
@@ -325,7 +329,8 @@ class SiteProcess:
                 await asyncio.wait_for(self.stopped.wait(), STATUS_S)
             except TimeoutError:
                 counts = {"sent": traffic.sent_to, "delivered": delivered_of(traffic)}
-                say(counts | {"done": traffic.done(), "over": self.over})
+                keeper = None if (live := site()) is None else live.timekeeper
+                say(counts | {"done": traffic.done(), "over": self.over} | as_json(keeper))
             if self.loop.time() > roll_s:
                 roll_s = self.loop.time() + ROLL_S
                 writer.roll()
@@ -340,13 +345,18 @@ def main() -> None:
     parser.add_argument("--no-emulate", action="store_true")
     parser.add_argument("--life", type=int, default=0)
     parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--clocks", type=float, metavar="SECONDS", help="the clocks alone, for so long")
+    parser.add_argument("--reference", help="of this site")
     options = parser.parse_args()
     try:
-        scenario = live_scenario(load_scenario(options.scenario, options.seed), str(options.scenario))
+        scenario = load_scenario(options.scenario, options.seed)
+        if options.clocks is not None:
+            scenario = clock_scenario(scenario, str(options.scenario), options.clocks)
+        scenario = live_scenario(scenario, str(options.scenario))
 
         async def run() -> None:
-            site = SiteId(options.site)
-            await SiteProcess(scenario, site, options.out, not options.no_emulate, options.life, options.port).run()
+            own = (options.life, options.port, options.reference)
+            await SiteProcess(scenario, SiteId(options.site), options.out, not options.no_emulate, *own).run()
 
         asyncio.run(run())
     except InputError as error:

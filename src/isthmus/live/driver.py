@@ -59,7 +59,10 @@ class Driver:
 
     def receive(self, source: SiteId, datagram: bytes) -> None:
         if not self.closed:
-            self.site.receive(source, datagram)
+            site = self.site
+            site.arrival_ns = self.socket.arrival_ns
+            site.receive(source, datagram)
+            site.arrival_ns = None
 
     def stranger(self, address: Address, datagram: bytes) -> None:
         answer = self.site.peers.stranger(str(Endpoint(*address[:2])), datagram, self.site.clock())

@@ -33,8 +33,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from isthmus.core.errors import InputError, LocalError
-from isthmus.core.layer import Finality, View
+from isthmus.core.layer import Finality, Reading, View
 from isthmus.core.message import ALL, Cast, SiteId
+from isthmus.live.clocks import ClockPlan
 from isthmus.live.composed import NodeOptions, composed_member, only_group, options_by_node
 from isthmus.live.delivered import Delivered
 from isthmus.live.errors import Blocked, Refused
@@ -116,6 +117,7 @@ class Group:
         view_events: bool = False,
         addresses: Mapping[str, Where] | None = None,
         composition: Composition | Path | str | None = None,
+        clocks: ClockPlan | None = None,
     ) -> Group:
         """A group to be entered with `async with`.
 
@@ -125,7 +127,7 @@ class Group:
 
         `membership` is how the sites agree on views, "static" for all sites, for good; None: they agree, where the
         stack can. `state` gives what this application knows from all messages that its iteration has given so far,
-        `restore` takes it over at a site that joins.
+        `restore` takes it over at a site that joins. `clocks` has the sites run the clock service: see `clock`.
 
         `stack` is token-site where nothing is said. With a `composition` the group is the one that this site is a
         process of, with the stack that it has there; `options` are then by node.
@@ -136,12 +138,14 @@ class Group:
             member = composed_member(
                 topology, site, where, composition, by_node, None, emulate, datagram_bytes, membership
             )
+            member.clock_plan = clocks
             return cls(member, only_group(member), state, restore, view_events)
         if isinstance(options, Mapping):
             raise InputError("options", "", "options by node", "StackOptions, where there is no composition")
         plans = [GroupPlan("", stack or "token-site", (), options)]
         agreed = membership_of(membership, plans)
         member = Member(topology, site, where, plans, emulate, datagram_bytes, agreed)
+        member.clock_plan = clocks
         return cls(member, member.groups[0], state, restore, view_events)
 
     @property
@@ -226,6 +230,10 @@ class Group:
             self._changed.clear()
             await self._changed.wait()
         return self.view
+
+    def clock(self) -> Reading:
+        """The time, and where the clock service runs (`clocks=ClockPlan()`) how far it may be off, and its state."""
+        return self.member.clock()
 
     # Sending
 

@@ -18,8 +18,9 @@ import msgspec
 
 from isthmus.core.document import Invalid
 from isthmus.core.errors import InputError, LocalError
-from isthmus.core.layer import Kind, Stack, View
+from isthmus.core.layer import Kind, Reading, Stack, View
 from isthmus.core.message import GroupId, SiteId, Targets
+from isthmus.live.clocks import ClockPlan, ClockStatus, Timekeeper
 from isthmus.live.driver import Driver
 from isthmus.live.emulation import Emulation
 from isthmus.live.errors import Refused
@@ -28,10 +29,12 @@ from isthmus.live.lives import FileStore, first_view, next_incarnation
 from isthmus.live.notes import hello_of, token_of
 from isthmus.live.peers import logger
 from isthmus.live.plans import AgreedPlan, GroupPlan, JoinedGroup, Where, endpoints_of
+from isthmus.live.pulse import Pulse, Repeated
 from isthmus.live.resolving import Address, Resolver
 from isthmus.live.site import LivePort, LiveSite
 from isthmus.live.sockets import Socket
 from isthmus.live.waiting import owed
+from isthmus.live.wake import NS_PER_S
 from isthmus.protocols.membership.agreement import Agreement
 from isthmus.protocols.membership.home import AgreementOptions, Past, SiteHome
 from isthmus.protocols.membership.suspicion import Suspicion
@@ -84,16 +87,17 @@ class Member:
         self.agreed = agreed  # None: membership is static
         self.incarnation = 0
         self.suspicion: Suspicion | None = None
+        self.pulse: Pulse | None = None
         self.renewing = False
         self.sink: Sink | None = None  # set before joining: where the trace goes
         self.log: SiteLog | None = None  # the same with more to say of it
         self.routes: Routes | None = None  # of the composition whose nodes the groups are
-        self.routing: Callable[[], Routing] | None = (
-            None  # set before joining: in a composition, the layers of each life
-        )
+        self.routing: Callable[[], Routing] | None = None  # set before joining: layers of each life, if composed
         self.couriers: Targets = ()  # set before joining: the routers, which a trace does not name
         self.wire_log = False  # set before joining: trace every send and receive, too
         self.on_opinion: Callable[[SiteId, bool], None] = lambda _site, _suspected: None
+        self.clock_plan: ClockPlan | None = None  # set before joining: of the clock service; None: it does not run
+        self.timekeeper: Timekeeper | None = None  # of the present life
         self.driver: Driver | None = None
         self.refused_why = ""  # by the others
         self.watching: asyncio.TimerHandle | None = None
@@ -116,7 +120,11 @@ class Member:
                 group.store = FileStore(self.agreed.folder, self.topology.sites[self.site].name, group.plan.name)
         addresses = await self.resolver.find_all()
         socket = socket or Socket(addresses[self.site])
+        if self.clock_plan is not None:
+            socket.keep_time(self.site, self.clock_plan.kernel_stamps)
         self.log = self.log or SiteLog(self.site, self.sink, couriers=self.couriers)
+        if self.agreed is not None and self.agreed.blocked_s and not self.emulate:
+            self.pulse = self.begin_pulse(socket, self.agreed)
         driver = self.driver = Driver(self.begin_life(socket), socket)
         driver.on_refused = self.note_refused
         others = {SiteId(n): address for n, address in enumerate(addresses) if n != self.site}
@@ -172,7 +180,29 @@ class Member:
                 if self.suspicion is not None and options.relay is not None:
                     port.stack.find(Relay).reaches = self.suspicion.reaches
                 group.on_stack(port)
+        self.keep_time(site, socket)
         return site
+
+    def keep_time(self, site: LiveSite, socket: Socket) -> None:
+        """Give a life its clock service, where one is to run; it follows the views of the first group of the site."""
+        followed = next((group.group for group in self.groups if group.port is not None), None)
+        if self.timekeeper is not None:
+            self.timekeeper.close()
+        if self.clock_plan is not None and followed is not None:
+            site.stamped = socket.stamped
+            self.timekeeper = Timekeeper(site, self.topology, self.clock_plan, followed, socket.broadcast)
+
+    def clock(self) -> Reading:
+        """The time at this site, with the bound of its error where the clock service knows one."""
+        site = self.joined().site
+        return site.read_clock(site.clock())
+
+    def clock_status(self) -> ClockStatus:
+        """How the clock of this site stands."""
+        self.joined()
+        if self.timekeeper is None:
+            raise LocalError("no clock service runs here: join with clocks=ClockPlan()")
+        return self.timekeeper.status()
 
     def options_of(self, group: JoinedGroup) -> StackOptions:
         """The options of a group's stack in this life."""
@@ -212,10 +242,21 @@ class Member:
         watched = {other for group in self.groups if self.site in group.members for other in group.members}
         suspicion = Suspicion(clusters, partial(self.tell, site), rules.lan, rules.wan, watched)
         port = site.port(SITE_GROUP)
-        port.attach(Stack(port, suspicion))
+        repeated = () if self.pulse is None else (Repeated(self.pulse, site.beginning),)
+        port.attach(Stack(port, suspicion, *repeated))
         if self.suspicion is not None:
             suspicion.inherit(self.suspicion)
         return suspicion
+
+    def begin_pulse(self, socket: Socket, agreed: AgreedPlan) -> Pulse:
+        """Have a thread speak for the event loop while the program has it."""
+        here = self.topology.sites[self.site].cluster
+        others = [each.cluster for number, each in enumerate(self.topology.sites) if number != self.site]
+        near = self.is_on_loopback() or here in others
+        period_ns = (agreed.rules.lan if near else agreed.rules.wan).period_ns()
+        pulse = Pulse(socket.repeat, period_ns, round(agreed.blocked_s * NS_PER_S))
+        pulse.start()
+        return pulse
 
     def tell(self, site: LiveSite, other: SiteId, suspected: bool) -> None:
         """Tell the groups of an opinion, as events of their own."""
@@ -348,6 +389,11 @@ class Member:
         if self.watching is not None:
             self.watching.cancel()
         self.resolver.close()
+        if self.pulse is not None:
+            self.pulse.close()
+        if self.timekeeper is not None:
+            self.timekeeper.close()
+            self.timekeeper = None
         if self.driver is not None:
             self.driver.close()
             self.driver = None

@@ -8,14 +8,14 @@ from typing import Literal
 
 import msgspec
 
-from isthmus.core.document import Invalid, one_of
+from isthmus.core.document import LONGEST_MS, Invalid, one_of, within
 from isthmus.core.errors import InputError
 from isthmus.core.message import GroupId, SiteId, Targets
 from isthmus.live.lives import FileStore
 from isthmus.live.notes import GroupHello
 from isthmus.live.peers import logger
+from isthmus.live.resolving import LOOPBACK
 from isthmus.live.site import LivePort
-from isthmus.live.sockets import LOOPBACK
 from isthmus.protocols.application import Application
 from isthmus.protocols.membership.agreement import Agreement
 from isthmus.protocols.membership.home import Past
@@ -39,11 +39,15 @@ class GroupPlan(msgspec.Struct, frozen=True):
 
 
 class AgreedPlan(msgspec.Struct, frozen=True):
-    """Groups whose members agree on views, the same at all sites but for the last two."""
+    """Groups whose members agree on views, the same at all sites but for the last three."""
 
     rules: Agreed = Agreed()
     folder: Path | None = None  # where the small files are kept; None: nothing outlives this process
     found: bool = False  # this site is to found the groups, whoever is there: an operator's word
+    blocked_s: float = 5.0  # for so long this site counts as alive while its program keeps the event loop to itself
+
+    def __post_init__(self) -> None:
+        within("blocked_s", self.blocked_s, 0, LONGEST_MS / 1e3)
 
 
 Membership = AgreedPlan | Literal["static"] | None  # None: agreed on, where the stack can

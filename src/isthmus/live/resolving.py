@@ -16,17 +16,19 @@ from typing import Any
 from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId
 from isthmus.live.peers import logger
-from isthmus.topology.addresses import Endpoint
+from isthmus.topology.addresses import Endpoint, endpoint
+from isthmus.topology.model import Topology
 
 Address = tuple[Any, ...]  # of a socket: host and port, for IPv6 flow and scope as well
 Look = Callable[[Endpoint, int], Address]  # an endpoint and a family, to the first address
 AGAIN_S = 5.0
+LOOPBACK = "127.0.0.1"
 FAMILIES = {socket.AF_INET: "IPv4", socket.AF_INET6: "IPv6"}
 
 
-def look_up(endpoint: Endpoint, family: int = socket.AF_UNSPEC) -> Address:
+def look_up(where: Endpoint, family: int = socket.AF_UNSPEC) -> Address:
     """The first address of a host; may take a while where it is a name."""
-    found = socket.getaddrinfo(endpoint.host, endpoint.port, family, socket.SOCK_DGRAM)
+    found = socket.getaddrinfo(where.host, where.port, family, socket.SOCK_DGRAM)
     return found[0][4]
 
 
@@ -100,3 +102,20 @@ class Resolver:
     def close(self) -> None:
         for task in list(self.tasks.values()):
             task.cancel()
+
+
+def host_of(topology: Topology, site: SiteId) -> str:
+    """The host that a topology gives a site; the loopback where it says nothing."""
+    given = topology.sites[site].address
+    return endpoint(given).host if given else LOOPBACK
+
+
+def address_of(topology: Topology, site: SiteId, port: int) -> Address:
+    """Where a site of a topology listens; port 0: at the topology's, or at any."""
+    given = topology.sites[site].address
+    made = Endpoint(host_of(topology, site), port or (endpoint(given).port if given else 0))
+    try:
+        return look_up(made)
+    except OSError as error:
+        found = f"{made.host!r}, which is not known ({error.strerror or error})"
+        raise InputError("address", topology.sites[site].name, found, "a host") from None

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from secrets import randbits
 from typing import Any
@@ -37,6 +37,7 @@ SETTLE_S = 0.3  # how long a run goes on once nothing is owed, so that a late se
 
 REST_S = 4.5  # without a delivery, after faults: nothing is owed; the last frames, if lost, are asked for every 2 s
 Progress = Callable[[float, int, int], None]  # seconds since the start, deliveries so far, deliveries owed
+Statuses = Callable[[Mapping[str, Mapping[str, Any]]], None]  # the last word of each site, by name
 
 
 async def run_live(
@@ -46,23 +47,31 @@ async def run_live(
     emulate: bool = True,
     progress: Progress | None = None,
     news: News | None = None,
+    children: list[SiteChild] | None = None,
+    words: Mapping[str, Sequence[str]] = {},
+    statuses: Statuses | None = None,
 ) -> list[SiteSummary]:
-    """Run a scenario that was loaded from a path; each site writes its segments into the folder."""
+    """Run a scenario that was loaded from a path; each site writes its segments into the folder.
+
+    `children` is filled with the processes of the sites, for a caller that may have to kill them. `words` are more
+    arguments for the processes of sites, by name; `statuses` is given what sites tell, now and then.
+    """
     scenario = live_scenario(scenario, str(path))
     agreed = scenario.membership.kind == "agreed"
     arguments = [str(path), "--out", str(folder), "--seed", str(scenario.seed)]
     arguments += [] if emulate else ["--no-emulate"]
-    children: list[SiteChild] = []
+    children = [] if children is None else children
     told = Chronicle(scenario, news)
     try:
         for number, site in enumerate(scenario.topology.sites):
-            children.append(await SiteChild.spawn(site.name, [*arguments, "--site", str(number)], told.hear))
+            own = [*arguments, "--site", str(number), *words.get(site.name, ())]
+            children.append(await SiteChild.spawn(site.name, own, told.hear))
         begin = await start(children, agreed)
         told.start_s = time.monotonic() + LEAD_S
         trouble = Trouble(scenario, folder, arguments, children, begin, told)
         striking = asyncio.create_task(trouble.strike())
         try:
-            await watch(children, scenario, progress, striking)
+            await watch(children, scenario, progress, striking, statuses)
         finally:
             striking.cancel()
         await end(children, agreed)
@@ -99,15 +108,20 @@ async def start(children: list[SiteChild], agreed: bool) -> dict[str, Any]:
 
 
 async def watch(
-    children: list[SiteChild], scenario: Scenario, progress: Progress | None, striking: asyncio.Task[None]
+    children: list[SiteChild],
+    scenario: Scenario,
+    progress: Progress | None,
+    striking: asyncio.Task[None],
+    told: Statuses | None = None,
 ) -> None:
-    """Wait until all that was sent has arrived, or the drain time is over.
+    """Wait until all that was sent has arrived, or the drain time is over; where clocks are kept, for all of the run.
 
     After a fault, what was sent need not arrive everywhere, and equal sums say nothing, as one message may have come to
     more sites and another to fewer: then until nothing arrives any more.
     """
     moved_s, before = time.monotonic(), [0]
     start_s = time.monotonic() + LEAD_S
+    least_s = start_s + (scenario.duration_ms / 1e3 if scenario.clocks.service is not None else 0.0)
     end_s = start_s + (scenario.duration_ms + scenario.drain_ms) / 1e3
     while time.monotonic() < end_s:
         for child in children:
@@ -116,13 +130,15 @@ async def watch(
         delivered, owed = tally(statuses)
         if progress is not None:
             progress(max(0.0, time.monotonic() - start_s), sum(delivered), sum(owed))
+        if told is not None:
+            told({child.name: child.status for child in children})
         if striking.done():
             striking.result()  # what went wrong with a fault
         if delivered != before or not striking.done():
             moved_s, before = time.monotonic(), delivered
         done = all(child.status.get("done") for child in children if not child.killed)
         at_rest = time.monotonic() - moved_s > REST_S if scenario.faults else delivered == owed
-        if done and at_rest:
+        if done and at_rest and time.monotonic() >= least_s:
             await asyncio.sleep(SETTLE_S)
             return
         await asyncio.sleep(0.05)

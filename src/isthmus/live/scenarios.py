@@ -9,8 +9,10 @@ from __future__ import annotations
 import msgspec
 
 from isthmus.core.errors import InputError
+from isthmus.live.clocks import LIVE_SERVICE
 from isthmus.scenario.faults import Crash, Heal, Leave, Partition, Pause, RandomFaults, Recover
 from isthmus.scenario.model import Clocks, Membership, Scenario
+from isthmus.scenario.workload import Periodic
 from isthmus.stacks import STACKS
 
 SITES_MAX = 16  # processes on one machine
@@ -30,10 +32,13 @@ def live_scenario(scenario: Scenario, source: str) -> Scenario:
             raise InputError(source, f"faults[{index}]", f"a {kind}", "crash, recover, leave, pause, partition or heal")
     if scenario.random_faults != RandomFaults():
         raise InputError(source, "random_faults", "faults", "none in a live run; simulate it instead")
-    if scenario.clocks != Clocks():
-        raise InputError(source, "clocks", "clocks that are off", "none in a live run, whose sites share one clock")
+    if msgspec.structs.replace(scenario.clocks, service=None) != Clocks():
+        expected = "no more than [clocks.service] in a live run, whose sites have the clock of this machine"
+        raise InputError(source, "clocks", "clocks that are off", expected)
     if scenario.network.kind != "delays":
         raise InputError(source, "network", repr(scenario.network.kind), "delays in a live run; simulate it instead")
+    if scenario.network.costs is not None:
+        raise InputError(source, "network.costs", "a table", "nothing in a live run: real hosts take their own time")
     for group in scenario.groups_of_run():
         if group.stack.transport == "direct":
             where = f"groups.{group.name}.stack.transport" if group.name else "stack.transport"
@@ -42,3 +47,20 @@ def live_scenario(scenario: Scenario, source: str) -> Scenario:
     if count > SITES_MAX:
         raise InputError(source, "topology", f"{count} sites", f"at most {SITES_MAX}, each of which is a process here")
     return msgspec.structs.replace(scenario, membership=Membership(kind="agreed")) if unsaid else scenario
+
+
+def clock_scenario(scenario: Scenario, source: str, seconds: float) -> Scenario:
+    """The sites of a scenario with their clocks alone, for a time."""
+    if not any(cluster.references for cluster in scenario.topology.clusters):
+        raise InputError(source, "topology.clusters", "no reference", 'a cluster with references = ["a site of it"]')
+    clocks = scenario.clocks
+    return msgspec.structs.replace(
+        scenario,
+        clocks=msgspec.structs.replace(clocks, service=clocks.service or LIVE_SERVICE),
+        workloads=(Periodic(rate_per_s=1.0, count=1, sites=(scenario.topology.sites[0].name,)),),  # there must be one
+        participants=(),
+        faults=(),
+        random_faults=RandomFaults(),
+        duration_ms=1e3 * seconds,
+        drain_ms=0.0,
+    )

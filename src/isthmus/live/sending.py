@@ -53,10 +53,15 @@ class Sending:
         return time.monotonic() - self.entered_s < FORM_S
 
     def note_view(self, view: View) -> None:
-        """Learn from a view whether all are there; its founder begins alone, and the others are let in one by one."""
+        """Learn from a view whether all are there; its founder begins alone, and the others are let in one by one.
+
+        A group begins, for the first time or after all had stopped, where no member started long before this site:
+        incarnations are seconds. A site that comes back alone finds elders, and waits for nobody.
+        """
         if self.entered_s is None:
             self.entered_s = time.monotonic()
-            self.formed = view.view_id > len(self.joined.members)
+            ours = self.joined.port.incarnation if self.joined.port is not None else 0
+            self.formed = any(theirs < ours - FORM_S for theirs in view.incarnations)
             asyncio.get_running_loop().call_later(FORM_S, self.writable.set)
         self.formed |= len(view.members) == len(self.joined.members)
 

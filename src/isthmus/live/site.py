@@ -21,9 +21,10 @@ from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
 from random import Random
+from typing import TYPE_CHECKING
 
 from isthmus.core.errors import RemoteError
-from isthmus.core.layer import Kind, Layer, Reading, Stack
+from isthmus.core.layer import ClockState, Kind, Layer, Reading, Stack
 from isthmus.core.message import ONLY_GROUP, Cast, GroupId, Message, SiteId, Targets
 from isthmus.core.port import Port
 from isthmus.core.sizes import PACKET_HEAD_BYTES, packet_bytes
@@ -31,6 +32,9 @@ from isthmus.live.framing import LOOPBACK_DATAGRAM_BYTES, MESSAGES, check_size, 
 from isthmus.live.notes import Hello
 from isthmus.live.peers import Outlet, Peers
 from isthmus.trace.log import SiteLog
+
+if TYPE_CHECKING:
+    from isthmus.live.clocks import Timekeeper
 
 Clock = Callable[[], int]  # ns
 NOBODY = Hello(0, "", "", "", (), ())
@@ -53,8 +57,9 @@ class LiveSite:
     """One life of one site: what its ports share."""
 
     __slots__ = (
-        *("beginning", "clock", "counters", "datagram_bytes", "heap", "incarnation", "log", "looped", "measures"),
-        *("outbox", "outlet", "peers", "ports", "random", "set_count", "site", "timers", "wall", "wire_log"),
+        *("arrival_ns", "beginning", "clock", "counters", "datagram_bytes", "heap", "incarnation", "log", "looped"),
+        *("measures", "outbox", "outlet", "peers", "ports", "random", "set_count", "site", "stamped", "timekeeper"),
+        *("timers", "wall", "wire_log"),
     )
 
     def __init__(
@@ -95,6 +100,16 @@ class LiveSite:
         self.timers: dict[tuple[Layer, int], int] = {}  # armed timers, each with its number in the heap
         self.heap: list[tuple[int, int, Layer, int]] = []  # due time, number, whose, key; stale if the number differs
         self.set_count = 0
+        self.arrival_ns: int | None = None  # when the datagram in hand arrived, on the wall clock, where that is known
+        self.stamped = False  # whether the system tells that
+        self.timekeeper: Timekeeper | None = None  # of the clock service, where it runs
+
+    def read_clock(self, now_ns: int) -> Reading:
+        """The calendar at a time of the clock, a recent one: by the clock service, or as it is."""
+        if self.timekeeper is None:
+            return Reading(self.wall(), None)
+        served = self.timekeeper.service.read(now_ns)
+        return Reading(self.wall() - self.clock() + now_ns, None, ClockState.FREE_RUNNING) if served is None else served
 
     def port(self, group: GroupId = ONLY_GROUP) -> LivePort:
         """A new port, for a stack that is then attached to it."""
@@ -116,7 +131,7 @@ class LiveSite:
         now, peers = self.clock(), self.peers
         if datagram[:PACKET_HEAD_BYTES] == peers.expected.get(source):
             peers.heard[source] = now
-        elif not peers.admits(source, datagram, now):
+        elif source == self.site or not peers.admits(source, datagram, now):  # of an earlier life, or not to be taken
             return
         try:
             packets = [(self.ports[group], view_id, packet) for group, view_id, packet in split(datagram)]
@@ -174,6 +189,9 @@ class LiveSite:
         """End a turn: carry out what it has left for its end, and let go of what was sent."""
         try:
             self.settle()
+            if self.timekeeper is not None:
+                self.timekeeper.follow()
+                self.settle()
         finally:
             if self.outbox:
                 self.flush()
@@ -234,7 +252,7 @@ class LivePort(Port):
     # Effects
 
     def clock(self) -> Reading:
-        return Reading(self.owner.wall(), None)
+        return self.owner.read_clock(self.now_ns)
 
     def heard_ns(self, site: SiteId) -> int | None:
         return self.owner.peers.heard.get(site)

@@ -14,17 +14,18 @@ import asyncio
 import socket
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from heapq import heappop, heappush
 
 from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId
 from isthmus.live.emulation import Emulation
-from isthmus.live.resolving import Address, family_of
+from isthmus.live.resolving import LOOPBACK, Address, family_of
+from isthmus.live.stamps import ANCILLARY_BYTES, ask_for_stamps, stamp_of
 from isthmus.live.wake import Wake
 from isthmus.topology.addresses import Endpoint
 
-LOOPBACK = "127.0.0.1"
 READ_MAX = 32
 # Linux: have errors of single datagrams reported, with the address that each was sent to
 RECVERR = {socket.AF_INET: (socket.IPPROTO_IP, 11), socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}
@@ -65,6 +66,19 @@ class Socket:
         self.closed = False
         self.lost_count = 0  # by the emulated network, as it should
         self.overflow_count = 0
+        self.stamped = False  # whether the system tells when a datagram arrived
+        self.arrival_ns: int | None = None  # when the one in hand did, on the system clock; None: not known
+        self.own_site: SiteId | None = None  # where what is broadcast is to come back, too
+
+    def keep_time(self, site: SiteId, kernel_stamps: bool = True) -> None:
+        """Have broadcasts of a site come back to it, and the system tell when datagrams arrive, where it can."""
+        self.own_site = site
+        self.stamped = kernel_stamps and ask_for_stamps(self.socket)
+
+    def own_address(self) -> Address:
+        """Where this socket reaches itself."""
+        host, *rest = self.socket.getsockname()
+        return ({"0.0.0.0": LOOPBACK, "::": "::1"}.get(host, host), *rest)
 
     @property
     def port(self) -> int:
@@ -80,8 +94,8 @@ class Socket:
         on_read: Callable[[], None],
     ) -> None:
         """Learn where the others listen and what lies between, and begin to receive."""
-        self.addresses = addresses
-        self.known = {address: site for site, address in addresses.items()}
+        self.addresses = addresses if self.own_site is None else addresses | {self.own_site: self.own_address()}
+        self.known = {address: site for site, address in self.addresses.items()}
         self.emulation = emulation
         self.on_datagram, self.on_stranger, self.on_read = on_datagram, on_stranger, on_read
         self.loop.add_reader(self.socket.fileno(), self.read)
@@ -106,12 +120,14 @@ class Socket:
 
     def read(self) -> None:
         """Take what has come, as far as one turn goes."""
-        receive, known = self.socket.recvfrom, self.known
+        receive, known = self.receive_stamped if self.stamped else self.socket.recvfrom, self.known
         try:
-            for _ in range(READ_MAX):
+            for count in range(READ_MAX):
                 try:
                     datagram, address = receive(DATAGRAM_READ_BYTES)
                 except (BlockingIOError, InterruptedError):
+                    if not count:
+                        self.read_errors()  # what else woke us, where a thread was told of the refusal
                     break
                 except OSError:  # a peer's port is closed, for now or for good: the datagram is lost like any other
                     self.read_errors()
@@ -125,6 +141,12 @@ class Socket:
                     return
         finally:
             self.on_read()
+
+    def receive_stamped(self, size: int) -> tuple[bytes, Address]:
+        """Take a datagram, and note when it arrived."""
+        datagram, ancillary, _, address = self.socket.recvmsg(size, ANCILLARY_BYTES)
+        self.arrival_ns = stamp_of(ancillary)
+        return datagram, address
 
     def read_errors(self) -> None:
         """Take what the system tells of datagrams that did not arrive."""
@@ -154,6 +176,31 @@ class Socket:
             else:
                 self.held_count += 1
                 heappush(self.held, (at_ns, self.held_count, target, datagram))
+        if self.held:
+            self.wake.set(self.held[0][0])
+
+    def repeat(self, target: SiteId, datagram: bytes) -> None:
+        """Send from a thread, or not at all."""
+        if not self.closed and target not in self.cut:
+            with suppress(OSError):
+                self.socket.sendto(datagram, self.addresses[target])
+
+    def broadcast(self, targets: Sequence[SiteId], datagram: bytes) -> None:
+        """Send one datagram to several sites, this one perhaps included, as nearly at one instant as can be."""
+        reached = [target for target in targets if target not in self.cut]
+        if self.emulation is None:
+            for target in reached:
+                self.release(self.addresses[target], datagram)
+            return
+        now = time.monotonic_ns()
+        found = {t: self.emulation.arrivals(t, now, len(datagram)) for t in reached if t != self.own_site}
+        common_ns = min((times[0] for times in found.values() if times), default=now)
+        for target in reached:
+            if found.get(target, [now]):
+                self.held_count += 1
+                heappush(self.held, (common_ns, self.held_count, target, datagram))
+            else:
+                self.lost_count += 1
         if self.held:
             self.wake.set(self.held[0][0])
 

@@ -14,8 +14,10 @@ from isthmus.live.sockets import Socket
 from isthmus.scenario.composed import domains_of
 from isthmus.scenario.faults import Crash
 from isthmus.scenario.model import Scenario
+from isthmus.scenario.promises import promise_of
 from isthmus.scenario.traffic import SiteTraffic
 from isthmus.trace.domain import META_DOMAINS, written_domains
+from isthmus.trace.schema import PROMISES
 
 ROWS_OF_LIFE = 2**40  # rows that one life of a site may write: the next one numbers its own above
 
@@ -33,6 +35,7 @@ def may_be_killed(scenario: Scenario) -> bool:
 def meta_of(scenario: Scenario, site: SiteId) -> dict[str, str]:
     """What the trace of a site says of its run."""
     meta = {"scenario": scenario.name, "seed": str(scenario.seed), "stack": scenario.stack.name}
+    meta[PROMISES] = promise_of(scenario)
     names = [each.name for each in scenario.topology.sites]
     meta |= {"version": __version__, "host": "live", "site": names[site]}
     meta["sites"] = json.dumps(names, ensure_ascii=False)

@@ -74,37 +74,53 @@ class Trouble:
         self.told = told
         self.lives = [0] * len(children)
         self.standing: dict[Fault, SiteChild] = {}  # processes that are stopped, by the pause that did it
+        self.turns = [asyncio.Lock() for _ in children]  # of each site: its faults come one after the other
+        self.tasks: list[asyncio.Task[None]] = []  # faults that are being brought about
+        self.parts: list[set[SiteId]] = []  # which sites hear each other; []: all do
 
     async def strike(self) -> None:
-        """Bring about all faults, each at its time."""
+        """Bring about all faults, each at its time; a slow one, such as a start, holds up its own site only."""
         faults = self.scenario.faults_of_run()
         moments = [(fault.at_ms, fault, False) for fault in faults]
         moments += [(fault.until_ms, fault, True) for fault in faults if isinstance(fault, Pause)]
         start_s = self.told.start_s or time.monotonic()
-        for at_ms, fault, ends in sorted(moments, key=lambda moment: moment[0]):
-            await asyncio.sleep(max(0.0, start_s + at_ms / 1e3 - time.monotonic()))
-            if ends:
+        try:
+            for at_ms, fault, ends in sorted(moments, key=lambda moment: moment[0]):
+                await asyncio.sleep(max(0.0, start_s + at_ms / 1e3 - time.monotonic()))
+                if isinstance(fault, Partition | Heal):
+                    self.divide(fault)
+                elif isinstance(fault, Crash | Recover | Leave | Pause):
+                    self.tasks.append(asyncio.create_task(self.in_turn(fault, ends)))
+                    await asyncio.sleep(0)  # it takes its turn before the next one asks for it
+            await asyncio.gather(*self.tasks)
+        finally:
+            for task in self.tasks:
+                task.cancel()
+            await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    async def in_turn(self, fault: Crash | Recover | Leave | Pause, ends: bool) -> None:
+        """Bring about what happens to one site, after what happened to it before."""
+        site = self.scenario.topology.site_id(fault.site)
+        async with self.turns[site]:
+            if isinstance(fault, Crash):
+                await self.crash(site)
+            elif isinstance(fault, Recover):
+                await self.recover(site)
+            elif isinstance(fault, Leave):
+                self.told.say(f"{fault.site} is told to leave")
+                self.children[site].tell({"leave": True})
+            elif ends:
                 self.end_pause(fault)
             else:
-                await self.bring_about(fault)
+                self.pause(fault)
 
-    async def bring_about(self, fault: Fault) -> None:
-        topology = self.scenario.topology
-        if isinstance(fault, Crash):
-            await self.crash(topology.site_id(fault.site))
-        elif isinstance(fault, Recover):
-            await self.recover(topology.site_id(fault.site))
-        elif isinstance(fault, Leave):
-            self.told.say(f"{fault.site} is told to leave")
-            self.children[topology.site_id(fault.site)].tell({"leave": True})
-        elif isinstance(fault, Pause):
-            self.pause(fault)
-        elif isinstance(fault, Partition):
-            self.cut([set(named_sites(topology, group, "groups")) for group in fault.groups])
-            self.told.say(f"cut: {' | '.join(', '.join(group) for group in fault.groups)}")
-        elif isinstance(fault, Heal):
+    def divide(self, fault: Partition | Heal) -> None:
+        if isinstance(fault, Heal):
             self.cut([])
             self.told.say("healed")
+            return
+        self.cut([set(named_sites(self.scenario.topology, group, "groups")) for group in fault.groups])
+        self.told.say(f"cut: {' | '.join(', '.join(group) for group in fault.groups)}")
 
     def pause(self, fault: Pause) -> None:
         child = self.children[self.scenario.topology.site_id(fault.site)]
@@ -123,11 +139,14 @@ class Trouble:
         """Let sites of different sides, the rest being one, hear nothing of each other."""
         everybody = {SiteId(number) for number in range(len(self.children))}
         named: set[SiteId] = set().union(*sides)
-        parts = [*sides, everybody - named] if sides else [everybody]
+        self.parts = [*sides, everybody - named] if sides else [everybody]
         for number, child in enumerate(self.children):
-            own = next(part for part in parts if number in part)
             if not child.killed:
-                child.tell({"cut": sorted(everybody - own)})
+                child.tell({"cut": self.unheard(SiteId(number))})
+
+    def unheard(self, site: SiteId) -> list[SiteId]:
+        """The sites that a site hears nothing of now."""
+        return sorted(other for part in self.parts if site not in part for other in part)
 
     async def crash(self, site: SiteId) -> None:
         child = self.children[site]
@@ -160,4 +179,5 @@ class Trouble:
         self.children[site] = child
         await child.port
         child.tell(self.begin)  # with the start, which is past
+        child.tell({"cut": self.unheard(site)})
         self.told.say(f"{child.name} is started again")

@@ -50,7 +50,8 @@ def judge_on_spark(
         for row in counts:
             kinds[row.kind] = kinds.get(row.kind, 0) + row["count"]
         check_domains(domains, {row.group for row in counts})
-        asked, left_out = choose(properties, kinds, bounds)
+        promised = source.promised() if isinstance(source, Source) else None
+        asked, left_out = choose(properties, kinds, promised)
         summaries = summarize(check(trace, asked, bounds, domains, partial), asked)
     return settled(summaries, left_out, sum(kinds.values()), bool(properties))
 

@@ -16,7 +16,7 @@ from itertools import islice
 from random import Random
 
 from isthmus.scenario.model import Scenario
-from isthmus.scenario.workload import NS_PER_MS, Workload
+from isthmus.scenario.workload import NS_PER_MS, Closed, Workload
 from isthmus.sim.packets.twin import has_twin
 from isthmus.stacks import STACKS
 
@@ -65,6 +65,8 @@ def delivery_cost(scenario: Scenario) -> float:
 
 def expected_arrivals(workload: Workload, places: int, end_ns: int) -> int:
     """About how many messages one sender has before the end, by the first few."""
+    if isinstance(workload, Closed):
+        return workload.rounds * workload.burst_count
     times = [time_ns for time_ns, _ in islice(workload.arrivals(Random(0), 0, places), SAMPLE)]
     within = [time_ns for time_ns in times if time_ns < end_ns]
     if len(within) < SAMPLE:

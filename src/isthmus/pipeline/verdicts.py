@@ -138,7 +138,7 @@ def findings(tables: Tables, bounds: Mapping[str, int]) -> DataFrame:
     """What all checks found, rows of one shape."""
     needed = tables.asked
     found = [CHECKS[name](tables) for name in CHECKS if name in needed]
-    found += [CLOCKS[name](tables, bounds[name]) for name in CLOCKS if name in needed and name in bounds]
+    found += [CLOCKS[name](tables, bounds.get(name)) for name in CLOCKS if name in needed]
     together = (
         tables.keep(reduce(DataFrame.unionByName, found))
         if found

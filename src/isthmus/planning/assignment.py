@@ -20,6 +20,7 @@ from itertools import combinations, product
 import msgspec
 
 from isthmus.core.document import Invalid
+from isthmus.planning.multicasts import multicast_rate
 from isthmus.planning.prediction import Prediction, Roles, Setting, predict
 
 THOROUGH_MAX = 12  # sites; beyond, the first change that helps is taken, and only the best token sites are starts
@@ -80,9 +81,20 @@ def best_token_site(setting: Setting) -> Choice:
     return cheapest(evaluate(setting, token_site_roles(setting.count, site)) for site in range(setting.count))
 
 
-def plan(setting: Setting) -> Choice:
-    """The assignment that the greedy search finds; quick for tens of sites."""
-    return Search(setting).run()
+def plan(setting: Setting, slack: float = 0.0) -> Choice:
+    """The assignment that the greedy search finds; quick for tens of sites.
+
+    With some slack, of all that it has tried and that are slower by no more than this share, the one of the fewest
+    multicasts.
+    """
+    search = Search(setting)
+    found = search.run()
+    if not slack:
+        return found
+    close = [choice for choice in (found, *search.tried.values()) if choice.mean_ms <= (1 + slack) * found.mean_ms]
+    return min(
+        close, key=lambda choice: (multicast_rate(setting, choice.roles), choice.mean_ms, choice.roles.sequencer)
+    )
 
 
 def best(setting: Setting) -> Choice:

@@ -13,8 +13,9 @@ the rest (rests.py) of j's packets. The last recipient is the one farthest from 
 A sequencer that tickets at once sends a packet for each message of its passive sites, so that their streams are added
 to its own.
 
-Nulls: an active j sends one once it has been silent for null_ms and has heard a ticket since. Its cycle is the mean of
-null_ms and the time until it hears one, whichever is longer. From D(a,j) on it has heard the ticket of a in question.
+Nulls: an active j sends one once it has been silent for null_ms, or twice that where it is busy, and has heard a ticket
+since. Its cycle is the mean of that time and the time until it hears one, whichever is longer. From D(a,j) on it has
+heard the ticket of a in question.
 
 Before its message, r must deliver those with earlier tickets. These tickets have come by then, but where a detour is
 faster than the direct way, data may not: that of a passive q comes L_q = X_q - D(q,b) after q's sequencer b issued its
@@ -38,6 +39,7 @@ import numpy as np
 
 from isthmus.core.document import Invalid
 from isthmus.planning.rests import MessageStream, Rest, Vector, first_of, panels, products
+from isthmus.protocols.total.roles import BUSY, PATIENCE
 
 CUTS_MAX = 100  # moments of hearing that become edges of the integral; with more, pieces are short anyway
 
@@ -151,7 +153,9 @@ def rests_of(setting: Setting, roles: Roles) -> list[Rest]:
         heard = [stream for others in (*issued[:index], *issued[index + 1 :]) for stream in others]
         if not setting.eager:  # tickets that wait to be sent are a reason, too
             heard += [stream for source in served[index][1:] for stream in setting.streams[source]]
-        rests.append(Rest(streams, setting.null_ms, first_of(heard, setting.null_ms)))
+        busy = setting.periods_ms[active[index]] <= BUSY * setting.null_ms
+        null_ms = setting.null_ms * (PATIENCE if busy else 1)
+        rests.append(Rest(streams, null_ms, first_of(heard, null_ms)))
     return rests
 
 

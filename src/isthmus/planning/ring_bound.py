@@ -9,6 +9,9 @@ there are at most `batch` a visit. A message that is submitted at a member with 
 - waits for ahead // batch further rotations, where more than a batch waits;
 - is sent with its batch, and takes a hop; what has an earlier position was sent earlier, and is there by then.
 
+Where hosts take time, a visit lasts for a token's hop, one send, one transmission, and for each message as long as the
+slowest of the three steps that it passes, as they overlap: send, transmission, receive.
+
 It holds while nobody crashes, nothing is lost and no receiver runs out of credit. Flow control, repair and views each
 take their own time.
 """
@@ -17,12 +20,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
+from typing import NamedTuple
 
 import msgspec
 
 from isthmus.core.document import Invalid
 from isthmus.core.message import SiteId
 from isthmus.topology.model import Topology
+
+
+class HostTimes(NamedTuple):
+    """What a message takes of hosts and LAN."""
+
+    send_ms: float
+    wire_ms: float
+    receive_ms: float
+    token_ms: float  # a hop of the token
 
 
 class RingCosts(msgspec.Struct, frozen=True):
@@ -52,10 +65,19 @@ class RingCosts(msgspec.Struct, frozen=True):
     def latency_ms(self, ahead: int = 0) -> float:
         """The longest latency of a message with so many before it at its own member."""
         rotations = 1 + ahead // self.batch
-        return 2 * self.hop_ms + rotations * self.rotation_ms() + self.batch * self.message_ms + self.hop_ms
+        started = 2 * (self.hop_ms + self.token_ms)
+        return started + rotations * self.rotation_ms() + self.batch * self.message_ms + self.hop_ms + self.token_ms
 
 
-def costs_of(topology: Topology, members: Sequence[SiteId], batch: int) -> RingCosts | None:
+def costs_of(
+    topology: Topology, members: Sequence[SiteId], batch: int, hosts: HostTimes | None = None
+) -> RingCosts | None:
     """What bounds a ring of these members; None where delays have no bound."""
     hop_ms = max([topology.longest_ms(a, b) for a in members for b in members if a != b], default=0.0)
-    return RingCosts(len(members), batch, hop_ms) if isfinite(hop_ms) else None
+    if not isfinite(hop_ms):
+        return None
+    if hosts is None:
+        return RingCosts(len(members), batch, hop_ms)
+    steps = (hosts.send_ms, hosts.wire_ms, hosts.receive_ms)
+    started_ms = hosts.send_ms + hosts.wire_ms + hop_ms  # until the first message of a batch is there
+    return RingCosts(len(members), batch, hop_ms, max(steps), hosts.token_ms + started_ms)

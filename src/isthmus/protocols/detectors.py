@@ -9,17 +9,32 @@ altogether after `size` samples. What is no accident begins a new mean at once: 
 exponential ones one in five million, with a mean of 32), or the last eight together below a sixth of what they should
 be (one in 13,000, and harmless where it is wrong: the next ones count again). Of those eight the first may lie across
 the shift, or before it: it does not count where the mean of the rest is below a sixth of it.
+
+*Exponential* weighs the last sample with 2 / (size + 1) and older ones ever less. It needs no memory, and forgets as
+slowly after a shift as ever.
+
+*CUSUM* adds up by how much samples exceed the mean, and by how much they fall short of it, each beyond an allowance; a
+sum above its limit is a shift, and the mean of the samples that made it up the new mean. In between it is a mean of the
+last `size` or so. It needs no memory either, and notices a small shift later than a large one.
+
+*Level* is for delays, of which there are few samples, each close to the last until a link fails: a sliding mean that
+begins anew with the second of two in a row that are both a quarter above it, or below.
+
+Estimates for a choice of roles want no bias first, and speed second; the study *dynamic-roles* compares all four on
+traffic of each kind.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from statistics import fmean, pstdev
 
 SHIFT = 20  # a sample this many times the mean is a shift
 FEWEST = 4  # samples that tell anything
 REGULAR = 0.5  # a deviation below this share of the mean: periodic rather than at random
+ALLOWANCE, LIMIT = 0.5, 8.0  # of CUSUM, in means: exponential gaps exceed the limit once in some 1,300 samples
+OFF = 0.25  # of the mean: as far off, on one side, are two samples in a row of another level
 RECENT, DROP = 8, 6  # as many samples together, a sixth of the mean, are a shift too
 
 
@@ -93,6 +108,26 @@ class SlidingMean:
         return sample if sample > SHIFT * self.mean else (self.mean * count + sample) / (count + 1)
 
 
+class Level(SlidingMean):
+    """The mean of the last samples of what varies little, and then jumps: two in a row that are off begin a new one."""
+
+    __slots__ = ()
+
+    def __init__(self, size: int = 8) -> None:
+        super().__init__(size)
+
+    def add(self, sample: float) -> None:
+        before = self.samples[-1] if len(self.samples) > 1 else None
+        mean = self.mean
+        super().add(sample)
+        if before is not None and mean is not None:
+            low, high = min(before, sample), max(before, sample)
+            if low > (1 + OFF) * mean or high < (1 - OFF) * mean:
+                self.samples.clear()
+                self.samples.append(sample)  # the one before may lie across the jump
+                self.mean = sample
+
+
 def is_regular(samples: Iterable[float]) -> bool:
     """Whether samples are much alike: exponential ones deviate from their mean by as much as the mean."""
     known = list(samples)
@@ -106,4 +141,102 @@ def after_shift(samples: list[float]) -> list[float]:
     return samples
 
 
-Detector = MeanShift | SlidingMean
+class Exponential:
+    """A mean in which older samples count ever less."""
+
+    __slots__ = ("count", "mean", "size", "square")
+
+    def __init__(self, size: int = 32) -> None:
+        self.size = size
+        self.count = 0  # of samples, up to size
+        self.mean: float | None = None
+        self.square = 0.0  # mean of squares, weighed alike
+
+    def add(self, sample: float) -> None:
+        """Take a sample; the first ones count alike."""
+        self.count = min(self.size, self.count + 1)
+        self.mean = self.blend(sample)
+        self.square += self.weight() * (sample * sample - self.square)
+
+    def weight(self) -> float:
+        """Of the last sample."""
+        return max(1 / self.count, 2 / (self.size + 1))
+
+    def blend(self, sample: float) -> float:
+        return sample if self.mean is None else self.mean + self.weight() * (sample - self.mean)
+
+    def regular(self) -> bool:
+        """Whether samples are much alike."""
+        if self.mean is None or self.count < RECENT:
+            return False
+        return self.square - self.mean**2 < (REGULAR * self.mean) ** 2
+
+    def with_sample(self, sample: float) -> float | None:
+        """What the mean would be with one more sample; None where there is too little to tell."""
+        return None if self.count < FEWEST else self.blend(sample)
+
+
+class Cusum:
+    """A mean that begins anew where the sums of what samples deviate from it say so."""
+
+    __slots__ = ("above", "below", "since")
+
+    def __init__(self, size: int = 32) -> None:
+        self.since = Exponential(size)  # the samples since the last shift
+        self.above = Excess()
+        self.below = Excess()
+
+    @property
+    def mean(self) -> float | None:
+        return self.since.mean
+
+    def add(self, sample: float) -> None:
+        """Take a sample."""
+        mean = self.since.mean
+        if mean and self.since.count >= FEWEST:
+            for sums, deviation in ((self.above, sample / mean - 1), (self.below, 1 - sample / mean)):
+                if sums.add(deviation - ALLOWANCE, sample) > LIMIT:
+                    self.begin(sums)
+                    return
+        self.since.add(sample)
+
+    def begin(self, sums: Excess) -> None:
+        """Begin a new mean with the samples that make up a sum."""
+        begun = Exponential(self.since.size)
+        for _ in range(min(sums.count, begun.size)):
+            begun.add(sums.total / sums.count)
+        self.since, self.above, self.below = begun, Excess(), Excess()
+
+    def regular(self) -> bool:
+        """Whether samples are much alike."""
+        return self.since.regular()
+
+    def with_sample(self, sample: float) -> float | None:
+        """What the mean would be with one more sample; None where there is too little to tell."""
+        return self.since.with_sample(sample)
+
+
+class Excess:
+    """A sum of deviations that is never below 0, and the samples since it was last 0."""
+
+    __slots__ = ("count", "sum", "total")
+
+    def __init__(self) -> None:
+        self.sum = 0.0
+        self.count = 0
+        self.total = 0.0
+
+    def add(self, deviation: float, sample: float) -> float:
+        self.sum = max(0.0, self.sum + deviation)
+        self.count = self.count + 1 if self.sum else 0
+        self.total = self.total + sample if self.sum else 0.0
+        return self.sum
+
+
+Detector = MeanShift | SlidingMean | Exponential | Cusum
+DETECTORS: dict[str, Callable[[int], Detector]] = {
+    "mean-shift": MeanShift,
+    "sliding": SlidingMean,
+    "exponential": Exponential,
+    "cusum": Cusum,
+}

@@ -5,7 +5,11 @@ Problem: a protocol that adapts to load and distance must know both, and neither
 Idea: the times between the application's messages are samples of its period; this layer sits right below it and
 sees each one, before flow control or a change of roles can hold it back. Delays are half of what a probe takes to
 come back: every `probe_ms` a site asks all others. A probe also tells the prober's period, so that all know it
-at no cost a message.
+at no cost a message. Where both sites' clocks are synchronised and their errors small beside the round trip, the probe
+says what time it is, and the echo how long the probe took: that is the delay itself, however much longer the way back.
+
+One member may want to know all that the others know (planned.py): its probes are answered with a *report*, the period
+of the application and all delays, which costs no packet of its own. What cannot wait for a probe is told at once.
 
 A detector turns samples into a mean that follows shifts (detectors.py). Where `silence` is on, the time since the
 last message counts as a sample as soon as it is longer than the mean: who has stopped sending gives no samples, and
@@ -23,21 +27,25 @@ import msgspec
 
 from isthmus.core.document import LONGEST_MS, within
 from isthmus.core.errors import RemoteError
-from isthmus.core.layer import Handler, Layer, View
+from isthmus.core.layer import ClockState, Handler, Layer, View
 from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
-from isthmus.protocols.detectors import Detector, MeanShift, SlidingMean
+from isthmus.protocols.detectors import DETECTORS, Detector, Level
 
 PROBE = 0  # timer key
 SHORTEST_PROBE_MS = 1.0
 ROUND_TRIP_MAX_NS = 60_000_000_000  # an echo that seems longer answers no probe of ours
+SILENT_US = 2**40  # a period that stands for silence
+Micros = Annotated[int, msgspec.Meta(ge=0, le=2**50)]
 Span = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+Time = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
+ERROR_SHARE = 4  # a delay by synchronised clocks is taken if its error is at most this part of the round trip
 
 
 class EstimatorOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the estimates are made of."""
 
     probe_ms: float = 2_000.0
-    detector: Literal["mean-shift", "sliding"] = "sliding"
+    detector: Literal["mean-shift", "sliding", "exponential", "cusum"] = "sliding"
     samples: int = 32  # of the mean; of the run that shifts it
     silence: bool = True  # a time without a message counts as a sample
 
@@ -46,7 +54,12 @@ class EstimatorOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         within("samples", self.samples, 1, 10_000, "a whole number")
 
     def new(self) -> Detector:
-        return MeanShift(self.samples) if self.detector == "mean-shift" else SlidingMean(self.samples)
+        """A detector of periods."""
+        return DETECTORS[self.detector](self.samples)
+
+    def new_delay(self) -> Detector:
+        """A detector of delays: the paper's has one for both."""
+        return self.new() if self.detector == "mean-shift" else Level()
 
 
 class Ask(Message, frozen=True, gc=False, array_like=True, tag=22):
@@ -57,17 +70,41 @@ class Ask(Message, frozen=True, gc=False, array_like=True, tag=22):
     period_ns: Span  # 0: it has not sent yet
 
 
+class Report(Message, frozen=True, gc=False, array_like=True, tag=33):
+    """What a site knows of its application and of the network."""
+
+    viewless: ClassVar[bool] = True
+    period_us: Micros  # between messages of its application; 0: it has sent too little to tell
+    regular: bool  # whether they come at even times
+    delays_us: tuple[tuple[SiteId, Micros], ...]  # to those whose echoes have come, in the order of the view
+
+
 class Echo(Message, frozen=True, gc=False, array_like=True, tag=23):
     """The answer to a probe, at once."""
 
     viewless: ClassVar[bool] = True
     sent_ns: int
+    report: Report | None = None  # for the member that collects them
+
+
+class TimedAsk(Ask, frozen=True, gc=False, array_like=True, tag=35):
+    """A probe of a site whose clock is synchronised: what time it was sent at, and how far that may be off."""
+
+    time_ns: Time
+    error_ns: Span
+
+
+class TimedEcho(Echo, frozen=True, gc=False, array_like=True, tag=36):
+    """The answer of a site whose clock is synchronised, too: how long the probe took, and how far that may be off."""
+
+    delay_ns: Time = 0
+    error_ns: Span = 0
 
 
 class Estimator(Layer):
     """Estimates of periods and delays."""
 
-    __slots__ = ("delays", "last_ns", "members", "options", "own", "periods")
+    __slots__ = ("collector", "delays", "last_ns", "members", "options", "own", "periods", "reported", "reports")
     timer_names = ("probe",)
 
     def __init__(self, options: EstimatorOptions | None = None) -> None:
@@ -77,9 +114,13 @@ class Estimator(Layer):
         self.delays: dict[SiteId, Detector] = {}  # of the members
         self.periods: dict[SiteId, int] = {}  # as the members tell them
         self.members: Targets = ()
+        self.collector: SiteId | None = None  # who wants reports
+        self.reports: dict[SiteId, Report] = {}  # as members gave them, where that is us
+        self.reported: Report | None = None  # what it knows of us
 
     def handlers(self) -> dict[type[Message], Handler]:
-        return {Ask: self.on_ask, Echo: self.on_echo}
+        timed: dict[type[Message], Handler] = {TimedAsk: self.on_ask, TimedEcho: self.on_echo}
+        return timed | {Ask: self.on_ask, Echo: self.on_echo, Report: self.on_report}
 
     # What is known
 
@@ -102,6 +143,26 @@ class Estimator(Layer):
         detector = self.delays.get(site)
         return None if detector is None else detector.mean
 
+    def report(self) -> Report:
+        period_ns = self.period_ns()
+        period_us = 0 if period_ns is None else min(SILENT_US, max(1, round(period_ns / 1e3)))
+        known = ((site, self.delay_ns(site)) for site in self.members)
+        delays = tuple((site, round(delay / 1e3)) for site, delay in known if delay is not None)
+        return Report(period_us, self.own.regular(), delays)
+
+    def note_period(self, site: SiteId, period_ns: int) -> None:
+        """A member tells how often its application sends."""
+        self.periods[site] = period_ns
+        if site in self.reports:
+            period_us = min(SILENT_US, max(1, round(period_ns / 1e3)))
+            self.reports[site] = msgspec.structs.replace(self.reports[site], period_us=period_us)
+
+    def collect(self, collector: SiteId | None) -> None:
+        """Report to a member from now on, which may be this site; None: to nobody."""
+        self.collector, self.reported = collector, None
+        if collector != self.host.site:
+            self.reports = {}
+
     # Events
 
     def start(self) -> None:
@@ -112,6 +173,7 @@ class Estimator(Layer):
         self.members = tuple(site for site in view.members if site != self.host.site)
         self.delays = {site: self.delays[site] for site in self.members if site in self.delays}
         self.periods = {site: self.periods[site] for site in self.members if site in self.periods}
+        self.reports = {site: self.reports[site] for site in self.members if site in self.reports}
         self.probe()
 
     def timer(self, key: int) -> None:
@@ -120,8 +182,11 @@ class Estimator(Layer):
 
     def probe(self) -> None:
         if self.members:
-            period = self.period_ns()
-            self.send(self.members, Ask(self.host.now_ns, 0 if period is None else round(period)))
+            period, now_ns, clock = self.period_ns(), self.host.now_ns, self.host.clock()
+            told = 0 if period is None else round(period)
+            timed = clock.state is ClockState.SYNCHRONISED and clock.error_ns is not None
+            ask = TimedAsk(now_ns, told, clock.time_ns, clock.error_ns or 0) if timed else Ask(now_ns, told)
+            self.send(self.members, ask)
             self.host.set_timer(self, PROBE, round(self.options.probe_ms * 1e6))
 
     def submit(self, message: Message, targets: Targets = ALL) -> None:
@@ -149,8 +214,17 @@ class Estimator(Layer):
         if source not in self.members:
             return  # of a view that one of us is not in yet, or no longer
         if ask.period_ns:
-            self.periods[source] = ask.period_ns
-        self.send((source,), Echo(ask.sent_ns))
+            self.note_period(source, ask.period_ns)
+        report = None
+        if source == self.collector:
+            report = self.reported = self.report()
+        clock = self.host.clock()
+        timed = clock.state is ClockState.SYNCHRONISED and clock.error_ns is not None
+        if isinstance(ask, TimedAsk) and timed:
+            error_ns = ask.error_ns + (clock.error_ns or 0)
+            self.send((source,), TimedEcho(ask.sent_ns, report, clock.time_ns - ask.time_ns, error_ns))
+        else:
+            self.send((source,), Echo(ask.sent_ns, report))
 
     def on_echo(self, source: SiteId, echo: Echo) -> None:
         if source not in self.members:
@@ -158,4 +232,19 @@ class Estimator(Layer):
         round_trip_ns = self.host.now_ns - echo.sent_ns
         if not 0 <= round_trip_ns <= ROUND_TRIP_MAX_NS:
             raise RemoteError(f"an echo of site {source} to a probe that was never sent")
-        self.delays.setdefault(source, self.options.new()).add(round_trip_ns / 2)
+        delay_ns = round_trip_ns / 2
+        if isinstance(echo, TimedEcho) and echo.error_ns * ERROR_SHARE <= round_trip_ns:
+            delay_ns = min(max(0.0, float(echo.delay_ns)), float(round_trip_ns))
+        self.delays.setdefault(source, self.options.new_delay()).add(delay_ns)
+        if echo.report is not None:
+            self.on_report(source, echo.report)
+
+    def on_report(self, source: SiteId, report: Report) -> None:
+        if source in self.members and self.collector == self.host.site:  # otherwise of a view that one of us is not in
+            self.reports[source] = report
+
+    def tell(self, report: Report) -> None:
+        """Report at once, without a probe."""
+        if self.collector in self.members:
+            self.reported = report
+            self.send((self.collector,), report)

@@ -49,8 +49,8 @@ class Plot(NamedTuple):
 
     @property
     def dots(self) -> bool:
-        """Whether no line has two points: then there is nothing to join, and values are compared side by side."""
-        return bool(self.ours) and all(len(line.xs) < 2 for line in self.ours)
+        """Whether no line, ours or a paper's, has two points: then nothing is joined, and values stand side by side."""
+        return bool(self.ours) and all(len(line.xs) < 2 for line in (*self.ours, *self.paper))
 
 
 def plots_of(study: FinishedStudy) -> list[Plot]:

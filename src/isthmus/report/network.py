@@ -23,12 +23,12 @@ from matplotlib.text import Text
 from isthmus.planning.prediction import Roles
 from isthmus.report.layout import Box, Points, Segments, best_box, overlap, place
 from isthmus.report.roles import draw_roles, legend, ring_reach, role_text
-from isthmus.report.zones import NODE, around_lans, draw_zones, ring_reaches
+from isthmus.report.zones import INWARD, NODE, around_lans, draw_zones, legend_zones, ring_reaches
 from isthmus.topology.model import Topology, WanLink
 
 WIDE, HIGH = 11.0, 7.5  # inches
 FRAME = (0.02, 0.03, 0.96, 0.86)  # of the drawing inside the picture; its x runs from -1 to 1
-LEGEND_HIGH = 0.4  # inches below, where roles are drawn
+LEGEND_HIGH = 0.4  # inches below, where roles or zones are drawn
 HEIGHT = FRAME[3] * HIGH / (FRAME[2] * WIDE)
 LABELLED_MAX = 24  # links; beyond, their labels would not be read
 INK, SOFT, PAPER, DISC, LINE = "#1b2330", "#5b6573", "#ffffff", "#0b5d8a", "#8a94a3"
@@ -43,7 +43,7 @@ STYLE: Any = {
 def draw_network(topology: Topology, roles: Roles | None = None, title: bool = True, zones: bool = False) -> Figure:
     """The picture of a topology, with the roles of its sites where they are given, and its causal zones if asked."""
     with mpl.rc_context(STYLE):
-        high = HIGH if roles is None else HIGH + LEGEND_HIGH
+        high = HIGH + LEGEND_HIGH if roles is not None or zones else HIGH
         figure = Figure(figsize=(WIDE, high), dpi=150, facecolor=PAPER)
         canvas = FigureCanvasAgg(figure)
         left, bottom, width, height = FRAME
@@ -55,13 +55,14 @@ def draw_network(topology: Topology, roles: Roles | None = None, title: bool = T
             heading(figure, topology)
         count = len(topology.clusters)
         radius = 0.055 if count <= 8 else 0.042 if count <= 14 else 0.032 if count <= 25 else 0.022
-        points = around_lans(place(topology), topology, radius)
+        points = around_lans(place(topology) * (INWARD if zones else 1.0), topology, radius)
         few = len(topology.links) <= LABELLED_MAX
         draw_links(figure, axes, topology, points, few, faint=roles is not None or zones)
         draw_discs(axes, topology, points, radius)
         reaches = [radius if cluster.node_of is None else NODE * radius for cluster in topology.clusters]
         if zones:
             draw_zones(axes, topology, points, radius)
+            legend_zones(figure, topology)
             reaches = [reach * radius for reach in ring_reaches(topology)]
         if roles is not None:
             draw_roles(axes, topology, roles, points, radius)

@@ -2,8 +2,8 @@
 
 A dashed ring around a disc is the zone of that LAN. The squares on it are the gateways that separate it; lines between
 squares are the links over which they relay. A square without a line is a twin that stands by. Small discs inside the
-ring of a LAN are its nodes, each with a ring and a server of its own. A dashed frame is a region, and the purple
-squares are its separator.
+ring of a LAN are its nodes, each with a ring and a server of its own. A purple dashed line goes round a region, and the
+purple squares are its separator.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from math import atan2, cos, pi, sin
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.patches import Circle, FancyBboxPatch
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Circle, Polygon
 
 from isthmus.core.message import SiteId
 from isthmus.report.layout import Points
@@ -26,6 +28,7 @@ AROUND = ORBIT + REACH * NODE + 0.5  # of the ring of a LAN with nodes
 ZONE, GATEWAY, BORDER, PAPER = "#5b6573", "#b4560e", "#7d2a8c", "#ffffff"
 MARK = 52  # points squared, of a gateway at the largest radius
 LARGEST = 0.055
+INWARD = 0.86  # how far places move towards the middle, so that rings and labels have room at the edges
 
 
 def ring_reaches(topology: Topology) -> list[float]:
@@ -69,8 +72,8 @@ def draw_zones(axes: Axes, topology: Topology, points: Points, radius: float) ->
     for zone in separators.zones:
         if zone.level == "region":
             border.update(sites_of(zone.separator))
-            inside = [points[graph.lan_of[site]] for site in sites_of(zone.inside | zone.separator)]
-            frame(axes, inside, radius, zone.name, max(reaches))
+            lans = {graph.lan_of[site]: None for site in sites_of(zone.inside | zone.separator)}
+            frame(axes, [(*points[lan], reaches[lan]) for lan in lans], radius, zone.name)
     for (x, y), reach in zip(points, reaches, strict=True):
         ring = Circle(
             (x, y), reach * radius, fill=False, edgecolor=ZONE, linestyle=(0, (4, 3)), linewidth=1.1, zorder=3
@@ -81,6 +84,22 @@ def draw_zones(axes: Axes, topology: Topology, points: Points, radius: float) ->
         fill = BORDER if site in border else GATEWAY
         part = NODE if graph.lans.is_node(graph.lan_of[site]) else 1.0
         axes.scatter([x], [y], s=part * size, marker="s", color=fill, edgecolors=PAPER, linewidths=0.8, zorder=5)
+
+
+def legend_zones(figure: Figure, topology: Topology) -> None:
+    """What rings, squares and lines mean."""
+    square = {"marker": "s", "linestyle": "none", "markeredgecolor": PAPER, "markersize": 8}
+    handles = [
+        Line2D([], [], color=ZONE, linestyle=(0, (4, 3)), linewidth=1.1, label="causal zone"),
+        Line2D([], [], markerfacecolor=GATEWAY, label="gateway, one of its separator", **square),  # type: ignore[arg-type]
+        Line2D([], [], color=GATEWAY, linewidth=1.8, label="relays over this link"),
+    ]
+    if topology.regions:
+        handles.append(Line2D([], [], color=BORDER, linestyle=(0, (6, 4)), linewidth=1.2, label="region"))
+        handles.append(Line2D([], [], markerfacecolor=BORDER, label="one of its separator", **square))  # type: ignore[arg-type]
+    figure.legend(
+        handles=handles, loc="lower right", bbox_to_anchor=(0.985, 0.005), ncols=len(handles), fontsize=9, frameon=False
+    )
 
 
 def around(graph: LanGraph, points: Points, number: int, reach: float) -> list[tuple[SiteId, tuple[float, float]]]:
@@ -116,22 +135,32 @@ def angles_of(graph: LanGraph, points: Points, number: int) -> list[tuple[SiteId
     return found
 
 
-def frame(axes: Axes, inside: list[tuple[float, float]], radius: float, name: str, reach: float) -> None:
-    """A dashed frame around the LANs of a region, with its name."""
-    margin = (reach + 0.85) * radius
-    left, right = min(x for x, _ in inside) - margin, max(x for x, _ in inside) + margin
-    low, high = min(y for _, y in inside) - margin, max(y for _, y in inside) + margin
-    box = FancyBboxPatch(
-        (left, low),
-        right - left,
-        high - low,
-        boxstyle=f"round,pad=0,rounding_size={radius}",
-        fill=False,
-        edgecolor=BORDER,
-        linestyle=(0, (6, 4)),
-        linewidth=1.2,
-        zorder=2,
-        clip_on=False,
+def frame(axes: Axes, inside: list[tuple[float, float, float]], radius: float, name: str) -> None:
+    """A dashed line around the LANs of a region, given by places and the reach of their rings, with its name."""
+    edge = []
+    for x, y, reach in inside:
+        far = (reach + 0.85) * radius
+        edge += [(x + far * cos(step * pi / 24), y + far * sin(step * pi / 24)) for step in range(48)]
+    corners = hull(edge)
+    axes.add_patch(
+        Polygon(corners, fill=False, edgecolor=BORDER, linestyle=(0, (6, 4)), linewidth=1.2, zorder=2, clip_on=False)
     )
-    axes.add_patch(box)
-    axes.text(left + radius / 2, high - radius / 2, name, size=9.5, color=BORDER, ha="left", va="top", zorder=6)
+    x, y = max(corners, key=lambda corner: corner[1])
+    axes.text(x, y + radius / 4, name, size=9.5, color=BORDER, ha="center", va="bottom", zorder=6)
+
+
+def hull(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The corners of the smallest convex polygon around some points, counterclockwise."""
+    found: list[tuple[float, float]] = []
+    for ordered in (sorted(points), sorted(points, reverse=True)):
+        side: list[tuple[float, float]] = []
+        for point in ordered:
+            while len(side) > 1 and not turns_left(side[-2], side[-1], point):
+                side.pop()
+            side.append(point)
+        found += side[:-1]
+    return found
+
+
+def turns_left(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
+    return (b[0] - a[0]) * (c[1] - a[1]) > (b[1] - a[1]) * (c[0] - a[0])

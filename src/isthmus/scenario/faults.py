@@ -7,7 +7,7 @@ from random import Random
 
 import msgspec
 
-from isthmus.core.document import LONGEST_MS, Invalid, within
+from isthmus.core.document import LONGEST_MS, Invalid, one_of, within
 from isthmus.scenario.workload import named_sites, probability, span_ms
 from isthmus.topology.lans import lans_of
 from isthmus.topology.model import GatewayLink, Topology
@@ -160,7 +160,48 @@ class Relink(At, frozen=True, kw_only=True, tag="relink"):
         return msgspec.structs.replace(before, gateway_links=tuple(ends), routes=())
 
 
-Fault = Crash | Recover | Leave | Pause | ClockJump | Partition | Heal | Loss | DelayShift | Relink
+class ReferenceFault(OneSite, frozen=True, kw_only=True):
+    """A fault of a site's reference of true time, for a while."""
+
+    until_ms: float = LONGEST_MS
+
+    def check(self) -> None:
+        check_end(self.at_ms, self.until_ms)
+
+    def check_names(self, topology: Topology) -> None:
+        super().check_names(topology)
+        site = topology.site_id(self.site)
+        if site not in topology.clusters[topology.sites[site].cluster].references:
+            names = [topology.sites[one].name for cluster in topology.clusters for one in cluster.references]
+            raise Invalid("site", f"{self.site!r}, which has no reference", one_of(self.site, names))
+
+
+class ReferenceLie(ReferenceFault, frozen=True, kw_only=True, tag="reference-lie"):
+    """Each reading is off by another amount, up to this."""
+
+    by_ms: float
+
+    def check(self) -> None:
+        super().check()
+        span_ms("by_ms", self.by_ms)
+
+
+class ReferenceJump(ReferenceFault, frozen=True, kw_only=True, tag="reference-jump"):
+    """All readings are off by this."""
+
+    by_ms: float
+
+    def check(self) -> None:
+        super().check()
+        within("by_ms", self.by_ms, -LONGEST_MS, LONGEST_MS)
+
+
+class ReferenceDeath(ReferenceFault, frozen=True, kw_only=True, tag="reference-death"):
+    """There are no readings."""
+
+
+OfReference = ReferenceLie | ReferenceJump | ReferenceDeath
+Fault = Crash | Recover | Leave | Pause | ClockJump | Partition | Heal | Loss | DelayShift | Relink | OfReference
 
 
 class RandomFaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -12,14 +12,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from isthmus.core.document import SHORTEST_MS, Invalid, one_of, show, within
+from isthmus.core.document import SHORTEST_MS, Invalid, one_of, show
 from isthmus.core.message import GroupId, SiteId, Targets
 from isthmus.protocols.causal.options import CausalOptions, CausalPolicy
 from isthmus.protocols.causal.safe_wire import DynamicOptions
 from isthmus.protocols.fragments import FragmentOptions
-from isthmus.protocols.membership.home import AgreementOptions
 from isthmus.protocols.membership.participant_wire import Conditions, ParticipantsOptions
-from isthmus.protocols.membership.suspicion import LAN, WAN, Timing
 from isthmus.protocols.routing.model import Composition
 from isthmus.protocols.routing.options import RouterOptions
 from isthmus.protocols.total.compensation import OptimisticOptions
@@ -28,9 +26,12 @@ from isthmus.protocols.total.ring import RingOptions
 from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.protocols.transport.relay import RelayOptions
+from isthmus.scenario.clocks import Clocks as Clocks
 from isthmus.scenario.composed import check_composition, is_bare, processes_of
-from isthmus.scenario.faults import Fault, Heal, Leave, Loss, Partition, Pause, RandomFaults, Relink
+from isthmus.scenario.faults import Fault, Heal, Leave, Loss, OfReference, Partition, Pause, RandomFaults, Relink
 from isthmus.scenario.keys import with_key, with_prefix
+from isthmus.scenario.membership import Agreed as Agreed
+from isthmus.scenario.membership import Membership as Membership
 from isthmus.scenario.overlay import OverlaySpec
 from isthmus.scenario.packets import NetworkSpec, check_network
 from isthmus.scenario.participants import ParticipantSpec
@@ -40,8 +41,6 @@ from isthmus.topology.lans import check_served, lans_of
 from isthmus.topology.model import Topology
 
 NAME_MAX = 100
-WEIGHT_MAX = 1_000_000  # votes of one site
-ROUND_TRIP_MIN_MS = 5.0  # of members that agree on views: below, the machine's own pauses count more
 
 
 class HybridSpec(HybridPolicy, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -106,8 +105,13 @@ class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         taken = STACKS[self.name].options
         for field in msgspec.structs.fields(type(self)):
             if field.name not in (*taken, "name") and getattr(self, field.name) != field.default:
-                found = show(getattr(self, field.name))
-                raise Invalid(field.name, found, f"one of {', '.join(taken)}, which the stack {self.name} takes")
+                found, right = (
+                    show(getattr(self, field.name)),
+                    f"one of {', '.join(taken)}, which the stack {self.name} takes",
+                )
+                if field.name == "safe":
+                    right = f"false, with the stack {self.name}: a flood tells nobody who has what"
+                raise Invalid(field.name, found, right)
         if self.batch_ms is not None:
             span_ms("batch_ms", self.batch_ms)
         if self.relay is not None and self.transport != "reliable":
@@ -127,18 +131,6 @@ class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return CausalOptions(**policy, lans=lans)
 
 
-class Clocks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How far site clocks are off: each draws its offset and drift from plus or minus these."""
-
-    offset_ms: float = 0.0
-    drift_ppm: float = 0.0
-
-    def __post_init__(self) -> None:
-        span_ms("offset_ms", self.offset_ms)
-        if not 0 <= self.drift_ppm < 100_000:
-            raise Invalid("drift_ppm", repr(self.drift_ppm), "a number from 0 to below 100000")
-
-
 class Reader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A slow application: it takes this long for each message that it is given."""
 
@@ -149,55 +141,6 @@ class Reader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         span_ms("consume_ms", self.consume_ms, SHORTEST_MS)
         if not self.sites:
             raise Invalid("sites", "an empty list", "at least one site or cluster")
-
-
-class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How members that agree on views themselves do so."""
-
-    round_trip_ms: float | None = None  # the longest usual one; None: twice the topology's longest mean delay
-    file: bool = False  # a small file outlives a crash
-    weights: dict[str, int] = msgspec.field(default_factory=dict)  # votes of sites; otherwise 1
-    rounds: AgreementOptions = AgreementOptions()
-    lan: Timing = LAN
-    wan: Timing = WAN
-
-    def __post_init__(self) -> None:
-        if self.round_trip_ms is not None:
-            span_ms("round_trip_ms", self.round_trip_ms, SHORTEST_MS)
-        for site, votes in self.weights.items():
-            within(f"weights.{site}", votes, 0, WEIGHT_MAX, "a whole number")
-
-    def votes(self, topology: Topology) -> dict[SiteId, int]:
-        """The weights by site."""
-        return {topology.site_id(site): votes for site, votes in self.weights.items()}
-
-    def round_trip_of(self, topology: Topology) -> float:
-        """The longest usual round trip, ms."""
-        sites = [SiteId(number) for number in range(len(topology.sites))]
-        longest = max([topology.mean_ms(a, b) for a in sites for b in sites if a != b], default=0.0)
-        return self.round_trip_ms or max(2 * longest, ROUND_TRIP_MIN_MS)
-
-
-class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who decides on views: the ideal view-synchronous service of the simulator, or the members themselves."""
-
-    kind: Literal["ideal", "agreed"] | None = None  # None: ideal in the simulator, agreed live
-    agreed: Agreed = Agreed()
-    absent: tuple[str, ...] = ()  # sites that are down at the start; a recover fault brings them
-    # Of the ideal service:
-    detection_ms: float = 500.0  # from a crash or a recovery to the start of the view change
-    majority: bool = False  # a side of a partition without a majority of the last view gets no views
-    stagger_ms: float = 0.0  # members install a view at random times of their own, and resume at others, within this
-    hasty: bool = False  # views do not wait for what is under way; needs the reliable transport
-
-    def __post_init__(self) -> None:
-        span_ms("detection_ms", self.detection_ms)
-        span_ms("stagger_ms", self.stagger_ms)
-        kind = self.kind or "ideal"
-        for field in msgspec.structs.fields(type(self)):
-            concerns = field.name if field.name in ("kind", "agreed") else "ideal"
-            if concerns not in ("kind", kind) and getattr(self, field.name) != field.default:
-                raise Invalid(field.name, show(getattr(self, field.name)), f"nothing, where membership is {kind}")
 
 
 class GroupSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -275,6 +218,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
                 self.check_stack(group.stack, f"{prefix}.stack")
         self.check_stack(self.stack, "stack")
         with_prefix("membership", partial(named_sites, self.topology, self.membership.absent, "absent"))
+        with_prefix("clocks.service", partial(self.clocks.check, self.topology))
         check_network(self)
         with_prefix("membership.agreed.weights", partial(self.membership.agreed.votes, self.topology))
         for index, participant in enumerate(self.participants):
@@ -334,6 +278,9 @@ class Scenario(Settings, frozen=True, kw_only=True):
         steady = STACKS[self.stack.name].steady
         if self.membership.kind != "agreed" and isinstance(fault, Pause if steady else Leave | Pause):
             raise Invalid("kind", repr(fault.__struct_config__.tag), "another fault, unless membership is agreed")
+        if isinstance(fault, OfReference) and self.clocks.service is None:
+            tag = repr(fault.__struct_config__.tag)
+            raise Invalid("kind", tag, "another fault, unless there is a [clocks.service]")
         if isinstance(fault, Relink) and self.membership.kind == "agreed":
             raise Invalid("kind", "'relink'", "another fault, where membership is agreed")
         stacks = [self.stack, *(group.stack for group in self.groups if group.stack is not None)]
@@ -387,8 +334,11 @@ class Scenario(Settings, frozen=True, kw_only=True):
         direct = spec.transport == "direct"
         hybrid = spec.hybrid.of(spec.name, self.topology)
         clusters = tuple(site.cluster for site in self.topology.sites)
+        optimistic = spec.optimistic
+        if self.clocks.service is not None:
+            optimistic = msgspec.structs.replace(optimistic, calendar=True)
         return StackOptions(
-            *(direct, sequencer, spec.batch_ms, spec.credit, spec.reliable, spec.optimistic, hybrid, spec.relay),
+            *(direct, sequencer, spec.batch_ms, spec.credit, spec.reliable, optimistic, hybrid, spec.relay),
             clusters=clusters,
             safe=spec.safe,
             causal=spec.causal_options(self.topology),

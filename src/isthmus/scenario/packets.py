@@ -7,13 +7,16 @@ shares it, then decides how late it is.
 
 from __future__ import annotations
 
+from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from isthmus.core.document import COUNT_MAX, LONGEST_MS, Invalid, show, within
+from isthmus.scenario.costs import CostSpec
 from isthmus.scenario.faults import Crash, DelayShift, Heal, Loss, Partition, Relink
+from isthmus.scenario.keys import with_prefix
 from isthmus.scenario.workload import Reply
 from isthmus.stacks import STACKS
 
@@ -42,6 +45,7 @@ class NetworkSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """What carries the packets of a run."""
 
     kind: Literal["delays", "packets"] = "delays"
+    costs: CostSpec | None = None  # of hosts and LANs, with delays; a table, which may be empty; None: nothing
     # Of the packet network:
     graph: Literal["topology", "random"] = "topology"  # links as the topology has them; or G(n, p), from the seed
     mean_degree: float | None = None  # of the random graph: n p
@@ -54,14 +58,17 @@ class NetworkSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     engine: Literal["auto", "python", "compiled"] = "auto"  # the same answer; auto: compiled where numba is installed
     endpoints: Literal["layers", "compiled", "auto"] = "layers"  # twins of some stacks; auto: where numba is installed
     hops: bool = False  # trace every hop, too
+    queue_max: int | None = None  # packets on a link, beyond which the last is dropped; None: none is (plain engine)
 
     def __post_init__(self) -> None:
         if self.kind != "packets":
             for field in msgspec.structs.fields(type(self)):
-                if field.name != "kind" and getattr(self, field.name) != field.default:
+                if field.name not in ("kind", "costs") and getattr(self, field.name) != field.default:
                     found = show(getattr(self, field.name))
                     raise Invalid(field.name, found, "nothing, unless kind is packets")
             return
+        if self.costs is not None:
+            raise Invalid("costs", "a table", "nothing, unless kind is delays")
         if (self.mean_degree is None) == (self.graph == "random"):
             expected = "how many links a node has on average" if self.graph == "random" else "nothing: links are given"
             raise Invalid("mean_degree", show(self.mean_degree), expected)
@@ -75,6 +82,10 @@ class NetworkSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         within("fragment_bytes", self.fragment_bytes, 1, FRAGMENT_MAX, "a whole number")
         if self.control_bytes is not None:
             within("control_bytes", self.control_bytes, 0, COUNT_MAX, "a whole number")
+        if self.queue_max is not None:
+            within("queue_max", self.queue_max, 1, COUNT_MAX, "a whole number")
+            if self.engine == "compiled" or self.endpoints != "layers":
+                raise Invalid("queue_max", show(self.queue_max), "nothing, where engine or end points are compiled")
         if self.endpoints != "layers":
             self.check_compiled()
 
@@ -91,6 +102,9 @@ class NetworkSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 def check_network(scenario: Scenario) -> None:
     """Refuse what a packet network has not: faults of links; and what compiled end points do not do."""
     spec, drawn = scenario.network, scenario.random_faults
+    if spec.costs is not None:
+        names = [group.name for group in scenario.groups]
+        with_prefix("network.costs", partial(spec.costs.lans_of, names))
     if spec.kind != "packets":
         return
     for index, fault in enumerate(scenario.faults):
@@ -100,6 +114,8 @@ def check_network(scenario: Scenario) -> None:
     for key in ("partitions", "losses", "delay_shifts"):
         if getattr(drawn, key):
             raise Invalid(f"random_faults.{key}", show(getattr(drawn, key)), "0: links of a packet network do not fail")
+    if scenario.clocks.service is not None:
+        raise Invalid("clocks.service", "a clock service", "none on a packet network, which has no LAN broadcasts")
     if spec.endpoints != "layers":
         check_twins(scenario)
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from isthmus.core.layer import Kind
+from isthmus.core.message import ONLY_GROUP
+from isthmus.planning.ring_bound import HostTimes, RingCosts, costs_of
 from isthmus.protocols.routing.routes import replica_names
 from isthmus.scenario.composed import addressed, domains_of, group_number, routes_of, wanted_properties
 from isthmus.scenario.faults import Crash
@@ -16,6 +18,7 @@ from isthmus.trace.nested import outer_groups
 from isthmus.trace.oracle import Oracle, Verdict
 from isthmus.trace.schema import GROUP, KIND, PROCESS, VALUE, Row
 
+OF_CLOCKS = ("clock-precision", "clock-accuracy")  # of all sites, told in the first group
 OF_PARTICIPANTS = ("integrity", "agreement", "validity", "views", "fifo", "total")  # as far as the stack promises it
 
 
@@ -24,11 +27,12 @@ def promised(scenario: Scenario, group: GroupOfRun) -> tuple[str, ...]:
 
     A site that votes by its file has lost its frames: what only such sites had handed up may be in no cut.
     """
+    clocks = OF_CLOCKS if scenario.clocks.service is not None and group.id == ONLY_GROUP else ()
     if scenario.composition is not None:
-        return promised_of_node(scenario, group)
+        return (*promised_of_node(scenario, group), *clocks)
     membership = scenario.membership
     lasting = membership.kind == "agreed" and not membership.agreed.file
-    return STACKS[group.stack.name].promises(group.stack.safe, lasting)
+    return (*STACKS[group.stack.name].promises(group.stack.safe, lasting), *clocks)
 
 
 def promised_of_node(scenario: Scenario, group: GroupOfRun) -> tuple[str, ...]:
@@ -80,6 +84,12 @@ def domain_verdicts(scenario: Scenario, rows: Iterable[Row]) -> list[Verdict]:
     ]
 
 
+def promise_of(scenario: Scenario) -> str:
+    """What the stacks of a scenario promise, in one word of a trace's description."""
+    names = [name for group in scenario.groups_of_run() for name in promised(scenario, group)]
+    return ",".join(dict.fromkeys(names))
+
+
 class LightVerdicts(NamedTuple):
     """What is found of one participant group."""
 
@@ -121,3 +131,20 @@ def light_verdicts(scenario: Scenario, rows: list[Row]) -> list[LightVerdicts]:
                 if outer.get(number) == group.id:
                     found.append(LightVerdicts(name, era, oracle.in_group(number, asked)))
     return found
+
+
+def latency_bound(scenario: Scenario, group: GroupOfRun) -> RingCosts | None:
+    """What bounds the latency of a group's messages; None where nothing does.
+
+    Where hosts take time, only of a ring that is alone on its LAN, and where messages of the application alone take it:
+    how many acknowledgements a transport sends, nobody promises.
+    """
+    if "ring" not in STACKS[group.stack.name].options:
+        return None
+    costs, hosts = scenario.network.costs, None
+    if costs is not None:
+        if not costs.control_free or any(group.name in lan and len(lan) > 1 for lan in costs.lans):
+            return None
+        times = (costs.send_us, costs.wire_us, costs.receive_us, costs.token_us)
+        hosts = HostTimes(*(time_us / 1000 for time_us in times))
+    return costs_of(scenario.topology, group.members, group.stack.ring.batch, hosts)

@@ -7,6 +7,8 @@ later incarnation sends does not depend on how long it was away.
 Where payloads are varied, each is a function of its message's identity, and whoever delivers it checks it: a protocol
 that mixes up messages is found whatever it mixes up. What a burst submits in one turn goes down as a list.
 
+A closed loop goes by deliveries: what its sender delivers of its own is counted off, of the first loop that waits.
+
 Bounds: one arrival, or one burst, is scheduled per workload; unread messages are bounded by flow control; replies wait
 at most as long as the scenario's delay, each for a message delivered.
 """
@@ -15,7 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from random import Random
 
 from isthmus.core.errors import Busy, LocalError
@@ -23,10 +25,13 @@ from isthmus.core.layer import Finality
 from isthmus.core.message import ALL, ONLY_GROUP, Cast, GroupId, SiteId, Targets
 from isthmus.core.port import Port
 from isthmus.protocols.application import Application
+from isthmus.protocols.routing.member import Member
+from isthmus.protocols.routing.routes import Routes
 from isthmus.scenario.composed import addressed, couriers_of, routes_of
 from isthmus.scenario.model import GroupOfRun, Scenario
-from isthmus.scenario.workload import NS_PER_MS, Arrival, Burst, Reply, Workload, named_sites
+from isthmus.scenario.workload import NS_PER_MS, Arrival, Burst, Closed, Poisson, Reply, Workload, named_sites
 
+ALL_THEN_ONE = tuple(Poisson(rate_per_s=1, to_groups=to) for to in ("all", "other"))  # what a closed loop mixes
 FRESH = 0  # depth of a message that answers nothing; the first byte of a payload
 
 At = Callable[[int, GroupId, Callable[[], None]], None]  # do something in a group at a time, in ns from the start
@@ -35,24 +40,24 @@ At = Callable[[int, GroupId, Callable[[], None]], None]  # do something in a gro
 class Source:
     """One workload at this site."""
 
-    __slots__ = ("arrivals", "beyond", "group", "members", "one_turn", "random", "to_groups", "turn_max", "workload")
+    __slots__ = (
+        *("arrivals", "beyond", "group", "members", "mixed", "one_turn", "open", "random", "rounds", "to_groups"),
+        *("turn_max", "workload"),
+    )
 
     def __init__(self, workload: Workload, group: GroupOfRun, random: Random, arrivals: Iterator[Arrival]) -> None:
         self.workload = workload
         self.group = group.id
         self.members: Targets = group.processes
         self.to_groups: list[tuple[GroupId, ...]] = []  # of which one is drawn for each message; none: its own group
+        self.mixed: list[tuple[GroupId, ...]] = []  # of a closed loop with messages to others: all groups, then each
         self.random = random
         self.arrivals = arrivals
-        self.one_turn = isinstance(workload, Burst) and workload.one_turn
+        self.one_turn = isinstance(workload, Closed) or (isinstance(workload, Burst) and workload.one_turn)
         self.turn_max = group.stack.credit.queue_max  # messages of one list
         self.beyond: Arrival | None = None  # the first arrival after a turn
-
-    def draw_groups(self) -> tuple[GroupId, ...]:
-        """The groups that the next message is for; () for its own."""
-        if len(self.to_groups) > 1:
-            return self.random.choice(self.to_groups)
-        return self.to_groups[0] if self.to_groups else ()
+        self.rounds = workload.rounds - 1 if isinstance(workload, Closed) else 0  # batches of a closed loop to come
+        self.open = 0  # messages of the last batch of a closed loop that their sender has not delivered
 
     def take(self) -> list[Arrival]:
         """The next arrival, or all of one instant where they are one turn."""
@@ -113,20 +118,25 @@ class SiteTraffic:
                 arrivals = workload.arrivals(random, senders.index(site), len(senders))
                 kind = self.replies if isinstance(workload, Reply) else self.sources
                 source = Source(workload, group, random, arrivals)
-                if scenario.composition is not None and workload.to_groups:
+                if scenario.composition is not None:
                     routes = routes_of(scenario.composition, self.topology)
-                    sets = addressed(routes, workload, group.id)
-                    source.to_groups = [tuple(map(GroupId, to)) for to in sets]
+                    if workload.to_groups:
+                        source.to_groups = sets_of(routes, workload, group.id)
+                    if isinstance(workload, Closed) and workload.inter_share:
+                        source.mixed = [to for one in ALL_THEN_ONE for to in sets_of(routes, one, group.id)]
                 kind.append(source)
 
     def boot(self, group: GroupId = ONLY_GROUP) -> Application:
         """The application of a new incarnation of the site in a group."""
         replies = [source for source in self.replies if source.group == group]
+        closed = [source for source in self.sources if source.group == group and isinstance(source.workload, Closed)]
 
         def deliver(cast: Cast, _finality: Finality) -> None:
             self.deliver(mailbox, replies, cast)
+            if closed and cast.sender == self.site:
+                self.close_loop(closed)
 
-        plain = not (replies or self.varied or self.consume_ns)
+        plain = not (replies or closed or self.varied or self.consume_ns)
         on_deliver = None if plain else deliver
         mailbox = Mailbox(Application(on_deliver=on_deliver, auto_consume=not self.consume_ns, wants=(Finality.FINAL,)))
         self.mailboxes[group] = mailbox
@@ -157,7 +167,11 @@ class SiteTraffic:
 
     def arrive(self, source: Source, arrivals: list[Arrival]) -> None:
         mailbox = self.mailboxes.get(source.group)
-        if len(arrivals) > 1 and source.workload.to == "all" and not source.to_groups and mailbox is not None:
+        elsewhere = source.to_groups or source.mixed
+        source.open = len(arrivals)  # before the first leaves: a host may bring it back at once
+        if source.mixed and mailbox is not None:
+            mailbox.application.stack.find(Member).on_passed = partial(self.close_loop, [source])
+        if len(arrivals) > 1 and source.workload.to == "all" and not elsewhere and mailbox is not None:
             self.submit_turn(source, mailbox, [size for _, size in arrivals])
         else:
             for _, size in arrivals:
@@ -182,7 +196,7 @@ class SiteTraffic:
         mailbox = self.mailboxes.get(source.group)
         if mailbox is None:
             return
-        to = source.draw_groups()
+        to = groups_of_next(source)
         content = payload(depth, size, self.mark(mailbox, size, whole=to not in ((), (source.group,))))
         try:
             if to:
@@ -191,8 +205,22 @@ class SiteTraffic:
                 mailbox.application.cast(content, destinations)
         except Busy:  # traced as refused; an open-loop source does not wait
             self.refused_count += 1
+            source.open -= 1
             return
         self.note_submitted(source, 1, destinations)
+
+    def close_loop(self, closed: list[Source]) -> None:
+        """Count a message that came back to its sender; after the last of a batch the next one is due."""
+        source = next((source for source in closed if source.open), None)
+        if source is None:
+            return
+        source.open -= 1
+        if not source.open and source.rounds and self.now_ns() < self.end_ns:
+            source.rounds -= 1
+            source.arrivals = source.workload.arrivals(source.random, 0, 1)
+            batch = [(self.now_ns(), size) for _, size in source.take()]
+            self.pending_count += len(batch)
+            self.at(self.now_ns(), source.group, lambda: self.arrive(source, batch))
 
     def note_submitted(self, source: Source, count: int, destinations: Targets = ALL) -> None:
         self.submitted_count += count
@@ -239,6 +267,23 @@ class SiteTraffic:
             mailbox.application.consumed(mailbox.unread.popleft())
             if mailbox.unread:
                 self.read_on(mailbox)
+
+
+def sets_of(routes: Routes, workload: Workload, group: GroupId) -> list[tuple[GroupId, ...]]:
+    """The sets of groups that messages of a workload may go to."""
+    return [tuple(map(GroupId, to)) for to in addressed(routes, workload, group)]
+
+
+def groups_of_next(source: Source) -> tuple[GroupId, ...]:
+    """The groups that the next message of a source goes to; none: its own alone."""
+    draw, workload = source.random, source.workload
+    if source.mixed and isinstance(workload, Closed):
+        if draw.random() >= workload.inter_share:
+            return ()
+        return source.mixed[0] if draw.random() < 0.5 else draw.choice(source.mixed[1:])
+    if len(source.to_groups) > 1:
+        return draw.choice(source.to_groups)
+    return source.to_groups[0] if source.to_groups else ()
 
 
 def payload(depth: int, size: int, mark: int = 0) -> bytes:

@@ -2,7 +2,7 @@
 
 Each kind of workload yields, for each of its sites, the times of its messages; the site's own random source decides,
 so that the same seed gives the same arrivals whatever the protocol does with them. A reply workload has no times of
-its own: it answers deliveries.
+its own: it answers deliveries; a closed one has the first of its batches, and deliveries tell when the next is due.
 """
 
 from __future__ import annotations
@@ -160,6 +160,35 @@ class Burst(Traffic, frozen=True, kw_only=True, tag="burst"):
             yield NS_PER_MS * (0.0 if number == 0 else rest if first else self.spacing_ms)
 
 
+class Closed(Traffic, frozen=True, kw_only=True, tag="closed"):
+    """A batch at the start, and the next whenever the sender has delivered the last one of its own: a closed loop.
+
+    Over a ring this is the worst time to send: the token has just left. In a composition, messages to other groups
+    count once they have passed their own. A sender that crashes does not begin again.
+    """
+
+    burst_count: int  # messages in a batch
+    rounds: int  # batches
+    inter_share: float = 0.0  # of the messages: to other groups of a composition, half to all, half to one drawn
+
+    def check(self) -> None:
+        probability("inter_share", self.inter_share)
+        if self.to != "all":
+            raise Invalid("to", show(self.to), '"all": a closed loop waits for its own messages')
+        if self.to_groups not in ((), "all"):
+            raise Invalid("to_groups", show(self.to_groups), '"all", or nothing and an inter_share')
+        if self.inter_share and self.to_groups:
+            raise Invalid("to_groups", show(self.to_groups), "nothing, where inter_share is given")
+        within("burst_count", self.burst_count, 1, BURST_MAX, "a whole number")
+        within("rounds", self.rounds, 1, BURST_MAX, "a whole number")
+
+    def arrivals(self, random: Random, place: int, places: int) -> Iterator[Arrival]:  # noqa: ARG002
+        """The first batch; when later ones are due, only deliveries tell."""
+        start = round(self.start_ms * NS_PER_MS)
+        for _ in range(self.burst_count if self.count is None else min(self.count, self.burst_count)):
+            yield start, self.payload_bytes
+
+
 class OnOff(Traffic, frozen=True, kw_only=True, tag="on-off"):
     """Poisson while on, silent while off; the times on and off are exponential."""
 
@@ -241,7 +270,7 @@ class Reply(Traffic, frozen=True, kw_only=True, tag="reply"):
         return iter(())
 
 
-Workload = Periodic | Poisson | Burst | OnOff | Recorded | Reply
+Workload = Periodic | Poisson | Burst | Closed | OnOff | Recorded | Reply
 
 
 def named_sites(topology: Topology, names: tuple[str, ...], key: str) -> Targets:

@@ -5,8 +5,8 @@ directory knows who is up, some time after the fact. It keeps the list of member
 member takes the id of one that has gone. One change after the other:
 
 1. of a join, a contact admits the joiner; the change goes on when the joiner has its welcome;
-2. the list is announced as a view with the next number, to each member at a time of its own where they are staggered;
-   nobody stops for it;
+2. the list is announced as a view with the next number, to each member at a time of its own where they are staggered,
+   founders and joiners too; nobody stops for it;
 3. when every member that is up has all its links safe, they are told to close what is left over; if somebody has died
    meanwhile they are not, because the new links alone might not connect the rest: the next change comes first.
 
@@ -174,7 +174,7 @@ class Directory:
         self.view = View(self.view.view_id + 1, sites, tuple([port.incarnation for port in self.members]))
         self.installing_count = len(self.members)
         for port in self.members:
-            delay_ns = self.random.randrange(self.stagger_ns) if self.stagger_ns and port.view_id else 0
+            delay_ns = self.random.randrange(self.stagger_ns) if self.stagger_ns else 0
             if delay_ns:
                 self.scheduler.at(self.scheduler.now_ns + delay_ns, self.tell, port, self.view)
             else:

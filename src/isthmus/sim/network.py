@@ -125,6 +125,10 @@ class DelayNetwork:
         """Call back when all that is under way now has arrived."""
         self.scheduler.at(self.latest_ns, then)
 
+    def figures(self) -> dict[str, float]:
+        """What only some networks measure, by name."""
+        return {}
+
     def link(self, source: SiteId, target: SiteId) -> Link:
         """The way from one site to another."""
         link = self.links.get((source, target))

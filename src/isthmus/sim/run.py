@@ -24,6 +24,7 @@ from isthmus.scenario.faults import (
     Heal,
     Leave,
     Loss,
+    OfReference,
     Partition,
     Pause,
     Recover,
@@ -36,7 +37,8 @@ from isthmus.scenario.visitors import Note, Visitors
 from isthmus.scenario.workload import NS_PER_MS, named_sites
 from isthmus.sim.agreed import AgreedMembership, AgreedOptions
 from isthmus.sim.base import Simulation
-from isthmus.sim.clock import SiteClock
+from isthmus.sim.clocks import ClockWorld, clock_of, set_calendar
+from isthmus.sim.costs import network_of_delays
 from isthmus.sim.directory import Directory
 from isthmus.sim.membership import IdealMembership, IdealOptions
 from isthmus.sim.network import DelayNetwork, Link
@@ -69,15 +71,18 @@ class Run(Simulation):
         self.visitors = [self.visitors_of(site) for site in self.site_ids]
         self.cuts: list[dict[SiteId, int]] = []  # partitions that hold: the side of each site
         self.services = [self.service_of(group) for group in self.groups]
-        self.clocks = [self.clock_of(site) for site in self.site_ids]  # a clock goes on while its site is down
+        self.clocks = [clock_of(scenario, site) for site in self.site_ids]  # a clock goes on while its site is down
         self.suspicions: dict[SiteId, Suspicion] = {}  # of the processes that are up, where members agree on views
-        self.sites = [self.boot(site, 0) for site in self.site_ids]
+        self.sites: list[SimSite] = []
+        served = scenario.clocks.service is not None
+        self.time = ClockWorld(scenario, self.scheduler, self.delays, self.sites) if served else None
+        self.sites += [self.boot(site, 0) for site in self.site_ids]
         for fault in scenario.faults_of_run():
             self.scheduler.at(round(fault.at_ms * NS_PER_MS), self.strike, fault)
 
     def network_of(self, scenario: Scenario) -> DelayNetwork | PacketNetwork:
         if scenario.network.kind == "delays":
-            return DelayNetwork(scenario.topology, self.scheduler, scenario.random("network"))
+            return network_of_delays(scenario, self.scheduler, self.groups)
         network = PacketNetwork(scenario.network, wiring_of(scenario), self.scheduler)
         network.logs = self.logs
         return network
@@ -132,6 +137,8 @@ class Run(Simulation):
                 port.attach(self.stack_of(port, group, options))
                 if suspicion is not None and options.relay is not None:
                     port.stack.find(Relay).reaches = suspicion.reaches
+        if self.time is not None:
+            self.time.boot(made)
         return made
 
     def watch_from(self, site: SimSite) -> Suspicion:
@@ -163,16 +170,6 @@ class Run(Simulation):
             self.network.watch_queue(port.site, stack)
         self.visitors[port.site].boot(group.id, stack.layers)
         return stack
-
-    def clock_of(self, site: SiteId) -> SiteClock | None:
-        """The clock of a site; None where it is always right."""
-        clocks = self.scenario.clocks
-        if not clocks.offset_ms and not clocks.drift_ppm:
-            return None
-        random = self.scenario.random("clock", site)
-        bound_ns, bound_drift = round(clocks.offset_ms * NS_PER_MS), clocks.drift_ppm / 1e6
-        offset_ns = round(random.uniform(-1, 1) * clocks.offset_ms * NS_PER_MS)
-        return SiteClock(offset_ns, random.uniform(-1, 1) * clocks.drift_ppm / 1e6, bound_ns, bound_drift)
 
     def timetable(self, site: SiteId) -> At:
         """A way for a site's applications to do something at a time, as an event of the group's port there."""
@@ -211,6 +208,8 @@ class Run(Simulation):
             self.stop(self.sites[site_id])
         for service in self.services:
             service.start(self.sites)
+        if self.time is not None:
+            self.time.start()
         for traffic in self.traffic:
             traffic.start()
         for visitors in self.visitors:
@@ -219,8 +218,9 @@ class Run(Simulation):
             self.network.begin_background(self.scenario.random, self.end_ns)
 
     def figures(self) -> dict[str, float]:
-        """What only some networks measure, by name."""
-        return network_figures(self.network, self.summary) if isinstance(self.network, PacketNetwork) else {}
+        """What only some networks and clocks measure, by name."""
+        clocks = {} if self.time is None else self.time.named()
+        return network_figures(self.network, self.summary) | clocks
 
     def last_view(self) -> int:
         return self.services[0].view.view_id
@@ -268,7 +268,7 @@ class Run(Simulation):
         elif isinstance(fault, Pause):
             self.pause(self.scenario.topology.site_id(fault.site), round(fault.until_ms * NS_PER_MS))
         elif isinstance(fault, ClockJump):
-            self.jump(self.scenario.topology.site_id(fault.site), round(fault.by_ms * NS_PER_MS))
+            set_calendar(self.clocks, self.sites[self.scenario.topology.site_id(fault.site)], fault.by_ms)
         elif isinstance(fault, Partition):
             self.partition([named_sites(self.scenario.topology, group, "groups") for group in fault.groups])
         elif isinstance(fault, Heal):
@@ -276,6 +276,9 @@ class Run(Simulation):
             for link in self.delays.links.values():
                 link.cut_count = 0
             self.links_changed()
+        elif isinstance(fault, OfReference):
+            assert self.time is not None  # a scenario without clock services has no such faults
+            self.time.strike(fault)
         elif isinstance(fault, Relink):
             self.relink(lans_of(fault.topology(self.scenario.topology)))
         else:
@@ -302,6 +305,8 @@ class Run(Simulation):
             self.note(site, Kind.RECOVER, site.incarnation)
             for service in self.services:
                 service.joined(site)
+            if self.time is not None:
+                self.time.changed(site)
 
     def leave(self, site_id: SiteId) -> None:
         for service in self.services:
@@ -337,17 +342,13 @@ class Run(Simulation):
         for service in self.services:
             if service.group in site.ports:
                 service.changed()
+        if self.time is not None:
+            self.time.changed(site)
 
     def links_changed(self) -> None:
         if self.scenario.membership.majority:
             for service in self.services:
                 service.changed()
-
-    def jump(self, site: SiteId, by_ns: int) -> None:
-        clock = self.clocks[site] or SiteClock(0, 0.0)
-        clock.jump_ns += by_ns
-        self.clocks[site] = clock
-        self.sites[site].set_clock(clock)
 
     def relink(self, lans: Lans) -> None:
         """Have gateways linked anew in every group that relays, from its next view on."""

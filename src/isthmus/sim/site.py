@@ -8,10 +8,11 @@ from random import Random
 from typing import Any
 
 from isthmus.core.errors import RemoteError
-from isthmus.core.layer import Kind, Layer, Reading, Stack
+from isthmus.core.layer import ClockState, Kind, Layer, Reading, Stack
 from isthmus.core.message import ONLY_GROUP, Cast, GroupId, Message, SiteId, Targets
 from isthmus.core.port import SHUT, Port
 from isthmus.core.sizes import packet_bytes, size_of
+from isthmus.protocols.clocks.service import ClockService
 from isthmus.sim.clock import SiteClock
 from isthmus.sim.network import Network, Stamp
 from isthmus.sim.scheduler import Scheduler
@@ -38,7 +39,7 @@ class SimSite:
 
     __slots__ = (
         *("alive", "clock", "heard", "incarnation", "log", "meter", "network", "ports", "random", "scheduler", "site"),
-        *("standing", "timers", "turn_ns", "wire_log"),
+        *("standing", "time_service", "timers", "turn_ns", "wire_log"),
     )
 
     def __init__(
@@ -62,6 +63,7 @@ class SimSite:
         self.clock = clock  # None: it is always right
         self.meter = meter  # None: sizes are not looked at
         self.wire_log = wire_log  # trace every send and receive
+        self.time_service: ClockService | None = None  # which tells the calendar where it runs
         self.turn_ns = 0  # how long a turn lasts; 0: it is one event
         self.alive = True
         self.standing: Standstill | None = None  # what waits while the site stands still
@@ -242,6 +244,14 @@ class SimPort(Port):
     # Effects
 
     def clock(self) -> Reading:
+        service = self.owner.time_service
+        if service is None:
+            return self.calendar()
+        served = service.read(self.owner.now_ns())
+        return self.calendar()._replace(state=ClockState.FREE_RUNNING) if served is None else served
+
+    def calendar(self) -> Reading:
+        """The site's own calendar, whatever a service makes of it."""
         clock, now = self.owner.clock, self.scheduler.now_ns
         return Reading(now, 0) if clock is None else clock.calendar(now)
 

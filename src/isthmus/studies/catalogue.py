@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from isthmus.studies import (
     causal_separators,
+    clocks,
+    composition,
     dynamic_roles,
     internet_scale,
     isolation,
@@ -16,7 +18,7 @@ from isthmus.studies import (
 from isthmus.studies.model import Study
 
 ALL = (
-    *(token_site, isolation, nine_scenarios, dynamic_roles, optimistic, causal_separators, overlay),
-    *(regret, internet_scale),
+    *(token_site, isolation, nine_scenarios, dynamic_roles, optimistic, causal_separators, overlay, composition),
+    *(clocks, regret, internet_scale),
 )
 STUDIES: dict[str, Study] = {module.STUDY.name: module.STUDY for module in ALL}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from isthmus.core.document import Invalid
 from isthmus.planning.composition_plan import SiteFlow
-from isthmus.scenario.workload import Reply, Workload, named_sites
+from isthmus.scenario.workload import Closed, Reply, Workload, named_sites
 from isthmus.studies.plan_traffic import mean_rate
 from isthmus.topology.model import Topology
 
@@ -19,6 +19,9 @@ def flows_between(topology: Topology, workloads: Sequence[Workload], notes: list
         key = f"workloads[{index}]"
         if isinstance(workload, Reply):
             notes.append(f"{key} are replies: left out of the plan")
+            continue
+        if isinstance(workload, Closed):
+            notes.append(f"{key} is a closed loop, without a rate of its own: left out of the plan")
             continue
         try:
             senders = workload.senders(topology)

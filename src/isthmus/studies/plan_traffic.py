@@ -11,7 +11,7 @@ from math import isfinite
 
 from isthmus.core.document import Invalid
 from isthmus.planning.rests import MessageStream
-from isthmus.scenario.workload import Burst, OnOff, Periodic, Poisson, Recorded, Reply, Workload
+from isthmus.scenario.workload import Burst, Closed, OnOff, Periodic, Poisson, Recorded, Reply, Workload
 from isthmus.topology.model import Topology
 
 
@@ -30,7 +30,9 @@ def streams_of(
             notes.append(f"{key} is not sent to all sites: planned as if it were")
         if workload.start_ms or workload.stop_ms is not None or workload.count is not None:
             notes.append(f"{key} does not last for the whole run: planned as if it did")
-        if not isinstance(workload, Periodic | Poisson | Reply):
+        if isinstance(workload, Closed):
+            notes.append(f"{key} is a closed loop, without a rate of its own: left out of the plan")
+        elif not isinstance(workload, Periodic | Poisson | Reply):
             notes.append(f"{key} is neither periodic nor Poisson: planned as Poisson with the same mean rate")
         for place, site in enumerate(senders):
             if (rate := mean_rate(workload, place, len(senders))) > 0:
@@ -53,7 +55,7 @@ def mean_rate(workload: Workload, place: int, places: int) -> float:
             own = sum(sender % places == place for _, sender, _ in workload.events)
             span_s = workload.events[-1][0] / workload.compression
             return own / span_s if span_s > 0 else 0.0
-        case Reply():
+        case Reply() | Closed():  # of a closed loop the network decides
             return 0.0
 
 

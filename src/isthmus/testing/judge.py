@@ -17,7 +17,7 @@ from isthmus.scenario.promises import promised
 from isthmus.sim.base import Progress
 from isthmus.stacks import Build
 from isthmus.testing.group_rows import rows_of_group, strangers
-from isthmus.testing.watch import Limits, WatchedRun
+from isthmus.testing.watch import Limits, WatchedRun, limits_of
 from isthmus.trace.oracle import Oracle, Verdict
 from isthmus.trace.schema import KIND, PROCESS, VALUE, Row
 from isthmus.trace.summary import Summary
@@ -67,7 +67,7 @@ def judge_run(
     """Carry out a run that writes into rows, and judge it."""
     scenario = run.scenario
     try:
-        found = run.watch(limits or Limits(), progress)
+        found = run.watch(limits or limits_of(scenario), progress)
     except Exception:
         return Judged(scenario, run.summary, [], [], [], traceback.format_exc())
     found += [*strangers(rows), *refusals(rows)]

@@ -17,7 +17,7 @@ from isthmus.core.message import GroupId, Message, SiteId, Targets
 from isthmus.protocols.application import Application
 from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.credit import Credit
-from isthmus.scenario.model import GroupOfRun
+from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.scenario.workload import NS_PER_MS
 from isthmus.sim.base import Progress
 from isthmus.sim.membership import Change, IdealMembership
@@ -29,6 +29,7 @@ LOOK_NS = 25 * NS_PER_MS  # how often flow control is looked at while there is t
 # For how long a run at rest must send nothing for its messages; where it does, as roles may still change, again.
 QUIET_NS = (1_000 * NS_PER_MS, 5_000 * NS_PER_MS, 5_000 * NS_PER_MS, 10_000 * NS_PER_MS)
 FOUND_MAX = 5  # sentences kept
+USUAL_SITES = 9  # the most of a run with the usual limits
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +37,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     packets: int = 400_000
     events: int = 1_000_000
+
+
+def limits_of(scenario: Scenario) -> Limits:
+    """The limits of a run: heartbeats and probes go between all pairs of sites, so that more sites may take more."""
+    sites, usual = len(scenario.topology.sites), Limits()
+    share = max(1.0, sites * (sites - 1) / (USUAL_SITES * (USUAL_SITES - 1)))
+    return Limits(packets=round(usual.packets * share), events=round(usual.events * share))
 
 
 class WatchedRun(Run):

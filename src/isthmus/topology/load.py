@@ -87,6 +87,7 @@ class RawCluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     longitude: float | None = None
     gateways: tuple[str, ...] = ()
     node_of: str | None = None  # an earlier cluster: this one is a node on its LAN
+    references: tuple[str, ...] = ()  # sites with a reference of true time
 
 
 class RawGatewayLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -247,20 +248,25 @@ class Builder:
         agent = names[0] if raw.agent is None else raw.agent
         if agent not in names:
             raise self.wrong(f"{key}.agent", show(agent), f"a site of {raw.name}: {one_of(agent, names)}")
-        for order, gateway in enumerate(raw.gateways):
-            if gateway not in names:
-                found = f"{show(gateway)}, which is outside {raw.name}" if gateway in self.site_of else show(gateway)
-                expected = f"a site of {raw.name}: {one_of(gateway, names)}"
-                raise self.wrong(f"{key}.gateways[{order}]", found, expected)
-        gateways = tuple(dict.fromkeys(self.site_of[gateway] for gateway in raw.gateways))
+        gateways = self.own_sites(raw, raw.gateways, names, f"{key}.gateways")
+        references = self.own_sites(raw, raw.references, names, f"{key}.references")
         hint = "a delay here or in defaults.lan"
         lan = raw.lan.over(self.lan, self.source, self.at(f"{key}.lan"), hint)
         node_of = None if raw.node_of is None else self.lan_named(raw.node_of, f"{key}.node_of")
         try:
-            cluster = Cluster(raw.name, ids, self.site_of[agent], lan, raw.latitude, raw.longitude, gateways, node_of)
+            here, joined = (raw.latitude, raw.longitude), (gateways, node_of)
+            cluster = Cluster(raw.name, ids, self.site_of[agent], lan, *here, *joined, references)
         except Invalid as error:
             raise error.at(self.source, self.at(key)) from None
         self.clusters.append(cluster)
+
+    def own_sites(self, raw: RawCluster, given: tuple[str, ...], names: list[str], key: str) -> tuple[SiteId, ...]:
+        """Sites of a cluster by their names, each once."""
+        for order, name in enumerate(given):
+            if name not in names:
+                found = f"{show(name)}, which is outside {raw.name}" if name in self.site_of else show(name)
+                raise self.wrong(f"{key}[{order}]", found, f"a site of {raw.name}: {one_of(name, names)}")
+        return tuple(dict.fromkeys(self.site_of[name] for name in given))
 
     def lan_named(self, name: str, key: str) -> int:
         """The cluster that a node is on: one that was given before, and is no node itself."""

@@ -67,6 +67,7 @@ class Cluster(msgspec.Struct, frozen=True):
     longitude: float | None = None  # degrees, from -180 to 180
     gateways: tuple[SiteId, ...] = ()  # sites that join it to other LANs; () for the agent and a second site
     node_of: int | None = None  # the cluster whose LAN this node is on, with its agent as communication server
+    references: tuple[SiteId, ...] = ()  # sites that know true time by themselves, as by a GPS receiver
 
     def __post_init__(self) -> None:
         for key, value, limit in (("latitude", self.latitude, 90), ("longitude", self.longitude, 180)):

@@ -31,6 +31,8 @@ def topology_to_toml(topology: Topology) -> str:
             table |= {"latitude": cluster.latitude, "longitude": cluster.longitude}
         if cluster.gateways:
             table["gateways"] = [names[site] for site in cluster.gateways]
+        if cluster.references:
+            table["references"] = [names[site] for site in cluster.references]
         if cluster.node_of is not None:
             table["node_of"] = topology.clusters[cluster.node_of].name
         clusters.append(table)

@@ -244,6 +244,9 @@ def walk(process: int, rows: list[Row], groups: dict[int, Group]) -> Walked:
             if row[GAUGE] == Gauge.SENT_VIEW and row[SENDER] == process:
                 group = group_of(groups, row[GROUP])
                 group.sent_in[group.message(row[ORIGIN:GROUP])] = row[VALUE]
+            elif row[GAUGE] == Gauge.CLOCK_BOUND_NS:
+                published, read = group_of(groups, row[GROUP]).clock_bounds, (process, row[TIME_NS])
+                published[read] = min(row[VALUE], published.get(read, row[VALUE]))
         elif kind == RECORD:
             records.append(row[VALUE])
         elif kind in (CRASH, RECOVER):

@@ -150,7 +150,19 @@ class Group:
     """All that happened in one group, or in a domain."""
 
     __slots__ = (
-        *("_addressed", "_alive", "_everyone", "again", "cut", "domain", "ended", "ids", "late", "lives"),
+        *(
+            "_addressed",
+            "_alive",
+            "_everyone",
+            "again",
+            "clock_bounds",
+            "cut",
+            "domain",
+            "ended",
+            "ids",
+            "late",
+            "lives",
+        ),
         *(
             "members",
             "missing",
@@ -180,6 +192,7 @@ class Group:
         self.late: list[Late] = []  # what was done after a crash
         self.view_rows: list[Installed] = []  # by process, in local order
         self.readings: list[ClockReading] = []
+        self.clock_bounds: dict[tuple[int, int], int] = {}  # process and time to the least error published then
         self.suspects: dict[int, set[int]] = {}  # process to whom it suspects at the end
         self.ended: frozenset[int] = frozenset()  # processes that ever crashed or recovered
         self.members: dict[int, tuple[int, ...]] = {}  # by view, as the first row has them

@@ -11,7 +11,7 @@ from isthmus.trace.domain import Domain, read_domains
 from isthmus.trace.files import chosen_files, digest_of_files, line_count
 from isthmus.trace.foreign import misspelt_columns
 from isthmus.trace.parquet import table_columns, table_count, table_meta, table_rows
-from isthmus.trace.schema import LOCAL, PROCESS, RUN, Row
+from isthmus.trace.schema import LOCAL, PROCESS, PROMISES, RUN, Row
 from isthmus.trace.shiviz import PATTERNS, Log
 from isthmus.trace.texts import csv_cells, json_cells, text_rows
 
@@ -76,6 +76,14 @@ class Source:
     def domains(self) -> tuple[Domain, ...]:
         """The ordering domains that a run of ours has told."""
         return read_domains(table_meta(self.files[0])) if self.form == "parquet" else ()
+
+    def promised(self) -> set[str] | None:
+        """What the stacks of a run of ours promise; None where the input does not say."""
+        if self.form != "parquet":
+            return None
+        words = [table_meta(file).get(PROMISES) for file in self.files]
+        told = [word.split(",") for word in words if word is not None]
+        return {name for names in told for name in names} if told else None
 
     def notes(self) -> list[str]:
         """What a user should know of the reading: events of a log, or columns, that look misspelt."""

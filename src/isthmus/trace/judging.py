@@ -5,13 +5,14 @@ runs, groups and domains are added up here, in the order of run, domain and grou
 (pipeline/checking.py), to the same `Summary`.
 
 Without a word of the user which properties are meant, all are judged for which the trace can have evidence; what then
-turns out to have none is named as not judged, with the reason, and is no fault of the trace.
+turns out to have none is named as not judged, with the reason, and is no fault of the trace. Where a trace says what
+its stacks promise, what safe delivery alone promises is left out, too: a run may do without.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from operator import itemgetter
 
@@ -34,6 +35,7 @@ NEEDS = {  # the kinds without which a property has no evidence; all others need
     "clock-accuracy": Kind.CLOCK,
 }
 IMPLIED = {"fifo-total": "fifo and total say it"}
+SAFE = ("uniform-agreement", "uniform-total", "sending-view")  # what only safe delivery promises
 NO_ROWS = "the trace has no rows"
 CHUNK = 1 << 16
 
@@ -97,8 +99,12 @@ def judge(
     bounds: Mapping[str, int],
     domains: Sequence[Domain] = (),
     partial: bool = False,
+    promised: Collection[str] | None = None,
 ) -> Judged:
-    """Judge every run of a trace in this process; no properties: all that the trace can have evidence of."""
+    """Judge every run of a trace in this process; no properties: all that the trace can have evidence of.
+
+    `promised` is what the stacks of the trace promise, where it says so.
+    """
     oracles: dict[int, Oracle] = {}
     census = Census()
     for run, own in groupby(census.count(rows), itemgetter(RUN)):
@@ -106,14 +112,14 @@ def judge(
             oracles[run] = Oracle(domains=domains, bounds=bounds, partial=partial)
         oracles[run].extend(own)
     check_domains(domains, census.groups)
-    asked, left_out = choose(properties, census.kinds, bounds)
+    asked, left_out = choose(properties, census.kinds, promised)
     found = [(run, verdict) for run in sorted(oracles) for verdict in oracles[run].scoped(asked)]
     summaries = [summarize(name, found) for name in asked]
     return settled(summaries, left_out, sum(census.kinds.values()), bool(properties))
 
 
 def choose(
-    properties: Sequence[str], kinds: Mapping[int, int], bounds: Mapping[str, int]
+    properties: Sequence[str], kinds: Mapping[int, int], promised: Collection[str] | None = None
 ) -> tuple[list[str], dict[str, str]]:
     """The properties to judge, and why the others are not."""
     if properties:
@@ -123,10 +129,10 @@ def choose(
         needed = NEEDS.get(name, Kind.DELIVER)
         if not kinds.get(int(needed)):
             left_out[name] = f"no {needed.name} row"
-        elif name.startswith("clock-") and name not in bounds:
-            left_out[name] = f"no --{name}"
         elif name in IMPLIED:
             left_out[name] = IMPLIED[name]
+        elif promised is not None and name in SAFE and name not in promised:
+            left_out[name] = f"not promised by this stack; --property {name} judges it"
     asked = [name for name in PROPERTIES if name not in left_out]
     return asked or ["integrity"], left_out if asked else {}
 

@@ -44,7 +44,7 @@ class Open:
 class LatencyMeter:
     """Latencies of one run, event by event; `groups` are the members of each, or how many one group 0 has."""
 
-    __slots__ = ("delivered", "known", "open", "per_message", "up")
+    __slots__ = ("delivered", "forgiven_count", "known", "open", "per_message", "up")
 
     def __init__(self, groups: Mapping[int, Iterable[int]] | int) -> None:
         members = {0: range(groups)} if isinstance(groups, int) else groups
@@ -53,6 +53,7 @@ class LatencyMeter:
         self.open: dict[MessageKey, Open] = {}
         self.delivered = Histogram()  # latency of each delivery, ns
         self.per_message = Histogram()  # latency of each message, ns
+        self.forgiven_count = 0  # deliveries that were owed to a process when it crashed, or was left out
 
     def submit(self, now_ns: int, key: MessageKey, destinations: tuple[int, ...], group: int) -> None:
         if group != key[0]:
@@ -107,6 +108,7 @@ class LatencyMeter:
             self.up[group] &= ~bit
         for key, message in list(self.open.items()):
             message.orphan |= key[1] == process
+            self.forgiven_count += bool(message.owed & bit)
             message.owed &= ~bit
             if not message.owed:
                 self.settle(key)

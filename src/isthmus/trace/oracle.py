@@ -49,6 +49,7 @@ CHECKS: dict[str, Callable[[Group], Finding]] = {
 BOTH = "fifo-total"
 CLOCKS = {"clock-precision": clock_precision, "clock-accuracy": clock_accuracy}
 PROPERTIES = (*CHECKS, BOTH, *CLOCKS)
+KEPT_GAUGES = (Gauge.SENT_VIEW, Gauge.CLOCK_BOUND_NS)
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -68,7 +69,8 @@ class Verdict(msgspec.Struct, frozen=True):
 class Oracle:
     """Takes the rows of one run and judges them, group by group, and domain by domain where some are named.
 
-    `bounds` are those of the clocks, in ns; `partial` says that every process's trace may be incomplete.
+    `bounds` are those of the clocks, in ns, beside what they publish; `partial` says that every process's trace may be
+    incomplete.
     """
 
     __slots__ = ("_bounds", "_domains", "_findings", "_groups", "_partial", "_rows", "_touched")
@@ -96,7 +98,7 @@ class Oracle:
         kept, others = self._rows, self._touched
         for row in rows:
             kind = row[KIND]
-            if kind in KEPT or (kind == GAUGE_ROW and row[GAUGE] == Gauge.SENT_VIEW):
+            if kind in KEPT or (kind == GAUGE_ROW and row[GAUGE] in KEPT_GAUGES):
                 kept.append(row)
             elif kind == RECEIVE or kind == SEND:  # noqa: SIM109  faster
                 place = (row[PROCESS], row[GROUP])

@@ -32,6 +32,7 @@ VERSION = 4
 READABLE = ("1", "2", "3", "4")  # versions that readers take
 VERSION_KEY = b"isthmus.trace.version"
 META_KEY = b"isthmus.trace.meta"
+PROMISES = "promises"  # in that: the names of the properties that the stacks promise, with commas between
 NONE = -1  # as origin, sender and number: no message; as a view: before the first one
 COUNTER_BITS = 32  # of a message's number; the incarnation of its sender is above them
 
@@ -50,7 +51,7 @@ Row: TypeAlias = tuple[
     int,  # payload_bytes
     int,  # control_bytes
     int,  # value
-    int,  # gauge: Gauge, 0 for none; of a VIEW row: how many members, where their weights follow
+    int,  # gauge: Gauge, 0 for none; of a VIEW row: how many members, where their weights follow; of CLOCK: its state
 ]
 RUN: Final = 0
 PROCESS: Final = 1

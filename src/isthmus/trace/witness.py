@@ -53,8 +53,8 @@ LACKS = {  # what is missing where a property has no evidence
     "sending-view": "nothing that was submitted was delivered",
     "views": "no two views to compare",
     "primary": "no two views to compare",
-    "clock-precision": "no two clocks were read, or no bound was given",
-    "clock-accuracy": "no clock was read, or no bound was given",
+    "clock-precision": "no two clocks were read at one time, or no bound was published or given",
+    "clock-accuracy": "no clock was read, or no bound was published or given",
 }
 
 

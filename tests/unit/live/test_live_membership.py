@@ -14,6 +14,7 @@ from bench.membership import measure
 from isthmus.core.errors import InputError
 from isthmus.core.layer import View
 from isthmus.core.message import SiteId
+from isthmus.live import sending
 from isthmus.live.errors import Blocked
 from isthmus.live.group import Group
 from isthmus.live.lives import EPOCH_S, FileStore, next_incarnation
@@ -186,7 +187,9 @@ def test_views_come_at_their_place_among_messages() -> None:
     run(program)
 
 
-def test_all_stop_and_start_again_by_their_files(tmp_path: Path) -> None:
+def test_all_stop_and_start_again_by_their_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "FORM_S", 0.1)  # the third one does not come back
+
     async def program() -> None:
         plan = AgreedPlan(PATIENT, tmp_path)
         ports, sites = await three(plan=plan)
@@ -199,6 +202,33 @@ def test_all_stop_and_start_again_by_their_files(tmp_path: Path) -> None:
         assert back[0].group.view.view_id > last
         await each_sends(back, "again", 3)
         await alike(back, 6)
+        for site in back:
+            site.die()
+
+    run(program)
+
+
+def test_what_is_sent_first_after_a_total_restart_waits_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of three are a quorum of the last view; what they sent at once, the third one never got."""
+    monkeypatch.setattr(sending, "FORM_S", TIMEOUT_S)
+
+    async def program() -> None:
+        plan = AgreedPlan(PATIENT, tmp_path)
+        ports, sites = await three(plan=plan)
+        for site in sites:
+            site.die()
+        back = [await Site(name, ports, plan).start() for name in NAMES[:2]]
+        for site in back:
+            await eventually(lambda site=site: len(site.group.members) == 2)
+        first = asyncio.create_task(back[0].group.send(b"first"))
+        await asyncio.sleep(0)
+        assert back[0].group.blocked and "c0-2" in back[0].group.waits_for()
+        back.append(await Site(NAMES[2], ports, plan).start())
+        await first
+        assert len(back[0].group.members) == 3
+        await alike(back, 1)
         for site in back:
             site.die()
 

@@ -194,7 +194,7 @@ def test_the_trace_has_the_wall_clock_and_layers_the_monotonic_one() -> None:
     fixture.site.run(fixture.port, lambda: fixture.application.cast(b"x") and None)
     assert fixture.rows[-1][TIME_NS] == 9_000_000 and fixture.port.now_ns == 2_000
     assert [row[LOCAL] for row in fixture.rows] == list(range(len(fixture.rows)))
-    assert fixture.port.clock() == (9_000_000, None)
+    assert fixture.port.clock()[:2] == (9_000_000, None)
 
 
 def test_nothing_is_traced_where_nobody_reads() -> None:

@@ -107,12 +107,14 @@ def network() -> Iterator[Network]:
 class Child:
     """One site's process, in its namespace."""
 
+    program = "bench.member_site"
+
     def __init__(self, network: Network, site: int) -> None:
         self.name = f"c0-{site}"
         ports = {f"c0-{one}": (network.address(one), PORT) for one in range(SITES)}
         self.command = [
             *("ip", "netns", "exec", network.spaces[site]),
-            *(sys.executable, "-m", "bench.member_site", self.name, str(SITES), json.dumps(ports)),
+            *(sys.executable, "-m", self.program, self.name, str(SITES), json.dumps(ports)),
         ]
         self.members: list[str] = []
         self.counts = [0]
@@ -190,6 +192,54 @@ def test_a_site_that_is_cut_off_waits_and_the_majority_goes_on(network: Network,
                 await part_and_heal(children, network.cut, network.heal)
             else:
                 await part_and_heal(children, network.silence, network.unsilence)
+        finally:
+            await asyncio.gather(*(child.end() for child in started))
+
+    asyncio.run(program())
+
+
+class Clock(Child):
+    """A site with the clock service, and what it said of it last."""
+
+    program = "bench.clock_site"
+
+    def __init__(self, network: Network, site: int) -> None:
+        super().__init__(network, site)
+        self.status: dict[str, object] = {}
+        self.wrong: list[dict[str, object]] = []  # whenever true time was not within what it told
+
+    async def read(self) -> None:
+        assert self.process.stdout is not None
+        async for line in self.process.stdout:
+            self.status = json.loads(line)
+            if self.status["known"] and not self.status["inside"]:
+                self.wrong.append(self.status)
+
+    def is_so(self, state: str, members: list[str]) -> bool:
+        return self.status.get("state") == state and self.status.get("members") == members
+
+
+def test_clocks_hold_over_a_cut_cable_and_no_interval_is_wrong(network: Network) -> None:
+    """The site that is cut off hears no reference; the others go on, and take it back."""
+
+    async def program() -> None:
+        children = [Clock(network, site) for site in range(SITES)]
+        names = [child.name for child in children]
+        started: list[Child] = []
+        try:
+            for child in children:
+                await child.start()
+                started.append(child)
+            await eventually("all synchronised", lambda: all(one.is_so("synchronised", names) for one in children))
+            assert all(one.status["stamps"] == "kernel" for one in children)
+            network.cut(2)
+            await eventually(
+                "the others without it", lambda: all(one.is_so("synchronised", names[:2]) for one in children[:2])
+            )
+            await eventually("hold-over", lambda: children[2].status.get("state") == "hold-over")
+            network.heal(2)
+            await eventually("all again", lambda: all(one.is_so("synchronised", names) for one in children))
+            assert [one.wrong for one in children] == [[], [], []]
         finally:
             await asyncio.gather(*(child.end() for child in started))
 

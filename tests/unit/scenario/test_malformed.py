@@ -77,6 +77,65 @@ CASES: dict[str, tuple[str, str]] = {  # what is wrong: the scenario, then how t
         participant('site = "a-0"', "[participant_groups.order]", 'present = ["ann"]'),
         ": participant_groups.order: found conditions; expected",
     ),
+    # The clock service
+    "a drift no service bears": (
+        tail("[clocks]", "drift_ppm = 50000", "[clocks.service]"),
+        ": clocks.drift_ppm: found 50000.0; expected at most 10000, with a clock service",
+    ),
+    "an agreement longer than the period": (
+        tail("[clocks.service]", "period_ms = 25"),
+        ": clocks.service.agreement_ms: found 20, with a window of 10; expected less than the period (25) with",
+    ),
+    "a LAN without a reference, refused": (
+        tail("[clocks.service]", 'without_reference = "refuse"'),
+        ": clocks.service.without_reference: found 'refuse', and a has no reference; expected a reference in a, or",
+    ),
+    "an unknown way without a reference": (
+        tail("[clocks.service]", 'without_reference = "guess"'),
+        ": clocks.service.without_reference: found 'guess'; expected one of clients, refuse, round-trips",
+    ),
+    "a repeat before its frame": (
+        tail("[clocks.broadcast]", "repeat_ms = [8, 2]"),
+        ": clocks.broadcast.repeat_ms[1]: found 2.0; expected a number from 8",
+    ),
+    "negative tightness": (
+        tail("[clocks.broadcast]", "tightness_us = -1"),
+        ": clocks.broadcast.tightness_us: found -1.0; expected a number from 0",
+    ),
+    "a reference outside": (
+        swap("sites = 2", 'sites = 2\nreferences = ["b-0"]'),
+        ": topology.clusters[0].references[0]: found 'b-0'; expected a site of a: one of a-0, a-1",
+    ),
+    "a fault of a reference that is none": (
+        fault('kind = "reference-death"', 'site = "a-0"', "at_ms = 5") + "[clocks.service]\n",
+        ": faults[0].site: found 'a-0', which has no reference; expected one of ",
+    ),
+    "a fault of a reference without a service": (
+        swap("sites = 2", 'sites = 2\nreferences = ["a-0"]')
+        + '[[faults]]\nkind = "reference-jump"\nsite = "a-0"\nat_ms = 5\nby_ms = 3\n',
+        ": faults[0].kind: found 'reference-jump'; expected another fault, unless there is a [clocks.service]",
+    ),
+    "a reference that lies for no time": (
+        fault('kind = "reference-lie"', 'site = "a-0"', "at_ms = 5", "until_ms = 5", "by_ms = 3"),
+        ": faults[0].until_ms: found 5.0; expected a time after at_ms (5)",
+    ),
+    "clocks over packets": (
+        tail("[clocks.service]", "[network]", 'kind = "packets"'),
+        ": clocks.service: found a clock service; expected none on a packet network",
+    ),
+    # Costs of hosts and LANs
+    "negative costs": (
+        tail("[network.costs]", "send_us = -1"),
+        ": network.costs.send_us: found -1.0; expected a number",
+    ),
+    "a LAN of no group": (
+        tail("[network.costs]", 'lans = [["x"]]'),
+        ": network.costs.lans[0][0]: found 'x'; expected",
+    ),
+    "a loop without rounds": (
+        workload('kind = "closed"', "burst_count = 2", "rounds = 0"),
+        ": workloads[0].rounds: found 0; expected a whole number from 1",
+    ),
     # The file as a whole
     "syntax": (head("seed = "), ": found a syntax error"),
     "a number of 5000 digits": (head("seed = " + "9" * 5000), ": found a syntax error"),
@@ -96,7 +155,7 @@ CASES: dict[str, tuple[str, str]] = {  # what is wrong: the scenario, then how t
     "name out of the folder": (head('name = "../x"'), ": name: found '../x'; expected a name for a folder"),
     "name is a number": (head("name = 3"), ": name: found 3; expected a text"),
     "unknown wire": (head('wire = "coded"'), ": wire: found 'coded'; expected one of codec, reference, sized (did"),
-    "unknown trace": (head("trace = true"), ": trace: found True; expected one of events, none, wire"),
+    "unknown trace": (head("trace = true"), ": trace: found true; expected one of events, none, wire"),
     # Topology
     "topology is a number": ("topology = 3\n", ": topology: found 3; expected"),
     "topology file is missing": ('topology = "net.toml"\n', ": topology: found 'net.toml', which is no file; expected"),
@@ -259,6 +318,26 @@ CASES: dict[str, tuple[str, str]] = {  # what is wrong: the scenario, then how t
     "nobody reads": (tail("[[readers]]", "sites = []", "consume_ms = 1"), ": readers[0].sites: found an empty list;"),
     "reads in no time": (tail("[[readers]]", 'sites = ["a"]', "consume_ms = 0"), ": readers[0].consume_ms: found 0.0"),
     "detected before": (tail("[membership]", "detection_ms = -1"), ": membership.detection_ms: found -1.0; expected"),
+    "a table of another stack": (
+        stack("ring = { batch = 3 }"),
+        ": stack.ring: found a table with batch; expected one of ",
+    ),
+    "a switch of another stack": (
+        swap('name = "token-site"', 'name = "flooding-dynamic", safe = true'),
+        ": stack.safe: found true; expected false, with the stack flooding-dynamic: a flood tells nobody who has what",
+    ),
+    "a table for another membership": (
+        tail("[membership]", 'kind = "ideal"', "agreed.weights = { a-0 = 2 }"),
+        ": membership.agreed: found a table with weights; expected nothing",
+    ),
+    "a broken weight": (
+        tail("[membership]", 'kind = "agreed"', "agreed.weights = { b-0 = 1, a-0 = 1.5 }"),
+        ": membership.agreed.weights.a-0: found 1.5; expected a whole number",
+    ),
+    "no votes at all": (
+        tail("[membership]", 'kind = "agreed"', "agreed.weights = { a-0 = 0, a-1 = 0, b-0 = 0 }"),
+        ": membership.agreed.weights: found a weight of 0 for every site; expected at least one site with a vote",
+    ),
 }
 
 

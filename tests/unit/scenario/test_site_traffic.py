@@ -6,13 +6,14 @@ from collections import Counter
 
 import pytest
 
+from isthmus.core.document import Invalid
 from isthmus.core.layer import Kind
 from isthmus.core.message import ONLY_GROUP
 from isthmus.protocols.transport.credit import Credit
 from isthmus.scenario.faults import Crash, Recover
 from isthmus.scenario.model import Membership, Reader, Scenario, StackSpec
 from isthmus.scenario.traffic import payload
-from isthmus.scenario.workload import Burst, Periodic, Reply, Workload
+from isthmus.scenario.workload import Burst, Closed, Periodic, Reply, Workload
 from isthmus.sim.run import Run
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
@@ -108,3 +109,28 @@ def test_a_slow_reader_takes_its_time_and_starts_empty_after_a_crash() -> None:
 
 def test_a_payload_has_its_depth_in_front() -> None:
     assert payload(2, 3) == b"\x02\0\0" and payload(0, 1) == b"\0" and payload(0, 0) == b""
+
+
+def test_a_closed_loop_sends_the_next_batch_when_its_last_own_message_is_back() -> None:
+    loop = Closed(burst_count=3, rounds=4, sites=("c0-0",))
+    rows = rows_of(loop, stack=StackSpec(name="token-site", transport="direct", sequencer="c1-0"))
+    times = [row[TIME_NS] for row in rows if row[KIND] == Kind.SUBMIT]
+    assert times == [20_000_000 * number for number in range(4) for _ in range(3)], "two hops of 10 ms a round"
+    assert count(rows, Kind.DELIVER) == 36
+
+
+def test_a_closed_loop_waits_for_messages_that_come_back() -> None:
+    with pytest.raises(Invalid, match="to:"):
+        Closed(burst_count=2, rounds=4, to=("c1-0",))
+    with pytest.raises(Invalid, match="to_groups:"):
+        Closed(burst_count=2, rounds=4, to_groups="other")
+
+
+def test_a_closed_loop_ends_with_its_sender_and_with_the_scenario() -> None:
+    crash = (Crash(at_ms=0.5, site="c0-0"), Recover(at_ms=100.0, site="c0-0"))
+    token_site = StackSpec(name="token-site", sequencer="c1-0")
+    loop = Closed(burst_count=1, rounds=100, sites=("c0-0",))
+    rows = rows_of(loop, stack=token_site, faults=crash, membership=Membership(detection_ms=20.0))
+    assert count(rows, Kind.SUBMIT) == 1
+    rows = rows_of(loop, stack=token_site, duration_ms=200)
+    assert max(row[TIME_NS] for row in rows if row[KIND] == Kind.SUBMIT) < 200_000_000

@@ -64,6 +64,19 @@ def test_a_packet_leaves_when_its_link_is_free_and_arrives_a_propagation_later()
         assert engine.load_ns == 110 + 120 + (124 - 5) + (180 - 110) + (200 - 120)
 
 
+def test_a_full_queue_drops_the_last_packet_and_what_follows_of_its_message() -> None:
+    ways = Ways(LINE)
+    engine = PlainEngine(ways, queue_max=3)
+    engine.start(0, ways.path(0, 2), 1, (10, 10))
+    engine.start(0, ways.path(0, 2), 2, (10, 10, 10))  # its second packet finds three, its third goes with it
+    assert engine.advance(200) is None
+    engine.start(200, ways.path(0, 2), 3, (10,))
+    assert [arrival.message for arrival in arrivals(engine)] == [1, 3]
+    assert engine.load_max == 3 and engine.dropped_count == 2
+    assert engine.take_drops() == [(2, ways.path(0, 2)[0])] and engine.take_drops() == []
+    assert ways.ends_below(ways.path(0, 2)[0]) == [2]
+
+
 def test_only_the_last_fragment_completes_a_message() -> None:
     ways = Ways(LINE)
     for engine in both(ways):

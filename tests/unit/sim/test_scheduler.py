@@ -69,9 +69,9 @@ def test_a_span_of_a_fast_clock_is_shorter() -> None:
 
 def test_a_jump_moves_the_calendar_and_neither_clock_nor_span() -> None:
     clock = SiteClock(7, 0.1, bound_ns=20, bound_drift=0.5)
-    assert clock.calendar(1000) == (1107, 520), "off by the offset and by what drift may have added"
+    assert clock.calendar(1000)[:2] == (1107, 520), "off by the offset and by what drift may have added"
     clock.jump_ns -= 5000
-    assert clock.calendar(1000) == (-3893, None), "set to an unknown time, it has no bound any more"
+    assert clock.calendar(1000)[:2] == (-3893, None), "set to an unknown time, it has no bound any more"
     assert clock.read(1000) == 1107 and clock.true_span(110) == 100
 
 

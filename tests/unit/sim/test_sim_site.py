@@ -131,9 +131,9 @@ def test_a_jump_moves_the_calendar_and_neither_timer_nor_monotonic_clock() -> No
     bench.arm(1, 50)
     bench.run(10)
     port, clock = bench.ports[0], bench.sites[0].clock
-    assert clock is not None and port.clock() == (10 * MS, 3 * MS)
+    assert clock is not None and port.clock()[:2] == (10 * MS, 3 * MS)
     clock.jump_ns -= 500 * MS
-    assert port.clock() == (-490 * MS, None), "and no bound is known any more"
+    assert port.clock()[:2] == (-490 * MS, None), "and no bound is known any more"
     bench.run(50)
     assert bench.probes[0].fired == [(1, 50 * MS)]
 
@@ -141,7 +141,7 @@ def test_a_jump_moves_the_calendar_and_neither_timer_nor_monotonic_clock() -> No
 def test_a_right_clock_has_no_error() -> None:
     bench = Bench()
     bench.run(10)
-    assert bench.ports[0].clock() == (10 * MS, 0)
+    assert bench.ports[0].clock()[:2] == (10 * MS, 0)
 
 
 def test_a_message_to_oneself_is_an_event_of_its_own() -> None:

@@ -150,7 +150,7 @@ def test_the_calendar_is_set_and_the_monotonic_clock_is_not() -> None:
     site, _ = ticking()
     site.set_calendar(-100, None)
     site.advance(40)
-    assert site.host.clock() == (-60, None) and site.now_ns == 40
+    assert site.host.clock()[:2] == (-60, None) and site.now_ns == 40
 
 
 def test_nothing_happens_at_a_site_that_crashed() -> None:

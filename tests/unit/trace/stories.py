@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from isthmus.core.layer import Kind
 from isthmus.trace.oracle import Oracle, Verdict
-from isthmus.trace.schema import NONE, Recording, Row
+from isthmus.trace.schema import NONE, TIME_NS, Gauge, Recording, Row
 
 
 class Story:
@@ -50,6 +50,14 @@ class Story:
     ) -> Story:
         for message in messages:
             self.add(process, Kind.DELIVER, message, None, payload_bytes, group=group, origin=origin)
+        return self
+
+    def clock(self, process: int, time_ns: int, reading_ns: int, error_ns: int | None = None) -> Story:
+        """A reading of a clock at a true time, and the error that it publishes with it."""
+        told = () if error_ns is None else ((Kind.GAUGE, error_ns, Gauge.CLOCK_BOUND_NS),)
+        for kind, value, gauge in ((Kind.CLOCK, reading_ns, 0), *told):
+            self.add(process, kind, value=value, gauge=gauge)
+            self.rows[-1] = (*self.rows[-1][:TIME_NS], time_ns, *self.rows[-1][TIME_NS + 1 :])  # type: ignore[assignment]
         return self
 
     def tentative(self, process: int, *messages: tuple[int, int]) -> Story:

@@ -121,11 +121,11 @@ class Flooding(Transport):
         self.counts[me] += 1
         self.clock += 1
         hop = Hop(message, self.host.site, self.counts[me], self.clock)
-        self.keep(me, hop)
         if self.near:
             self.below.submit(hop, self.near)
         self.own_due.append(message)
         self.host.turn_due = True
+        self.keep(me, hop)  # last: alone, we find at once that all have it, and are given the next one to submit
 
     def end_turn(self) -> None:
         self.deliver_own()

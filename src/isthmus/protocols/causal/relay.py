@@ -10,7 +10,9 @@ site that is before it on the route.
 
 End to end. Hops are reliable, gateways are not. The origin and everyone who has a message keep it until the origin
 knows that all destinations have delivered it; they acknowledge now and then how far they have come (`Received`), and
-each message says up to which the earlier ones are stable. When a view closes, what any survivor keeps reaches all
+each message says up to which the earlier ones are stable. Acknowledgements go straight to the origin and may be lost: a
+later one says all that an earlier one said, so none has to wait for another, as it would in a stream. An origin asks
+those whose acknowledgements are overdue (`Overdue`). When a view closes, what any survivor keeps reaches all
 destinations: this layer, not the transport below, answers for the flush. A gateway that fails is replaced by its twin
 in the next view, which begins without a past; what had not come through it is delivered before that view.
 
@@ -34,6 +36,7 @@ from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Handler, View
 from isthmus.core.message import Carried, Cast, Message, SiteId, Targets
 from isthmus.protocols.causal.coding import Coder, coder_of
+from isthmus.protocols.causal.dues import Dues
 from isthmus.protocols.causal.extended import ExtendedOrder
 from isthmus.protocols.causal.history import ExtendedHistory, Timestamp
 from isthmus.protocols.causal.options import CausalOptions
@@ -44,7 +47,8 @@ from isthmus.topology.lans import Lans, one_lan
 from isthmus.topology.separators import Separators, mask_of, separators_of, sites_of
 from isthmus.trace.schema import Gauge
 
-ACK = 1  # timer key
+ACK, OVERDUE = 1, 2  # timer keys
+OVERDUE_PERIODS = 3  # of acknowledgements, after which an origin asks for them
 ACKS_A_WINDOW = 4  # at least, while an origin sends as much as it may keep
 REPORT_ENTRIES = 2  # what a report costs besides its entries, about, in entries
 
@@ -55,14 +59,18 @@ class Received(Message, frozen=True, gc=False, array_like=True, tag=81):
     count: Count
 
 
+class Overdue(Message, frozen=True, gc=False, array_like=True, tag=79):
+    """Asks how far the addressee has come with the sender's messages."""
+
+
 class RelayedOrder(ExtendedOrder):
     """Delivers multicasts over LANs in causal order, and relays them where it is a gateway."""
 
     __slots__ = (
-        *("ack_armed", "dues", "kept", "lans", "outbox", "owed", "relinked", "routes", "separators", "stable"),
+        *("ack_armed", "dues", "kept", "lans", "outbox", "overdue_armed", "owed", "relinked", "routes", "separators"),
         *("stable_of", "starved"),
     )
-    timer_names = ("gauge", "ack")
+    timer_names = ("gauge", "ack", "overdue")
 
     def __init__(self, options: CausalOptions) -> None:
         super().__init__(options)
@@ -71,18 +79,21 @@ class RelayedOrder(ExtendedOrder):
 
     def reset(self) -> None:
         super().reset()
-        self.dues: dict[int, int] = {}  # own messages that are not stable: their counters, who has yet to have them
+        self.dues = Dues()  # our own messages that are not stable
         self.kept: dict[SiteId, dict[int, Stamped[Any]]] = {site: {} for site in self.view.members}
-        self.stable = 0  # our own messages up to this one are stable
-        self.stable_of = dict.fromkeys(self.view.members, 0)  # the same of others, as they say
+        self.stable_of = dict.fromkeys(self.view.members, 0)  # of others, up to which they say they are stable
         self.owed: dict[SiteId, int] = {}  # whom an acknowledgement is due to, and of how many messages
         self.outbox: deque[tuple[Message, Targets]] = deque()  # for which the transport has no room yet
-        self.ack_armed = False
+        self.ack_armed = self.overdue_armed = False
         self.starved = False  # `writable` said no because too much is unstable; `resume` is owed
 
     def install(self, view: View) -> None:
         super().install(view)
-        self.host.cancel_timer(self, ACK)
+        self.stop_timers()
+
+    def stop_timers(self) -> None:
+        for key in (ACK, OVERDUE):
+            self.host.cancel_timer(self, key)
 
     def relink(self, view_id: int, lans: Lans) -> None:
         """Have messages relayed over other links, from a view on: all members must be told before they install it."""
@@ -105,8 +116,8 @@ class RelayedOrder(ExtendedOrder):
         known = (self.everyone, *graph.members, *gateways, *hosts, *zones)
         return coder_of(self.everyone, known, self.options.coding, self.entries_most())
 
-    def bodies(self) -> dict[type[Message], Handler]:
-        return super().bodies() | {Received: self.on_received}
+    def handlers(self) -> dict[type[Message], Handler]:
+        return {Received: self.on_received, Overdue: self.on_overdue}
 
     # Where messages go
 
@@ -226,22 +237,44 @@ class RelayedOrder(ExtendedOrder):
 
     def stamped(self, cast: Cast, count: int, timestamp: Timestamp) -> Stamped[Any]:
         made = super().stamped(cast, count, timestamp)
-        return msgspec.structs.replace(made, stable=self.stable)
+        return msgspec.structs.replace(made, stable=self.dues.stable)
 
     def keep(self, message: Stamped[Any], key: int, destinations: int) -> None:  # noqa: ARG002
         self.kept[self.host.site][message.count] = message
-        self.dues[message.count] = destinations
+        self.dues.add(message.count, destinations)
+        if not self.overdue_armed:
+            self.ask_later()
+
+    def ask_later(self) -> None:
+        """See to it that those are asked who do not acknowledge by themselves."""
+        self.overdue_armed = True
+        wait_ms = OVERDUE_PERIODS * self.options.ack_period_ms * self.dues.patience()
+        self.host.set_timer(self, OVERDUE, round(wait_ms * 1e6))
+
+    def ask_overdue(self) -> None:
+        late = self.dues.overdue() & ~self.history.me
+        if late:
+            self.send(sites_of(late), Overdue())
+        if self.dues.lacking:
+            self.ask_later()
+
+    def on_overdue(self, source: SiteId, overdue: Overdue) -> None:  # noqa: ARG002
+        if source not in self.kept:
+            raise RemoteError(f"site {source} asks for acknowledgements, outside view {self.view.view_id}")
+        if not self.blocked and self.delivered.get(source, 0):
+            self.owed.pop(source, None)
+            self.acknowledge(source)
 
     def writable(self) -> bool:
         if self.blocked or self.outbox:
             return False
-        if self.history.count - self.stable >= self.options.keep_max:
+        if self.history.count - self.dues.stable >= self.options.keep_max:
             self.starved = True
             return False
         return super().writable()
 
     def settled(self) -> bool:
-        return not (self.dues or self.owed or self.outbox) and super().settled()
+        return not (self.dues.lacking or self.owed or self.outbox) and super().settled()
 
     def note(self, item: Item) -> None:
         super().note(item)
@@ -259,22 +292,29 @@ class RelayedOrder(ExtendedOrder):
             self.host.set_timer(self, ACK, round(self.options.ack_period_ms * 1e6))
 
     def timer(self, key: int) -> None:
-        if key != ACK:
+        if key == ACK:
+            self.ack_armed = False
+            for origin in () if self.blocked else self.owed:
+                self.acknowledge(origin)
+            self.owed.clear()
+        elif key == OVERDUE:
+            self.overdue_armed = False
+            if not self.blocked:
+                self.ask_overdue()
+        else:
             super().timer(key)
-            return
-        self.ack_armed = False
-        for origin in self.owed:
-            self.acknowledge(origin)
-        self.owed.clear()
 
     def acknowledge(self, origin: SiteId) -> None:
-        self.pass_down(Received(self.delivered[origin]), (origin,))
+        self.send((origin,), Received(self.delivered[origin]))
 
     def on_received(self, source: SiteId, received: Received) -> None:
+        if source not in self.kept:
+            raise RemoteError(f"an acknowledgement of site {source}, outside view {self.view.view_id}")
         if received.count > self.history.count:
             raise RemoteError(f"site {source} has message {received.count} of ours; the last is {self.history.count}")
-        self.collect(1 << source, received.count)
-        self.let_go()
+        if not self.blocked:  # what a view that closes was told is kept stays kept
+            self.collect(1 << source, received.count)
+            self.let_go()
 
     def on_stamped(self, source: SiteId, message: Stamped[Any]) -> None:
         item = self.read(source, message)
@@ -285,22 +325,15 @@ class RelayedOrder(ExtendedOrder):
 
     def let_go(self) -> None:
         """Let the application go on, where enough has become stable."""
-        if self.starved and 2 * (self.history.count - self.stable) < self.options.keep_max:
+        if self.starved and 2 * (self.history.count - self.dues.stable) < self.options.keep_max:
             self.starved = False
             self.above.resume()
 
     def collect(self, site: int, count: int) -> None:
         """Note who has our messages up to a count, and forget those that are where they should be."""
-        for number in self.dues:
-            if number > count:
-                break
-            self.dues[number] &= ~site
         mine = self.kept[self.host.site]
-        while self.dues and not self.dues[first := next(iter(self.dues))]:
-            del self.dues[first], mine[first]
-            self.stable = first
-        if not self.dues:
-            self.stable = self.history.count
+        for stable in self.dues.note(site, count):
+            del mine[stable]
 
     def release(self, origin: SiteId, stable: int) -> None:
         """Forget what an origin says is stable."""
@@ -316,14 +349,15 @@ class RelayedOrder(ExtendedOrder):
 
     def freeze(self) -> None:
         super().freeze()
-        self.host.cancel_timer(self, ACK)
+        self.stop_timers()
+        self.ack_armed = self.overdue_armed = False
 
     def frames(self, origin: SiteId) -> Mapping[int, Any]:
         return self.unstable(origin)
 
     def holding(self, origin: SiteId) -> tuple[int, list[int], list[int]]:
         """What is kept, all of it as if it were handed up: none of it is lost, as clocks order it over any gap."""
-        stable = self.stable if origin == self.host.site else self.stable_of[origin]
+        stable = self.dues.stable if origin == self.host.site else self.stable_of[origin]
         return stable, sorted(self.kept[origin]), []
 
     def drop_held(self) -> None:
@@ -351,7 +385,4 @@ class RelayedOrder(ExtendedOrder):
         return found
 
     def lagging(self) -> Targets:
-        behind = 0
-        for rest in self.dues.values():
-            behind |= rest
-        return sites_of(behind)
+        return sites_of(self.dues.everyone())

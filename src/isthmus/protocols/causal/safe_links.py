@@ -26,8 +26,11 @@ Invariants:
 - `seen` is the last number delivered of each sender; numbers of one sender come in ascending order over safe links;
 - the log, and before it the vector `forgotten`, are all that was delivered here.
 
-Bounds: buffers and log (DynamicOptions); `PINGS_MAX` floods of PING are remembered per origin. What comes between a
-welcome and the first view waits without one: it is a moment.
+What comes before the first view waits unhandled. A founder that handled it at once had no links to send it on over, and
+links that begin with the view would not be safe: what the founder says next could overtake what it had heard.
+
+Bounds: buffers and log (DynamicOptions); `PINGS_MAX` floods of PING per origin; once `EARLY_MAX` messages wait for the
+first view, frames are dropped unacknowledged until then, and so repeated.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ import msgspec
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Handler, Kind, View
 from isthmus.core.message import ALL, Carried, Cast, Message, SiteId, Targets
-from isthmus.core.port import INCARNATION_SHIFT
+from isthmus.core.port import EARLY_MAX, INCARNATION_SHIFT
 from isthmus.protocols.causal.safe_wire import (
     Ask,
     Close,
@@ -78,8 +81,8 @@ class SafeFlooding(Transport):
     """Floods messages along safe links, and opens and closes links meanwhile."""
 
     __slots__ = (
-        *("attached", "dead", "early", "forgotten", "ids", "into", "leaving", "links", "log", "near", "number"),
-        *("options", "overlay", "own_due", "pings", "seen", "stranded", "stranded_by"),
+        *("attached", "begun", "dead", "early", "forgotten", "ids", "into", "leaving", "links", "log", "near"),
+        *("number", "options", "overlay", "own_due", "pings", "seen", "stranded", "stranded_by"),
     )
     timer_names = ("open_",)
 
@@ -88,6 +91,7 @@ class SafeFlooding(Transport):
         self.overlay = overlay or Overlay()
         self.options = options or DynamicOptions()
         self.attached = False  # it is a founder, or was welcomed
+        self.begun = False  # the first view is resumed
         self.ids: dict[SiteId, int] = {}  # of the members
         self.near: Targets = ()  # the neighbours that the view gives us
         self.links: dict[SiteId, Link] = {}  # out of here
@@ -96,7 +100,7 @@ class SafeFlooding(Transport):
         self.number = 0  # of the last try to open a link
         self.seen: dict[SiteId, int] = {}
         self.own_due: deque[Cast] = deque()
-        self.early: list[Cast] = []  # what came before the first view
+        self.early: list[tuple[SiteId, Passed[Any]]] = []  # what came before that, and from where
         self.leaving = False
         self.log: deque[Passed[Any]] = deque()
         self.forgotten: dict[SiteId, int] = {}  # the last number of each sender that is not in the log any more
@@ -138,13 +142,15 @@ class SafeFlooding(Transport):
             raise RemoteError(f"site {source} passed on {cast}, which is no message")
         self.into[source] = True
         self.stranded_by.clear()
-        if cast.number <= self.seen.get(cast.sender, 0):
-            return
-        if cast.sender == self.host.site and cast.number >> INCARNATION_SHIFT >= self.host.incarnation:
-            raise RemoteError(f"site {source} passed on message {cast.number} of ours, which we never wrote")
-        self.deliver_own()
-        self.spread(passed, source)
-        self.hand_over(cast)
+        if not self.begun:
+            self.early.append((source, passed))
+            self.channels.deaf = len(self.early) >= EARLY_MAX
+        elif cast.number > self.seen.get(cast.sender, 0):
+            if cast.sender == self.host.site and cast.number >> INCARNATION_SHIFT >= self.host.incarnation:
+                raise RemoteError(f"site {source} passed on message {cast.number} of ours, which we never wrote")
+            self.deliver_own()
+            self.spread(passed, source)
+            self.hand_over(cast)
 
     def spread(self, passed: Passed[Any], source: SiteId) -> None:
         """Send a message on over safe links, keep it for the others and for the log."""
@@ -170,12 +176,8 @@ class SafeFlooding(Transport):
     def hand_over(self, cast: Cast) -> None:
         if isinstance(cast, Carried) and not self.stack.vouched(cast.sender, cast):
             self.host.trace(Kind.REJECT, value=cast.sender)  # as all do
-        elif cast.destinations and self.host.site not in cast.destinations:
-            return
-        elif self.view.view_id:
+        elif not cast.destinations or self.host.site in cast.destinations:
             self.above.deliver(cast)
-        else:
-            self.early.append(cast)
 
     def writable(self) -> bool:
         return not self.blocked and self.below.writable()
@@ -364,13 +366,14 @@ class SafeFlooding(Transport):
                 self.open(peer)
 
     def resume(self) -> None:
-        """Deliver what came before the first view, and take submissions."""
+        """Take submissions, and handle what came before the first view."""
         if self.leaving:
             return
-        early, self.early = self.early, []
-        for cast in early:
-            self.above.deliver(cast)
+        self.begun = True
         super().resume()
+        early, self.early, self.channels.deaf = self.early, [], False
+        for source, passed in early:
+            self.channels.hand_up(source, passed)
 
     def is_ready(self) -> bool:
         """Whether all links that the view gives us are safe, but for those to the dead."""

@@ -2,6 +2,11 @@
 
 Any member may find that it coordinates, and several may at the same time: ballots sort that out. One that does not, but
 sees a reason to act, nudges the one that should.
+
+A coordinator waits some round trips for the promises of those whom nobody suspects. Where packets are lost often, over
+several links, that is too short: somebody is left out of every view, comes back, and the view that takes it in leaves
+out another. So each view that leaves out a member which nobody suspects doubles the patience with the next, and each
+that all have promised in the usual time takes that back.
 """
 
 from __future__ import annotations
@@ -37,12 +42,13 @@ class Attempt:
 class Coordinator(Server):
     """A member that may coordinate the change of its view."""
 
-    __slots__ = ("attempt", "attempt_count", "nudged_ns", "round_seen", "votes")
+    __slots__ = ("attempt", "attempt_count", "lenience", "nudged_ns", "round_seen", "votes")
 
     def __init__(self, home: Home, options: AgreementOptions | None = None) -> None:
         super().__init__(home, options)
         self.attempt: Attempt | None = None
         self.attempt_count = 0  # ballots of ours in this view
+        self.lenience = 0  # doublings of the patience, whatever the view: views of ours that left out a live member
         self.nudged_ns: int | None = None  # when somebody last asked us to act in this view
         self.round_seen = 0  # the highest round heard of in this view
         self.votes: dict[Ballot, dict[Life, bool]] = {}  # who accepted what
@@ -120,7 +126,7 @@ class Coordinator(Server):
 
     def patience_ns(self, round_trips: float) -> int:
         """How long to wait for others: longer with each attempt, as a round trip may take longer than is usual."""
-        return self.span_ns(round_trips) << min(max(0, self.attempt_count - 1), DOUBLINGS_MAX)
+        return self.span_ns(round_trips) << min(max(0, self.attempt_count - 1) + self.lenience, DOUBLINGS_MAX)
 
     def nudge(self, suspects: Targets, round_: int, passed_on: bool = False) -> Nudge:
         return Nudge(self.host.incarnation, self.seat, self.view.view_id, suspects, round_, passed_on)
@@ -233,9 +239,17 @@ class Coordinator(Server):
             return
         proposal = self.bound_proposal(attempt) or self.make_proposal(attempt)
         if proposal is not None:
+            self.judge_patience(attempt)
             attempt.proposal, attempt.sent_ns = proposal, self.host.now_ns
             self.say(self.audience(proposal), self.propose(attempt.ballot, proposal))
             self.consider(attempt.ballot, proposal)
+
+    def judge_patience(self, attempt: Attempt) -> None:
+        """Learn from an attempt how long to wait in the next."""
+        if any(life not in attempt.promises and self.is_mutual(life) for life in self.view.lives()):
+            self.lenience = min(self.lenience + 1, DOUBLINGS_MAX)
+        elif self.lenience and self.host.now_ns - attempt.since_ns < self.span_ns(self.options.answer):
+            self.lenience -= 1
 
     def bound_proposal(self, attempt: Attempt) -> Proposal | None:
         """What may have been decided under an earlier ballot: the proposal of the highest that anybody accepted."""

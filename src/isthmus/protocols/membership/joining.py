@@ -3,6 +3,9 @@
 A request is answered by everybody who hears it, and names those whose answers its author has heard lately. So a
 coordinator knows of a joiner to whom it is connected both ways: a view with a member that hears, but is not heard,
 would close at once.
+
+Answers count for some round trips. Where many packets are lost, not all members answer within so few requests: one that
+has asked for long counts the answers of a part of that time.
 """
 
 from __future__ import annotations
@@ -12,16 +15,20 @@ from isthmus.core.message import SiteId
 from isthmus.protocols.membership.choice import Joiner
 from isthmus.protocols.membership.wire import Join, JoinAck
 
+PART = 4  # of the time that we have asked, in which answers count, if that is longer
+LONGEST = 32  # times the usual one
+
 
 class Requests:
     """Requests of others, and the answers to our own, as of late."""
 
-    __slots__ = ("answers", "fresh_ns", "heard")
+    __slots__ = ("answers", "asking_ns", "fresh_ns", "heard")
 
     def __init__(self, fresh_ns: int) -> None:
         self.fresh_ns = fresh_ns
         self.heard: dict[SiteId, tuple[int, Join]] = {}  # when, and what it said; the latest of each site
         self.answers: dict[Life, int] = {}  # who answered a request of ours, and when that was made
+        self.asking_ns: int | None = None  # since when we ask
 
     def note(self, source: SiteId, word: Join, now_ns: int) -> None:
         before = self.heard.get(source)
@@ -35,8 +42,11 @@ class Requests:
         self.answers[life] = max(word.asked_ns, self.answers.get(life, word.asked_ns))
 
     def answered(self, now_ns: int) -> tuple[Life, ...]:
-        """Those who have answered a request that is not old."""
-        return tuple([life for life, asked_ns in self.answers.items() if now_ns - asked_ns < self.fresh_ns])
+        """Those who have answered a request of ours that is not old; one is made now."""
+        if self.asking_ns is None:
+            self.asking_ns = now_ns
+        count_ns = max(self.fresh_ns, min((now_ns - self.asking_ns) // PART, LONGEST * self.fresh_ns))
+        return tuple([life for life, asked_ns in self.answers.items() if now_ns - asked_ns < count_ns])
 
     def joiners(self, now_ns: int) -> list[Joiner]:
         """Those who have asked lately, in the order of their sites."""

@@ -25,7 +25,7 @@ Bounds: `queue_max` messages wait in the sender's filter; then the process is to
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -68,8 +68,19 @@ class Member(NodeEnd):
     """The filters of one process in one composed group."""
 
     __slots__ = (
-        *("ask_armed", "asked_count", "before", "courier", "done", "enquire_armed", "options", "outstanding", "packed"),
-        *("refusing", "report_armed", "reported", "turn", "under_way", "unread", "unreported", "waiting"),
+        *("ask_armed", "asked_count", "before", "courier", "done", "enquire_armed", "on_passed", "options"),
+        *(
+            "outstanding",
+            "packed",
+            "refusing",
+            "report_armed",
+            "reported",
+            "turn",
+            "under_way",
+            "unread",
+            "unreported",
+            "waiting",
+        ),
     )
     timer_names = ("report", "enquire", "ask")
 
@@ -82,6 +93,7 @@ class Member(NodeEnd):
         self.outstanding: dict[int, Waiting] = {}  # by number: sent, not back, and others wait for it
         self.packed: dict[tuple[SiteId, int], int] = {}  # messages of couriers: how many copies are not consumed
         self.refusing = False  # `writable` said no; `resume` is owed
+        self.on_passed: Callable[[], None] | None = None  # called when a message of this process to others has left
         self.done = Filter()  # what the application has consumed
         self.unread: dict[Author, Unread] = {}  # what it has not
         self.unreported: dict[StreamKey, None] = {}
@@ -190,6 +202,9 @@ class Member(NodeEnd):
             if arrived.courier in self.routes.router_of:
                 self.courier = max(self.courier, (copy.epoch, arrived.courier))
             found = self.sift(arrived, walk)
+            own = arrived.courier == self.host.site and not walk.copies[copy.copy].for_application
+            if own and self.on_passed is not None:
+                self.on_passed()
             if found is None and self.is_end(copy, walk):
                 self.owe_report(stream_of(copy, walk.domain), at_once=self.routes.reports(walk))
         if found is None:

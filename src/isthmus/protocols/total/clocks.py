@@ -7,7 +7,8 @@ the ticket is already as high.
 
 Idea: a reading in ticks that grows with time. *Lamport* has none: a ticket is one more than the highest number heard
 of. *Rate* advances with the monotonic clock at one slope for all, and jumps ahead to what a received number must have
-become on its way; offsets between clocks do not matter. *Synchronised* trusts the site's calendar time as it is.
+become on its way; offsets between clocks do not matter. *Synchronised* trusts the site's calendar time as it is; where
+a clock service runs and is not synchronised yet, it goes by rate until then.
 
 Safety never depends on a reading: tickets grow whatever it says. A clock that is off, or jumps, costs time only.
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from isthmus.core.layer import Host
+from isthmus.core.layer import ClockState, Host
 
 ClockName = Literal["lamport", "rate", "synchronised"]
 NS_PER_TICK = 1_000
@@ -55,13 +56,20 @@ class Rate(Lamport):
             self.ahead = reading - host.now_ns // NS_PER_TICK
 
 
-class Synchronised(Lamport):
+class Synchronised(Rate):
     """Numbers are the time."""
 
     __slots__ = ()
 
     def reading(self, host: Host) -> int:
-        return max(0, host.clock().time_ns // NS_PER_TICK)
+        calendar = host.clock()
+        if calendar.state is ClockState.FREE_RUNNING:
+            return super().reading(host)
+        return max(0, calendar.time_ns // NS_PER_TICK)
+
+    def heard(self, number: int, delay_ns: int, host: Host) -> None:
+        if host.clock().state is ClockState.FREE_RUNNING:
+            super().heard(number, delay_ns, host)
 
 
 CLOCKS: dict[ClockName, type[Lamport]] = {"lamport": Lamport, "rate": Rate, "synchronised": Synchronised}

@@ -18,7 +18,8 @@ messages, which have x = 0 at every follower, must be held back by the sequencer
 - *stamped*: a sender writes its clock's time into the message; the ticket's arrival less that stamp is estimated
   instead. What the way to p adds to a message by chance then no longer matters. Stamps are of the monotonic clock, so
   they never jump; where they seem to, as the sender was started again elsewhere, samples far off the estimate have that
-  sender scheduled as open-loop until its stamps agree again.
+  sender scheduled as open-loop until its stamps agree again. Where a clock service runs they are of its calendar, which
+  a receiver translates to its own monotonic clock: then clocks that drift apart no longer drag the estimate.
 
 Invariants: a due time is never before the message's arrival. In *compensation* the least delay is 0. No rule can change
 the final order: a wrong delay makes a wrong guess, or none. What is asked of the sequencer is bounded and ages.
@@ -51,6 +52,7 @@ class OptimisticOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     sizes: bool = True  # allow for what the size of a message costs on its way
     delay_max_ms: float = 1_000.0  # the longest delay of a tentative delivery, and of the sequencer's own messages
     request_age_ms: float = 10_000.0  # what a site silent for so long has asked of the sequencer is void
+    calendar: bool = False  # stamped: by the calendar; a scenario with a clock service sets it
 
     def __post_init__(self) -> None:
         within("alpha", self.alpha, 0, 1)

@@ -14,7 +14,7 @@ is for some goes apart.
 
 *Nulls.* An active process with nothing to say still owes the others its promise: a packet without an entry, when it has
 been silent for `null_ms` and has heard a ticket since. While others send it so promises every `null_ms`, ahead of the
-tickets that are still on their way to it; when they fall silent, so does it.
+tickets that are still on their way to it; when they fall silent, so does it. Who sends often anyway waits twice that.
 *Roles* change as roles.py has it: by a request that is ordered, or by a plan for all.
 
 *Views.* When one closes, all survivors hold the same packets. Each delivers what has a ticket, in order, then what has
@@ -154,15 +154,14 @@ class Hybrid(Layer):
         while self.unsent and self.options.eager and self.below.writable():
             self.send_null()
         owes_word = self.host.site in self.order.active and (self.heard or self.unsent)  # others may wait for us
-        if self.null_ns and not self.null_armed and owes_word:
-            wait_ns = self.null_ns - (self.host.now_ns - self.sent_ns)
+        if owes_word and not self.null_armed and (null_ns := self.null_ns * self.outlook.patience()):
+            wait_ns = null_ns - (self.host.now_ns - self.sent_ns)
             if wait_ns <= 0 and self.below.writable():
                 self.send_null()
             else:
                 self.null_armed = True
-                self.host.set_timer(self, NULL, wait_ns if wait_ns > 0 else self.null_ns)
+                self.host.set_timer(self, NULL, wait_ns if wait_ns > 0 else null_ns)
         if self.reevaluate_role:
-            self.reevaluate_role = False
             self.evaluate()
         if self.resume_pending and self.phase in SENDING:
             self.resume_pending = False
@@ -274,6 +273,7 @@ class Hybrid(Layer):
     # Asking for a role
 
     def evaluate(self) -> None:
+        self.reevaluate_role = False
         if self.phase is Phase.ACTIVE:
             others = self.order.active - {self.host.site}
             if others and not self.outlook.wants(True, others) and self.below.writable():
@@ -307,7 +307,7 @@ class Hybrid(Layer):
         others = self.order.active - {sender}
         delays = dict(zip(self.view.members, go.delays_ns, strict=False))
         changes = go.active != (sender in self.order.active) and bool(others)
-        stands = changes and self.outlook.rule.confirms(sender, go, delays, others)
+        stands = changes and self.outlook.confirms(sender, go, delays, others)
         if stands:
             self.terms[sender] += 1
             if go.active:

@@ -40,7 +40,7 @@ from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
 from isthmus.protocols.total.compensation import POLICIES, OptimisticOptions, Requests
 from isthmus.protocols.total.optimistic_wire import Numbers, Posted
 from isthmus.protocols.total.positions import left_over, position
-from isthmus.protocols.total.together import ISSUE, Together, Waiting, arrivals
+from isthmus.protocols.total.together import ISSUE, Together, Waiting, arrivals, own_stamp, stamp_here
 from isthmus.protocols.total.token_site import BATCH_MAX, FOLLOWER, SEQUENCER, MessageId, Range, ranges_of, sequencer_of
 from isthmus.protocols.transport.base import cut
 
@@ -118,13 +118,15 @@ class Optimistic(Layer):
         place = self.sent_count + 1
         self.sent_count += len(casts)
         request_ns = 0 if self.leads() else self.policy.request_ns()
-        return Posted(casts, place, request_ns, self.host.now_ns if self.policy.stamps else 0)
+        stamp_ns = own_stamp(self.host, self.policy.options.calendar) if self.policy.stamps else 0
+        return Posted(casts, place, request_ns, stamp_ns)
 
     def on_posted(self, source: SiteId, posted: Posted[Any]) -> None:
         """Take messages of one sender, or none of them."""
         if self.fifo and self.is_past(source, posted.place, len(posted.casts)):
             raise RemoteError(f"site {source} sent messages of the place {posted.place} or later again")
-        arrived = arrivals(source, posted, self.host.now_ns, self.policy.options.sizes)
+        stamp_ns = stamp_here(posted.stamp_ns, self.host, self.policy.options.calendar)
+        arrived = arrivals(source, posted, stamp_ns, self.host.now_ns, self.policy.options.sizes)
         mine = self.mine(posted.casts[0].destinations)
         fresh: dict[MessageId, Waiting] = {}
         for together in arrived:

@@ -3,37 +3,36 @@
 Problem: a process that chooses its role alone does not see what its being active costs the others, who wait for its
 promises. On networks with many distances its choice is good for itself and bad for all.
 
-Idea: every member tells the eldest, the *planner*, how often its application sends and how far the others are from it
-(`Tell`, small, and only when something has moved). The planner weighs assignments by what they should cost on the mean
-(the advice comes in as a function; planning/ has the closed form). Where one is better than the roles as they are by
-more than a change is worth, it proposes it as a `Plan`: an entry of its stream, ordered like a message. So all adopt it
-at the same place of the order, and each member whose role differs asks for the other one (roles.py); a request is
-confirmed only where it is what the plan at that place says.
+Idea: the eldest, the *planner*, knows how often every member's application sends and how far the others are from it.
+Members answer its probes with a report (estimator.py), and a request for a role carries the same: neither takes a
+packet of its own. Only what has leapt since is told at once. The planner weighs assignments by the mean latency and the
+multicasts that they should take (the advice comes in as a function; planning/ has the closed form). Where one is better
+than the roles as they are by more than a change is worth, it proposes it as a `Plan`: an entry of its stream, ordered
+like a message. So all adopt it at the same place of the order, and each member whose role differs asks for the other
+one (roles.py); a request is confirmed only where it is what the plan at that place says.
 
 Invariants:
 - only the eldest member of a view proposes, and whoever else does is refused by all at the same place;
 - a plan is of a view: where the view closes it is forgotten, delivered or not, and the roles stay as they are until the
   next planner has one of its own. A planner that died with a proposal under way changes nothing;
 - plans do not come close to each other: the planner looks again after some time and where an estimate has moved, and it
-  proposes what was better twice in a row, so that one odd sample does nothing. Where an estimate has leapt there is
-  no time to lose, neither for the planner nor for a member that now sends often: it becomes active ahead of the plan,
-  and the next plan says so or otherwise.
+  proposes what was better twice in a row, so that one odd sample does nothing. Where delays move it waits until all
+  members have measured theirs, as some of them alone say nothing. Where a load has leapt there is no time to lose,
+  neither for the planner nor for a member that now sends often: it becomes active ahead of the plan, and the next plan
+  says so or otherwise.
 
-Nothing here is needed for safety: a lost or wrong `Tell` makes a plan worse, no order wrong.
+Nothing here is needed for safety: a lost or wrong report makes a plan worse, no order wrong.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
-import msgspec
-
-from isthmus.core.errors import RemoteError
-from isthmus.core.layer import Handler, Layer, View
-from isthmus.core.message import Message, SiteId
-from isthmus.protocols.estimator import Estimator
+from isthmus.core.layer import Layer, View
+from isthmus.core.message import SiteId
+from isthmus.protocols.estimator import SILENT_US, Estimator, Report
 from isthmus.protocols.total.hybrid import Hybrid
 from isthmus.protocols.total.hybrid_wire import Plan
 from isthmus.protocols.total.roles import LEAP, PLANNED_MAX, SENDING, Planned
@@ -43,17 +42,16 @@ LOOK_NS = 250_000_000  # how often estimates are looked at
 FIRST_NS = 1_000_000_000  # after a view opens: before, nobody knows much
 REST_NS = 2_000_000_000  # after a look that found nothing, or a plan
 HASTE_NS = 500_000_000  # the same where something has leapt since
-MOVED = 1.25  # an estimate that many times what was told is told again
-SILENT_US = 2**40  # a period that stands for silence
-Micros = Annotated[int, msgspec.Meta(ge=0, le=2**50)]
+FARTHER = 1.5  # a delay that many times what was told is told at once; it jumps, and then stays
+MOVED = 1.25  # an estimate that many times what the last look was at is worth another one
 
 
-class Tell(Message, frozen=True, gc=False, array_like=True, tag=33):
-    """What a member knows that a plan depends on."""
+class Word(NamedTuple):
+    """What a plan takes a member's word for."""
 
-    period_us: Micros  # between messages of its application
-    regular: bool  # whether they come at even times
-    delays_us: tuple[Micros, ...]  # to the members, in the order of the view; 0 where not known, and to itself
+    period_us: int
+    regular: bool
+    delays_us: tuple[int, ...]  # to the members, in the order of the view; 0 to itself
 
 
 class Situation(NamedTuple):
@@ -75,6 +73,7 @@ class Planner(Layer):
 
     __slots__ = (
         "advise",
+        "delays_ns",
         "estimator",
         "found",
         "looked_ns",
@@ -82,9 +81,7 @@ class Planner(Layer):
         "order",
         "seen",
         "told",
-        "told_ns",
         "view",
-        "words",
     )
     timer_names = ("look",)
 
@@ -96,20 +93,17 @@ class Planner(Layer):
         self.reset()
 
     def reset(self) -> None:
-        self.words: dict[SiteId, Tell] = {}  # what members told, this site too
-        self.told: Tell | None = None  # what the planner knows of us
-        self.told_ns = 0
-        self.seen: tuple[Tell, ...] = ()  # what the last look was at
+        self.seen: tuple[Word, ...] = ()  # what the last look was at
         self.found: tuple[int, ...] | None = None  # what the last look found better
         self.opened_ns: int | None = None  # when the view opened
         self.looked_ns = 0  # when a look last found nothing, or a plan was made
-
-    def handlers(self) -> dict[type[Message], Handler]:
-        return {Tell: self.on_tell}
+        self.told: tuple[Word, ...] = ()  # what members said last
+        self.delays_ns = -REST_NS  # when delays last moved in that
 
     def install(self, view: View) -> None:
         self.view = view
         self.reset()
+        self.estimator.collect(view.members[0] if len(view.members) <= PLANNED_MAX else None)
         self.host.cancel_timer(self, LOOK)
 
     def resume(self) -> None:
@@ -130,41 +124,44 @@ class Planner(Layer):
     # What members tell
 
     def tell(self) -> None:
-        """Tell the planner what has moved; from time to time all of it, as words may be lost."""
-        estimator, site = self.estimator, self.host.site
-        distances = [0.0 if other == site else self.order.outlook.distance_ns(other) for other in self.view.members]
-        opened_ns = self.host.now_ns if self.opened_ns is None else self.opened_ns
-        period_ns = estimator.period_ns() or self.host.now_ns - opened_ns  # too little to tell: at most that often
-        period_us = min(SILENT_US, max(1, round(period_ns / 1e3)))
-        word = Tell(period_us, estimator.own.regular(), tuple(round(delay / 1e3) for delay in distances))
-        overdue = self.host.now_ns - self.told_ns >= estimator.options.probe_ms * 1e6
-        if self.told is not None and not has_moved(self.told, word) and not overdue:
-            return
-        self.told, self.told_ns = word, self.host.now_ns
-        planner = self.view.members[0]
-        if planner == site:
-            self.words[site] = word
+        """Tell the planner what has leapt since our last report, and what the first probes have found."""
+        report, told = self.estimator.report(), self.estimator.reported
+        if told is None:
+            due = len(report.delays_us) == len(self.view.members) - 1
         else:
-            self.send((planner,), word)
+            words = self.word(self.host.site, told), self.word(self.host.site, report)
+            due = leapt(*words) or delays_moved(*words, FARTHER)
+        if due:
+            self.estimator.tell(report)
 
-    def on_tell(self, source: SiteId, tell: Tell) -> None:
-        if source not in self.view.members or len(tell.delays_us) != len(self.view.members):
-            raise RemoteError(f"site {source} tells of {len(tell.delays_us)} delays in a view of {self.view.members}")
-        if self.host.site != self.view.members[0]:
-            raise RemoteError(f"site {source} takes this site for the eldest")
-        self.words[source] = tell
+    def word(self, site: SiteId, report: Report) -> Word:
+        """What a report says, or as good as that where it does not: who has hardly sent sends at most that often."""
+        opened_ns = self.host.now_ns if self.opened_ns is None else self.opened_ns
+        known = dict(report.delays_us)
+        given = self.order.options.distances
+        guess_ms = [given[site][other] if given else 0.0 for other in self.view.members]
+        delays = tuple(
+            known.get(*pair) for pair in zip(self.view.members, (round(1e3 * ms) for ms in guess_ms), strict=True)
+        )
+        return Word(report.period_us or max(1, (self.host.now_ns - opened_ns) // 1_000), report.regular, delays)
 
     # Planning
 
     def look(self) -> None:
         """See whether other roles would be worth a change, and propose them if some were at the last look, too."""
         order, members = self.order, self.view.members
-        if len(self.words) < len(members) or order.phase not in SENDING or not order.below.writable():
+        reports = self.estimator.reports | {self.host.site: self.estimator.report()}
+        if len(reports) < len(members) or order.phase not in SENDING or not order.below.writable():
             return
-        words = tuple(self.words[site] for site in members)
-        leaps = bool(self.seen) and any(has_moved(*pair, LEAP) for pair in zip(self.seen, words, strict=True))
+        words = tuple(self.word(site, reports[site]) for site in members)
+        leaps = bool(self.seen) and any(leapt(*pair) for pair in zip(self.seen, words, strict=True))
+        if self.told and any(delays_moved(*pair) for pair in zip(self.told, words, strict=True)):
+            self.delays_ns = self.host.now_ns
+        self.told = words
         if self.host.now_ns - self.looked_ns < (HASTE_NS if leaps else REST_NS):
             return
+        if not leaps and self.host.now_ns - self.delays_ns < REST_NS:
+            return  # not all have found out how far they are from each other now
         moved, unfinished = not self.seen or any(map(has_moved, self.seen, words)), self.is_unfinished()
         if not (moved or unfinished or self.found):
             return
@@ -188,7 +185,7 @@ class Planner(Layer):
         assert isinstance(rule, Planned)
         return rule.plan
 
-    def situation(self, words: Sequence[Tell]) -> Situation:
+    def situation(self, words: Sequence[Word]) -> Situation:
         members = self.view.members
         delays = tuple(tuple(delay / 1e3 for delay in word.delays_us) for word in words)
         active = [place for place, site in enumerate(members) if site in self.order.order.active]
@@ -208,7 +205,19 @@ class Planner(Layer):
         )
 
 
-def has_moved(told: Tell, now: Tell, times: float = MOVED) -> bool:
+def has_moved(told: Word, now: Word, times: float = MOVED) -> bool:
     """Whether an estimate differs from what was told by enough to matter."""
-    pairs = zip((told.period_us, *told.delays_us), (now.period_us, *now.delays_us), strict=True)
-    return any(max(a, b) > times * min(a, b) for a, b in pairs)
+    return differs(told.period_us, now.period_us, times) or delays_moved(told, now, times)
+
+
+def delays_moved(told: Word, now: Word, times: float = MOVED) -> bool:
+    return any(differs(*pair, times) for pair in zip(told.delays_us, now.delays_us, strict=True))
+
+
+def leapt(told: Word, now: Word) -> bool:
+    """Whether a load is another one, for which roles cannot wait."""
+    return differs(told.period_us, now.period_us, LEAP)
+
+
+def differs(one: int, two: int, times: float) -> bool:
+    return max(one, two) > times * min(one, two)

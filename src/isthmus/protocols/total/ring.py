@@ -17,6 +17,10 @@ Invariants:
   its own messages only); members deliver in the order of positions, and what they are told early waits;
 - the token leaves once the announcement has come back to the holder itself, so that its batch is on the wire first.
 
+Where the transport gathers nothing, each message is a packet of its own, and the announcement goes ahead of the
+messages: they are delivered as they come, not when the last of the batch has. Then a `BatchEnd` to the holder itself,
+behind the batch, tells that it is through, and the token leaves.
+
 At rest: after a whole rotation without a message the holder keeps the token. A member that has something to send and
 cannot be sure that the token will come multicasts a `Wake`; whoever holds the token then passes it straight to the next
 such member along the ring, and it goes round again from there. It is sure to come to a member that has seen an
@@ -43,6 +47,7 @@ from isthmus.core.layer import Finality, Handler, Kind, Layer, View, places
 from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
 from isthmus.protocols.total.positions import left_over, position
 from isthmus.protocols.total.token_site import BATCH_MAX, Ticketed, Tickets, ranges_of
+from isthmus.protocols.total.visits import round_of
 from isthmus.protocols.transport.pacing import Pacing
 
 REPEAT = 0  # timer key
@@ -79,6 +84,10 @@ class Wake(Message, frozen=True, gc=False, array_like=True, tag=29):
     """A member has something to send, and the token may be at rest."""
 
 
+class BatchEnd(Message, frozen=True, gc=False, array_like=True, tag=31):
+    """What was sent before it, to its sender itself, is through."""
+
+
 class Passed(NamedTuple):
     """A token on its way."""
 
@@ -94,44 +103,15 @@ class Phase(Enum):
     AWAY = 0
     VISITING = 1  # here, to send what waits
     RESTING = 2  # here, as nobody had anything to send for a whole rotation
-    ANNOUNCED = 3  # here, until the announcement of the batch has come back
-
-
-def round_of(members: Targets, twice: Targets) -> Targets:
-    """The members as the token visits them in one rotation: some have a second place, half a rotation on."""
-    seconds = [site for site in members if site in twice]
-    half = len(members) // 2
-    if not seconds or len(members) < 3:
-        return members
-    made = list(members)
-    for site in reversed(seconds):
-        made.insert((members.index(site) + half) % len(members) + 1, site)
-    return tuple(made) if made[0] == members[0] else members
+    ANNOUNCED = 3  # here, until the batch has come back
 
 
 class Ring(Layer):
     """Sends when the token is here, and delivers by the positions that holders announce."""
 
     __slots__ = (
-        "asked",
-        "assured",
-        "data",
-        "early",
-        "left",
-        "options",
-        "order",
-        "pacing",
-        "passed",
-        "phase",
-        "repeats",
-        "round",
-        "sent",
-        "ticketed",
-        "token",
-        "twice",
-        "view",
-        "waiting",
-        "waking",
+        *("ahead", "asked", "assured", "data", "early", "left", "options", "order", "pacing", "passed", "phase"),
+        *("repeats", "round", "sent", "ticketed", "token", "twice", "view", "waiting", "waking"),
     )
 
     timer_names = ("repeat",)
@@ -141,6 +121,7 @@ class Ring(Layer):
         self.twice = twice  # members that the token visits twice in a rotation
         self.round: Targets = ()  # the members as the token visits them
         self.repeats = repeats  # False: over channels that lose nothing
+        self.ahead = not repeats  # announce messages before they are sent: over a transport that gathers nothing
         self.pacing = Pacing(FIRST_WAIT_MS, LEAST_WAIT_MS / 2)
         self.view = View(0, ())
         self.reset()
@@ -150,7 +131,7 @@ class Ring(Layer):
         self.token = Token(0, 0, 0)  # as it is, or as it was when it last came
         self.passed: Passed | None = None  # a token that its heir has not acknowledged
         self.left = 0  # messages that may still be sent at this visit
-        self.sent: list[Cast] = []  # at this visit, not announced yet
+        self.sent: list[Cast] = []  # in this turn, at this visit; not announced yet, unless ahead
         self.asked = False  # somebody above wants to send
         self.assured = False  # the token will come without a Wake
         self.waking = False  # a Wake of this site is out
@@ -165,7 +146,7 @@ class Ring(Layer):
         return {Token: self.on_token, Taken: self.on_taken}
 
     def bodies(self) -> dict[type[Message], Handler]:
-        return {Tickets: self.on_tickets, Wake: self.on_wake}
+        return {Tickets: self.on_tickets, Wake: self.on_wake, BatchEnd: self.on_batch_end}
 
     # Sending
 
@@ -183,31 +164,42 @@ class Ring(Layer):
         self.left -= 1
         self.sent.append(message)
         self.host.turn_due = True
+        if self.ahead:
+            self.announce((message,))
         self.below.submit(message, targets)
 
     def submit_all(self, casts: Sequence[Cast]) -> None:
         self.left -= len(casts)
         self.sent.extend(casts)
         self.host.turn_due = True
+        if self.ahead:
+            self.announce(casts)
         self.below.submit_all(casts)
 
     def end_turn(self) -> None:
         if self.sent:
-            self.announce()
+            self.end_batch()
         if self.asked and self.below.writable():  # otherwise its `resume` makes those above ask again
             self.asked = False
             if self.phase is Phase.AWAY and not (self.assured or self.waking):
                 self.waking = True
                 self.below.submit(Wake())
 
-    def announce(self) -> None:
-        """Give what was sent at this visit its positions; the token leaves when this has come back."""
+    def announce(self, casts: Sequence[Cast]) -> None:
+        """Give messages their positions."""
+        self.below.submit(Tickets(self.token.given + 1, *ranges_of(casts)))
+        self.token = Token(self.token.visit, self.token.given + len(casts), 0)
+
+    def end_batch(self) -> None:
+        """Send no more at this visit; the token leaves when what was sent has come back."""
         casts, self.sent = self.sent, []
         if self.phase is Phase.RESTING:
             self.host.trace(Kind.ROLE, value=GONE_ROLE)
         self.phase = Phase.ANNOUNCED
-        self.below.submit(Tickets(self.token.given + 1, *ranges_of(casts)))
-        self.token = Token(self.token.visit, self.token.given + len(casts), 0)
+        if self.ahead:
+            self.below.submit(BatchEnd(), (self.host.site,))
+        else:
+            self.announce(casts)
 
     def settled(self) -> bool:
         return not self.sent and self.passed is None and self.below.settled()
@@ -348,7 +340,17 @@ class Ring(Layer):
             self.ticketed += following.count()
             self.order.extend(following.mine(self.host.site))
         self.deliver_ready()
-        if source == self.host.site and self.phase is Phase.ANNOUNCED:
+        if source == self.host.site and not self.ahead:
+            self.leave()
+
+    def on_batch_end(self, source: SiteId, _end: BatchEnd) -> None:
+        if source != self.host.site:
+            raise RemoteError(f"the end of a batch of site {source}, which concerns nobody else")
+        self.leave()
+
+    def leave(self) -> None:
+        """Let the token go on: the batch has come back."""
+        if self.phase is Phase.ANNOUNCED:
             self.assured = True
             self.pass_on(self.successor())
 

@@ -34,6 +34,7 @@ from isthmus.protocols.estimator import Estimator
 from isthmus.protocols.total.hybrid_wire import Go, HybridOptions, Plan, Roles
 
 LEAP = 3.0  # an estimate that differs by so many times is no accident
+BUSY, PATIENCE = 0.5, 2  # who sends at least twice in null_ms waits twice that: its next message is nearly there
 PLANNED_MAX = 10  # members; beyond, finding a plan would keep a live site from answering for too long
 
 
@@ -243,9 +244,24 @@ class Outlook:
         delay_ns = min(self.distance_ns(site) for site in sorted(others))
         return self.rule.wants(self.site, active, self.estimator.period_ns(), delay_ns)
 
+    def patience(self) -> int:
+        """How many times `null_ms` to be silent before a null.
+
+        With gaps at random and a period of two fifths of null_ms, one gap in twelve outlasts null_ms, by less than
+        that period on the mean: nulls would be a tenth of all packets, to be a few ms faster at times.
+        """
+        period_ns = self.estimator.period_ns()
+        return PATIENCE if period_ns is not None and period_ns <= BUSY * self.options.null_ms * 1e6 else 1
+
     def request(self, active: bool, members: Targets) -> Go:
         """A request for another role, with its reasons."""
         return Go(active, self.estimator.period_ns() or 0.0, tuple(self.distance_ns(site) for site in members))
+
+    def confirms(self, sender: SiteId, go: Go, delays_ns: Mapping[SiteId, float], others: set[SiteId]) -> bool:
+        """Whether a member's request stands, with others active; it tells how often its application sends, too."""
+        if go.period_ns >= 1:
+            self.estimator.note_period(sender, round(go.period_ns))
+        return self.rule.confirms(sender, go, delays_ns, others)
 
     def sequencer(self, active: set[SiteId]) -> SiteId:
         """The sequencer to have: the one that was asked for, or as the rule picks."""

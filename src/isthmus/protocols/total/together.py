@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from isthmus.core.errors import RemoteError
+from isthmus.core.layer import ClockState, Host
 from isthmus.core.message import Cast, SiteId
 from isthmus.protocols.total.compensation import Arrived
 from isthmus.protocols.total.optimistic_wire import Posted
@@ -32,9 +33,22 @@ class Together:
 Waiting = tuple[Cast, int, Together]  # a message that is here and not final, and its place
 
 
-def arrivals(source: SiteId, posted: Posted[Any], now_ns: int, sizes: bool) -> list[Together]:
+def own_stamp(host: Host, calendar: bool) -> int:
+    """What a sender writes into its messages: its monotonic clock, or the calendar where clocks are synchronised."""
+    return host.clock().time_ns if calendar else host.now_ns
+
+
+def stamp_here(stamp_ns: int, host: Host, calendar: bool) -> int:
+    """A sender's stamp on the monotonic clock here; as it is where no synchronised clock tells the difference."""
+    reading = host.clock() if calendar else None
+    if reading is None or reading.state in (None, ClockState.FREE_RUNNING):
+        return stamp_ns
+    return host.now_ns - (reading.time_ns - stamp_ns)
+
+
+def arrivals(source: SiteId, posted: Posted[Any], stamp_ns: int, now_ns: int, sizes: bool) -> list[Together]:
     """The messages of a packet; where sizes matter, those of one size that follow each other together."""
-    casts, request_ns, stamp_ns = posted.casts, posted.request_ns, posted.stamp_ns
+    casts, request_ns = posted.casts, posted.request_ns
     if not casts:
         raise RemoteError(f"site {source} posts no message")
     lengths = [len(cast.payload) for cast in casts]

@@ -5,7 +5,8 @@ repeats and reorders; and the cost must grow with the number of neighbours, not 
 
 Idea: frames are numbered per channel. The receiver acknowledges how far it has got and which frames are missing before
 those that it holds; the frames of the other direction carry the first half of that. The sender repeats what is told
-missing, once per round trip, and what has not been acknowledged for as long as an acknowledgement takes. What is in
+missing, once per round trip, and what has not been acknowledged for as long as an acknowledgement takes; where all that
+was in flight is lost, nobody can tell so, and each answer has the next frames repeated, twice as many. What is in
 flight is bounded by a window (congestion.py); a frame that fills half of it asks for an acknowledgement at once.
 
 Invariants:
@@ -80,7 +81,10 @@ class Sent(NamedTuple):
 class Outbound:
     """The sending end."""
 
-    __slots__ = ("asked_bytes", "in_flight", "peer", "quiet_count", "seq", "size", "unacked", "waiting", "window")
+    __slots__ = (
+        *("asked_bytes", "doubted", "in_flight", "peer", "quiet_count", "run", "seq", "size", "unacked", "waiting"),
+        "window",
+    )
 
     def __init__(self, peer: SiteId, most_bytes: int) -> None:
         self.peer = peer
@@ -92,6 +96,8 @@ class Outbound:
         self.size = 0  # bytes of that and of what waits
         self.asked_bytes = 0  # sent since an acknowledgement was last asked for
         self.quiet_count = 0  # waits in vain since the last progress
+        self.doubted = 0  # the last frame that was sent before the last wait in vain: up to here all may be lost
+        self.run = 1  # how many of these go again at the next answer
 
     @property
     def backlog(self) -> int:
@@ -148,6 +154,18 @@ class Outbound:
         self.unacked[seq] = sent._replace(sent_ns=now_ns, once=False)
         self.window.repaired += sent.size
         return sent.body
+
+    def doubt(self) -> None:
+        """Note a wait in vain: a receiver that has nothing of what was sent cannot tell what is missing."""
+        self.doubted, self.run = self.seq, 1
+
+    def doubtful(self, most: int) -> Gaps:
+        """What to send again at an answer to what was in doubt; twice as much each time, as the path takes it."""
+        first = next(iter(self.unacked), self.seq + 1)
+        if first > self.doubted:
+            return ()
+        self.run = min(2 * self.run, most)
+        return ((first, min(self.doubted, first + self.run - 1)),)
 
     def floor(self) -> int:
         """The least window: a few frames of mean size."""

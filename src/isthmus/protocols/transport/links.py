@@ -30,7 +30,7 @@ from isthmus.core.message import ALL, Batch, Cast, Message, SiteId, Targets
 from isthmus.protocols.transport.base import Transport, cut
 from isthmus.protocols.transport.channel import Frame, FreeAck, FreeFrame, Inbound, LinkAck, Outbound
 from isthmus.protocols.transport.frames import ReliableOptions
-from isthmus.protocols.transport.pacing import Pacing
+from isthmus.protocols.transport.pacing import Gaps, Pacing
 
 RESEND, ACK = 0, 1  # timer keys: RESEND + 2 * peer, ACK + 2 * peer
 LONGEST_NS = 2_000_000_000  # between two tries, unless a round trip takes longer
@@ -41,7 +41,7 @@ class Links(Transport):
     """Sends to neighbours, reliably and in order."""
 
     __slots__ = (
-        *("ended", "free", "frozen", "full", "gathered", "inbound", "life_of", "options", "outbound", "pacing"),
+        *("deaf", "ended", "free", "frozen", "full", "gathered", "inbound", "life_of", "options", "outbound", "pacing"),
     )
 
     def __init__(self, options: ReliableOptions | None = None, free: bool = False) -> None:
@@ -51,6 +51,7 @@ class Links(Transport):
         self.pacing = Pacing(self.options.nak_retry_ms, self.options.nak_delay_ms)
         self.full = False  # `writable` said no; `resume` is owed
         self.frozen = False
+        self.deaf = False  # frames are dropped as if they had been lost: the layer above has no room yet
         self.life_of: dict[SiteId, int] = {}  # of peers, where channels outlive views
         self.ended: dict[SiteId, int] = {}  # the last life of a peer that is over: what still comes of it is dropped
         self.reset()
@@ -193,23 +194,29 @@ class Links(Transport):
         self.host.set_timer(self, RESEND + 2 * out.peer, wait_ns + round(self.options.ack_period_ms * 1e6))
 
     def resend(self, out: Outbound) -> None:
-        """Send the first frame again: its answer tells what else is missing."""
+        """Send the first frame again; its answer tells what else is missing, or has what follows repeated."""
         if self.frozen or not out.unacked:
             return
         self.pacing.in_vain(out.peer)
         out.quiet_count += 1
         if out.quiet_count > 1:  # once, a frame or its acknowledgement was lost
             out.window.timed_out(out.floor())
+        out.doubt()
         first = next(iter(out.unacked))
-        body = out.again(first, self.host.now_ns)
-        assert body is not None
-        self.send_frame(out.peer, first, body, ask=True)
+        self.send_again(out, [first])
         self.arm_resend(out)
+
+    def send_again(self, out: Outbound, seqs: Sequence[int]) -> None:
+        """Send frames again; the last one asks for an answer."""
+        for seq in seqs:
+            body = out.again(seq, self.host.now_ns)
+            assert body is not None
+            self.send_frame(out.peer, seq, body, ask=seq == seqs[-1])
 
     # Receiving
 
     def on_frame(self, source: SiteId, frame: Frame[Message]) -> None:
-        if not self.is_for_us(source, frame.lives):
+        if self.deaf or not self.is_for_us(source, frame.lives):
             return
         if frame.seq < 1:
             raise RemoteError(f"frame {frame.seq} of site {source}: numbers begin at 1")
@@ -258,24 +265,28 @@ class Links(Transport):
             self.pacing.answered(source, round_ns)
             arrived = sum(sent.size for seq, sent in out.unacked.items() if seq <= ack.received)
             out.window.answered(now_ns, now_ns - round_ns, arrived, out.in_flight, out.floor())
-        self.repeat(out, ack)
+        if ack.gaps:
+            out.doubted = 0  # the receiver tells what is missing
+        self.repeat(out, ack.received, ack.gaps)
         self.note_ack(source, ack.received)
 
-    def repeat(self, out: Outbound, ack: LinkAck) -> None:
-        """Send again what is told missing, but for what was sent within a round trip."""
-        left, now_ns = self.options.repair_max, self.host.now_ns
-        since_ns = now_ns - self.pacing.round_ns(out.peer, out.window.round_ns)
-        for first, last in ack.gaps:
-            for seq in range(max(first, ack.received + 1), last + 1):
+    def repeat(self, out: Outbound, received: int, gaps: Gaps) -> None:
+        """Send again what is missing, but for what was sent within a round trip."""
+        if self.frozen:
+            return
+        since_ns = self.host.now_ns - self.pacing.round_ns(out.peer, out.window.round_ns)
+        found = []
+        for first, last in gaps:
+            for seq in range(max(first, received + 1), last + 1):
                 sent = out.unacked.get(seq)
-                if sent is None or sent.sent_ns > since_ns:
-                    continue
-                if left == 0 or self.frozen:
-                    return
-                left -= 1
-                body = out.again(seq, now_ns)
-                assert body is not None
-                self.send_frame(out.peer, seq, body, ask=left == 0 or seq == ack.gaps[-1][1])
+                if sent is not None and sent.sent_ns <= since_ns:
+                    found.append(seq)
+                    if len(found) == self.options.repair_max:
+                        break
+            else:
+                continue
+            break
+        self.send_again(out, found)
 
     def note_ack(self, source: SiteId, received: int) -> None:
         out = self.outbound.get(source)
@@ -285,6 +296,7 @@ class Links(Transport):
             return
         if self.frozen:
             return
+        self.repeat(out, received, out.doubtful(self.options.repair_max))
         self.pump(out)
         if out.unacked:
             self.arm_resend(out)

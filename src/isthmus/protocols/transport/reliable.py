@@ -348,8 +348,8 @@ class Reliable(Sender):
         stream.top = max(stream.top, status.top)
         self.send((source,), Ack(self.received(), self.stable(), status.ask, stream.arrived if status.ask else 0))
         if stream.received < stream.top:
-            if stream.patient:  # the origin is there: no long back-off for what it was asked for
-                self.send_nak(stream, self.pacing.urgent_ns(source, self.paths.round_ns(source)))
+            if stream.patient:  # the origin is there, and it alone is sure to have what is for us: no long back-off
+                self.send_nak(stream, self.pacing.urgent_ns(source, self.paths.round_ns(source)), source)
             else:
                 self.ask_later(stream)
 

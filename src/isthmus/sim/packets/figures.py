@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from isthmus.sim.network import DelayNetwork
 from isthmus.sim.packets.network import PacketNetwork
 from isthmus.trace.latency import MessageKey
 from isthmus.trace.summary import Summary
@@ -43,8 +44,10 @@ class DelaySummary(Summary):
         super().deliver(process, now_ns, key, group)
 
 
-def network_figures(network: PacketNetwork, summary: Summary) -> dict[str, float]:
-    """The figures of a run of layers."""
+def network_figures(network: PacketNetwork | DelayNetwork, summary: Summary) -> dict[str, float]:
+    """The figures of a run of layers; a network of delays has its own, if any."""
+    if isinstance(network, DelayNetwork):
+        return network.figures()
     assert isinstance(summary, DelaySummary)
     engine, waits, span_ns = network.engine, network.waits, max(1, network.engine.last_ns)
     return {
@@ -58,4 +61,5 @@ def network_figures(network: PacketNetwork, summary: Summary) -> dict[str, float
         "fragments": network.fragment_count,
         "arc_bytes": network.arc_bytes,
         "hops": engine.hop_count,
+        **({} if network.bounded is None else {"dropped": network.dropped_count}),
     }

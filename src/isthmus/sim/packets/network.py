@@ -2,8 +2,11 @@
 
 A message to several targets goes over a multicast tree, one packet per branch, or as one packet per target, as the
 scenario says. A message to oneself takes no link: it comes back at once, as an event of its own. Fragments stay in
-order, since all of a message take one way and links are FIFO; so the last one completes it. Nothing is lost: queues
-have no bound here, and grow as long as a link is offered more than it carries; `load_max` tells how long they got.
+order, since all of a message take one way and links are FIFO; so the last one completes it.
+
+Bounds: with `queue_max`, a packet that finds so many on its link is dropped and counted, with what follows of its
+message there. Without, nothing is lost, as studies need it: `load_max` tells how long queues got, and a run in which
+one exceeds `LOAD_MOST` is stopped.
 
 It is an event source beside the scheduler's heap: hops are carried out up to the next message that arrives, or the next
 entry of the heap; where both are due, the heap goes first.
@@ -17,6 +20,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from isthmus.core.errors import LocalError
 from isthmus.core.layer import Kind, Stack, View
 from isthmus.core.message import GroupId, Message, SiteId, Targets
 from isthmus.core.sizes import HEAD_BYTES
@@ -41,13 +45,14 @@ Handle = int
 class Flight:
     """A message under way."""
 
-    __slots__ = ("group", "left", "message", "stamp")
+    __slots__ = ("group", "left", "message", "missed", "stamp")
 
     def __init__(self, stamp: Stamp, group: GroupId, message: Message, left: int) -> None:
         self.stamp = stamp
         self.group = group
         self.message = message
-        self.left = left  # targets that it has not reached
+        self.left = left  # targets that it has not reached, and may
+        self.missed: dict[int, bool] = {}  # targets that it will not reach: a queue was full
 
 
 class Waits:
@@ -73,6 +78,9 @@ class Waits:
             self.longest = max(self.longest, count)
 
 
+LOAD_MOST = 10_000_000  # packets on one link, where nothing is dropped: some gigabytes
+
+
 class PacketNetwork:
     """Carries messages over links that have a rate and a queue."""
 
@@ -81,6 +89,7 @@ class PacketNetwork:
         self.scheduler = scheduler
         self.ways = Ways(wiring)
         self.engine: Engine = engine_of(spec, self.ways)
+        self.bounded = self.engine if isinstance(self.engine, PlainEngine) and spec.queue_max is not None else None
         self.needs_sizes = spec.control_bytes is None
         self.packet_count = 0  # copies sent, those to oneself included
         self.dropped_count = 0
@@ -146,6 +155,22 @@ class PacketNetwork:
         self.flights[self.handle] = Flight(stamp, group, message, len(targets))
         for roots in self.roots(source, targets):
             self.engine.start(self.scheduler.now_ns, roots, self.handle, sizes)
+        self.note_drops()
+
+    def note_drops(self) -> None:
+        """Wait no longer for what was dropped at a full queue."""
+        if self.bounded is None:
+            return
+        self.dropped_count = self.bounded.dropped_count
+        for handle, step in self.bounded.take_drops():
+            flight = self.flights.get(handle)
+            if flight is not None:
+                for node in self.ways.ends_below(step):  # another part of it may have been dropped further on
+                    flight.left -= node not in flight.missed
+                    flight.missed[node] = True
+                if not flight.left:
+                    del self.flights[handle]
+                    self.call_waiters()
 
     def roots(self, source: SiteId, targets: Targets) -> Iterator[Roots]:
         """Where packets to some targets begin their ways."""
@@ -182,6 +207,12 @@ class PacketNetwork:
         arrival = engine.advance(limit_ns)
         if self.spec.hops:
             self.trace_hops()
+        self.note_drops()
+        if engine.load_max > LOAD_MOST:
+            raise LocalError(
+                f"over {LOAD_MOST:,} packets on one link of the packet network: found more traffic than it carries; "
+                "expected less, or network.queue_max"
+            )
         if arrival is not None:
             self.scheduler.now_ns = arrival.time_ns
             self.hand_over(arrival.message, SiteId(arrival.node))
@@ -223,6 +254,8 @@ def engine_of(spec: NetworkSpec, ways: Ways) -> Engine:
     """The engine that a scenario asks for; without a word, the fast one where there is one."""
     if spec.engine == "compiled":
         need_numba("engine", "'compiled'")
+    if spec.queue_max is not None:
+        return PlainEngine(ways, spec.hops, spec.queue_max)
     if spec.engine != "python" and has_numba():
         return CompiledEngine(ways, spec.hops)
     if spec.engine == "auto":

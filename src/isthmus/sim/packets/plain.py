@@ -57,12 +57,16 @@ class PlainEngine:
     """Queues as deques, and a heap of links."""
 
     __slots__ = (
-        *("free_ns", "heap", "hop_count", "hops", "last_ns", "load_max", "load_ns", "order", "queues"),
-        *("wants_hops", "ways"),
+        *("dropped_count", "drops", "free_ns", "heap", "hop_count", "hops", "last_ns", "load_max", "load_ns", "lost"),
+        *("order", "queue_max", "queues", "wants_hops", "ways"),
     )
 
-    def __init__(self, ways: Ways, wants_hops: bool = False) -> None:
+    def __init__(self, ways: Ways, wants_hops: bool = False, queue_max: int | None = None) -> None:
         links = ways.wiring.links
+        self.queue_max = queue_max  # packets on one link
+        self.dropped_count = 0
+        self.drops: list[tuple[int, int]] = []  # message and step: it goes no further there
+        self.lost: dict[int, int] = {}  # by step: the message of which a packet was dropped there, until its last
         self.ways = ways
         self.queues: list[deque[Packet]] = [deque() for _ in range(links)]
         self.free_ns = [0] * links  # when each link has sent all that waits for it
@@ -81,6 +85,9 @@ class PlainEngine:
 
     def enter(self, now_ns: int, step: int, message: int, size: int, last: bool) -> None:
         link, wiring = self.ways.link[step], self.ways.wiring
+        if self.queue_max is not None and (len(self.queues[link]) >= self.queue_max or self.lost.get(step) == message):
+            self.drop(step, message, last)
+            return
         free_ns = self.free_ns[link]
         leaving_ns = free_ns if free_ns > now_ns else now_ns
         self.free_ns[link] = gone_ns = leaving_ns + (size * wiring.ps_per_byte[link] + 500) // 1000
@@ -93,6 +100,23 @@ class PlainEngine:
         queue.append((due_ns, self.order, message, step, size, last))
         if len(queue) > self.load_max:
             self.load_max = len(queue)
+
+    def drop(self, step: int, message: int, last: bool) -> None:
+        """Drop a packet, and with it what follows of its message on this way: it could not be put together.
+
+        On one step the packets of a message follow each other, as all come from the same step before.
+        """
+        self.dropped_count += 1
+        if self.lost.get(step) != message:
+            self.drops.append((message, step))
+        if last:
+            self.lost.pop(step, None)
+        else:
+            self.lost[step] = message
+
+    def take_drops(self) -> list[tuple[int, int]]:
+        taken, self.drops = self.drops, []
+        return taken
 
     def next_ns(self) -> int | None:
         return self.heap[0][0] if self.heap else None

@@ -87,6 +87,15 @@ class Ways:
             steps.extend(range(branches[0], sum(branches)))
         return roots
 
+    def ends_below(self, step: int) -> list[int]:
+        """The nodes that a packet is delivered to from a step on."""
+        found, steps = [], [step]
+        for one in steps:  # which grows
+            if self.deliver_to[one] != NOBODY:
+                found.append(self.deliver_to[one])
+            steps.extend(range(self.first_branch[one], self.first_branch[one] + self.branch_count[one]))
+        return found
+
     def fork(self, links: list[int], wanted: dict[int, None]) -> Roots:
         """Steps over the links that leave one node of a tree."""
         first, heads = len(self.link), self.wiring.heads

@@ -1,0 +1,201 @@
+"""`isthmus clock`: what time it is at every site, and how far that may be off; live, or as a trace has it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from isthmus.cli.console import print_whole, wide_console
+from isthmus.cli.options import HELP, json_option
+from isthmus.core.document import Invalid
+from isthmus.core.errors import InputError
+from isthmus.core.layer import ClockState, Kind
+from isthmus.live.clocks import ClockStatus, is_reference
+from isthmus.live.references import KINDS
+from isthmus.live.run import run_live
+from isthmus.live.scenarios import clock_scenario, live_scenario
+from isthmus.scenario.load import load_scenario
+from isthmus.scenario.model import Scenario
+from isthmus.trace.reader import read_meta, read_rows
+from isthmus.trace.schema import GAUGE, KIND, PROCESS, TIME_NS, VALUE, Gauge
+
+NS_PER_US = 1e3
+FREE = ClockState.FREE_RUNNING.name.lower().replace("_", "-")
+
+
+@click.command(context_settings=HELP)
+@click.argument("source", type=click.Path(path_type=Path), metavar="SCENARIO.toml|TRACE")
+@click.option(
+    "--seconds", type=click.FloatRange(1.0, 86_400.0), default=10.0, show_default=True, help="How long sites run."
+)
+@click.option(
+    "--reference",
+    "references",
+    multiple=True,
+    metavar="SITE=WHERE",
+    help=f"Where a site's true time comes from: {KINDS}; repeatable. [system]",
+)
+@click.option("--no-emulate", is_flag=True, help="The bare loopback, without the topology's delays and losses.")
+@json_option
+def command(source: Path, seconds: float, references: tuple[str, ...], no_emulate: bool, as_json: bool) -> None:
+    """Show the clocks of all sites: the time, how far it may be off, and what that rests on.
+
+    Of a scenario, its sites are started, one process each on this machine, with the clock service alone: as
+    [clocks.service] has it, or as live sites do by default. Sites that the topology names as references take true time
+    from the system clock, or as --reference says. Of a trace, the last readings in it are shown.
+
+    A site is synchronised, in hold-over (no reference is heard of, and its error grows) or free-running (it has never
+    been synchronised). Tightness is what the service has measured, unless the scenario gives it.
+
+    A file or socket says, in one line, how many ms its reference is off the system clock, and perhaps its error in
+    microseconds: "1.5 20". An empty line is a dead reference.
+
+    Exit code 0: every site knows how far it may be off; 3: one does not.
+
+    \b
+    Examples:
+      isthmus clock examples/clocks-live.toml
+      isthmus clock examples/clocks-live.toml --seconds 5 --json
+      isthmus clock examples/clocks-live.toml --reference lisbon-0=file:/run/gps --no-emulate
+      isthmus clock out/clocks-symmetric-1-live
+    """
+    console = wide_console()
+    if source.is_dir():
+        if references:
+            raise InputError("--reference", "", repr(references[0]), "none where the source is a trace")
+        found = of_trace(source)
+    else:
+        scenario = live_scenario(clock_scenario(load_scenario(source), str(source), seconds), str(source))
+        given = references_of(scenario, references)
+        found = asyncio.run(of_sites(scenario, source, seconds, given, not no_emulate, None if as_json else console))
+    if as_json:
+        print(json.dumps([msgspec.to_builtins(status) for status in found], ensure_ascii=False, indent=2))
+    else:
+        print_whole(console, clocks_table(found))
+    sys.exit(3 if any(status.earliest_ns is None for status in found) else 0)
+
+
+def references_of(scenario: Scenario, given: Sequence[str]) -> dict[str, str]:
+    """What was said of references, by site."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, equals, where = text.partition("=")
+        if not equals or not is_reference(where):
+            raise InputError("--reference", "", repr(text), f"SITE=WHERE, with {KINDS}")
+        try:
+            site = scenario.topology.site_id(name)
+        except Invalid as error:
+            raise error.at("--reference", "") from None
+        if site not in scenario.topology.clusters[scenario.topology.sites[site].cluster].references:
+            raise InputError("--reference", "", repr(name), "a site that its cluster names among its references")
+        found[name] = where
+    return found
+
+
+async def of_sites(
+    scenario: Scenario, path: Path, seconds: float, given: Mapping[str, str], emulate: bool, console: Console | None
+) -> list[ClockStatus]:
+    """Run the sites, and tell how their clocks stood at the end."""
+    words = {
+        site.name: ["--clocks", repr(seconds), *(["--reference", given[site.name]] if site.name in given else [])]
+        for site in scenario.topology.sites
+    }
+    latest: dict[str, Any] = {}
+
+    def note(statuses: Mapping[str, Mapping[str, Any]]) -> None:
+        latest.update({name: status["clock"] for name, status in statuses.items() if "clock" in status})
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), TextColumn("{task.fields[note]}"))
+    with (
+        TemporaryDirectory(prefix="isthmus-clock-") as folder,
+        Progress(*columns, console=console or Console(stderr=True), transient=True, disable=console is None) as bar,
+    ):
+        task = bar.add_task("clocks", total=seconds, note="starting")
+
+        def progress(passed_s: float, delivered: int, owed: int) -> None:  # noqa: ARG001
+            states = [status["state"] for status in latest.values()]
+            bar.update(task, completed=passed_s, note=f"{states.count('synchronised')} of {len(words)} synchronised")
+
+        await run_live(scenario, path, Path(folder), emulate, progress, words=words, statuses=note)
+    return [msgspec.convert(latest[name], ClockStatus) for name in words if name in latest]
+
+
+def of_trace(folder: Path) -> list[ClockStatus]:
+    """The last reading of each site of a trace."""
+    names = json.loads(read_meta(folder).get("sites", "[]"))
+    last: dict[int, tuple[int, int, int]] = {}  # by site: true time, reading, state
+    bounds: dict[int, tuple[int, int]] = {}  # by site: true time, error
+    for row in read_rows(folder):
+        if row[KIND] == Kind.CLOCK and row[TIME_NS] >= last.get(row[PROCESS], (row[TIME_NS],))[0]:
+            last[row[PROCESS]] = (row[TIME_NS], row[VALUE], row[GAUGE])
+        elif row[KIND] == Kind.GAUGE and row[GAUGE] == Gauge.CLOCK_BOUND_NS:
+            bounds[row[PROCESS]] = max(bounds.get(row[PROCESS], (0, 0)), (row[TIME_NS], row[VALUE]))
+    if not last:
+        raise InputError(str(folder), "", "no reading of a clock", "a trace of a run with [clocks.service]")
+    found = []
+    for site, (true_ns, time_ns, state) in sorted(last.items()):
+        at_ns, error_ns = bounds.get(site, (-1, 0))
+        known = at_ns == true_ns
+        found.append(
+            ClockStatus(
+                site=names[site] if site < len(names) else str(site),
+                state=ClockState(state).name.lower().replace("_", "-") if state else FREE,
+                time_ns=time_ns,
+                earliest_ns=time_ns - error_ns if known else None,
+                latest_ns=time_ns + error_ns if known else None,
+                members=(),
+                tightness_us=None,
+                stamps="",
+                reference="",
+                rounds=0,
+                missed=0,
+            )
+        )
+    return found
+
+
+def clocks_table(found: Sequence[ClockStatus]) -> Table:
+    """What every site's clock is like; columns of which nothing is known are left out."""
+    table = Table(title="clocks", title_justify="left")
+    for status in found:
+        half = "" if status.earliest_ns is None else f"± {(status.time_ns - status.earliest_ns) / NS_PER_US:,.1f} us"
+        cells = {
+            "site": escape(status.site),
+            "state": status.state,
+            "time": shown(status.time_ns),
+            "error": half or "not known",
+            "LAN": escape(", ".join(status.members)),
+            "tightness": "" if status.tightness_us is None else f"{status.tightness_us:,.1f} us",
+            "stamps": status.stamps,
+            "reference": escape(status.reference),
+            "rounds": f"{status.rounds}, {status.missed} missed" if status.stamps else "",
+        }
+        kept = {
+            name: cell for name, cell in cells.items() if status.stamps or name in ("site", "state", "time", "error")
+        }
+        if not table.columns:
+            for name in kept:
+                table.add_column(name, justify="right" if name in ("error", "tightness") else "left")
+        table.add_row(*kept.values())
+    return table
+
+
+def shown(time_ns: int) -> str:
+    """A time for people: of today's calendar, or seconds where it is a simulator's."""
+    seconds, ns = divmod(time_ns, 1_000_000_000)
+    if abs(seconds) < 10**8:
+        return f"{seconds}.{ns // 1000:06d} s"
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{ns // 1000:06d} UTC"

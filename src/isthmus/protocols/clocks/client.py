@@ -1,0 +1,29 @@
+"""A clock that its site sets by itself, by round trips to a server, as NTP does: to compare the service with.
+
+Every site asks the nearest LAN that has time, takes the answer of the least round trip among the last eight, and sets
+its clock to the middle of what that allows. It neither needs nor uses that other sites are on the same LAN. Half the
+difference of the two ways' delays stays unseen, however many samples there are.
+"""
+
+from __future__ import annotations
+
+from isthmus.protocols.clocks.agreement import Agreed
+from isthmus.protocols.clocks.service import ROUND, ClockService
+
+
+class ClockClient(ClockService):
+    """The clock of a site that goes by its own round trips."""
+
+    __slots__ = ()
+
+    def begin(self, number: int) -> None:
+        """Set the clock, once a period; nobody else takes part."""
+        self.round = number
+        self.host.set_timer(self, ROUND, self.options.period_ns)
+        now_ns = self.host.now_ns
+        reading = None if self.remote is None else self.remote(now_ns)
+        if reading is None:
+            self.missed_count += 1
+        else:
+            shown_ns = None if self.span is None else self.clock.read(now_ns)
+            self.adopt(Agreed(reading.time_ns, reading.interval(), True, shown_ns), now_ns)

@@ -1,0 +1,110 @@
+"""What the clock service of a site is told: periods, and what it may assume of clocks, broadcasts and references.
+
+The bounds that follow from these are pure functions (paper 000, section 3; docs/design/clocks.md derives them).
+`precision` bounds two clocks of one LAN, `accuracy` one clock and true time; both hold just before the next
+installation, when the last synchronisation is oldest. Any two nodes, wherever they are, differ by at most twice the
+accuracy, however many LANs there are.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Literal
+
+import msgspec
+
+from isthmus.core.document import LONGEST_MS, SHORTEST_MS, Invalid, within
+from isthmus.core.message import SiteId
+
+NS_PER_MS = 1_000_000
+NS_PER_US = 1_000
+DRIFT_PPM_MAX = 10_000.0
+SPAN_US_MAX = 1e9
+
+
+class ClockPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the service works, whatever the network is."""
+
+    period_ms: float = 1_000.0  # P: from one round to the next
+    window_ms: float = 10.0  # W: within which the candidates of a round are sent
+    agreement_ms: float = 20.0  # A: from the end of the window to the installation
+    slew_ppm: float = 500.0  # how fast a correction beyond a round's need is worked off, once synchronised
+    gate_ms: float | None = None  # a reference further off is not believed; None: the error bound of the LAN's clocks
+    rate_correction: bool = False  # estimate the rate of the hardware clock over the last rounds
+    wander_ppm: float = 0.1  # by how much that rate may change meanwhile; only with rate_correction
+    # What a LAN without a reference does: its agent asks for the time; every site does, as with NTP; it is refused.
+    without_reference: Literal["round-trips", "clients", "refuse"] = "round-trips"
+
+    def __post_init__(self) -> None:
+        within("period_ms", self.period_ms, 1.0, LONGEST_MS)
+        within("window_ms", self.window_ms, SHORTEST_MS, self.period_ms)
+        within("agreement_ms", self.agreement_ms, SHORTEST_MS, self.period_ms)
+        if self.window_ms + self.agreement_ms >= self.period_ms:
+            found = f"{self.agreement_ms:g}, with a window of {self.window_ms:g}"
+            raise Invalid("agreement_ms", found, f"less than the period ({self.period_ms:g}) with the window")
+        within("slew_ppm", self.slew_ppm, 1.0, 500_000.0)
+        within("wander_ppm", self.wander_ppm, 0.0, DRIFT_PPM_MAX)
+        if self.gate_ms is not None:
+            within("gate_ms", self.gate_ms, 0.0, LONGEST_MS)
+
+
+class ClockOptions(ClockPolicy, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The same with what a site may assume; where an assumption does not hold, an interval may miss true time."""
+
+    drift_ppm: float  # rho: how far the rate of a hardware clock is from 1, at most
+    tightness_us: float  # Gamma: the spread of the instants at which a LAN receives one transmission
+    granularity_us: float = 0.0  # g: of receive stamps
+    reference_error_us: float = 1.0  # alpha: of a reference that is not faulty
+    agent: SiteId | None = None  # of this LAN; None where it has a reference: it needs nobody else
+    sources: tuple[SiteId, ...] = ()  # agents of LANs that have a reference, the nearest first
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        within("drift_ppm", self.drift_ppm, 0.0, DRIFT_PPM_MAX)
+        within("tightness_us", self.tightness_us, 0.0, SPAN_US_MAX)
+        within("granularity_us", self.granularity_us, 0.0, SPAN_US_MAX)
+        within("reference_error_us", self.reference_error_us, 0.0, SPAN_US_MAX)
+
+    @property
+    def period_ns(self) -> int:
+        return round(self.period_ms * NS_PER_MS)
+
+    @property
+    def window_ns(self) -> int:
+        return round(self.window_ms * NS_PER_MS)
+
+    @property
+    def agreement_ns(self) -> int:
+        return round(self.agreement_ms * NS_PER_MS)
+
+    @property
+    def drift(self) -> float:
+        """How far true time that has passed may be from what the hardware clock says has passed, as a share."""
+        rho = self.drift_ppm / 1e6
+        return rho / (1 - rho)
+
+    @property
+    def slack_ns(self) -> int:
+        """How far two sites' stamps of one transmission may be apart, their drift aside."""
+        return ceil((self.tightness_us + self.granularity_us) * NS_PER_US)
+
+
+def precision_ns(options: ClockOptions) -> int:
+    """How far two clocks of one LAN are apart, at most."""
+    return options.slack_ns + ceil(2 * options.drift * age_ns(options))
+
+
+def accuracy_ns(options: ClockOptions) -> int:
+    """How far a clock of a LAN with a reference is from true time, at most."""
+    reference_ns = ceil(options.reference_error_us * NS_PER_US)
+    return reference_ns + options.slack_ns + ceil(options.drift * age_ns(options))
+
+
+def worldwide_ns(options: ClockOptions) -> int:
+    """How far any two clocks of LANs with references are apart, at most."""
+    return 2 * accuracy_ns(options)
+
+
+def age_ns(options: ClockOptions) -> int:
+    """How old a synchronisation is, at most, where no round fails."""
+    return options.period_ns + options.agreement_ns + options.window_ns

@@ -1,0 +1,102 @@
+"""Clocks of a scenario: how far hardware clocks are off, how a LAN broadcasts, and the service that synchronises them.
+
+What is true of the simulated world (drift, tightness, error of references) stands beside the service; what the service
+assumes is the same unless it says otherwise. A service that assumes less than is true may publish wrong intervals.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from isthmus.core.document import LONGEST_MS, SHORTEST_MS, Invalid, within
+from isthmus.core.message import SiteId
+from isthmus.protocols.clocks.options import DRIFT_PPM_MAX, SPAN_US_MAX, ClockOptions, ClockPolicy
+from isthmus.scenario.workload import probability, span_ms
+from isthmus.topology.model import Topology
+
+
+class Broadcasts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a LAN carries one transmission to all: after a common access delay, at nearly the same instant."""
+
+    tightness_us: float = 10.0  # each receiver draws its own delay from 0 to this
+    repeat: float = 0.0  # probability that one receiver gets the frame by a second attempt
+    repeat_ms: tuple[float, float] = (2.0, 8.0)  # how much later, from and to
+    loss: float = 0.0  # probability that a receiver does not get it at all
+
+    def __post_init__(self) -> None:
+        within("tightness_us", self.tightness_us, 0.0, SPAN_US_MAX)
+        probability("repeat", self.repeat)
+        probability("loss", self.loss)
+        span_ms("repeat_ms[0]", self.repeat_ms[0])
+        within("repeat_ms[1]", self.repeat_ms[1], self.repeat_ms[0], LONGEST_MS)
+
+
+class TimeService(ClockPolicy, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The clock service of all sites; what it assumes is what is true where nothing is said."""
+
+    drift_ppm: float | None = None
+    tightness_us: float | None = None
+    granularity_us: float | None = None
+    reference_error_us: float | None = None
+    sample_ms: float = 1_000.0  # the clocks of all sites are read into the trace this often
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        within("sample_ms", self.sample_ms, SHORTEST_MS, LONGEST_MS)
+
+
+class Clocks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How far site clocks are off: each draws its offset and drift from plus or minus these."""
+
+    offset_ms: float = 0.0
+    drift_ppm: float = 0.0
+    extreme: bool = False  # every rate is at one of the two ends, from site to site by turns
+    granularity_us: float = 0.0  # of receive stamps
+    reference_error_us: float = 1.0  # how far a reference is off, at most, that is not faulty
+    broadcast: Broadcasts = Broadcasts()
+    service: TimeService | None = None  # None: sites have their own calendars, as they are
+
+    def __post_init__(self) -> None:
+        span_ms("offset_ms", self.offset_ms)
+        if not 0 <= self.drift_ppm < 100_000:
+            raise Invalid("drift_ppm", repr(self.drift_ppm), "a number from 0 to below 100000")
+        within("granularity_us", self.granularity_us, 0.0, SPAN_US_MAX)
+        within("reference_error_us", self.reference_error_us, 0.0, SPAN_US_MAX)
+        if self.service is not None and self.service.drift_ppm is None and self.drift_ppm > DRIFT_PPM_MAX:
+            raise Invalid("drift_ppm", repr(self.drift_ppm), f"at most {DRIFT_PPM_MAX:g}, with a clock service")
+
+    def options(self, topology: Topology, lan: int) -> ClockOptions:
+        """What the service of a LAN is told; refuses a LAN without a reference where the service does."""
+        given = self.service
+        assert given is not None
+        cluster = topology.clusters[lan]
+        if not cluster.references and given.without_reference == "refuse":
+            expected = f"a reference in {cluster.name}, or without_reference = 'round-trips'"
+            raise Invalid("without_reference", f"'refuse', and {cluster.name} has no reference", expected)
+        agent: SiteId | None = None
+        sources: tuple[SiteId, ...] = ()
+        if not cluster.references:
+            agent = cluster.agent
+            others = [other for other, one in enumerate(topology.clusters) if one.references]
+            others.sort(key=lambda other: (topology.cluster_mean_ms(lan, other), other))
+            sources = tuple(topology.clusters[other].agent for other in others)
+        policy = {name: getattr(given, name) for name in ClockPolicy.__struct_fields__}
+        return ClockOptions(
+            **policy,
+            drift_ppm=or_else(given.drift_ppm, self.drift_ppm),
+            tightness_us=or_else(given.tightness_us, self.broadcast.tightness_us),
+            granularity_us=or_else(given.granularity_us, self.granularity_us),
+            reference_error_us=or_else(given.reference_error_us, self.reference_error_us),
+            agent=agent,
+            sources=sources,
+        )
+
+    def check(self, topology: Topology) -> None:
+        """Refuse LANs that the service cannot serve."""
+        if self.service is not None:
+            for lan in range(len(topology.clusters)):
+                self.options(topology, lan)
+
+
+def or_else(given: float | None, otherwise: float) -> float:
+    return otherwise if given is None else given

@@ -1,0 +1,61 @@
+"""How many multicasts roles are expected to take, beside a simulation."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from isthmus.planning.advice import SLACK, advise
+from isthmus.planning.assignment import plan
+from isthmus.planning.multicasts import multicast_rate
+from isthmus.planning.prediction import Roles
+from isthmus.protocols.total.planned import Situation
+from isthmus.scenario.model import HybridSpec, Scenario
+from isthmus.sim.run import Run
+from isthmus.studies.instances import StreamKind, as_topology, as_workloads, nine_setting
+from isthmus.studies.plan import hybrid_stack
+
+NULL_MS = HybridSpec().null_ms
+RUN_MS = 8_000.0
+
+
+@pytest.mark.parametrize("kind", ["periodic", "poisson"])
+@pytest.mark.parametrize("sequencer", [(0, 0, 0, 0, 0), (0, 1, 0, 0, 0), (0, 1, 2, 3, 4), (0, 0, 0, 3, 3)])
+def test_a_simulation_takes_about_as_many(kind: StreamKind, sequencer: tuple[int, ...]) -> None:
+    setting = nine_setting("HHLHL", kind, null_ms=NULL_MS)
+    topology = as_topology(setting)
+    stack = hybrid_stack(topology, Roles(sequencer), HybridSpec())
+    stack = msgspec.structs.replace(stack, transport="direct")
+    workloads = as_workloads(setting)
+    scenario = Scenario(
+        name="count",
+        topology=topology,
+        stack=stack,
+        workloads=workloads,
+        duration_ms=RUN_MS,
+        drain_ms=2_000.0,
+        wire="reference",
+    )
+    run = Run(scenario)
+    run.execute()
+    found = run.network.packet_count / len(sequencer) / RUN_MS
+    assert found == pytest.approx(multicast_rate(setting, Roles(sequencer)), rel=0.1)
+
+
+def test_of_two_equally_fast_plans_the_one_with_fewer_multicasts_is_chosen() -> None:
+    """B next to A: passive, each of its messages would take a packet of tickets more."""
+    setting = nine_setting("HHLLL", "periodic", null_ms=NULL_MS)
+    fastest, thrifty = plan(setting), plan(setting, SLACK)
+    assert thrifty.mean_ms <= (1 + SLACK) * fastest.mean_ms
+    assert multicast_rate(setting, thrifty.roles) <= multicast_rate(setting, fastest.roles)
+    assert thrifty.roles.active == (0, 1)
+
+
+@pytest.mark.parametrize("load", ["HLLLL", "HHLHL", "LLLHH", "HHHHH"])
+@pytest.mark.parametrize("regular", [True, False])
+def test_no_plan_leads_away_from_a_plan(load: str, regular: bool) -> None:
+    setting = nine_setting(load, "periodic" if regular else "poisson", null_ms=NULL_MS)
+    everybody = tuple(range(setting.count))
+    now = Situation(setting.delays_ms, setting.periods_ms, (regular,) * setting.count, everybody, NULL_MS, True)
+    first = advise(now)
+    assert advise(now._replace(sequencers=first or everybody)) is None
