@@ -70,7 +70,7 @@ def command(source: Path, seconds: float, references: tuple[str, ...], no_emulat
       isthmus clock examples/clocks-live.toml
       isthmus clock examples/clocks-live.toml --seconds 5 --json
       isthmus clock examples/clocks-live.toml --reference lisbon-0=file:/run/gps --no-emulate
-      isthmus clock out/clocks-symmetric-1-live
+      isthmus clock out/clocks-live-symmetric-1-live
     """
     console = wide_console()
     if source.is_dir():
