@@ -82,7 +82,14 @@ async def run(
     topology: Path, name: str, composition: Path, where: dict[str, str], options: RouterOptions, membership: Membership
 ) -> None:
     """Take part until a signal comes or the others refuse this router; then leave in order."""
-    router = LiveRouter.join(topology, name, composition, router=options, membership=membership, addresses=dict(where))
+    try:
+        router = LiveRouter.join(
+            topology, name, composition, router=options, membership=membership, addresses=dict(where)
+        )
+    except InputError as error:
+        if error.source == "addresses":  # as Python has it
+            raise InputError("--address", error.key, error.found, error.expected) from None
+        raise
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)

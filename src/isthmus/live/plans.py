@@ -132,7 +132,7 @@ def endpoints_of(topology: Topology, given: Mapping[str, Where]) -> list[Endpoin
     for known in topology.sites:
         where = given.get(known.name, known.address)
         if where == "":
-            expected = "the port of every site of the topology, or its address there or here"
+            expected = "the port of every site of the topology, or its address: given here, or in the topology"
             raise InputError("addresses", known.name, "nothing", expected)
         made = endpoint_of(where, known.name)
         if made in found:

@@ -25,6 +25,7 @@ COLUMN, LEVEL = 1.75, 0.8  # inches per leaf, and per level of nodes or routers
 SIDE, TOP, KEY = 0.35, 0.95, 0.32  # inches around the drawing, and per line of the key
 BOX = (1.45, 0.62)  # inches
 SHIFT = 3.2  # points between lines of two domains
+LABEL = 0.1  # inches
 FILL = {"none": "#f4f4f4", "fifo": "#eef4f9", "causal": "#e6f3ec", "total": "#fbeee0"}
 
 Vertex = tuple[str, int]  # "node" or "router", and its number
@@ -92,7 +93,7 @@ def hang(
     column: float,
     points: dict[Vertex, tuple[float, float]],
 ) -> float:
-    """LatePlace a vertex and what hangs from it, from a column on; the next free column."""
+    """Place a vertex and what hangs from it, from a column on; the next free column."""
     points[vertex] = (column, level)
     below = []
     first = column
@@ -149,7 +150,14 @@ def draw_lines(axes: Axes, composition: Composition, spots: dict[Vertex, tuple[f
         x, y = spots["router", at]
         axes.plot([x], [y], marker="D", markersize=8, color=PAPER, markeredgecolor=INK, markeredgewidth=1.3, zorder=4)
         text = router.name if router.replicas == 1 else f"{router.name} (x{router.replicas})"
-        axes.text(x + 0.12, y, text, size=8, color=SOFT, va="center", zorder=5, bbox=paper_box())
+        beside = label_shift((x, y), [spots["node", numbers[name]] for name in router.joins])
+        axes.text(x + 0.12, y + beside, text, size=8, color=SOFT, va="center", zorder=5)
+
+
+def label_shift(router: tuple[float, float], joined: list[tuple[float, float]]) -> float:
+    """How far the label right of a router moves up or down, out of the way of its lines to the right."""
+    right = [y - router[1] for x, y in joined if x > router[0]]
+    return LABEL * (any(y < 0 for y in right) - any(y > 0 for y in right))
 
 
 def draw_nodes(axes: Axes, composition: Composition, spots: dict[Vertex, tuple[float, float]]) -> None:
@@ -187,7 +195,3 @@ def draw_key(axes: Axes, composition: Composition, gets: Mapping[str, str]) -> N
         axes.add_line(Line2D([SIDE, SIDE + 0.35], [y, y], color=color, linewidth=3))
         text = f"{domain.name}: {domain.wants} over {domain.scope}, {domain.forwarding} forwarding"
         axes.text(SIDE + 0.45, y, f"{text}; gets {gets[domain.name]}", size=9, color=INK, va="center")
-
-
-def paper_box() -> dict[str, object]:
-    return {"boxstyle": "square,pad=0.08", "facecolor": PAPER, "edgecolor": "none", "alpha": 0.9}

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from isthmus.cli.router import command
 from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId
 from isthmus.live.group import Group
@@ -175,3 +178,15 @@ def test_a_name_that_is_lost_keeps_its_address(caplog: pytest.LogCaptureFixture)
     assert [record.message for record in caplog.records] == [
         "the name of site b, b.example, is not known now: [Errno -3] Temporary failure"
     ]
+
+
+def test_a_router_without_addresses_is_told_of_its_option(tmp_path: Path) -> None:
+    plain = tmp_path / "net.toml"
+    plain.write_text('[[clusters]]\nname = "k"\nlan = { delay = 0.1 }\nsites = ["a-0", "b-0", "bridge"]\n')
+    composition = tmp_path / "composition.toml"
+    groups = "".join(f'[[groups]]\nname = "{name}"\nmembers = 1\nstack = "fifo"\n' for name in "ab")
+    rest = '[[routers]]\nname = "bridge"\njoins = ["a", "b"]\n[[domains]]\nname = "all"\nwants = "fifo"\n'
+    composition.write_text('name = "bridged"\n' + groups + rest)
+    result = CliRunner().invoke(command, [str(composition), "bridge", "--topology", str(plain)])
+    assert isinstance(result.exception, InputError)
+    assert str(result.exception).startswith("--address: a-0: found nothing; expected the port of every site")
