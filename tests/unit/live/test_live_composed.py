@@ -197,9 +197,11 @@ def test_unread_messages_of_other_groups_are_handed_over() -> None:
     assert joiner.take() == Delivered("a-0", 3, b"x", (), 5, "a") and not joiner.taken
 
 
-@pytest.mark.full
-def test_a_process_comes_back_with_the_state_of_processes() -> None:
-    """A router keeps what a joiner's filters need, but not what applications know: it is asked last."""
+def test_a_process_and_a_router_come_back_at_once() -> None:
+    """Both within the second, so under the incarnations that they had; a process has its state of a process.
+
+    A router keeps what a joiner's filters need, but not what applications know: it is asked last.
+    """
     tables = {
         "name": "two",
         "groups": [
@@ -244,7 +246,14 @@ def test_a_process_comes_back_with_the_state_of_processes() -> None:
         await until("osaka-0", 3)
         await groups["lisbon-1"].send(b"late", groups=["a", "b"])
         await asyncio.gather(*(until(name, 4) for name in names))
-        assert all(order == [b"early 0", b"early 1", b"early 2", b"late"] for order in known.values()), known
+        router.member.close()
+        router = await LiveRouter.join(NETWORK, "lisbon-router", two, ports).__aenter__()
+        while any(map(router.is_blocked, router.nodes)):
+            await asyncio.sleep(0.01)
+        await groups["osaka-0"].send(b"last", groups=["a", "b"])
+        await asyncio.gather(*(until(name, 5) for name in names))
+        expected = [b"early 0", b"early 1", b"early 2", b"late", b"last"]
+        assert all(order == expected for order in known.values()), known
         for group in groups.values():
             group.member.close()
         router.member.close()
