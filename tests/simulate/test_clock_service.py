@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from clock_runs import clocks, lans, options, run, scenario
@@ -64,6 +65,15 @@ def test_precision_depends_on_tightness_and_stays_within_its_bound(tightness_us:
     found = figures(run(made))
     assert found.precision_ns <= precision_ns(options(made)) and found.accuracy_ns <= accuracy_ns(options(made))
     assert found.precision_ns >= tightness_us * US / 2
+
+
+def test_a_reference_that_is_worse_than_assumed_makes_wrong_intervals_and_a_better_one_wide_ones() -> None:
+    """What is true decides how far a reference is off; what is assumed, which error it publishes."""
+    made = scenario(lans(1), msgspec.structs.replace(clocks(reference_error_us=1), reference_error_us=900), 10)
+    found = run(made).time
+    assert found is not None and found.figures.miss_count
+    wide = figures(run(scenario(lans(1), clocks(reference_error_us=900), 10)))
+    assert wide.accuracy_ns < 100 * US < 900 * US < wide.error_ns
 
 
 def test_any_two_nodes_of_lans_with_references_are_within_twice_the_accuracy() -> None:

@@ -84,8 +84,8 @@ def command(
 
     docs/TRACE.md defines the columns, the properties and the words of a ShiViz log. Without --property all are judged
     for which the trace can have evidence. Each group is judged by itself; --domain names groups that are judged end to
-    end, too; where it is not given, they are the ordering domains that a trace of ours tells. The
-    output folder gets verdicts.json and a picture of the first witness of each violated property.
+    end, too. Where it is not given and the trace of a composition tells its ordering domains, orders are judged of
+    these alone. The output folder gets verdicts.json and a picture of the first witness of each violated property.
 
     Exit code 0: all valid; 1: a violation; 2: bad input; 3: no violation, but a property with no evidence.
 
@@ -102,17 +102,19 @@ def command(
     words, joined = patterns_of(patterns), parse_domains(domains)
     check_free(output)
     source = Source(Path(path), form, words) if "://" not in path else None
-    joined = joined or (source.domains() if source is not None else ())
+    composed = not joined and source is not None and bool(source.domains())
+    if composed and source is not None:
+        joined = source.domains()
     chosen, why = choose_engine(engine, source, master, remote)
     with Console(stderr=True).status("reading the trace"):
         if chosen == "local":
             assert source is not None
-            judged = judge(source.rows(), properties, bounds, joined, partial, source.promised())
+            judged = judge(source.rows(), properties, bounds, joined, partial, source.promised(), composed)
         else:
             from isthmus.pipeline.checking import judge_on_spark
 
             judged = judge_on_spark(
-                source or path, form, words, properties, bounds, joined, partial, master=master, remote=remote
+                source or path, form, words, properties, bounds, joined, partial, composed, master=master, remote=remote
             )
     about = told_about(source, path, form)
     names = source.names() if source is not None else {}

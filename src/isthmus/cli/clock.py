@@ -70,7 +70,7 @@ def command(source: Path, seconds: float, references: tuple[str, ...], no_emulat
       isthmus clock examples/clocks-live.toml
       isthmus clock examples/clocks-live.toml --seconds 5 --json
       isthmus clock examples/clocks-live.toml --reference lisbon-0=file:/run/gps --no-emulate
-      isthmus clock out/clocks-symmetric-1-live
+      isthmus clock out/clocks-live-symmetric-1-live
     """
     console = wide_console()
     if source.is_dir():
@@ -153,6 +153,7 @@ def of_trace(folder: Path) -> list[ClockStatus]:
             ClockStatus(
                 site=names[site] if site < len(names) else str(site),
                 state=ClockState(state).name.lower().replace("_", "-") if state else FREE,
+                at_ns=true_ns,
                 time_ns=time_ns,
                 earliest_ns=time_ns - error_ns if known else None,
                 latest_ns=time_ns + error_ns if known else None,
@@ -167,15 +168,20 @@ def of_trace(folder: Path) -> list[ClockStatus]:
     return found
 
 
+OF_LIVE = ("LAN", "tightness", "stamps", "reference", "rounds")  # columns that a trace has nothing for
+
+
 def clocks_table(found: Sequence[ClockStatus]) -> Table:
     """What every site's clock is like; columns of which nothing is known are left out."""
     table = Table(title="clocks", title_justify="left")
     for status in found:
         half = "" if status.earliest_ns is None else f"± {(status.time_ns - status.earliest_ns) / NS_PER_US:,.1f} us"
+        offset_us = (status.time_ns - status.at_ns) / NS_PER_US  # sites are read one after the other
         cells = {
             "site": escape(status.site),
             "state": status.state,
             "time": shown(status.time_ns),
+            "beside the system's" if status.stamps else "beside true time": f"{offset_us:+,.1f} us",
             "error": half or "not known",
             "LAN": escape(", ".join(status.members)),
             "tightness": "" if status.tightness_us is None else f"{status.tightness_us:,.1f} us",
@@ -183,12 +189,10 @@ def clocks_table(found: Sequence[ClockStatus]) -> Table:
             "reference": escape(status.reference),
             "rounds": f"{status.rounds}, {status.missed} missed" if status.stamps else "",
         }
-        kept = {
-            name: cell for name, cell in cells.items() if status.stamps or name in ("site", "state", "time", "error")
-        }
+        kept = {name: cell for name, cell in cells.items() if status.stamps or name not in OF_LIVE}
         if not table.columns:
             for name in kept:
-                table.add_column(name, justify="right" if name in ("error", "tightness") else "left")
+                table.add_column(name, justify="right" if name not in ("site", "state", "LAN") else "left")
         table.add_row(*kept.values())
     return table
 

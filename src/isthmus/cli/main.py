@@ -16,7 +16,7 @@ import click
 
 from isthmus import __version__
 from isthmus.cli.console import silence
-from isthmus.core.errors import InputError, LocalError
+from isthmus.core.errors import InputError, LocalError, RunError
 
 COMMANDS = {  # name: (module that has it as `command`, one line of help)
     "init": ("isthmus.cli.init", "Create a network, a scenario and a program to start from."),
@@ -86,6 +86,8 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
+    except RunError as error:
+        leave(str(error), 1)
     except (InputError, LocalError) as error:
         leave(str(error), 2)
     except BrokenPipeError:

@@ -292,6 +292,9 @@ def clock_lines(found: Mapping[str, float]) -> list[tuple[str, str]]:
     limits = [f"{word} {found[f'clock_bound_{name}_us']:,.1f} us" for name, word in words.items()]
     precision, world = found["clock_precision_us"], found["clock_world_us"]
     accuracy, error = found["clock_accuracy_us"], found["clock_error_us"]
+    last = ("clocks at the end", told or "none was read")
+    if not error:
+        return [("clock accuracy", "no clock was ever synchronised: no reference was heard of"), last]
     return [
         (
             "clock precision",
@@ -300,7 +303,7 @@ def clock_lines(found: Mapping[str, float]) -> list[tuple[str, str]]:
         ("clock accuracy", f"{accuracy:,.1f} us at worst; published at most {error:,.1f} us, {misses}"),
         ("clock bounds", "; ".join(limits) + ", in LANs with a reference, while no round fails"),
         ("clock rounds", f"{found['clock_rounds']:,.0f} at all sites, {found['clock_rounds_missed']:,.0f} failed"),
-        ("clocks at the end", told or "none was read"),
+        last,
     ]
 
 

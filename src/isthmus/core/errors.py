@@ -29,6 +29,10 @@ class LocalError(IsthmusError):
     """We were misused: a submit before the first view, two owners of one wire type."""
 
 
+class RunError(LocalError):
+    """A run came to an end that it should not have had, as by a process that was killed."""
+
+
 class Busy(LocalError):
     """A bounded buffer is full: nothing was taken, try again after `resume`."""
 

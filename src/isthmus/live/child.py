@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from isthmus.core.errors import LocalError
+from isthmus.core.errors import RunError
 
 STOP_S = 10.0
 STDERR_LINES = 20
@@ -115,7 +115,7 @@ class SiteChild:
         """A site that ends before it is told to is the end of the run."""
         if self.process.returncode is not None and not self.killed:
             why = self.errors[-1] if self.errors else f"exit code {self.process.returncode}"
-            raise LocalError(f"the process of site {self.name} ended too early: {why}")
+            raise RunError(f"the process of site {self.name} ended too early: {why}")
 
     async def stop(self) -> None:
         """End the process: it is asked by the end of its input, and killed where that does not help."""

@@ -18,6 +18,7 @@ not when the message is looked at.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -73,6 +74,7 @@ class ClockStatus(msgspec.Struct, frozen=True):
 
     site: str
     state: str  # synchronised, hold-over or free-running
+    at_ns: int  # the system clock, or true time in a simulated trace, when it was read
     time_ns: int
     earliest_ns: int | None  # None: no bound is known
     latest_ns: int | None
@@ -219,6 +221,7 @@ class Timekeeper:
         return ClockStatus(
             names[site.site],
             (reading.state or ClockState.FREE_RUNNING).name.lower().replace("_", "-"),
+            time.time_ns(),
             reading.time_ns,
             earliest_ns,
             latest_ns,

@@ -20,7 +20,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from isthmus.core.errors import LocalError, RemoteError
+from isthmus.core.errors import InputError, LocalError, RemoteError
 from isthmus.core.message import SiteId
 from isthmus.core.sizes import MESSAGE_HEAD_BYTES, PACKET_HEAD_BYTES
 
@@ -32,6 +32,7 @@ MESSAGES, HELLO, REFUSAL = 0, 1, 2  # kinds
 DATAGRAM_MAX = 60_000
 LOOPBACK_DATAGRAM_BYTES = DATAGRAM_MAX
 PATH_DATAGRAM_BYTES = 1400  # passes an Ethernet, and most tunnels, in one piece
+DATAGRAM_LEAST = 576  # that every path takes
 MESSAGE_MAX = DATAGRAM_MAX - PACKET_HEAD_BYTES - MESSAGE_HEAD_BYTES
 PAYLOAD_MAX = 56_000  # of the application, so that with all that protocols add a message fits a datagram
 FRAME_BYTES_MAX = 32_000  # two frames share the largest datagram
@@ -122,3 +123,12 @@ def split(datagram: bytes) -> list[tuple[int, int, bytes]]:
     if not found:
         raise RemoteError("a datagram without a message")
     return found
+
+
+def datagram_limit(given: int | None, on_loopback: bool) -> int:
+    """The size of datagrams: as asked for, or what the path takes in one piece."""
+    if given is None:
+        return LOOPBACK_DATAGRAM_BYTES if on_loopback else PATH_DATAGRAM_BYTES
+    if not DATAGRAM_LEAST <= given <= DATAGRAM_MAX:
+        raise InputError("datagram_bytes", "", repr(given), f"a whole number from {DATAGRAM_LEAST} to {DATAGRAM_MAX}")
+    return given

@@ -24,7 +24,7 @@ from isthmus.live.clocks import ClockPlan, ClockStatus, Timekeeper
 from isthmus.live.driver import Driver
 from isthmus.live.emulation import Emulation
 from isthmus.live.errors import Refused
-from isthmus.live.framing import DATAGRAM_MAX, LOOPBACK_DATAGRAM_BYTES, PATH_DATAGRAM_BYTES
+from isthmus.live.framing import datagram_limit
 from isthmus.live.lives import FileStore, first_view, next_incarnation
 from isthmus.live.notes import hello_of, token_of
 from isthmus.live.peers import logger
@@ -54,7 +54,6 @@ CHECK_S = 0.01
 SHORT_ROUND_TRIP_MS = 10.0  # a process may need this long to answer, however near it is
 SHORT_ROUNDS = AgreementOptions(answer=20.0, attempt=30.0, fresh=30.0, give_up=100.0)  # a busy machine is patient
 SITE_GROUP = GroupId(0xFFFF)  # of what a site does for all its groups
-DATAGRAM_LEAST = 576  # that every path takes
 
 
 class Member:
@@ -78,7 +77,7 @@ class Member:
         self.endpoints = endpoints_of(self.topology, addresses)
         self.resolver = Resolver(self.site, self.endpoints, [each.name for each in self.topology.sites])
         self.emulate = emulate
-        self.datagram_bytes = self.datagram_limit(datagram_bytes)
+        self.datagram_bytes = datagram_limit(datagram_bytes, self.is_on_loopback())
         numbered = enumerate(plans)
         self.groups = [JoinedGroup(self.topology, plan, GroupId(n), agreed is not None) for n, plan in numbered]
         names = [plan.name for plan in plans]
@@ -101,16 +100,6 @@ class Member:
         self.driver: Driver | None = None
         self.refused_why = ""  # by the others
         self.watching: asyncio.TimerHandle | None = None
-
-    def datagram_limit(self, given: int | None) -> int:
-        """The size of datagrams: as asked for, or what the path takes in one piece."""
-        if given is None:
-            return LOOPBACK_DATAGRAM_BYTES if self.is_on_loopback() else PATH_DATAGRAM_BYTES
-        if not DATAGRAM_LEAST <= given <= DATAGRAM_MAX:
-            raise InputError(
-                "datagram_bytes", "", repr(given), f"a whole number from {DATAGRAM_LEAST} to {DATAGRAM_MAX}"
-            )
-        return given
 
     async def open(self, socket: Socket | None = None) -> None:
         """Bind the socket, unless one is given, and take part in each group."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.storagelevel import StorageLevel
 
@@ -13,7 +13,7 @@ from isthmus.pipeline.failures import one_sentence
 from isthmus.pipeline.ingest import read_trace
 from isthmus.pipeline.session import spark_session
 from isthmus.pipeline.verdicts import check
-from isthmus.trace.domain import Domain
+from isthmus.trace.domain import ORDERS, Domain, of_domains
 from isthmus.trace.files import files_of
 from isthmus.trace.inputs import Source
 from isthmus.trace.judging import NO_ROWS, STATUSES, Judged, Summary, Told, check_domains, choose, settled
@@ -30,6 +30,7 @@ def judge_on_spark(
     bounds: Mapping[str, int],
     domains: Sequence[Domain] = (),
     partial: bool = False,
+    composed: bool = False,
     *,
     master: str | None = None,
     remote: str | None = None,
@@ -49,11 +50,22 @@ def judge_on_spark(
         kinds: dict[int, int] = {}
         for row in counts:
             kinds[row.kind] = kinds.get(row.kind, 0) + row["count"]
-        check_domains(domains, {row.group for row in counts})
+        if not composed:
+            check_domains(domains, {row.group for row in counts})
         promised = source.promised() if isinstance(source, Source) else None
         asked, left_out = choose(properties, kinds, promised)
-        summaries = summarize(check(trace, asked, bounds, domains, partial), asked)
+        verdicts = check(trace, asked, bounds, domains, partial)
+        if composed:
+            verdicts = verdicts.where(~is_moot(of_domains(domains)))
+        summaries = summarize(verdicts, asked)
     return settled(summaries, left_out, sum(kinds.values()), bool(properties))
+
+
+def is_moot(inside: Collection[int]) -> Column:
+    """Whether a verdict on a group of a composition is about what nobody promises."""
+    owed_nothing = (F.col("property") == "validity") & (F.col("status") == "unknown")
+    in_group = (F.col("domain") == "") & F.col("group").isin(sorted(inside))
+    return in_group & (F.col("property").isin(*ORDERS) | owed_nothing)
 
 
 def shuffle_partitions(path: str) -> int:

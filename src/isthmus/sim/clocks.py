@@ -64,10 +64,11 @@ def set_calendar(clocks: list[SiteClock | None], site: SimSite, by_ms: float) ->
 class Reference:
     """A source of true time at a site, as right as its faults allow."""
 
-    __slots__ = ("error_ns", "faults", "random")
+    __slots__ = ("assumed_ns", "error_ns", "faults", "random")
 
-    def __init__(self, error_ns: int, random: Random) -> None:
-        self.error_ns = error_ns
+    def __init__(self, error_ns: int, assumed_ns: int, random: Random) -> None:
+        self.error_ns = error_ns  # how far it is off, at most, without a fault
+        self.assumed_ns = assumed_ns  # and how far it says that it may be
         self.random = random
         self.faults: list[OfReference] = []  # those that hold now
 
@@ -78,7 +79,7 @@ class Reference:
                 return None
             share = 1.0 if isinstance(fault, ReferenceJump) else self.random.uniform(-1, 1)
             time_ns += round(share * fault.by_ms * NS_PER_MS)
-        return Reading(time_ns, self.error_ns)
+        return Reading(time_ns, self.assumed_ns)
 
 
 class ClockPort(SimPort):
@@ -203,8 +204,8 @@ class ClockWorld:
         self.views = [LanViews(scheduler, detection_ns, cluster.sites) for cluster in topology.clusters]
         error_ns = round(clocks.reference_error_us * NS_PER_US)
         self.references = {
-            site: Reference(error_ns, scenario.random("reference", site))
-            for cluster in topology.clusters
+            site: Reference(error_ns, round(options.reference_error_us * NS_PER_US), scenario.random("reference", site))
+            for cluster, options in zip(topology.clusters, self.options, strict=True)
             for site in cluster.references
         }
         self.sample_ns = round(clocks.service.sample_ms * NS_PER_MS)

@@ -25,6 +25,7 @@ META_DOMAINS = "domains"
 EXPECTED = "NAME=0,1,2 with two groups or more, or NAME=0,1,2:inter"
 DOMAIN_PROPERTIES = ("integrity", "fifo", "causal", "total", "uniform-total")  # the others are of one group
 JOINT = (*DOMAIN_PROPERTIES, "fifo-total")  # the same, and what is made of them
+ORDERS = tuple(name for name in JOINT if name != "integrity")
 
 
 class Domain(msgspec.Struct, frozen=True):
@@ -38,6 +39,15 @@ class Domain(msgspec.Struct, frozen=True):
 def written_domains(domains: Iterable[Domain]) -> str:
     """Domains as the description of a trace tells them, under the key `domains`."""
     return msgspec.json.encode(list(domains)).decode()
+
+
+def of_domains(domains: Iterable[Domain]) -> frozenset[int]:
+    """The groups of some domains.
+
+    Of a composed run, orders are promised by domains, not by groups; and a group that sends nothing to itself owes its
+    members nothing.
+    """
+    return frozenset(group for domain in domains for group in domain.groups)
 
 
 def read_domains(meta: Mapping[str, str]) -> tuple[Domain, ...]:

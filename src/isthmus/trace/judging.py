@@ -20,7 +20,7 @@ import msgspec
 
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
-from isthmus.trace.domain import Domain
+from isthmus.trace.domain import ORDERS, Domain, of_domains
 from isthmus.trace.oracle import PROPERTIES, Oracle, Status, Verdict
 from isthmus.trace.schema import GROUP, KIND, NONE, RUN, Row
 from isthmus.trace.witness import LACKS, NOTHING, Witness, WitnessEvent
@@ -100,10 +100,11 @@ def judge(
     domains: Sequence[Domain] = (),
     partial: bool = False,
     promised: Collection[str] | None = None,
+    composed: bool = False,
 ) -> Judged:
     """Judge every run of a trace in this process; no properties: all that the trace can have evidence of.
 
-    `promised` is what the stacks of the trace promise, where it says so.
+    `promised` is what the stacks of the trace promise, where it says so; `composed`, that it tells the domains itself.
     """
     oracles: dict[int, Oracle] = {}
     census = Census()
@@ -111,9 +112,13 @@ def judge(
         if run not in oracles:
             oracles[run] = Oracle(domains=domains, bounds=bounds, partial=partial)
         oracles[run].extend(own)
-    check_domains(domains, census.groups)
+    if not composed:
+        check_domains(domains, census.groups)
     asked, left_out = choose(properties, census.kinds, promised)
     found = [(run, verdict) for run in sorted(oracles) for verdict in oracles[run].scoped(asked)]
+    if composed:
+        inside = of_domains(domains)
+        found = [(run, verdict) for run, verdict in found if verdict.domain or not is_moot(verdict, inside)]
     summaries = [summarize(name, found) for name in asked]
     return settled(summaries, left_out, sum(census.kinds.values()), bool(properties))
 
@@ -135,6 +140,13 @@ def choose(
             left_out[name] = f"not promised by this stack; --property {name} judges it"
     asked = [name for name in PROPERTIES if name not in left_out]
     return asked or ["integrity"], left_out if asked else {}
+
+
+def is_moot(verdict: Verdict, inside: Collection[int]) -> bool:
+    """Whether a verdict on a group of a composition is about what nobody promises."""
+    if verdict.group not in inside:
+        return False
+    return verdict.property in ORDERS or (verdict.property == "validity" and verdict.status == "unknown")
 
 
 def summarize(name: str, found: Sequence[tuple[int, Verdict]]) -> Summary:
