@@ -20,6 +20,7 @@ from isthmus.live.delivered import Delivered
 from isthmus.live.group import Group
 from isthmus.live.groups import Groups
 from isthmus.live.inbox import Inbox
+from isthmus.live.plans import AgreedPlan
 from isthmus.scenario.composition import composition_from_tables
 from isthmus.stacks import StackOptions
 from isthmus.testing.ports import free_ports
@@ -147,6 +148,25 @@ def test_sites_and_options_that_do_not_fit_are_refused_in_a_sentence() -> None:
     greedy = OFFICES | {"domains": [{"name": "all", "wants": "causal-total", "scope": "all"}]}
     with pytest.raises(InputError, match=r"domains\[0\].wants: found 'causal-total' over all messages, where"):
         Group.join(NETWORK, "osaka-1", ports, composition=composition_from_tables(greedy, "offices"))
+
+
+def test_views_by_agreement_over_datagrams_are_refused_in_a_sentence() -> None:
+    """Nothing is promised over datagrams, so that a domain is beside them; where nobody asks, membership is static."""
+    tables = {
+        "name": "air",
+        "groups": [{"name": name, "members": [f"{name}-0"], "stack": "fifo"} for name in ("lisbon", "osaka", "vault")],
+        "igps": [{"name": "air", "kind": "datagrams"}],
+        "routers": [
+            {"name": "lisbon-router", "joins": ["lisbon", "vault", "air"]},
+            {"name": "osaka-router", "joins": ["osaka", "air"]},
+        ],
+        "domains": [{"name": "near", "groups": ["lisbon", "vault"], "wants": "fifo"}],
+    }
+    composition = composition_from_tables(tables, "air")
+    ports = free_ports([site.name for site in NETWORK.sites])
+    with pytest.raises(InputError, match="membership: found agreed, where air is datagrams; expected ideal membership"):
+        Group.join(NETWORK, "osaka-0", ports, composition=composition, membership=AgreedPlan())
+    assert Group.join(NETWORK, "osaka-0", ports, composition=composition).member.agreed is None
 
 
 def test_a_process_of_two_groups_joins_both() -> None:
