@@ -646,7 +646,12 @@ PLANTED_MEMBERSHIP: dict[str, Bug] = {
     "safe with those whom it is not for": Bug(
         patches={"isthmus.protocols.transport.safe.Safe.is_safe": anybody_has_it}
     ),
-    "recovered under the old incarnation": Bug(patches={BENCH + "Bench.next_incarnation": same_incarnation}),
+    "recovered under the old incarnation": Bug(
+        patches={
+            BENCH + "Bench.next_incarnation": same_incarnation,
+            PATH + "acceptor.Acceptor.has_asked": lambda _self, _proposal: True,
+        }
+    ),
     "joiners have full weight": Bug(patches={PATH + "choice.assigned_weights": full_weights}),
     "joining goes one way": Bug(patches={PATH + "coordinator.admitted": one_way_join}),
     "only the coordinator's opinion counts": Bug(patches={PATH + "choice.reconciled": no_conflicts}),

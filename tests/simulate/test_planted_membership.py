@@ -15,10 +15,12 @@ import pytest
 from tests.directed_membership import DIRECTED
 from tests.planted_membership import PLANTED_MEMBERSHIP, Bug
 
+from isthmus.core.message import SiteId
 from isthmus.protocols.membership.agreement import Agreement
 from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.sim.agreed import AgreedMembership
 from isthmus.testing.agreed_scenarios import agreed_scenario
+from isthmus.testing.bench import Bench
 from isthmus.testing.bench_checks import wrong
 from isthmus.testing.exhaust import SCOPES, explore
 from isthmus.testing.explore import planned_schedule, plans, random_schedule
@@ -143,6 +145,28 @@ def test_some_storms() -> None:
 @pytest.mark.parametrize("first", range(CHUNK, 20_000, CHUNK))
 def test_thousands_of_storms(first: int) -> None:
     assert [(seed, found) for seed in range(first, first + CHUNK) if (found := storm(seed))] == []
+
+
+def repeated(self: Bench, site: SiteId) -> None:
+    """A site without a file comes back within the second: under the incarnation of the life that crashed."""
+    if not self.at[site].alive:
+        self.boot(site, self.at[site].incarnation if not self.files else self.next_incarnation(site), None)
+
+
+def storms_of_repeated_lives(seeds: range) -> list[tuple[int, list[str]]]:
+    with patch.object(Bench, "recover", repeated):
+        return [(seed, found) for seed in seeds if (found := storm(seed))]
+
+
+def test_some_storms_in_which_incarnations_are_repeated() -> None:
+    """Of 150 such storms 17 were lost while a life took the place that it found: joined without state, or for ever."""
+    assert storms_of_repeated_lives(range(100)) == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("first", range(0, 4_000, CHUNK))
+def test_thousands_of_storms_in_which_incarnations_are_repeated(first: int) -> None:
+    assert storms_of_repeated_lives(range(first, first + CHUNK)) == []
 
 
 # All interleavings of small scopes

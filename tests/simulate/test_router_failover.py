@@ -8,21 +8,32 @@ from isthmus.testing.router_failover import failover_faults, failover_scenario
 from planted_router import PLANTED
 
 LIGHT, FULL, CHUNK = 24, 2_000, 100
+AGREED = 6  # schedules with agreed membership in every run of the tests
 TRIES = 60  # schedules within which a wrong policy must be found
 JOINT = ("forwarding non-uniform deliveries",)  # seen where a process and its router crash together
 
 
-def found_in(seeds: range, joint: bool = False) -> list[str]:
+def found_in(seeds: range, joint: bool = False, agreed: bool = False) -> list[str]:
     return [
-        f"failover_faults(failover_scenario({seed}, {joint})): {fault}"
+        f"failover_faults(failover_scenario({seed}, {joint}, {agreed})): {fault}"
         for seed in seeds
-        for fault in failover_faults(failover_scenario(seed, joint))[:1]
+        for fault in failover_faults(failover_scenario(seed, joint, agreed))[:1]
     ]
 
 
 def test_nothing_is_lost_repeated_reordered_or_orphaned() -> None:
     assert found_in(range(LIGHT)) == []
     assert found_in(range(LIGHT // 3), joint=True) == []
+
+
+def test_nothing_is_lost_where_members_agree_on_views() -> None:
+    assert found_in(range(AGREED), agreed=True) == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("start", range(0, 200, 50))
+def test_nothing_is_lost_where_members_agree_on_views_in_two_hundred_schedules(start: int) -> None:
+    assert found_in(range(start, start + 50), agreed=True) == []
 
 
 @pytest.mark.parametrize(

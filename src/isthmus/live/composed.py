@@ -20,6 +20,7 @@ from typing import Self
 
 import msgspec
 
+from isthmus.core.document import Invalid
 from isthmus.core.errors import InputError
 from isthmus.core.layer import View
 from isthmus.core.message import GroupId
@@ -33,7 +34,7 @@ from isthmus.protocols.routing.model import Composition
 from isthmus.protocols.routing.options import RouterOptions
 from isthmus.protocols.routing.router import RouterPort
 from isthmus.protocols.transport.base import Transport
-from isthmus.scenario.composed import check_sites, check_wanted, couriers_of, is_bare, routes_of
+from isthmus.scenario.composed import check_sites, check_views, check_wanted, couriers_of, is_bare, routes_of
 from isthmus.scenario.composing import nodes_as_groups, routing_at
 from isthmus.scenario.composition import load_composition
 from isthmus.stacks import StackOptions
@@ -73,6 +74,10 @@ def composed_member(
         given = msgspec.structs.replace(given, safe=given.safe or node.stack.safe, bare=is_bare(made, number))
         plans.append(GroupPlan(node.name, node.stack.name, node.sites, given, digest(made).hex()))
     agreed = membership_of(membership, plans)
+    try:
+        check_views(made, agreed is not None)
+    except Invalid as error:
+        raise error.at(source, "") from None
     member = Member(network, site, where, plans, emulate, datagram_bytes, agreed)
     member.routes = routes_of(made, network)
     member.routing = partial(routing_at, made, network, member.site, router or RouterOptions())

@@ -10,6 +10,7 @@ others ask to be let in, since then nobody can be in a view. Where only most are
 ones are in, and an operator must decide.
 
 Invariants: incarnations of a site rise, as seconds of the calendar and at least one more than any that it remembers;
+one that remembers nothing and is started twice within a second repeats its own, learns so and begins another life;
 a record is on the disk before `save` returns; a file of another site, group or version is refused, not overwritten.
 """
 

@@ -62,6 +62,7 @@ def membership_of(given: Membership, plans: Sequence[GroupPlan]) -> AgreedPlan |
             raise InputError("membership", "", repr(given), 'an AgreedPlan, "static", or None for the default')
         return None
     unable = next((plan.stack for plan in plans if plan.stack in STACKS and not STACKS[plan.stack].agrees), None)
+    unable = next(("of datagrams" for plan in plans if plan.options is not None and plan.options.bare), unable)
     if unable is not None:
         logger.warning("membership is static: members of the stack %s cannot agree on views", unable)
     return AgreedPlan() if unable is None else None

@@ -21,7 +21,7 @@ LIVE_FAULTS = (Crash, Recover, Leave, Pause, Partition, Heal)
 
 def live_scenario(scenario: Scenario, source: str) -> Scenario:
     """A scenario as it runs live; raises where it asks for what a live run cannot do."""
-    able = all(STACKS[group.stack.name].agrees for group in scenario.groups_of_run())
+    able = all(STACKS[group.stack.name].agrees and not group.options.bare for group in scenario.groups_of_run())
     unsaid = scenario.membership == Membership() and able
     agreed = unsaid or scenario.membership.kind == "agreed"
     for index, fault in enumerate(scenario.faults):

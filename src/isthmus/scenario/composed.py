@@ -57,6 +57,15 @@ def is_bare(composition: Composition | None, number: int) -> bool:
     return isinstance(node, Igp) and node.kind == "datagrams"
 
 
+def check_views(composition: Composition | None, agreed: bool) -> None:
+    """Refuse views by agreement over datagrams: what is lost of a view could not be had from anybody."""
+    bare = [] if composition is None else [igp.name for igp in composition.igps if igp.kind == "datagrams"]
+    if agreed and bare:
+        raise Invalid(
+            "membership", f"agreed, where {bare[0]} is datagrams", "ideal membership in a simulation, or static"
+        )
+
+
 def check_composition(
     composition: Composition | None, topology: Topology, workloads: Sequence[Workload], groups: Sequence[Named]
 ) -> None:

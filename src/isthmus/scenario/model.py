@@ -27,7 +27,7 @@ from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.protocols.transport.relay import RelayOptions
 from isthmus.scenario.clocks import Clocks as Clocks
-from isthmus.scenario.composed import check_composition, is_bare, processes_of
+from isthmus.scenario.composed import check_composition, check_views, is_bare, processes_of
 from isthmus.scenario.faults import Fault, Heal, Leave, Loss, OfReference, Partition, Pause, RandomFaults, Relink
 from isthmus.scenario.keys import with_key, with_prefix
 from isthmus.scenario.membership import Agreed as Agreed
@@ -220,6 +220,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
         with_prefix("membership", partial(named_sites, self.topology, self.membership.absent, "absent"))
         with_prefix("clocks.service", partial(self.clocks.check, self.topology))
         check_network(self)
+        check_views(self.composition, self.membership.kind == "agreed")
         with_prefix("membership.agreed.weights", partial(self.membership.agreed.votes, self.topology))
         for index, participant in enumerate(self.participants):
             with_prefix(f"participants[{index}]", partial(self.check_participant, participant))

@@ -93,6 +93,7 @@ class AgreedMembership:
         )
         self.note_views()
         self.layers[number] = self.kind(home, self.options.rounds)
+        self.layers[number].couriers = tuple(sorted(map(SiteId, site.log.couriers)))
         self.sites[number] = site
         return self.layers[number]
 

@@ -2,7 +2,7 @@
 
 A schedule crashes replicas of routers, and processes, one after another and at times together, and brings most of them
 back. What the protocols assume is kept: some replica of each router is up and has been for a while, and at no time are
-more than half of a node's members down or new. After the run:
+more than half of a node's members down or new; not even half where members agree on views themselves. After the run:
 
 | fault | means |
 |---|---|
@@ -32,6 +32,7 @@ from isthmus.trace.schema import DESTINATIONS, KIND, NUMBER, ORIGIN, PROCESS, SE
 
 DETECTION_MS = 40.0
 SETTLE_MS = 150.0  # from a recovery until a site counts as one that holds the state of its nodes
+AGREED_SETTLE_MS = 2_000.0  # the same where members find out by themselves and agree on views
 CRASHES_MAX = 6
 LOSS = 0.25  # of packets, where a process and its router crash together: else what it sent still reaches all
 
@@ -60,8 +61,9 @@ def failover_composition(random: Random) -> Composition:
             return replicated(drawn, random)
 
 
-def random_schedule(composition: Composition, random: Random) -> tuple[Fault, ...]:
-    """Crashes and recoveries that leave each router a replica, and each node more than half of its members."""
+def random_schedule(composition: Composition, random: Random, agreed: bool = False) -> tuple[Fault, ...]:
+    """Crashes and recoveries that leave each router a replica, and each node enough of its members."""
+    settle_ms = AGREED_SETTLE_MS if agreed else SETTLE_MS
     replicas = [name for router in composition.routers for name in replica_names(router)]
     processes = [name for group in composition.groups for name in group.members]
     spans: list[DownSpan] = []
@@ -72,9 +74,9 @@ def random_schedule(composition: Composition, random: Random) -> tuple[Fault, ..
         if spans and random.random() < 0.4:
             start = round(min(DURATION_MS, spans[-1].start_ms + random.uniform(0.0, 60.0)), 3)
         back = round(start + random.uniform(60.0, 250.0), 3) if random.random() < 0.7 else None
-        end = 1e9 if back is None or back > DURATION_MS else back + SETTLE_MS
+        end = 1e9 if back is None or back > DURATION_MS else back + settle_ms
         span = DownSpan(site, start, end)
-        if allowed(composition, [*spans, span]):
+        if allowed(composition, [*spans, span], agreed):
             spans.append(span)
             faults.append(Crash(at_ms=start, site=site))
             if back is not None and back <= DURATION_MS:
@@ -93,8 +95,12 @@ def joint_schedule(composition: Composition, random: Random) -> tuple[Fault, ...
     return tuple(Crash(at_ms=span.start_ms, site=span.site) for span in kept)
 
 
-def allowed(composition: Composition, spans: list[DownSpan]) -> bool:
-    """Whether at all times enough sites are up: each span is looked at where it starts, with all that overlap it."""
+def allowed(composition: Composition, spans: list[DownSpan], agreed: bool = False) -> bool:
+    """Whether at all times enough sites are up: each span is looked at where it starts, with all that overlap it.
+
+    Members that agree on views need more than half of the lives of each: half of a node that crash before a view
+    without them may leave nobody who may go on.
+    """
     last = spans[-1]
     if any(other.site == last.site and overlap(other, last) for other in spans[:-1]):
         return False
@@ -104,7 +110,7 @@ def allowed(composition: Composition, spans: list[DownSpan]) -> bool:
             return False
         for node in composition.nodes:
             members = sites_of(composition, node)
-            if 2 * len(down.intersection(members)) > len(members):
+            if 2 * len(down.intersection(members)) > len(members) - agreed:
                 return False
         if any(down.issuperset(group.members) for group in composition.groups):
             return False
@@ -115,14 +121,19 @@ def overlap(one: DownSpan, other: DownSpan) -> bool:
     return one.start_ms < other.end_ms and other.start_ms < one.end_ms
 
 
-def failover_scenario(seed: int, joint: bool = False) -> Scenario:
-    """A composition with replicated routers, traffic and crashes; joint: of a process and its router together."""
+def failover_scenario(seed: int, joint: bool = False, agreed: bool = False) -> Scenario:
+    """A composition with replicated routers, traffic and crashes; joint: of a process and its router together.
+
+    agreed: members agree on views themselves, and find out by themselves who has crashed.
+    """
     random = Random(f"failover/{seed}")
     composition = failover_composition(random)
-    schedule = (joint_schedule if joint else random_schedule)(composition, random)
+    schedule = joint_schedule(composition, random) if joint else random_schedule(composition, random, agreed)
     drawn = composed_scenario(composition, f"failover/{seed}", LOSS if joint else 0.0)
     stagger_ms = random.choice((0.0, 0.0, 15.0))
     membership = Membership(detection_ms=DETECTION_MS, stagger_ms=stagger_ms)
+    if agreed:
+        membership = Membership(kind="agreed")
     return msgspec.structs.replace(drawn, faults=schedule, membership=membership)
 
 

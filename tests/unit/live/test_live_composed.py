@@ -20,6 +20,7 @@ from isthmus.live.delivered import Delivered
 from isthmus.live.group import Group
 from isthmus.live.groups import Groups
 from isthmus.live.inbox import Inbox
+from isthmus.live.plans import AgreedPlan
 from isthmus.scenario.composition import composition_from_tables
 from isthmus.stacks import StackOptions
 from isthmus.testing.ports import free_ports
@@ -149,6 +150,25 @@ def test_sites_and_options_that_do_not_fit_are_refused_in_a_sentence() -> None:
         Group.join(NETWORK, "osaka-1", ports, composition=composition_from_tables(greedy, "offices"))
 
 
+def test_views_by_agreement_over_datagrams_are_refused_in_a_sentence() -> None:
+    """Nothing is promised over datagrams, so that a domain is beside them; where nobody asks, membership is static."""
+    tables = {
+        "name": "air",
+        "groups": [{"name": name, "members": [f"{name}-0"], "stack": "fifo"} for name in ("lisbon", "osaka", "vault")],
+        "igps": [{"name": "air", "kind": "datagrams"}],
+        "routers": [
+            {"name": "lisbon-router", "joins": ["lisbon", "vault", "air"]},
+            {"name": "osaka-router", "joins": ["osaka", "air"]},
+        ],
+        "domains": [{"name": "near", "groups": ["lisbon", "vault"], "wants": "fifo"}],
+    }
+    composition = composition_from_tables(tables, "air")
+    ports = free_ports([site.name for site in NETWORK.sites])
+    with pytest.raises(InputError, match="membership: found agreed, where air is datagrams; expected ideal membership"):
+        Group.join(NETWORK, "osaka-0", ports, composition=composition, membership=AgreedPlan())
+    assert Group.join(NETWORK, "osaka-0", ports, composition=composition).member.agreed is None
+
+
 def test_a_process_of_two_groups_joins_both() -> None:
     """Their domains are disjoint, as a composition demands."""
     tables = {
@@ -197,9 +217,11 @@ def test_unread_messages_of_other_groups_are_handed_over() -> None:
     assert joiner.take() == Delivered("a-0", 3, b"x", (), 5, "a") and not joiner.taken
 
 
-@pytest.mark.full
-def test_a_process_comes_back_with_the_state_of_processes() -> None:
-    """A router keeps what a joiner's filters need, but not what applications know: it is asked last."""
+def test_a_process_and_a_router_come_back_at_once() -> None:
+    """Both within the second, so under the incarnations that they had; a process has its state of a process.
+
+    A router keeps what a joiner's filters need, but not what applications know: it is asked last.
+    """
     tables = {
         "name": "two",
         "groups": [
@@ -244,7 +266,14 @@ def test_a_process_comes_back_with_the_state_of_processes() -> None:
         await until("osaka-0", 3)
         await groups["lisbon-1"].send(b"late", groups=["a", "b"])
         await asyncio.gather(*(until(name, 4) for name in names))
-        assert all(order == [b"early 0", b"early 1", b"early 2", b"late"] for order in known.values()), known
+        router.member.close()
+        router = await LiveRouter.join(NETWORK, "lisbon-router", two, ports).__aenter__()
+        while any(map(router.is_blocked, router.nodes)):
+            await asyncio.sleep(0.01)
+        await groups["osaka-0"].send(b"last", groups=["a", "b"])
+        await asyncio.gather(*(until(name, 5) for name in names))
+        expected = [b"early 0", b"early 1", b"early 2", b"late", b"last"]
+        assert all(order == expected for order in known.values()), known
         for group in groups.values():
             group.member.close()
         router.member.close()

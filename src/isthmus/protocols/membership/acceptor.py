@@ -40,12 +40,30 @@ class Acceptor(Coordinator):
         """Take the successor of our view for decided."""
         raise NotImplementedError
 
+    def renounce(self, decision: Proposal | None, keep_seat: bool = False) -> None:
+        """End this life."""
+        raise NotImplementedError
+
+    def has_asked(self, proposal: Proposal) -> bool:
+        """Whether this life itself has asked for its place in a view that it is to join.
+
+        A site without a file that is started twice within a second has the same incarnation in both lives. Others give
+        the second the place of the first, whose promises, frames and message numbers it does not know. It can tell: all
+        who go on into a view have answered those whom they let in, and nobody answers one that is in already.
+        """
+        gone_on = [life for life in proposal.view.lives() if life[0] in proposal.stateful]
+        return proposal.restart or all(life in self.requests.answers for life in gone_on)
+
     def on_propose(self, source: SiteId, word: Propose) -> None:
         proposal, ballot = word.proposal, word.ballot
         if ballot[1:] != (source, word.incarnation) or proposal.view_id != word.view_id:
             raise RemoteError(f"site {source} proposes under the ballot {ballot} of another")
         if self.me in proposal.view.lives() and not (self.is_seated() and self.view.view_id >= proposal.view_id):
-            if self.hears(source, word) and (self.proposed is None or self.outbids(ballot, proposal)):
+            if not self.hears(source, word):
+                return
+            if not self.has_asked(proposal):
+                self.renounce(None, keep_seat=True)
+            elif self.proposed is None or self.outbids(ballot, proposal):
                 self.consider(ballot, proposal)
             return
         if not self.in_view(source, word):

@@ -15,6 +15,8 @@ Invariants:
 - of a view only one successor is decided: any two quorums of it share a member, and the tie-break is part of the view;
 - who is in the next view has reported in this one, or joins with a life that was never in any;
 - a life that was left out does not come back: the site begins a new one, as after a crash;
+- a life takes no place that it has not asked for: one that repeats the incarnation of a life before ends, and goes on
+  above it;
 - the stack installs a view only with the application's state; a member without it is in the view but hands up nothing.
 
 The file (home.py) lets a site that comes back vote for the seat that it had. It has lost its frames, so it never
@@ -255,6 +257,9 @@ class Agreement(Acceptor):
 
     def adopt(self, proposal: Proposal) -> None:
         """Join a view."""
+        if not self.has_asked(proposal):
+            self.renounce(None, keep_seat=True)
+            return
         self.enter(proposal.view, proposal)
         if proposal.restart:
             self.become_stateful()

@@ -25,6 +25,8 @@ class Server(Member):
         if self.is_seated() and (source, word.incarnation) in self.view.lives():
             if self.decision is not None:  # also by the file: perhaps nobody else is left that knows
                 self.say((source,), Decide(self.host.incarnation, self.decision))
+            elif self.is_member():  # we began with it, so that it cannot have asked: it repeats an incarnation
+                self.say((source,), Gone(self.host.incarnation, self.view.view_id, word.incarnation))
             return
         if self.is_member() and word.incarnation <= dict(self.view.last).get(source, -1):
             self.say((source,), Gone(self.host.incarnation, self.view.view_id, word.incarnation))

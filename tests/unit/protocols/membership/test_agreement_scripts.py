@@ -4,8 +4,9 @@ A script is a list of commands, a line `----` and what they led to: words that a
 messages that were handed up. `--rewrite` takes what happened for what is expected; read the difference, and keep only
 what you can explain.
 
-Commands: `sites N [file]`; `submit S`; `suspect A B`, `trust A B`; `crash S`, `recover S`; `leave S`; `lose A->B` (all
-that is under way); `deliver` (all, until nothing is); `deliver A->B`; `pass N` (round trips, timers fire).
+Commands: `sites N [file]`; `submit S`; `suspect A B`, `trust A B`; `crash S`, `recover S`; `repeat S` (it comes back
+under the incarnation that it had); `leave S`; `lose A->B` (all that is under way); `deliver` (all, until nothing is);
+`deliver A->B`; `pass N` (round trips, timers fire).
 """
 
 from __future__ import annotations
@@ -45,6 +46,9 @@ class Script:
             bench.crash(SiteId(int(rest[0])))
         elif name == "recover":
             bench.recover(SiteId(int(rest[0])))
+        elif name == "repeat":
+            site = SiteId(int(rest[0]))
+            bench.boot(site, bench.at[site].incarnation, None)
         elif name == "leave":
             site = SiteId(int(rest[0]))
             bench.event(site, bench.at[site].agreement.leave)

@@ -223,9 +223,20 @@ def test_answers_of_a_site_are_kept_for_one_life() -> None:
     assert list(bench.agreement.requests.answers) == [(ONE, 49)]
 
 
+def test_a_place_that_a_life_has_not_asked_for_ends_it() -> None:
+    """A life before had the same incarnation: what it promised, sent and handed up is not known any more."""
+    joined = View(6, (ONE, ZERO), (3, 3), (1, 1), ((ZERO, 3), (ONE, 3)))
+    proposal = Proposal(5, (ONE, ZERO), joined, (), (ONE, ZERO))
+    for word in (Decide(3, proposal), Propose(3, 3, 5, (1, ONE, 3), proposal)):
+        bench = Bench(joined=False)
+        assert bench.hear(ONE, word) == [] and len(bench.home.renewed) == 1
+        assert not bench.agreement.is_seated() and bench.agreement.voted is None
+
+
 def test_a_state_that_layers_cannot_take_ends_the_life_that_got_it() -> None:
     bench = Bench(joined=False)
     joined = View(6, (ONE, ZERO), (3, 3), (1, 0), ((ZERO, 3), (ONE, 3)))
+    bench.hear(ONE, JoinAck(3, 3, 0))
     bench.hear(ONE, Decide(3, Proposal(5, (ONE,), joined, (), (ONE,))))
     bench.site.advance(5_000_000)
     bench.site.drain()

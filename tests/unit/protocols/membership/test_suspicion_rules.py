@@ -67,7 +67,7 @@ def test_a_site_that_all_its_neighbours_suspect_is_given_up() -> None:
     watcher = Watcher(near=False)
     suspicion = watcher.suspicion
     neighbour = SiteId(2)
-    suspicion.cluster_of = {HERE: 0, THERE: 1, neighbour: 1}
+    suspicion.watched = suspicion.cluster_of = {HERE: 0, THERE: 1, neighbour: 1}
     suspicion.start()
     suspicion.on_heartbeat(THERE, Heartbeat(0))
     suspicion.on_heartbeat(neighbour, Heartbeat(0, (THERE,)))
