@@ -12,7 +12,10 @@ from isthmus.protocols.routing.recomputed import SteeringPort
 from isthmus.protocols.routing.wire import Steered
 from isthmus.scenario.load import scenario_from_tables
 from isthmus.scenario.model import Scenario
+from isthmus.scenario.promises import promised_verdicts
+from isthmus.sim.run import Run
 from isthmus.testing.recomputed_runs import recomputed_faults, recomputed_scenario
+from isthmus.trace.schema import Row
 from planted_recomputed import PLANTED
 
 LIGHT, FULL, CHUNK = 12, 800, 100
@@ -81,6 +84,16 @@ def test_traffic_goes_round_the_other_way(crashed: tuple[str, ...]) -> None:
     """A router fails for good, or an IGP with all its routers: hundreds of messages, and none is missing."""
     scenario = loaded(ring(crashed=crashed))
     assert recomputed_faults(scenario) == []
+
+
+def test_validity_is_judged_where_a_way_is_left() -> None:
+    """With all routers but one, or with none between a and the rest."""
+    for crashed, is_judged in ((("rbc",), True), (("ra", "rca"), False)):
+        scenario = loaded(ring(crashed=crashed))
+        rows: list[Row] = []
+        Run(scenario, rows).execute()
+        found = [verdict.status for verdict in promised_verdicts(scenario, rows) if verdict.property == "validity"]
+        assert found == (["valid"] * 3 if is_judged else [])
 
 
 def test_static_routes_lose_what_goes_through_a_router_that_fails() -> None:
