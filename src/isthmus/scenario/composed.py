@@ -15,6 +15,8 @@ from isthmus.core.document import Invalid, one_of, show
 from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId, Targets
 from isthmus.protocols.routing.model import PARTS, Composition, Igp, OrderingDomain, connected_domains
+from isthmus.protocols.routing.options import RouterOptions
+from isthmus.protocols.routing.recomputed import RecomputedRoutes
 from isthmus.protocols.routing.routes import Routes, site_names
 from isthmus.protocols.routing.semantics import decide
 from isthmus.protocols.routing.wire import ROUTED_MAX
@@ -36,6 +38,13 @@ def routes_of(composition: Composition, topology: Topology) -> Routes:
     """The composition with the sites of a topology."""
     numbers = {site.name: SiteId(number) for number, site in enumerate(topology.sites)}
     return Routes(composition, numbers)
+
+
+@cache
+def recomputed_routes_of(composition: Composition, topology: Topology) -> RecomputedRoutes:
+    """The same, with routers that find the ways; raises Invalid where they may not."""
+    numbers = {site.name: SiteId(number) for number, site in enumerate(topology.sites)}
+    return RecomputedRoutes(composition, numbers)
 
 
 def couriers_of(composition: Composition | None, topology: Topology) -> Targets:
@@ -84,6 +93,14 @@ def check_composition(
     routes = routes_of(composition, topology)
     for index, workload in enumerate(workloads):
         with_prefix(f"workloads[{index}]", partial(check_traffic, routes, topology, workload))
+
+
+def check_recomputed(composition: Composition | None, topology: Topology, options: RouterOptions) -> None:
+    """Refuse routes that are to be recomputed where routers may not choose ways."""
+    if options.routes == "recomputed":
+        if composition is None:
+            raise Invalid("router.routes", "'recomputed'", "a scenario with a composition")
+        recomputed_routes_of(composition, topology)
 
 
 def check_traffic(routes: Routes, topology: Topology, workload: Workload) -> None:

@@ -17,10 +17,11 @@ from isthmus.core.message import GroupId, SiteId
 from isthmus.protocols.routing.member import Member
 from isthmus.protocols.routing.model import KEEPS, Composition, Igp, ProcessGroup
 from isthmus.protocols.routing.options import RouterOptions
+from isthmus.protocols.routing.recomputed import SteeringRouter
 from isthmus.protocols.routing.router import Router
-from isthmus.protocols.routing.routes import replica_names
+from isthmus.protocols.routing.routes import Routes, replica_names
 from isthmus.protocols.routing.walks import is_safe
-from isthmus.scenario.composed import routes_of
+from isthmus.scenario.composed import recomputed_routes_of, routes_of
 from isthmus.scenario.composition import semantics_of_stack
 from isthmus.scenario.model import GroupOfRun, GroupSpec, Scenario, StackSpec
 from isthmus.stacks import STACKS, StackOptions
@@ -69,8 +70,13 @@ Routing = Callable[[GroupId, StackOptions], StackOptions]  # of one life of a si
 
 def routing_at(composition: Composition, topology: Topology, site: SiteId, options: RouterOptions) -> Routing:
     """What one life of a site adds to its nodes' stacks: the filters of a process, or the ends of a router."""
-    routes = routes_of(composition, topology)
-    router = Router(routes, site, options) if site in routes.router_of else None
+    routes: Routes
+    if options.routes == "recomputed":
+        routes = found = recomputed_routes_of(composition, topology)
+        router: Router | None = SteeringRouter(found, site, options) if site in routes.router_of else None
+    else:
+        routes = routes_of(composition, topology)
+        router = Router(routes, site, options) if site in routes.router_of else None
     prioritised = {  # processes of domains in which messages between groups have priority
         process: None
         for domain in composition.domains

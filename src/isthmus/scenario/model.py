@@ -27,7 +27,7 @@ from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.protocols.transport.relay import RelayOptions
 from isthmus.scenario.clocks import Clocks as Clocks
-from isthmus.scenario.composed import check_composition, check_views, is_bare, processes_of
+from isthmus.scenario.composed import check_composition, check_recomputed, check_views, is_bare, processes_of
 from isthmus.scenario.faults import Fault, Heal, Leave, Loss, OfReference, Partition, Pause, RandomFaults, Relink
 from isthmus.scenario.keys import with_key, with_prefix
 from isthmus.scenario.membership import Agreed as Agreed
@@ -201,6 +201,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
         if not self.workloads:
             raise Invalid("workloads", "nothing", "at least one workload")
         check_composition(self.composition, self.topology, self.workloads, self.groups)
+        check_recomputed(self.composition, self.topology, self.router)
         for index, workload in enumerate(self.workloads):
             with_prefix(f"workloads[{index}]", partial(self.check_workload, workload))
         for index, fault in enumerate(self.faults):

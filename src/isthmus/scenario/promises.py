@@ -46,7 +46,8 @@ def promised_of_node(scenario: Scenario, group: GroupOfRun) -> tuple[str, ...]:
     if not group.processes:
         return ()
     alone = {name for router in composition.routers if router.replicas == 1 for name in replica_names(router)}
-    lossy = any(isinstance(fault, Crash) and fault.site in alone for fault in scenario.faults_of_run())
+    gone = [one.site for one in scenario.faults_of_run() if isinstance(one, Crash) and one.site in alone]
+    lossy = bool(gone) and not finds_ways(scenario, gone)
     lossy |= any(igp.kind == "datagrams" for igp in composition.igps)
     routes = routes_of(composition, scenario.topology)
     owed = any(
@@ -59,7 +60,10 @@ def promised_of_node(scenario: Scenario, group: GroupOfRun) -> tuple[str, ...]:
 
 
 def ended_alone(scenario: Scenario, rows: Iterable[Row]) -> list[str]:
-    """The routers without replicas of which a life has ended: by a crash, or as others went on without them."""
+    """The routers without replicas of which a life has ended: by a crash, or as others went on without them.
+
+    None where routes are recomputed and there is a way between all groups without them: then nothing is lost.
+    """
     composition = scenario.composition
     if composition is None:
         return []
@@ -68,7 +72,22 @@ def ended_alone(scenario: Scenario, rows: Iterable[Row]) -> list[str]:
         site: composition.routers[at].name for site, at in routes.router_of.items() if len(routes.sites[at]) == 1
     }
     ended = dict.fromkeys(row[PROCESS] for row in rows if row[KIND] == Kind.CRASH)
-    return [alone[site] for site in ended if site in alone]
+    found = [alone[site] for site in ended if site in alone]
+    return [] if finds_ways(scenario, found) else found
+
+
+def finds_ways(scenario: Scenario, gone: Sequence[str]) -> bool:
+    """Whether routes are recomputed, and there is a way between all groups without some routers."""
+    composition = scenario.composition
+    if composition is None or scenario.router.routes == "static":
+        return False
+    left = [router.joins for router in composition.routers if router.name not in gone]
+    reached = {composition.groups[0].name}
+    for _ in left:
+        for joins in left:
+            if not reached.isdisjoint(joins):
+                reached.update(joins)
+    return all(group.name in reached for group in composition.groups)
 
 
 def domain_verdicts(scenario: Scenario, rows: Iterable[Row]) -> list[Verdict]:

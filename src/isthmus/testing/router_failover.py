@@ -141,7 +141,11 @@ def failover_faults(scenario: Scenario, run_type: type[Run] = Run) -> list[str]:
     """What went wrong in a run, a sentence each."""
     rows: list[Row] = []
     run = run_type(scenario, rows)
-    summary = run.execute()
+    return judged(scenario, rows, run.execute().rejected_count)
+
+
+def judged(scenario: Scenario, rows: list[Row], rejected_count: int) -> list[str]:
+    """What went wrong, by the rows of a run."""
     composition = scenario.composition
     assert composition is not None
     found = [
@@ -149,8 +153,8 @@ def failover_faults(scenario: Scenario, run_type: type[Run] = Run) -> list[str]:
         for kept in judge_guarantees(composition, rows)
         if kept.fault
     ]
-    if summary.rejected_count:
-        found.append(f"{summary.rejected_count} packets were refused")
+    if rejected_count:
+        found.append(f"{rejected_count} packets were refused")
     return found + missing(scenario, rows)
 
 

@@ -4,7 +4,8 @@ A member that joins a node gets the state of any member that stayed, process or 
 each author (`filter`), what came too early for its author's order (`early`), and what a router may have to forward
 again (`kept`).
 
-Bounds: `EARLY_MAX` copies per author wait for one before them; one more is taken out of order.
+Bounds: `EARLY_MAX` copies per author wait for one before them; one more is taken out of order. Where routes are
+recomputed it is dropped, as it will come again.
 """
 
 from __future__ import annotations
@@ -19,8 +20,19 @@ from isthmus.core.message import Carried, Cast, GroupId, Message, SiteId
 from isthmus.protocols.routing.filter import Fate, Filter, StreamState, stream_of
 from isthmus.protocols.routing.keeping import Kept, KeptCopies, SettledTable
 from isthmus.protocols.routing.routes import Routes
-from isthmus.protocols.routing.walks import SENDER, Walk
-from isthmus.protocols.routing.wire import Enquire, Forgotten, Missing, Pack, Report, Routed, Settled, StreamKey
+from isthmus.protocols.routing.walks import Walk
+from isthmus.protocols.routing.wire import (
+    Distances,
+    Enquire,
+    Forgotten,
+    Missing,
+    Pack,
+    Report,
+    Routed,
+    Settled,
+    Steered,
+    StreamKey,
+)
 
 FINAL = Finality.FINAL
 EARLY_MAX = 1024
@@ -39,7 +51,7 @@ class EndState(NamedTuple):
     """What a member that joins takes over."""
 
     streams: tuple[StreamState, ...]
-    early: tuple[Routed, ...]
+    early: tuple[Routed | Steered, ...]
     kept: tuple[Kept, ...]
     settled: tuple[tuple[int, StreamKey, int], ...]
 
@@ -57,7 +69,7 @@ class NodeEnd(Layer):
         self.kept = KeptCopies()
 
     def ordered(self) -> dict[type[Message], Handler]:
-        return {Routed: self.on_bare, Pack: self.on_bare}
+        return {Routed: self.on_bare, Pack: self.on_bare, Steered: self.on_bare, Distances: self.on_bare}
 
     def handlers(self) -> dict[type[Message], Handler]:
         return {
@@ -89,10 +101,17 @@ class NodeEnd(Layer):
     # Receiving
 
     def deliver(self, cast: Cast, finality: Finality = FINAL) -> None:
-        if not isinstance(cast, Carried) or not isinstance(cast.body, Routed | Pack):
+        if isinstance(cast, Carried) and isinstance(cast.body, Distances):
+            if finality is FINAL:
+                self.on_distances(cast.sender, cast.body)
+                self.below.consumed(cast)
+        elif not isinstance(cast, Carried) or not isinstance(cast.body, Routed | Pack):
             self.above.deliver(cast, finality)  # of the group alone
         elif finality is FINAL:
             self.take_all(cast, (cast.body,) if isinstance(cast.body, Routed) else cast.body.copies)
+
+    def on_distances(self, source: SiteId, distances: Distances) -> None:
+        """Take in how far groups are through a router; processes do not mind."""
 
     def take_all(self, cast: Carried[Any], copies: tuple[Routed, ...]) -> None:
         """Take the copies that one message brings."""
@@ -120,12 +139,13 @@ class NodeEnd(Layer):
             return None
         key, before = stream_of(copy, walk.domain), self.before_of(copy, walk)
         waiting = self.early.setdefault(key, {})
-        in_order = self.routes.in_order(walk) and len(waiting) < EARLY_MAX
+        recomputed, full = self.routes.recomputed, len(waiting) >= EARLY_MAX
+        in_order = self.routes.in_order(walk) and (recomputed or not full)
         fate = self.filter.of(key).take(copy.number, before, in_order)
-        if fate is Fate.KNOWN or (fate is Fate.EARLY and before in waiting):
+        if fate is Fate.KNOWN or (fate is Fate.EARLY and (before in waiting or full)):
             return None
         if fate is Fate.EARLY:
-            waiting[before] = arrived
+            waiting[before] = Arrived(NOBODY, 0, copy) if recomputed else arrived  # its courier gets credit at once
             return []
         return [arrived, *self.next_of(key)]
 
@@ -142,7 +162,7 @@ class NodeEnd(Layer):
     def is_end(self, copy: Routed, walk: Walk) -> bool:
         """Whether a message ends its way here with this copy: it is delivered, or is the shadow that comes back."""
         shadow = copy.copy == walk.own > 0 and copy.origin == self.host.group
-        return walk.copies[copy.copy].for_application or shadow
+        return shadow or self.routes.for_application(copy, walk, self.host.group)
 
     def before_of(self, copy: Routed, walk: Walk) -> int:
         return copy.before[self.routes.stops(walk).index(self.host.group)]
@@ -173,13 +193,7 @@ def checked_walk(routes: Routes, group: GroupId, courier: SiteId, copy: Routed) 
     if reason:
         raise RemoteError(reason)
     walk = routes.walk(copy.origin, copy.to)
-    if (
-        copy.copy >= len(walk.copies)
-        or walk.copies[copy.copy].node != group
-        or len(copy.before) != len(routes.stops(walk))
-    ):
-        raise RemoteError(f"copy {copy.copy} of {copy.author} in group {group}, where its way does not lead")
-    router = walk.copies[copy.copy].router
-    if courier not in ((copy.sender,) if router == SENDER else routes.sites[router]):
-        raise RemoteError(f"site {courier} brings {copy.author}, which is not its message, nor on its way")
+    if len(copy.before) != len(routes.stops(walk)):
+        raise RemoteError(f"{copy.author} with predecessors in {len(copy.before)} groups")
+    routes.check_courier(copy, walk, group, courier)
     return walk

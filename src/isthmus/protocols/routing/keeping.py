@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from isthmus.core.message import Author
 from isthmus.protocols.routing.filter import stream_of
-from isthmus.protocols.routing.wire import Entry, Routed, StreamKey
+from isthmus.protocols.routing.wire import Entry, Routed, Steered, StreamKey
 
 KeptKey = tuple[Author, int]  # a message, and which of its copies
 
@@ -59,7 +59,7 @@ class SettledTable:
 class Kept(NamedTuple):
     """A message that is kept: as it was taken, its domain, and the groups that it must reach."""
 
-    copy: Routed
+    copy: Routed | Steered
     domain: int
     stops: tuple[int, ...]
 

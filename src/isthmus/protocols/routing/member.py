@@ -119,7 +119,8 @@ class Member(NodeEnd):
         streams = [(walk.domain, group) for group in self.routes.stops(walk)]
         before = tuple(self.before.get(stream, 0) for stream in streams)
         self.before |= dict.fromkeys(streams, cast.number)
-        routed = Routed(own, cast.sender, cast.number, groups, 0, before, cast.payload)
+        first = self.routes.first_copy(own, cast.sender, cast.number, groups)
+        routed = msgspec.structs.replace(first, before=before, payload=cast.payload)
         carried: Carried[Any] = Carried(cast.sender, cast.number, b"", ALL, None, routed)
         holds = walk.holds and walk.own > 0
         self.enter(Waiting(carried, groups, walk.domain, walk.level, holds))
@@ -202,7 +203,8 @@ class Member(NodeEnd):
             if arrived.courier in self.routes.router_of:
                 self.courier = max(self.courier, (copy.epoch, arrived.courier))
             found = self.sift(arrived, walk)
-            own = arrived.courier == self.host.site and not walk.copies[copy.copy].for_application
+            ours = self.routes.for_application(copy, walk, self.host.group)
+            own = arrived.courier == self.host.site and not ours
             if own and self.on_passed is not None:
                 self.on_passed()
             if found is None and self.is_end(copy, walk):
@@ -212,7 +214,9 @@ class Member(NodeEnd):
             return
         for one in found:
             self.hand_up(one)
-        if not found and not self.ask_armed:
+        if not found and self.routes.recomputed:
+            self.consumed(Cast(arrived.courier, arrived.number))  # what is missing comes unasked
+        elif not found and not self.ask_armed:
             self.ask_armed = True
             self.host.set_timer(self, ASK, round(self.options.enquire_ms * 1e6))
 
@@ -222,7 +226,7 @@ class Member(NodeEnd):
         key, reports = stream_of(copy, walk.domain), self.routes.reports(walk)
         self.unread[copy.author] = Unread(key, self.before_of(copy, walk), reports)
         carried: Carried[Any] = Carried(arrived.courier, arrived.number, copy.payload, ALL, copy.author)
-        if walk.copies[copy.copy].for_application:
+        if self.routes.for_application(copy, walk, self.host.group):
             self.above.deliver(carried)
         else:
             self.consumed(carried)  # a shadow

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from isthmus.core.document import COUNT_MAX, LONGEST_MS, SHORTEST_MS, within
@@ -18,6 +20,7 @@ class RouterOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     queue_max: int = 1024  # messages that wait at a process, held or without credit
     report_ms: float = 20.0  # how long a report waits for others to leave with it
     enquire_ms: float = 200.0  # until what was not heard of is asked for
+    routes: Literal["static", "recomputed"] = "static"  # recomputed: other ways are found when a router or an IGP fails
 
     def __post_init__(self) -> None:
         within("pack_max", self.pack_max, 1, PACK_MAX, "a whole number")

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from isthmus.core.errors import LocalError
+from isthmus.core.errors import LocalError, RemoteError
 from isthmus.core.message import GroupId, SiteId, Targets
 from isthmus.protocols.routing.model import KEEPS, Composition, OrderingDomain, Router
 from isthmus.protocols.routing.semantics import decide
 from isthmus.protocols.routing.shape import Shape
 from isthmus.protocols.routing.walks import SENDER, Walk, walk_of
+from isthmus.protocols.routing.wire import Routed
 
 Class = tuple[int, tuple[int, ...]]  # the group that sends, and the groups that it is for, ascending
 
@@ -50,6 +51,8 @@ class Routes:
         "shapes",
         "sites",
     )
+
+    recomputed = False  # whether routers find new ways; then a gap is filled by whoever keeps the message, unasked
 
     def __init__(self, composition: Composition, numbers: Mapping[str, SiteId]) -> None:
         self.composition = composition
@@ -115,6 +118,22 @@ class Routes:
     def reports(self, walk: Walk) -> bool:
         """Whether routers wait to hear that a message of a class has arrived."""
         return any(one.router != SENDER and self.is_replicated(one.router) for one in walk.copies)
+
+    def first_copy(self, group: GroupId, sender: SiteId, number: int, to: tuple[int, ...]) -> Routed:
+        """What a process submits in its group; its predecessors and its payload are filled in by the process."""
+        return Routed(group, sender, number, to, 0, ())
+
+    def for_application(self, copy: Routed, walk: Walk, group: int) -> bool:  # noqa: ARG002
+        """Whether the processes of a group deliver a copy that has come there."""
+        return walk.copies[copy.copy].for_application
+
+    def check_courier(self, copy: Routed, walk: Walk, group: int, courier: SiteId) -> None:
+        """Refuse a copy that has no business in a node, or whose courier has none to bring it."""
+        if copy.copy >= len(walk.copies) or walk.copies[copy.copy].node != group:
+            raise RemoteError(f"copy {copy.copy} of {copy.author} in group {group}, where its way does not lead")
+        router = walk.copies[copy.copy].router
+        if courier not in ((copy.sender,) if router == SENDER else self.sites[router]):
+            raise RemoteError(f"site {courier} brings {copy.author}, which is not its message, nor on its way")
 
     def in_order(self, walk: Walk) -> bool:
         """Whether an author's messages come in order and nothing is lost, so that a gap is worth waiting for."""

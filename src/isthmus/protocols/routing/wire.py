@@ -7,6 +7,9 @@ it. Filters and routers look at that inner head alone, never at who forwarded it
 The rest goes straight over the network and may get lost: a `Report` says what a process is done with, a `Settled` what
 all processes of a group are done with, and an `Enquire` has both said again. A `Missing` asks for a message before one
 that has come; a `Forgotten` says that nobody has to wait for it.
+
+Where routes are recomputed, a message travels as a `Steered`, and routers tell each other `Distances` in the nodes that
+they share, as messages of these.
 """
 
 from __future__ import annotations
@@ -44,10 +47,22 @@ class Routed(Message, frozen=True, gc=False, array_like=True, tag=110):
         return len(self.payload)
 
 
+class Steered(Routed, frozen=True, gc=False, array_like=True, tag=117):
+    """A copy whose way routers find as it goes (recomputed.py); `copy` is how many routers have passed it on."""
+
+    remaining: tuple[Small, ...] = ()  # the groups that this copy still has to reach, ascending
+
+
+class Distances(Message, frozen=True, gc=False, array_like=True, tag=118):
+    """How far groups are through the router that says so, in routers, without the node in which it says so."""
+
+    entries: tuple[tuple[Small, Small], ...]  # group and distance; others cannot be reached
+
+
 class Pack(Message, frozen=True, gc=False, array_like=True, tag=111):
     """Several copies that a router forwards as one message, in order."""
 
-    copies: tuple[Routed, ...]
+    copies: tuple[Routed | Steered, ...]
 
     def payload_bytes(self) -> int:
         return sum([len(copy.payload) for copy in self.copies])
