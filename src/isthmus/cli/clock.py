@@ -67,9 +67,9 @@ def command(source: Path, seconds: float, references: tuple[str, ...], no_emulat
 
     \b
     Examples:
-      isthmus clock examples/clocks-live.toml
-      isthmus clock examples/clocks-live.toml --seconds 5 --json
-      isthmus clock examples/clocks-live.toml --reference lisbon-0=file:/run/gps --no-emulate
+      isthmus clock clocks.toml
+      isthmus clock clocks.toml --seconds 5 --json
+      isthmus clock clocks.toml --reference lisbon-0=file:/run/gps --no-emulate
       isthmus clock out/clocks-live-symmetric-1-live
     """
     console = wide_console()

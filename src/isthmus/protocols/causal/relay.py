@@ -49,6 +49,7 @@ from isthmus.trace.schema import Gauge
 
 ACK, OVERDUE = 1, 2  # timer keys
 OVERDUE_PERIODS = 3  # of acknowledgements, after which an origin asks for them
+OVERDUE_LEAST_MS = 100.0  # an answer takes a round trip: to ask sooner is to ask everybody again for nothing
 ACKS_A_WINDOW = 4  # at least, while an origin sends as much as it may keep
 REPORT_ENTRIES = 2  # what a report costs besides its entries, about, in entries
 
@@ -248,7 +249,7 @@ class RelayedOrder(ExtendedOrder):
     def ask_later(self) -> None:
         """See to it that those are asked who do not acknowledge by themselves."""
         self.overdue_armed = True
-        wait_ms = OVERDUE_PERIODS * self.options.ack_period_ms * self.dues.patience()
+        wait_ms = max(OVERDUE_LEAST_MS, OVERDUE_PERIODS * self.options.ack_period_ms) * self.dues.patience()
         self.host.set_timer(self, OVERDUE, round(wait_ms * 1e6))
 
     def ask_overdue(self) -> None:
