@@ -71,11 +71,14 @@ class Site:
         self.group.member.close()
 
     async def until(self, members: list[str]) -> None:
-        """Wait for a view in which all have their vote: those who join have none until they have the state."""
+        """Wait for a view in which all have their vote: those who join have none until they have the state.
+
+        In any order: a site whose port refused while it started may be let in after the others.
+        """
 
         def holds() -> bool:
             group = self.group
-            return list(group.members) == members and all(group.view.weights) and not group.blocked
+            return sorted(group.members) == sorted(members) and all(group.view.weights) and not group.blocked
 
         await eventually(holds)
 
