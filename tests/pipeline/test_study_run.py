@@ -32,9 +32,10 @@ SMALL = msgspec.structs.replace(token_site.STUDY, grid=small_grid, seeds={"quick
 def stub(status, lost=None):
     """A check that says the same of every run, but for one of which it says nothing."""
 
-    def check(trace, properties):
-        runs = trace.select("run").distinct()
-        names = trace.sparkSession.createDataFrame([(name,) for name in properties], "property string")
+    def check(sweeps, properties):
+        (done,) = sweeps
+        runs = done.good_trace().select("run").distinct()
+        names = done.trace.sparkSession.createDataFrame([(name,) for name in properties], "property string")
         return (
             runs.where(F.col("run") != (-1 if lost is None else lost))
             .crossJoin(names)

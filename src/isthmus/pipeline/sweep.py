@@ -68,6 +68,7 @@ class Sweep(msgspec.Struct, frozen=True):
     trace: DataFrame
     runs: DataFrame
     outcomes: tuple[Outcome, ...]  # by number of run
+    files: tuple[Path, ...]  # of the trace; every run stands whole in one of them
 
     def failed(self) -> list[Outcome]:
         return [outcome for outcome in self.outcomes if outcome.status != "ok"]
@@ -147,7 +148,8 @@ def settle(
         if (staging / name).exists():  # not if nothing happened
             (staging / name).rename(trace / name)
     pq.write_table(table, runs)
-    return Sweep(read_trace(spark, trace), spark.read.parquet(str(runs)), tuple(found))
+    files = tuple(sorted(trace.rglob("*.parquet")))
+    return Sweep(read_trace(spark, trace), spark.read.parquet(str(runs)), tuple(found), files)
 
 
 def read_trace(spark: SparkSession, folder: Path) -> DataFrame:

@@ -42,8 +42,9 @@ from isthmus.pipeline.domains import domain_names, is_domain
 from isthmus.pipeline.findings import evidence
 from isthmus.pipeline.formats import EVENT, EVENT_KEY, FINDING, GROUP, SHOWN, VERDICT, WITNESS, ddl
 from isthmus.pipeline.lives import in_runs
-from isthmus.pipeline.runs import Spans, judge_runs
+from isthmus.pipeline.runs import RunFile, Spans, judge_files, judge_runs
 from isthmus.pipeline.store import Store
+from isthmus.pipeline.sweep import Sweep
 from isthmus.pipeline.tables import Tables
 from isthmus.trace.domain import JOINT, Domain, check_names
 from isthmus.trace.oracle import BOTH, PROPERTIES, check_bounds
@@ -101,6 +102,30 @@ def check(
         return short
     found = judge_by_tables(trace.where(is_long), spans, bounds or {}, domains, partial)
     return short.unionByName(found)
+
+
+def check_sweeps(sweeps: Sequence[Sweep], properties: Mapping[str, Sequence[range]]) -> DataFrame:
+    """The same of sweeps side by side: a run's number is its place among the runs of all of them; failed ones are out.
+
+    No row is moved for a run that one task can judge: it stands whole in one file (runs.py).
+    """
+    files: list[RunFile] = []
+    row_counts: dict[int, int] = {}
+    long: list[DataFrame] = []
+    shift = 0
+    for one in sweeps:
+        files += [RunFile(path, shift) for path in one.files]
+        row_counts |= {shift + outcome.run: outcome.row_count for outcome in one.outcomes if outcome.status == "ok"}
+        too_long = [found.run for found in one.outcomes if found.status == "ok" and found.row_count > RUN_ROWS_MAX]
+        if too_long:
+            long.append(one.trace.where(F.col("run").isin(too_long)).withColumn("run", F.col("run") + shift))
+        shift += len(one.outcomes)
+    short = {run: count for run, count in row_counts.items() if 0 < count <= RUN_ROWS_MAX}
+    spark = sweeps[0].trace.sparkSession
+    found = Store(spark).keep(judge_files(spark, files, short, properties))
+    for trace in long:
+        found = found.unionByName(judge_by_tables(trace, properties, {}, (), partial=False))
+    return found
 
 
 def judge_by_tables(

@@ -15,15 +15,13 @@ import platform
 import shutil
 import time
 from collections.abc import Callable, Generator, Sequence
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pyarrow.parquet as pq
 import pyspark
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import SparkSession
 
 from isthmus import __version__
 from isthmus.core.errors import InputError
@@ -174,17 +172,15 @@ def judge_runs(asked: Sequence[Swept], check: Check | None) -> list[list[dict[st
 
     All runs are judged in one go. There a run's number is its place among the runs of all studies.
     """
-    traces: list[DataFrame] = []
     spans: list[range] = []
     properties: dict[str, list[range]] = {}
     for one in asked:
         start = spans[-1].stop if spans else 0
         spans.append(range(start, start + len(one.specs)))
-        if len(one.done.failed()) < len(one.specs):
-            traces.append(one.done.good_trace().withColumn("run", F.col("run") + start))
-            for name in one.study.properties:
-                properties.setdefault(name, []).append(spans[-1])
-    found = found_by(check(reduce(DataFrame.unionByName, traces), properties)) if check and traces else {}
+        for name in one.study.properties:
+            properties.setdefault(name, []).append(spans[-1])
+    good = any(len(one.done.failed()) < len(one.specs) for one in asked)
+    found = found_by(check([one.done for one in asked], properties)) if check and good else {}
     why = "every run failed" if check else "the checks were not run"
     judged = []
     for one, span in zip(asked, spans, strict=True):

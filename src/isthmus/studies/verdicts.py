@@ -19,12 +19,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.pipeline.simulate import Outcome
-from isthmus.pipeline.sweep import RunSpec
+from isthmus.pipeline.sweep import RunSpec, Sweep
 
 Status = Literal["violated", "unknown", "valid"]
 WORST_FIRST: tuple[Status, ...] = ("violated", "unknown", "valid")
 NOT_JUDGED = "no check has a verdict on this run"
-Check = Callable[[DataFrame, Mapping[str, Sequence[range]]], DataFrame]  # each property with the runs it is asked of
+Check = Callable[[Sequence[Sweep], Mapping[str, Sequence[range]]], DataFrame]  # properties with the runs to ask it of
 COLUMNS = pa.schema(
     [
         ("property", pa.string()),
@@ -47,11 +47,11 @@ class RunVerdict(msgspec.Struct, frozen=True):
     witness: str = ""
 
 
-def pipeline_check(trace: DataFrame, properties: Mapping[str, Sequence[range]]) -> DataFrame:
+def pipeline_check(sweeps: Sequence[Sweep], properties: Mapping[str, Sequence[range]]) -> DataFrame:
     """The checks of the pipeline, loaded when they are needed: to list or replay a study takes none."""
-    from isthmus.pipeline.verdicts import check
+    from isthmus.pipeline.verdicts import check_sweeps
 
-    return check(trace, properties)
+    return check_sweeps(sweeps, properties)
 
 
 def found_by(checked: DataFrame) -> dict[tuple[int, str], RunVerdict]:
