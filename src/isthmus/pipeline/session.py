@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from isthmus.core.errors import InputError
 from isthmus.pipeline.failures import hush
@@ -109,6 +110,14 @@ def cores_of(spark: SparkSession) -> int:
         return spark.sparkContext.defaultParallelism
     except Exception:  # Connect has no context
         return CORES_OTHERWISE
+
+
+def cancel_jobs(spark: SparkSession) -> None:
+    """End all that is being computed; those who wait for it get an error."""
+    if is_remote():
+        spark.interruptAll()
+    else:
+        spark.sparkContext.cancelAllJobs()
 
 
 def driver_settings(master: str, memory: str, scratch: Path) -> dict[str, str]:

@@ -15,6 +15,8 @@ import platform
 import shutil
 import time
 from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from pyspark.sql import SparkSession
 from isthmus import __version__
 from isthmus.core.errors import InputError
 from isthmus.pipeline.dealing import expected_cost
+from isthmus.pipeline.session import cancel_jobs
 from isthmus.pipeline.simulate import Make, Outcome, make_run
 from isthmus.pipeline.sweep import Progress, RunSpec, Sweep, sweep_together
 from isthmus.studies.catalogue import STUDIES
@@ -35,6 +38,7 @@ from isthmus.topology.written import topology_to_toml
 
 ABOUT, CLAIMS, FIGURES, ADVICE, NETWORKS = "study.json", "claims.json", "figures.json", "advice.json", "networks"
 TOGETHER = 20_000_000  # deliveries of the studies that are carried out together, about
+MEASURED_AT_ONCE = 2  # studies whose tables are computed at a time
 Tell = Callable[[str], None]
 
 
@@ -44,6 +48,9 @@ class Swept(msgspec.Struct, frozen=True):
     study: Study
     specs: list[RunSpec]
     done: Sweep
+
+    def failed(self) -> list[tuple[RunSpec, Outcome]]:
+        return [(self.specs[outcome.run], outcome) for outcome in self.done.failed()]
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -95,44 +102,57 @@ def run_studies(
         tell("checking")
         judged = judge_runs(asked, check)
         made_with = versions(spark)
-        for one, verdicts in zip(asked, judged, strict=True):
-            study, building = one.study, under[one.study.name]
-            tell(f"measuring {study.name}")
-            tables = collect_tables(study, one.done, building / "tables")
-            failed = [(one.specs[outcome.run], outcome) for outcome in one.done.failed()]
-            asked_for = [claim for claim in study.claims if not claim.full_only or scale == "full"]
-            claims = [claim.judge(tables, len(failed)) for claim in asked_for]
-            pq.write_table(to_table(verdicts), building / "verdicts.parquet")
-            write_json(building / CLAIMS, claims)
-            write_json(building / FIGURES, study.figures)
-            write_json(building / ADVICE, [found for one in study.advice if (found := one.judge(tables)) is not None])
-            write_networks(building / NETWORKS, study)
-            took_s = time.monotonic() - start
-            about = {
-                "name": study.name,
-                "title": study.title,
-                "question": study.question,
-                "paper": study.paper,
-                "source": study.source,
-                "place": place_of(study),
-                "scale": scale,
-                "seeds": study.seeds[scale] if seeds is None else seeds,
-                "runs": len(one.specs),
-                "failed_runs": len(failed),
-                "versions": made_with,
-                "command": study_command("run", study.name, scale, seeds),
-                "took_s": round(took_s, 1),
-                "together": len(studies),
-                "spark_master": spark.conf.get("spark.master", "connect"),
-            }
-            write_json(building / ABOUT, about)
-            folder = out / study.name
-            shutil.rmtree(folder, ignore_errors=True)
-            building.rename(folder)
-            yield Result(study, folder, claims, verdicts, failed, len(one.specs), took_s)
+        with closing(measure_studies(asked, under, tell)) as measured:
+            for one, verdicts, tables in zip(asked, judged, measured, strict=True):
+                building, folder = under[one.study.name], out / one.study.name
+                claims = write_results(one, verdicts, tables, scale, building)
+                took_s = time.monotonic() - start
+                about = describe(one, scale, seeds) | {
+                    "versions": made_with,
+                    "took_s": round(took_s, 1),
+                    "together": len(studies),
+                    "spark_master": spark.conf.get("spark.master", "connect"),
+                }
+                write_json(building / ABOUT, about)
+                shutil.rmtree(folder, ignore_errors=True)
+                building.rename(folder)
+                yield Result(one.study, folder, claims, verdicts, one.failed(), len(one.specs), took_s)
     finally:
         for folder in under.values():
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_results(
+    one: Swept, verdicts: list[dict[str, Any]], tables: dict[str, Rows], scale: Scale, folder: Path
+) -> list[JudgedClaim]:
+    """Judge the claims of a study; write them with its verdicts, figures, advice and networks."""
+    study = one.study
+    asked = [claim for claim in study.claims if not claim.full_only or scale == "full"]
+    claims = [claim.judge(tables, len(one.done.failed())) for claim in asked]
+    pq.write_table(to_table(verdicts), folder / "verdicts.parquet")
+    write_json(folder / CLAIMS, claims)
+    write_json(folder / FIGURES, study.figures)
+    write_json(folder / ADVICE, [found for advice in study.advice if (found := advice.judge(tables)) is not None])
+    write_networks(folder / NETWORKS, study)
+    return claims
+
+
+def describe(one: Swept, scale: Scale, seeds: int | None) -> dict[str, Any]:
+    """What a study is and how it was asked for."""
+    study = one.study
+    return {
+        "name": study.name,
+        "title": study.title,
+        "question": study.question,
+        "paper": study.paper,
+        "source": study.source,
+        "place": place_of(study),
+        "scale": scale,
+        "seeds": study.seeds[scale] if seeds is None else seeds,
+        "runs": len(one.specs),
+        "failed_runs": len(one.done.failed()),
+        "command": study_command("run", study.name, scale, seeds),
+    }
 
 
 def place_of(study: Study) -> int:
@@ -190,6 +210,26 @@ def judge_runs(asked: Sequence[Swept], check: Check | None) -> list[list[dict[st
             own = unknown_all(range(len(span)), names, why)
         judged.append(count_by_status(one.specs, one.done.outcomes, names, own))
     return judged
+
+
+def measure_studies(
+    asked: Sequence[Swept], under: dict[str, Path], tell: Tell
+) -> Generator[dict[str, Rows], None, None]:
+    """The tables of each study in turn, while those of the next are being computed.
+
+    Tables are small, so that most of their cost is Spark's planning, one core's work: two studies keep two cores busy.
+    """
+    pool = ThreadPoolExecutor(MEASURED_AT_ONCE, "measure")
+    try:
+        waiting = [pool.submit(collect_tables, one.study, one.done, under[one.study.name] / "tables") for one in asked]
+        for one, found in zip(asked, waiting, strict=True):
+            tell(f"measuring {one.study.name}")
+            yield found.result()
+    except BaseException:  # an interrupt, too: nothing is written once the folders are removed
+        cancel_jobs(asked[0].done.trace.sparkSession)
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def collect_tables(study: Study, done: Sweep, folder: Path) -> dict[str, Rows]:
