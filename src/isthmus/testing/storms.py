@@ -11,7 +11,8 @@ of up to 17 round trips, duplication, weights, leavers, multicasts to some, cras
 back. Failure detectors tell the truth, late, but for suspicion that is wrong on purpose.
 
 Once faults have ended (some cuts and some crashes stay for good, as far as a quorum is connected and up) the group must
-come to rest: one view, nobody in it with a reason to change it, all in it that can be; and stay there.
+come to rest: one view, nobody in it with a reason to change it, all in it that can be; and stay there. Rest is looked for
+once the last packet of the storm has arrived: one of them may still give a group at rest a reason for another view.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from isthmus.testing.bench import QUICK, ROUND_NS, Bench, Kind
 from isthmus.testing.bench_checks import wrong
 
 TROUBLE = 40  # round trips during which faults begin
+TAIL_MAX = 17.0  # round trips that a packet may take
 REST_MAX = 400  # round trips within which a group must come to rest; right ones take 60 at the most
 REST_FOR = 40  # and stay there
 STRIKE_MAX = 45  # packets
@@ -52,7 +54,7 @@ class Storm:
         self.counter = 0
         self.cuts: dict[tuple[SiteId, SiteId], int] = {}  # how many cuts there are from one to another
         self.loss = random.choice([0.0, 0.0, 0.05, 0.3])
-        self.tail = random.choice([0.5, 0.5, 3.0, 17.0])  # round trips that a packet may take
+        self.tail = random.choice([0.5, 0.5, 3.0, TAIL_MAX])  # round trips that a packet may take
         self.victim: SiteId | None = None  # who is struck
         self.strike_left = 0  # packets of its own until then
         self.ended = False
@@ -295,6 +297,7 @@ def storm(seed: int, kind: Kind = Agreement) -> list[str]:
     made = Storm(seed, kind)
     made.pass_time(TROUBLE)
     made.end()
+    made.pass_time(TAIL_MAX)
     rests = made.pass_time(REST_MAX, made.is_at_rest)
     found = wrong(made.bench)
     if found or not made.has_core():
