@@ -4,7 +4,7 @@ Ours are solid with filled markers, a paper's dashed with hollow ones, in the co
 A series that shows a stack has that stack's colour and marker, in every figure (looks.py); a second one of the same
 stack has hollow markers, a third a dotted line. Each line is named at its right end, with a piece of the line before
 the name, so that there is no legend to look up; names break between words, and those that would fall on each other are
-moved apart. Axes start at zero where nothing is below it. Where no line has two points there is nothing to join: values
+moved apart. Axes start at zero where nothing is below it, unless they are logarithmic. Where no line has two points there is nothing to join: values
 are set side by side.
 
 The same input gives the same bytes: no date, a fixed salt for ids. A file draws its text as outlines, alike everywhere;
@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from itertools import pairwise
+from math import log10
 from textwrap import wrap
 from typing import Any, Literal, NamedTuple
 
@@ -28,6 +29,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import NullFormatter
 
 from isthmus.report.lines import Line, Plot
 from isthmus.report.looks import PLACES, SERIES, look_at
@@ -164,19 +166,20 @@ def own_look(plot: Plot, n: int, others: Sequence[str]) -> Look:
     stack = stacks.get(label)
     if stack in PLACES:
         shown = [name for name in stacks if stacks[name] == stack and name in {line.label for line in plot.ours}]
-        return Look(*look_at(PLACES[stack]), False, covered(plot.ours, n), shown.index(label))
+        return Look(*look_at(PLACES[stack]), False, covered(plot, n), shown.index(label))
     place = others.index(label) if label in others else n
-    return Look(*look_at(place), False, covered(plot.ours, n))
+    return Look(*look_at(place), False, covered(plot, n))
 
 
-def covered(lines: list[Line], n: int) -> bool:
+def covered(plot: Plot, n: int) -> bool:
     """Whether a later line, drawn above, would hide one wherever both have points."""
-    near = 0.02 * max(abs(y) for line in lines for y in line.ys)
-    own = dict(zip(lines[n].xs, lines[n].ys, strict=True))
+    heights = [[log10(y) for y in line.ys] if "y" in plot.spec.log else line.ys for line in plot.ours]
+    near = 0.02 * max(abs(y) for ys in heights for y in ys)
+    own = dict(zip(plot.ours[n].xs, heights[n], strict=True))
     return any(
-        all(abs(own[x] - y) <= near for x, y in zip(line.xs, line.ys, strict=True) if x in own)
+        all(abs(own[x] - y) <= near for x, y in zip(line.xs, ys, strict=True) if x in own)
         and not own.keys().isdisjoint(line.xs)
-        for line in lines[n + 1 :]
+        for line, ys in list(zip(plot.ours, heights, strict=True))[n + 1 :]
     )
 
 
@@ -189,19 +192,26 @@ def dress(axes: Axes, plot: Plot) -> None:
     axes.grid(axis="y", color=RULE, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.tick_params(colors=SOFT, labelcolor=INK, length=3)
+    if "x" in plot.spec.log and not plot.categories:
+        axes.set_xscale("log")
+    if "y" in plot.spec.log:
+        axes.set_yscale("log")
     for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_formatter(NullFormatter())
         axis.set_major_formatter(lambda value, _: number(value))
     axes.set_xlabel(one_line(plot.spec.xlabel, AXIS_WIDTH), color=INK, labelpad=6)
     axes.set_title(one_line(plot.spec.ylabel, AXIS_WIDTH), loc="left", size=STYLE["font.size"], color=INK, pad=10)
     points = [(x, y, e) for line in (*plot.ours, *plot.paper) for x, y, e in zip(*line[1:], strict=True)]
-    if points and min(y for _, y, _ in points) >= 0:  # where nothing can be below zero, no bar says more there
+    if (
+        points and axes.get_yscale() == "linear" and min(y for _, y, _ in points) >= 0
+    ):  # where nothing can be below zero, no bar says more there
         axes.set_ylim(0, max(y + e for _, y, e in points) * 1.06 or 1.0)
     if plot.categories:
         axes.set_xticks(range(len(plot.categories)), [one_line(name, TICK_WIDTH, 8) for name in plot.categories])
         if crowded(plot.categories):
             for tick in axes.get_xticklabels():
                 tick.set(rotation=35, ha="right", rotation_mode="anchor")
-    elif points and min(x for x, _, _ in points) >= 0:
+    elif points and axes.get_xscale() == "linear" and min(x for x, _, _ in points) >= 0:
         axes.set_xlim(0, max(x for x, _, _ in points) * 1.03 or 1.0)
 
 

@@ -130,6 +130,7 @@ class FigureSpec(msgspec.Struct, frozen=True):
     series: str | None = None  # column; a line for each of its values
     error: str | None = None  # column of half-widths
     paper: list[PaperLine] = []
+    log: list[Literal["x", "y"]] = []  # axes that show several powers of ten; what is not above zero is left out
     stacks: dict[str, str] = {}  # series: the stack that it shows
     headline: bool = False  # shown in the summary, too
 

@@ -239,6 +239,7 @@ STUDY = Study(
             y="bytes",
             series="rules",
             error="bytes_half",
+            log=("y",),
             xlabel="hosts in each LAN",
             ylabel="bytes of a timestamp",
         ),

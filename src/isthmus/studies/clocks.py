@@ -37,10 +37,8 @@ def tables(_trace: DataFrame, runs: DataFrame) -> dict[str, DataFrame]:
     counts = {"clock_misses": "misses", "clock_backwards": "backwards", "clock_readings": "readings"}
     return {
         "drift": drift,
-        "drift_sweep": powers(drift.where(F.col("tightness_us") == 10.0), "drift_ppm", "precision_us").withColumn(
-            "period", period
-        ),
-        "tightness": powers(with_bounds(part("tightness", "tightness_us"), "tightness_us"), "tightness_us", "us"),
+        "drift_sweep": drift.where(F.col("tightness_us") == 10.0).withColumn("period", period),
+        "tightness": with_bounds(part("tightness", "tightness_us"), "tightness_us"),
         "access": part("access", "access_ms"),
         "lans": part("lans", "lans"),
         "lans_shown": with_bounds(part("lans", "lans"), "lans"),
@@ -55,11 +53,6 @@ def with_bounds(rows: DataFrame, x: str) -> DataFrame:
     """Precision and accuracy as measured and as bounded, one row each."""
     pairs = [F.struct(F.lit(name).alias("what"), F.col(column).alias("us")) for name, column in SHOWN.items()]
     return rows.select(x, F.explode(F.array(*pairs)).alias("pair")).select(x, "pair.what", "pair.us").orderBy("what", x)
-
-
-def powers(rows: DataFrame, *columns: str) -> DataFrame:
-    """The same with the powers of ten of some columns, which is what a figure over five decades shows."""
-    return rows.withColumns({f"{name}_power": F.log10(name) for name in columns})
 
 
 STUDY = Study(
@@ -79,11 +72,12 @@ STUDY = Study(
             title="Precision and accuracy over the tightness of broadcasts",
             caption="Eight nodes, drift 1 ppm, a round per second; the worst of 40 rounds, with the bounds.",
             table="tightness",
-            x="tightness_us_power",
-            y="us_power",
+            x="tightness_us",
+            y="us",
             series="what",
-            xlabel="tightness, us, as a power of ten",
-            ylabel="us at worst, as a power of ten",
+            xlabel="tightness, us",
+            ylabel="us at worst",
+            log=("x", "y"),
             headline=True,
         ),
         Figure(
@@ -91,11 +85,12 @@ STUDY = Study(
             title="Precision over drift and period",
             caption="Tightness 10 us; rates at plus and minus the drift: clocks part by twice that between rounds.",
             table="drift_sweep",
-            x="drift_ppm_power",
-            y="precision_us_power",
+            x="drift_ppm",
+            y="precision_us",
             series="period",
-            xlabel="drift, ppm, as a power of ten",
-            ylabel="precision, us at worst, as a power of ten",
+            xlabel="drift, ppm",
+            ylabel="precision, us at worst",
+            log=("x", "y"),
         ),
         Figure(
             id="clocks_lans",

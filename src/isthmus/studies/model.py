@@ -171,6 +171,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     series: str | None = None  # column; a line for each of its values
     error: str | None = None  # column of half-widths
     paper: tuple[Curve, ...] = ()
+    log: tuple[Literal["x", "y"], ...] = ()  # axes that show several powers of ten
     stacks: Mapping[str, str] = {}  # series: the stack that it shows, whose colour and marker it gets
     headline: bool = False  # the one figure that the summary of all studies shows
 

@@ -6,13 +6,14 @@ from itertools import pairwise
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 import pytest
 from tests.unit.report.sample import DELAYS_MS, nine, token_site
 
 from isthmus.report import words
 from isthmus.report.distributions import draw_spread_plot
 from isthmus.report.figures import SOFT, draw_plot, inline_svg, looks_of, name_text, one_line, spread_names
-from isthmus.report.lines import Line, Plot, Spread, plots_of
+from isthmus.report.lines import Line, Plot, Spread, make_plot, plots_of
 from isthmus.report.results import FigureSpec, find_studies
 
 
@@ -56,6 +57,21 @@ def test_axes_start_at_zero_where_nothing_is_below(ys: list[float], low: float |
     bottom = axes.get_ylim()[0]
     assert bottom == low if low is not None else bottom < min(ys)
     assert axes.get_xlabel() == "x, ms" and axes.get_title(loc="left") == "y, ms"
+
+
+def test_logarithmic_axes_have_room_for_every_power_of_ten() -> None:
+    lines = [Line("a", [1.0, 1e4], [0.5, 2e3], [0.0, 0.0]), Line("b", [1.0, 1e4], [0.51, 1e3], [0.0, 0.0])]
+    plot = Plot(msgspec.structs.replace(spec(), log=["x", "y"]), lines, [], [])
+    [axes] = draw_plot(plot).axes
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert axes.get_ylim()[0] > 0 and axes.get_xlim()[0] > 0
+    assert [look.wide for look in looks_of(plot)] == [False, False]  # alike at one end only
+
+
+def test_what_is_not_above_zero_has_no_place_on_a_logarithmic_axis() -> None:
+    shown = msgspec.structs.replace(spec(), log=["y"], series="s")
+    table = pa.table({"x": [0.0, 1.0, 2.0], "y": [0.0, 1.0, 10.0], "s": ["a", "a", "a"]})
+    assert make_plot(Path("study"), 0, shown, table).ours == [Line("a", [1.0, 2.0], [1.0, 10.0], [0.0, 0.0])]
 
 
 def test_nothing_to_draw_is_an_empty_figure() -> None:
