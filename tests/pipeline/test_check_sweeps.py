@@ -38,7 +38,7 @@ def found(frame):
 
 def test_sweeps_are_judged_as_their_traces_are(sweeps):
     shifted = [one.trace.withColumn("run", F.col("run") + 4 * number) for number, one in enumerate(sweeps)]
-    spans = dict.fromkeys(PROPERTIES, [range(8)]) | {"total": [range(4)]}
+    spans = {name: [range(8)] for name in PROPERTIES} | {"total": [range(4)]}
     judged = found(check_sweeps(sweeps, spans))
     assert judged == found(check(reduce(DataFrame.unionByName, shifted), spans))
     assert {row[0] for row in judged} == set(map(str, range(8)))

@@ -4,8 +4,8 @@ Ours are solid with filled markers, a paper's dashed with hollow ones, in the co
 A series that shows a stack has that stack's colour and marker, in every figure (looks.py); a second one of the same
 stack has hollow markers, a third a dotted line. Each line is named at its right end, with a piece of the line before
 the name, so that there is no legend to look up; names break between words, and those that would fall on each other are
-moved apart. Axes start at zero where nothing is below it, unless they are logarithmic. Where no line has two points there is nothing to join: values
-are set side by side.
+moved apart. Axes start at zero where nothing is below it, unless they are logarithmic. Where no line has two points
+there is nothing to join: values are set side by side.
 
 The same input gives the same bytes: no date, a fixed salt for ids. A file draws its text as outlines, alike everywhere;
 inside a page text is text, in the page's font, and colours are the page's, so that they follow it into the dark.
@@ -202,9 +202,8 @@ def dress(axes: Axes, plot: Plot) -> None:
     axes.set_xlabel(one_line(plot.spec.xlabel, AXIS_WIDTH), color=INK, labelpad=6)
     axes.set_title(one_line(plot.spec.ylabel, AXIS_WIDTH), loc="left", size=STYLE["font.size"], color=INK, pad=10)
     points = [(x, y, e) for line in (*plot.ours, *plot.paper) for x, y, e in zip(*line[1:], strict=True)]
-    if (
-        points and axes.get_yscale() == "linear" and min(y for _, y, _ in points) >= 0
-    ):  # where nothing can be below zero, no bar says more there
+    # Where nothing can be below zero, no bar says more there.
+    if points and axes.get_yscale() == "linear" and min(y for _, y, _ in points) >= 0:
         axes.set_ylim(0, max(y + e for _, y, e in points) * 1.06 or 1.0)
     if plot.categories:
         axes.set_xticks(range(len(plot.categories)), [one_line(name, TICK_WIDTH, 8) for name in plot.categories])

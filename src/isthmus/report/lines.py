@@ -1,9 +1,9 @@
 """From a table to the lines of a figure: which points, in which order, under which names.
 
 A line is a series of the table, or a paper's; its points are sorted by x. Where x is text (the names of scenarios),
-points stand at 0, 1, 2 and so on, in the order in which the table first has them. A value that is missing, not
-finite, or not above zero on a logarithmic axis is left out and leaves its neighbours joined; two values at one x of one series are an error, for the table was
-then not a summary of what it is asked to show.
+points stand at 0, 1, 2 and so on, in the order in which the table first has them. A value that is missing, not finite,
+or not above zero on a logarithmic axis is left out and leaves its neighbours joined; two values at one x of one series
+are an error, for the table was then not a summary of what it is asked to show.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ of up to 17 round trips, duplication, weights, leavers, multicasts to some, cras
 back. Failure detectors tell the truth, late, but for suspicion that is wrong on purpose.
 
 Once faults have ended (some cuts and some crashes stay for good, as far as a quorum is connected and up) the group must
-come to rest: one view, nobody in it with a reason to change it, all in it that can be; and stay there. Rest is looked for
-once the last packet of the storm has arrived: one of them may still give a group at rest a reason for another view.
+come to rest: one view, nobody in it with a reason to change it, all in it that can be; and stay there. Rest is looked
+for once the last packet of the storm has arrived: one of them may still give a group at rest a reason for another view.
 """
 
 from __future__ import annotations
