@@ -66,7 +66,7 @@ def list_studies() -> None:
     for scale in SCALES:
         table.add_column(f"runs, {scale}", justify="right")
     for study in STUDIES.values():
-        counts = [f"{len(study.specs(scale)):,}" for scale in SCALES]
+        counts = [f"{study.run_count(scale):,}" for scale in SCALES]
         table.add_row(study.name, escape(study.question), escape(study.source), *counts)
     print_whole(wide_console(), table)
 

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
 
 from isthmus.core.document import Invalid, join
 
 T = TypeVar("T")
+
+
+@cache
+def defaults_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The keys of a table, each with what it is where it is left out."""
+    return {field.name: field.default for field in msgspec.structs.fields(kind)}
+
+
+def given_keys(table: msgspec.Struct) -> list[str]:
+    """The keys of a table whose values are not what they are where they are left out."""
+    return [name for name, default in defaults_of(type(table)).items() if getattr(table, name) != default]
 
 
 def with_key(key: str, check: Callable[[], T]) -> T:

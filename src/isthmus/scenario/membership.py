@@ -10,6 +10,7 @@ from isthmus.core.document import SHORTEST_MS, Invalid, show, within
 from isthmus.core.message import SiteId
 from isthmus.protocols.membership.home import AgreementOptions
 from isthmus.protocols.membership.suspicion import LAN, WAN, Timing
+from isthmus.scenario.keys import given_keys
 from isthmus.scenario.workload import span_ms
 from isthmus.topology.model import Topology
 
@@ -63,7 +64,7 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         span_ms("detection_ms", self.detection_ms)
         span_ms("stagger_ms", self.stagger_ms)
         kind = self.kind or "ideal"
-        for field in msgspec.structs.fields(type(self)):
-            concerns = field.name if field.name in ("kind", "agreed") else "ideal"
-            if concerns not in ("kind", kind) and getattr(self, field.name) != field.default:
-                raise Invalid(field.name, show(getattr(self, field.name)), f"nothing, where membership is {kind}")
+        for name in given_keys(self):
+            concerns = name if name in ("kind", "agreed") else "ideal"
+            if concerns not in ("kind", kind):
+                raise Invalid(name, show(getattr(self, name)), f"nothing, where membership is {kind}")

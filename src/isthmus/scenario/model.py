@@ -29,7 +29,7 @@ from isthmus.protocols.transport.relay import RelayOptions
 from isthmus.scenario.clocks import Clocks as Clocks
 from isthmus.scenario.composed import check_composition, check_recomputed, check_views, is_bare, processes_of
 from isthmus.scenario.faults import Fault, Heal, Leave, Loss, OfReference, Partition, Pause, RandomFaults, Relink
-from isthmus.scenario.keys import with_key, with_prefix
+from isthmus.scenario.keys import given_keys, with_key, with_prefix
 from isthmus.scenario.membership import Agreed as Agreed
 from isthmus.scenario.membership import Membership as Membership
 from isthmus.scenario.overlay import OverlaySpec
@@ -103,15 +103,12 @@ class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if self.name not in STACKS:
             raise Invalid("name", repr(self.name), one_of(self.name, STACKS))
         taken = STACKS[self.name].options
-        for field in msgspec.structs.fields(type(self)):
-            if field.name not in (*taken, "name") and getattr(self, field.name) != field.default:
-                found, right = (
-                    show(getattr(self, field.name)),
-                    f"one of {', '.join(taken)}, which the stack {self.name} takes",
-                )
-                if field.name == "safe":
+        for name in given_keys(self):
+            if name not in (*taken, "name"):
+                right = f"one of {', '.join(taken)}, which the stack {self.name} takes"
+                if name == "safe":
                     right = f"false, with the stack {self.name}: a flood tells nobody who has what"
-                raise Invalid(field.name, found, right)
+                raise Invalid(name, show(getattr(self, name)), right)
         if self.batch_ms is not None:
             span_ms("batch_ms", self.batch_ms)
         if self.relay is not None and self.transport != "reliable":

@@ -16,7 +16,7 @@ import msgspec
 from isthmus.core.document import COUNT_MAX, LONGEST_MS, Invalid, show, within
 from isthmus.scenario.costs import CostSpec
 from isthmus.scenario.faults import Crash, DelayShift, Heal, Loss, Partition, Relink
-from isthmus.scenario.keys import with_prefix
+from isthmus.scenario.keys import given_keys, with_prefix
 from isthmus.scenario.workload import Reply
 from isthmus.stacks import STACKS
 
@@ -62,10 +62,9 @@ class NetworkSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def __post_init__(self) -> None:
         if self.kind != "packets":
-            for field in msgspec.structs.fields(type(self)):
-                if field.name not in ("kind", "costs") and getattr(self, field.name) != field.default:
-                    found = show(getattr(self, field.name))
-                    raise Invalid(field.name, found, "nothing, unless kind is packets")
+            for name in given_keys(self):
+                if name not in ("kind", "costs"):
+                    raise Invalid(name, show(getattr(self, name)), "nothing, unless kind is packets")
             return
         if self.costs is not None:
             raise Invalid("costs", "a table", "nothing, unless kind is delays")

@@ -193,6 +193,10 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     advice: tuple[Advice, ...] = ()
     networks: tuple[Topology, ...] = ()  # that it runs on, to be drawn
 
+    def run_count(self, scale: Scale) -> int:
+        """How many runs the grid has: as many for each seed."""
+        return len(self.grid(scale, range(1, 2))) * self.seeds[scale]
+
     def specs(self, scale: Scale, seeds: int | None = None) -> list[RunSpec]:
         """The grid with its numbers, each run with the command that replays it."""
         count = self.seeds[scale] if seeds is None else seeds
