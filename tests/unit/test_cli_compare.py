@@ -264,15 +264,17 @@ def group_of(session: int) -> list[int]:
 
 
 def test_causal_stacks_tell_their_metadata() -> None:
-    """Entries of timestamps and histories; a matrix has as many as pairs of members."""
+    """Entries and bytes of timestamps, entries of histories; a matrix has as many as pairs of members."""
     topology = lan_ring(3, 2, LAN, WAN)
     workloads = (Poisson(rate_per_s=20),)
     made = {}
-    for stack in ("causal-matrix", "causal-history"):
+    for stack in ("causal-vector", "causal-matrix", "causal-history"):
         scenario = Scenario(topology=topology, stack=StackSpec(name=stack), workloads=workloads, duration_ms=500)
         made[stack] = figures_of(stack, [simulate(msgspec.structs.replace(scenario, seed=seed)) for seed in (1, 2, 3)])
     sites = len(topology.sites)
-    matrix, history = made.values()
-    assert matrix.timestamp_entries.mean == sites**2 and matrix.history_entries is None
+    vector, matrix, history = made.values()
+    assert vector.timestamp_entries.mean == sites and vector.timestamp_bytes.mean >= sites
+    assert matrix.timestamp_entries.mean == sites**2 and matrix.timestamp_bytes.mean >= sites**2
+    assert vector.history_entries is None and matrix.history_entries is None
     assert 0 < history.timestamp_entries.mean < sites**2 and history.timestamp_bytes.mean > 0
     assert history.history_entries.mean > 0

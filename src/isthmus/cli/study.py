@@ -17,6 +17,7 @@ from rich.table import Table
 from isthmus.cli.console import print_whole, wide_console
 from isthmus.cli.options import HELP
 from isthmus.cli.sim import attempt, execute, fail, figures
+from isthmus.cli.study_causal import causal_command
 from isthmus.cli.trace import COLORS, print_verdicts
 from isthmus.core.errors import InputError
 from isthmus.report.words import OUTCOMES
@@ -54,7 +55,11 @@ def command() -> None:
       isthmus study run token-site
       isthmus study show
       isthmus study replay token-site --run 3
+      isthmus study causal --lans 12 --hosts 16
     """
+
+
+command.add_command(causal_command)
 
 
 @command.command("list")

@@ -95,7 +95,7 @@ def measure(task: Task) -> Measured:
         control_bytes=None if run.meter is None else run.meter.control_bytes,
         cpu_s=cpu_s,
         verdicts=tuple(judged(scenario, kept)),
-        metadata=metadata(scenario, kept.rows),
+        metadata=metadata(kept.rows),
     )
 
 

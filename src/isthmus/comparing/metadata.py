@@ -1,6 +1,6 @@
 """What causal order costs in metadata, from the rows of a run: entries and bytes of timestamps, entries of histories.
 
-The stacks that keep histories trace the sizes of their timestamps, and sample their histories, where a period is given.
+Causal stacks trace the sizes of their timestamps where a period is given, and those that keep histories sample these.
 A vector has an entry for each member and a matrix one for each pair, whatever the traffic; they have no history.
 """
 
@@ -15,7 +15,7 @@ from isthmus.core.layer import Kind
 from isthmus.scenario.model import Scenario
 from isthmus.trace.schema import GAUGE, KIND, VALUE, Gauge, Row
 
-SAMPLED = ("causal-history", "causal-separators")
+SAMPLED = ("causal-vector", "causal-matrix", "causal-history", "causal-separators")
 SAMPLES = 100  # of each site's history
 PERIOD_MIN_MS = 5.0
 
@@ -24,12 +24,12 @@ class Metadata(msgspec.Struct, frozen=True):
     """Means over the messages of a run, and over the samples of all histories."""
 
     timestamp_entries: float
-    timestamp_bytes: float | None = None  # None: not traced; the control bytes have them
-    history_entries: float | None = None
+    timestamp_bytes: float
+    history_entries: float | None = None  # None: the stack keeps no history
 
 
 def with_samples(scenario: Scenario) -> Scenario:
-    """The same scenario with sizes traced, where its stack keeps histories and no period is given."""
+    """The same scenario with sizes traced, where its stack is a causal one and no period is given."""
     stack = scenario.stack
     if stack.name not in SAMPLED or stack.causal.gauge_ms:
         return scenario
@@ -38,11 +38,8 @@ def with_samples(scenario: Scenario) -> Scenario:
     return msgspec.structs.replace(scenario, stack=msgspec.structs.replace(stack, causal=causal))
 
 
-def metadata(scenario: Scenario, rows: Iterable[Row]) -> Metadata | None:
-    """The metadata of a run; None where its stack has none, or nothing was traced."""
-    members = len(scenario.topology.sites)
-    if scenario.stack.name in ("causal-vector", "causal-matrix"):
-        return Metadata(float(members if scenario.stack.name == "causal-vector" else members**2))
+def metadata(rows: Iterable[Row]) -> Metadata | None:
+    """The metadata of a run; None where nothing was traced."""
     gauges = (Gauge.TIMESTAMP_ENTRIES, Gauge.TIMESTAMP_BYTES, Gauge.HISTORY_ENTRIES)
     values: dict[int, list[int]] = {int(gauge): [] for gauge in gauges}
     for row in rows:

@@ -114,8 +114,9 @@ def check_traffic(routes: Routes, topology: Topology, workload: Workload) -> Non
         for site in named_sites(topology, workload.to, "to"):
             if site in routes.router_of:
                 raise Invalid("to", f"{topology.sites[site].name!r}, a router", f"processes of {name}")
-    if isinstance(workload.to, int) and workload.to > len(processes):
-        raise Invalid("to", repr(workload.to), f"at most the {len(processes)} processes of {name}")
+    most = len(workload.candidates(topology, processes))
+    if isinstance(workload.to, int) and workload.to > most:
+        raise Invalid("to", repr(workload.to), f"at most the {most} processes of {name}")
     for to in addressed(routes, workload, group):
         reason = routes.refusal(group, to)
         if reason:

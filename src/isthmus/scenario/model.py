@@ -248,9 +248,11 @@ class Scenario(Settings, frozen=True, kw_only=True):
             outside = [site for site in named_sites(self.topology, workload.to, "to") if site not in members]
             if outside:
                 raise Invalid("to", repr(self.topology.sites[outside[0]].name), f"members of {workload.group!r}")
-        if isinstance(workload.to, int) and workload.to > len(members):
+        most = len(workload.candidates(self.topology, members))
+        if isinstance(workload.to, int) and workload.to > most:
             whose = f"the group {workload.group!r}" if workload.group else "the topology"
-            raise Invalid("to", repr(workload.to), f"at most the {len(members)} sites of {whose}")
+            named = " that `among` names" if workload.among else ""
+            raise Invalid("to", repr(workload.to), f"at most the {most} sites of {whose}{named}")
 
     def members_of(self, name: str) -> Targets:
         """The sites of a group; of the first one where no name is given."""

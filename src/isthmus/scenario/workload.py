@@ -47,6 +47,7 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbi
     group: str = ""  # in which it sends; "" for the first
     sites: tuple[str, ...] = ()  # sites or clusters that send; () for all of the group
     to: str | int | tuple[str, ...] = "all"  # "all", names of sites or clusters, or that many drawn at random
+    among: tuple[str, ...] = ()  # sites or clusters of which that many are drawn; () for all of the group
     to_groups: str | tuple[str, ...] = ()  # of a composition: names, "all", "other" (one drawn), "others"; (): its own
     payload_bytes: int = 64
     start_ms: float = 0.0
@@ -64,6 +65,8 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbi
             raise Invalid("to", repr(self.to), '"all", a list of names, or a number of sites drawn at random')
         if isinstance(self.to, int) and self.to < 1:
             raise Invalid("to", show(self.to), "at least 1 site")
+        if self.among and not isinstance(self.to, int):
+            raise Invalid("among", show(list(self.among)), "nothing, unless `to` is a number of sites")
         if isinstance(self.to_groups, str) and self.to_groups not in TO_GROUPS:
             raise Invalid("to_groups", repr(self.to_groups), f"a list of names, or one of {', '.join(TO_GROUPS)}")
         if self.to_groups and self.to != "all":
@@ -99,12 +102,20 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbi
                 return
             yield round(now), self.payload_bytes
 
+    def candidates(self, topology: Topology, members: Targets) -> Targets:
+        """The members of which destinations are drawn."""
+        if not self.among:
+            return members
+        named = frozenset(named_sites(topology, self.among, "among"))
+        return tuple(site for site in members if site in named)
+
     def destinations(self, topology: Topology, members: Targets, random: Random) -> Targets:
         """To whom the next message goes, in order of site ids."""
         if self.to == "all":
             return ALL
         if isinstance(self.to, int):
-            return tuple(sorted(random.sample(members, min(self.to, len(members)))))
+            named = self.candidates(topology, members)
+            return tuple(sorted(random.sample(named, min(self.to, len(named)))))
         return named_sites(topology, self.to, "to")  # type: ignore[arg-type]
 
 

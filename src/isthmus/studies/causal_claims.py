@@ -232,6 +232,12 @@ CLAIMS = (
         at("subsets", 3, 8, "all"),
     ),
     times_claim(
+        "Separators shorten histories where a set is drawn for each message.",
+        "history",
+        at("drawn", 3, 8, "all but R9"),
+        at("drawn", 3, 8, "all"),
+    ),
+    times_claim(
         "Separators shorten histories of participants where zones are nested.",
         "history",
         at("nested", 3, 10, "all but R9"),

@@ -10,49 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec.structs import replace
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
 from isthmus.pipeline.measures.basics import of_kind
 from isthmus.pipeline.measures.seeds import over_seeds
-from isthmus.protocols.causal.options import CausalPolicy
 from isthmus.studies.causal_claims import CLAIMS, PAPER
-from isthmus.studies.causal_setup import SENDING_MS, WARM_UP, Traffic, causal_scenario, first_group
+from isthmus.studies.causal_setup import (
+    RULES,
+    SENDING_MS,
+    STACKS_OF,
+    WARM_UP,
+    Traffic,
+    causal_scenario,
+    first_group,
+)
 from isthmus.studies.model import Cell, Curve, Figure, Scale, Study
 from isthmus.trace.schema import Gauge
 
 TITLE = "Topology-aware algorithms for large-scale communication"
-GAUGE_MS = 5.0
-BARE = CausalPolicy(gauge_ms=GAUGE_MS, anywhere=False, remainder=False, forgetting=False)  # the rules of the paper
-RULES: dict[str, CausalPolicy] = {
-    "literal": replace(BARE, symmetric=False, separators=False),
-    "literal, R9": replace(BARE, symmetric=False),
-    "symmetric": replace(BARE, separators=False),
-    "symmetric, R9": BARE,
-    "R9 anywhere": CausalPolicy(gauge_ms=GAUGE_MS, remainder=False, forgetting=False),
-    "R9 anywhere, remainder": CausalPolicy(gauge_ms=GAUGE_MS, forgetting=False),
-    "all": CausalPolicy(gauge_ms=GAUGE_MS),
-    "all, masks": CausalPolicy(gauge_ms=GAUGE_MS, coding="masks"),
-    "all, not extended": CausalPolicy(gauge_ms=GAUGE_MS, extended=False),
-    "all, forced": CausalPolicy(gauge_ms=GAUGE_MS, forced=True),
-    "all but symmetric": CausalPolicy(gauge_ms=GAUGE_MS, symmetric=False),
-    "all but anywhere": CausalPolicy(gauge_ms=GAUGE_MS, anywhere=False),
-    "all but remainder": CausalPolicy(gauge_ms=GAUGE_MS, remainder=False),
-    "all but forgetting": CausalPolicy(gauge_ms=GAUGE_MS, forgetting=False),
-    "all but R9": CausalPolicy(gauge_ms=GAUGE_MS, separators=False),
-    "vector": CausalPolicy(gauge_ms=GAUGE_MS),
-    "matrix": CausalPolicy(gauge_ms=GAUGE_MS),
-    "R1 to R4": replace(BARE, symmetric=False, separators=False, pruning=False),
-    "R1 to R8": replace(BARE, symmetric=False, separators=False),
-}
-STACKS_OF = {
-    "vector": "causal-vector",
-    "matrix": "causal-matrix",
-    "R1 to R4": "causal-history",
-    "R1 to R8": "causal-history",
-}
 AT_3_BY_8 = tuple(RULES)[:-2]
 LENGTH = ("R1 to R4", "R1 to R8")  # how sizes change over a run
 LOCAL_RULES = ("symmetric", "symmetric, R9", "all but R9", "all")
@@ -67,6 +44,7 @@ SIZES: dict[Scale, dict[tuple[Traffic, int, int], tuple[str, ...]]] = {
         ("groups", 12, 8): ("symmetric, R9", "all"),
         ("groups", 24, 8): ("symmetric, R9", "all"),
         ("subsets", 3, 8): ("symmetric, R9", "all but R9", "all"),
+        ("drawn", 3, 8): ("all but R9", "all"),
         ("nested", 3, 10): ("all but R9", "all"),
         ("regions", 3, 10): ("all",),
     },
@@ -85,6 +63,9 @@ SIZES: dict[Scale, dict[tuple[Traffic, int, int], tuple[str, ...]]] = {
         ("subsets", 3, 8): (*LOCAL_RULES, "vector", "matrix"),
         ("subsets", 3, 16): LOCAL_RULES,
         ("subsets", 12, 8): LOCAL_RULES,
+        ("drawn", 3, 8): LOCAL_RULES,
+        ("drawn", 3, 16): LOCAL_RULES,
+        ("drawn", 12, 8): ("symmetric, R9", "all"),
         ("nested", 3, 10): LOCAL_RULES,
         ("nested", 6, 10): LOCAL_RULES,
         ("nested", 12, 10): LOCAL_RULES,

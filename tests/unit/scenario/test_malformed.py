@@ -215,6 +215,12 @@ CASES: dict[str, tuple[str, str]] = {  # what is wrong: the scenario, then how t
     "to one word": (tail('to = "a"'), ": workloads[0].to: found 'a'; expected \"all\", a list of names, or a number"),
     "to nobody": (tail("to = []"), ": workloads[0].to: found an empty list; expected at least one name"),
     "subset too large": (tail("to = 4"), ": workloads[0].to: found 4; expected at most the 3 sites of the topology"),
+    "subset too large for where it is drawn": (
+        tail("to = 2", 'among = ["b"]'),
+        ": workloads[0].to: found 2; expected at most the 1 sites of the topology that `among` names",
+    ),
+    "drawn among unknown sites": (tail("to = 1", 'among = ["z"]'), ": workloads[0].among[0]: found 'z'; expected one"),
+    "nothing drawn": (tail('among = ["b"]'), ": workloads[0].among: found ['b']; expected nothing, unless `to` is"),
     "burst of none": (
         workload('kind = "burst"', "period_ms = 10", "burst_count = 0"),
         ": workloads[0].burst_count: found 0; expected a whole number from 1",

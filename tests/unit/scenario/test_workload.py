@@ -109,6 +109,13 @@ def test_destinations_are_drawn_among_the_members_of_the_group() -> None:
     assert Poisson(rate_per_s=1, to=5).destinations(TOPOLOGY, members, random) == members
 
 
+def test_destinations_are_drawn_among_some_of_the_members() -> None:
+    workload = Poisson(rate_per_s=1, to=2, among=("c1", "c2-0"))
+    members = SITES[1:5]
+    drawn = {workload.destinations(TOPOLOGY, members, Random(seed)) for seed in range(50)}
+    assert drawn == {(2, 3), (2, 4), (3, 4)}
+
+
 def test_senders_are_all_or_named() -> None:
     assert Poisson(rate_per_s=1).senders(TOPOLOGY) == (0, 1, 2, 3, 4, 5)
     assert Poisson(rate_per_s=1, sites=("c1", "c0-0", "c1-0")).senders(TOPOLOGY) == (0, 2, 3)

@@ -1,0 +1,96 @@
+"""`isthmus study causal`: sizes of timestamps and histories at a number of LANs and hosts of one's own."""
+
+from __future__ import annotations
+
+import sys
+from typing import get_args
+
+import click
+import msgspec
+from rich.table import Table
+
+from isthmus.cli.console import print_whole, wide_console
+from isthmus.core.errors import InputError
+from isthmus.studies.causal_setup import NESTED, NODES, PARTICIPANTS, RULES, Traffic
+from isthmus.studies.causal_sizes import TABLE, CausalSizes, Spread, causal_sizes
+
+HOSTS = 8
+ON_NODES = NODES * (PARTICIPANTS + 1)  # sites of a LAN's nodes
+
+
+@click.command("causal")
+@click.option("--lans", type=click.IntRange(2, 100), default=3, show_default=True, help="LANs in the ring.")
+@click.option("--hosts", type=click.IntRange(2, 200), help="Hosts on each LAN. [8; where they are nested, always 10]")
+@click.option(
+    "--traffic",
+    type=click.Choice(get_args(Traffic)),
+    default="groups",
+    show_default=True,
+    help="To whom messages go: below.",
+)
+@click.option(
+    "--rules", type=click.Choice(list(RULES)), metavar="RULES", multiple=True, default=TABLE, help="Below; repeatable."
+)
+@click.option("--seeds", type=click.IntRange(1, 1000), default=1, show_default=True, help="Runs for each row.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON, and nothing else.")
+def causal_command(
+    lans: int, hosts: int | None, traffic: Traffic, rules: tuple[str, ...], seeds: int, as_json: bool
+) -> None:
+    """Measure timestamps and histories of causal order at any number of LANs and hosts. Does not start Spark.
+
+    The set-up is that of the study causal-separators: LANs in a ring, each with two gateways besides its hosts; each
+    host sends 30 messages, 80 % of them to its own LAN. Timestamps are those of messages to the first LAN, as first
+    sent, and the history that of its first host, both after 40 % of the time of sending: mean, 95th percentile and
+    maximum, over the runs of all seeds.
+
+    \b
+    Traffic:
+      groups   to all hosts of the LAN; to half of it and half of the next
+      subsets  each host to five sets of its own, half a LAN large: four inside its LAN, one over all LANs
+      drawn    the same, with a set drawn for each message
+      nested   participants on the nodes of LANs, ten sites a LAN: to the node, the LAN, a node of the next LAN
+      regions  the same with half of the LANs in a region
+
+    \b
+    Rules, by default the first four and "all":
+      "literal", "literal, R9"      those of the paper, without separators and with
+      "symmetric", "symmetric, R9"  and later messages that are told of cover earlier ones that are known
+      "R9 anywhere"                 and R9 by any process; "R9 anywhere, remainder": and by who was not told
+      "all"                         and forgetting: what a stack does by default; "all but" symmetric, anywhere, ...
+      "all, masks"                  sets as masks; "all, not extended": without whom it was told
+      "R1 to R4", "R1 to R8"        without pruning, and with, over causal-history
+      "vector", "matrix"            causal-vector and causal-matrix, of the hosts alone
+
+    \b
+    Examples:
+      isthmus study causal --lans 12 --hosts 16
+      isthmus study causal --lans 6 --hosts 24 --traffic drawn --rules all --rules "all but R9" --seeds 3
+      isthmus study causal --rules matrix --rules vector --rules "all, masks"
+    """
+    usual = ON_NODES if traffic in NESTED else HOSTS
+    if traffic in NESTED and hosts not in (None, ON_NODES):
+        raise InputError("study causal", "--hosts", str(hosts), f"{ON_NODES}, where traffic is {traffic}")
+    hosts = hosts or usual
+    console = wide_console()
+    found = []
+    for name in rules:
+        with console.status(f"simulating {lans} x {hosts}, {name}"):
+            found.append(causal_sizes(lans, hosts, name, range(1, seeds + 1), traffic))
+    if as_json:
+        about = {"lans": lans, "hosts": hosts, "traffic": traffic, "seeds": seeds, "sizes": found}
+        sys.stdout.write(msgspec.json.encode(about).decode() + "\n")
+        return
+    print_whole(console, sizes_table(f"{lans} LANs of {hosts} hosts, {traffic}: mean / p95 / max", found))
+
+
+def sizes_table(title: str, found: list[CausalSizes]) -> Table:
+    table = Table(title=title, title_justify="left")
+    for name in ("rules", "messages", "timestamp, entries", "timestamp, bytes", "history, entries"):
+        table.add_column(name, justify="left" if name == "rules" else "right")
+    for one in found:
+        table.add_row(one.rules, f"{one.messages:,}", told(one.entries), told(one.stamp_bytes), told(one.history))
+    return table
+
+
+def told(spread: Spread | None) -> str:
+    return "-" if spread is None else f"{spread.mean:,.1f} / {spread.p95:,g} / {spread.most:,g}"
