@@ -100,6 +100,16 @@ class PositionsTwice(Ring):
         self.token = replace(self.token, given=given)
 
 
+class GoesBack(Ring):
+    """Passes the token back to where it came from as often as on: each member is visited, some of them late."""
+
+    __slots__ = ()
+
+    def successor(self) -> SiteId:
+        step = -1 if self.token.visit % 5 in (2, 4) else 1
+        return self.round[(self.place() + step) % len(self.round)]
+
+
 def over(order: type[Ring]) -> Build:
     def build(host: Host, application: Application, options: StackOptions) -> Stack:
         ordering = order(options.ring, repeats=not options.direct)

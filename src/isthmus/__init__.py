@@ -3,7 +3,7 @@
 What a program needs is here, and stays here; the modules that it comes from may change.
 
     Group, Groups, GroupPlan, AgreedPlan   join groups from asyncio: send, receive in order, agree on who is in
-    LiveRouter                      a router between groups of a composition
+    LiveRouter, RouterOptions       a router between groups of a composition, and how it and its processes route
     Delivered, Finality             a message as it is read, and whether its delivery is final; Cast as it is sent
     Refused, SendTimeout, Busy      what a member must be ready to catch
     load_topology, Topology         a network, from TOML
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from isthmus.live.group import Group
     from isthmus.live.groups import Groups
     from isthmus.live.plans import AgreedPlan, GroupPlan
+    from isthmus.protocols.routing.options import RouterOptions
     from isthmus.scenario.load import load_scenario
     from isthmus.scenario.model import Scenario
     from isthmus.topology.load import load_topology
@@ -56,6 +57,7 @@ __all__ = [
     "Measured",
     "Oracle",
     "Refused",
+    "RouterOptions",
     "Scenario",
     "SendTimeout",
     "Topology",
@@ -81,6 +83,7 @@ HOMES = {  # name: the module that has it
     "Measured": "isthmus.comparing.measure",
     "Oracle": "isthmus.trace.oracle",
     "Refused": "isthmus.live.errors",
+    "RouterOptions": "isthmus.protocols.routing.options",
     "Scenario": "isthmus.scenario.model",
     "SendTimeout": "isthmus.live.errors",
     "Topology": "isthmus.topology.model",

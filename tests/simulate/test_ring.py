@@ -6,7 +6,7 @@ from random import Random
 
 import msgspec
 import pytest
-from tests.planted_ring import TokenOutlivesView, over
+from tests.planted_ring import GoesBack, TokenOutlivesView, over
 
 from isthmus.core.document import Invalid
 from isthmus.core.layer import Kind
@@ -21,6 +21,7 @@ from isthmus.sim.run import Run
 from isthmus.testing.agreed_scenarios import agreed_scenario
 from isthmus.testing.judge import judge
 from isthmus.testing.random_scenarios import hard_scenario
+from isthmus.testing.ring_runs import judge_ring, random_ring_run
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
@@ -145,6 +146,33 @@ def test_a_token_that_outlives_its_view_is_found() -> None:
         if judge(agreed_scenario("ring", seed), over(TokenOutlivesView)).violations():
             return
     pytest.fail("not found")
+
+
+def broken_runs(seeds: range) -> list[str]:
+    """What is wrong with runs that lose tokens and members; some come near the bound."""
+    judged = {seed: judge_ring(random_ring_run(seed)) for seed in seeds}
+    found = [
+        f"judge_ring(random_ring_run({seed})): {fault}" for seed, one in judged.items() for fault in one.faults[:1]
+    ]
+    assert sum(one.message_count for one in judged.values()) > 100 * len(seeds)
+    assert max(one.nearest for one in judged.values()) > 0.6
+    return found
+
+
+def test_the_order_and_in_calm_the_bound_outlive_lost_tokens_and_crashes() -> None:
+    assert broken_runs(range(15)) == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("start", range(1_000, 2_000, 100))
+def test_the_order_and_in_calm_the_bound_outlive_a_thousand_runs(start: int) -> None:
+    assert broken_runs(range(start, start + 100)) == []
+
+
+@pytest.mark.parametrize("seed", [0, 1, 8])
+def test_a_token_that_goes_back_breaks_the_bound_and_no_order(seed: int) -> None:
+    (fault,) = judge_ring(random_ring_run(seed), over(GoesBack)).faults
+    assert "more than the bound of" in fault
 
 
 def test_a_group_that_has_lost_everybody_comes_to_rest() -> None:

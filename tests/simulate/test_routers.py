@@ -138,9 +138,9 @@ def test_a_router_twice_on_its_ring_hastens_messages_between_groups() -> None:
     for prioritised in (False, True):
         given = tables("abcd", "ring", members=4, domain={"prioritised": prioritised}, duration_ms=500.0)
         given["workloads"] = [
-            {"kind": "poisson", "rate_per_s": 30.0, "group": name, "to_groups": to}
+            {"kind": "poisson", "rate_per_s": 30.0, "group": name} | to
             for name in "abcd"
-            for to in ([], "all")
+            for to in ({}, {"to_groups": "all"})
         ]
         run, rows = played(loaded(given))
         assert {verdict.status for verdict in promised_verdicts(run.scenario, rows)} == {"valid"}

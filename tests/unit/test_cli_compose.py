@@ -101,6 +101,79 @@ def test_bad_input_is_one_sentence(isthmus: Isthmus, refused: Path, what: str) -
     assert "routers[0].joins: found only 'A'; expected two or more groups or IGPs" in err
 
 
+RING = """
+name = "ring"
+groups = [
+  { name = "A", members = 2, stack = "token-site" },
+  { name = "B", members = 2, stack = "token-site" },
+  { name = "C", members = 2, stack = "token-site" },
+]
+igps = [{ name = "AB", stack = "token-site" }, { name = "BC", stack = "token-site" }, { name = "CA", stack = "ring" }]
+routers = [
+  { name = "r0", joins = ["A", "AB"] }, { name = "r1", joins = ["AB", "B"] },
+  { name = "r2", joins = ["B", "BC"] }, { name = "r3", joins = ["BC", "C"] },
+  { name = "r4", joins = ["C", "CA"] }, { name = "r5", joins = ["CA", "A"] },
+]
+domains = [
+  { name = "ab", groups = ["A", "B"], wants = "total", flows = [{ from = "A", to = ["A", "B"] }] },
+  { name = "bc", groups = ["B", "C"], wants = "total", flows = [{ from = "B", to = ["B", "C"] }] },
+  { name = "ca", groups = ["C", "A"], wants = "total", flows = [{ from = "C", to = ["C", "A"] }] },
+]
+"""
+
+
+def test_domains_that_leave_each_other_too_little_are_refused(isthmus: Isthmus, tmp_path: Path) -> None:
+    """Each gets total order by itself; in a run the groups that they share deliver the messages of both."""
+    path = tmp_path / "ring.toml"
+    path.write_text(RING)
+    code, out, _ = isthmus("compose", "check", str(path), "-o", str(tmp_path / "out"))
+    assert code == 1 and "ab, which shares groups with bc, ca:" in out
+    assert "total   no, no tree: the domains and the groups that they share form a cycle" in out
+    assert "Counterexample: " in out and "Cheapest change: none of the protocols" in out
+    code, out, _ = isthmus("compose", "check", str(path), "--no-pictures", "--json")
+    assert code == 1 and {one["verdict"] for one in json.loads(out)["domains"]} == {"refused"}
+    path.write_text(RING.replace('wants = "total"', 'wants = "fifo"'))
+    assert isthmus("compose", "check", str(path), "--no-pictures")[0] == 0
+
+
+def test_a_change_helps_a_domain_among_those_that_it_shares_groups_with(isthmus: Isthmus, tmp_path: Path) -> None:
+    """Total order of ab alone is given by one injector into B; what B itself sends needs an order there."""
+    path = tmp_path / "chain.toml"
+    chain = RING[: RING.index('  { name = "ca"')] + "]\n"
+    chain = chain.replace(
+        '{ name = "B", members = 2, stack = "token-site" }', '{ name = "B", members = 2, stack = "fifo" }'
+    )
+    chain = chain.replace('wants = "total"', 'wants = "fifo"', 2).replace('wants = "fifo"', 'wants = "total"', 1)
+    path.write_text(chain)
+    code, out, _ = isthmus("compose", "check", str(path), "--no-pictures")
+    assert code == 1 and "ab, which shares groups with bc:" in out
+    assert "Cheapest change: make B fifo-total instead of fifo." in out
+
+
+@pytest.mark.parametrize("what", ["check", "show"])
+@pytest.mark.parametrize("example", ["composed-offices.toml", "composed-regions.toml"])
+def test_a_scenario_is_asked_for_its_composition(isthmus: Isthmus, what: str, example: str, tmp_path: Path) -> None:
+    code, out, err = isthmus("compose", what, str(EXAMPLES / example), "-o", str(tmp_path / "picture.svg"))
+    assert code == 0 and err == ""
+    assert "wrote" in out if what == "show" else "To run it: isthmus sim" in out and "guaranteed" in out
+
+
+def test_a_scenario_that_asks_for_too_much_is_told_why(isthmus: Isthmus, tmp_path: Path) -> None:
+    """The simulator refuses it and says to ask here; here it is decided."""
+    path = tmp_path / "scenario.toml"
+    path.write_text((EXAMPLES / "composed-offices.toml").read_text().replace("shadow-and-hold", "total"))
+    code, _, err = isthmus("sim", str(path))
+    assert code == 2 and err.count("\n") == 1 and "a change that `isthmus compose check` tells" in err
+    code, out, _ = isthmus("compose", "check", str(path), "--no-pictures")
+    assert code == 1 and "Cheapest change: forward offices by shadow-and-hold instead of total." in out
+
+
+def test_a_scenario_of_one_group_has_nothing_to_decide(isthmus: Isthmus) -> None:
+    code, out, err = isthmus("compose", "check", str(EXAMPLES / "three-lans.toml"))
+    assert code == 2 and out == "" and err.count("\n") == 1
+    assert "composition: found nothing, in a scenario of one group; expected a composition" in err
+
+
 @pytest.mark.parametrize(
     "words", [("compose",), ("compose", "check"), ("compose", "show"), ("compose", "plan")], ids=" ".join
 )

@@ -19,18 +19,20 @@ from isthmus.cli.compose_plan import plan
 from isthmus.cli.console import print_whole, wide_console
 from isthmus.cli.options import HELP, force_option, json_option
 from isthmus.cli.topology import refuse_overwrite
+from isthmus.core.document import read_toml
 from isthmus.core.errors import InputError
 from isthmus.planning.counterexample import PROCESSES_MAX, Found, counterexample
 from isthmus.planning.remedy import Remedy, remedy
 from isthmus.protocols.routing.model import Composition, OrderingDomain, connected_domains
 from isthmus.protocols.routing.semantics import Decision, decide, decide_wanted
 from isthmus.protocols.routing.walks import network_of
-from isthmus.scenario.composition import load_composition
+from isthmus.scenario.load import is_scenario, load_composition_of
 from isthmus.trace.witness import sentence
 
 GIVEN, REFUSED = "guaranteed", "refused"
 HOW_TO_RUN = """To run it: a scenario with composition = "{path.name}" (relative to its own file), a [topology] with a
 site for each process and router, and to_groups in its [[workloads]]; by isthmus sim or isthmus live."""
+RUN_SCENARIO = "To run it: isthmus sim {path}, or isthmus live {path}."
 COLORS = {GIVEN: "green", REFUSED: "red"}
 
 
@@ -66,7 +68,8 @@ def check(path: Path, output: Path, png: bool, no_pictures: bool, as_json: bool)
     """Say what each domain of a composition gets, by which rule, or why not.
 
     A refusal comes with an execution that breaks the order, drawn as a space-time diagram, and with the cheapest change
-    that would give what is asked for. Domains that share groups are also decided together.
+    that would give what is asked for. Domains that share groups are also decided together, and are refused where they
+    leave each other too little. Of a scenario, its composition is looked at.
 
     Exit code 0: every domain gets what it wants; 1: one does not; 2: bad input.
 
@@ -74,9 +77,10 @@ def check(path: Path, output: Path, png: bool, no_pictures: bool, as_json: bool)
     Examples:
       isthmus compose check composition.toml
       isthmus compose check composition.toml -o out/refused --png
+      isthmus compose check scenario.toml
       isthmus compose check composition.toml --json
     """
-    composition = load_composition(path)
+    composition = load_composition_of(path)
     with Console(stderr=True).status("deciding"):
         told = [judged(composition, domain) for domain in composition.domains]
     names = process_names(composition)
@@ -101,7 +105,7 @@ def check(path: Path, output: Path, png: bool, no_pictures: bool, as_json: bool)
     else:
         print_check(told, together, pictures, names)
         if all(is_given(domain, decision) for domain, decision, _, _ in told):
-            click.echo(HOW_TO_RUN.format(path=path))
+            click.echo((RUN_SCENARIO if is_scenario(read_toml(path)) else HOW_TO_RUN).format(path=path))
     sys.exit(0 if all(is_given(domain, decision) for domain, decision, _, _ in told) else 1)
 
 
@@ -114,7 +118,8 @@ def judged(composition: Composition, domain: OrderingDomain) -> DomainAnswer:
     if is_given(domain, decision):
         return domain, decision, None, None
     lacking = decision.lacking(domain.wants)
-    network = network_of(composition, (domain,), domain.scope)
+    decided = tuple(one for one in composition.domains if one.name in decision.domains)
+    network = network_of(composition, decided, domain.scope)
     random = Random(f"{composition.name}/{domain.name}/{lacking.order}")
     return domain, decision, counterexample(network, domain.scope, lacking.order, random), remedy(composition, domain)
 
@@ -168,11 +173,13 @@ def print_check(
     print_whole(console, table)
     lines: list[str] = []
     for domain, decision, found, change in told:
-        lines += [f"{domain.name}:", *order_lines(decision)]
+        others = [name for name in decision.domains if name != domain.name]
+        head = f"{domain.name}, which shares groups with {', '.join(others)}:" if others else f"{domain.name}:"
+        lines += [head, *order_lines(decision)]
         if not is_given(domain, decision):
             lines.append(f"  Counterexample: {told_found(found, names)}" if found else "  No counterexample was found.")
             lines += [f"  Drawn: {name}" for name in pictures.get(domain.name, [])]
-            lines.append(f"  Cheapest change: {told_remedy(change)}.")
+            lines.append(f"  Cheapest change: {told_remedy(domain, change)}.")
     for decision in together:
         lines += [f"{', '.join(decision.domains)} together, over {decision.scope}:", *order_lines(decision)]
     for line in lines:
@@ -193,11 +200,10 @@ def told_found(found: Found, names: Mapping[int, str]) -> str:
     return f"{lost} Also, {told_found(found.reordered, names)}" if found.reordered else lost
 
 
-def told_remedy(change: Remedy | None) -> str:
+def told_remedy(domain: OrderingDomain, change: Remedy | None) -> str:
     if change is None:
-        return (
-            "none of the protocols or the forwarding; ask for less, for scope inter, or name the flows that there are"
-        )
+        less = "ask for less, " + ("for scope inter, " if domain.scope == "all" else "")
+        return f"none of the protocols or the forwarding; {less}or name the flows that there are"
     return "; ".join(change.changes)
 
 
@@ -220,7 +226,7 @@ def domain_document(
     """One domain as JSON."""
     document: dict[str, Any] = {"name": domain.name, "wants": domain.wants, "forwarding": domain.forwarding}
     document["verdict"] = GIVEN if is_given(domain, decision) else REFUSED
-    document |= {key: value for key, value in decision_document(decision).items() if key != "domains"}
+    document |= decision_document(decision)
     if not is_given(domain, decision):
         document["counterexample"] = None if found is None else told_found(found, names)
         document["pictures"] = pictures
@@ -237,14 +243,14 @@ def domain_document(
 @force_option
 @json_option
 def show(path: Path, output: Path, force: bool, as_json: bool) -> None:
-    """Draw a composition: groups, IGPs, routers, and the domains that use them.
+    """Draw a composition, or that of a scenario: groups, IGPs, routers, and the domains that use them.
 
     \b
     Examples:
       isthmus compose show composition.toml
       isthmus compose show composition.toml -o composition.png --force
     """
-    composition = load_composition(path)
+    composition = load_composition_of(path)
     gets = {domain.name: decide_wanted(composition, domain).gets for domain in composition.domains}
     if output.suffix not in (".svg", ".png"):
         raise InputError("-o", str(output), f"the ending {output.suffix!r}", "svg or png")

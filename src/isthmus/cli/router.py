@@ -6,6 +6,7 @@ import asyncio
 import logging
 import signal
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -36,6 +37,13 @@ from isthmus.protocols.routing.options import PACK_MAX, RouterOptions
     show_default=True,
     help="Messages that it may forward as one.",
 )
+@click.option(
+    "--routes",
+    type=click.Choice(["static", "recomputed"]),
+    default="static",
+    show_default=True,
+    help="recomputed: find other ways when a router or an IGP fails. The same at all sites.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but what goes wrong.")
 def command(
     composition: Path,
@@ -45,6 +53,7 @@ def command(
     state: Path | None,
     static: bool,
     pack_max: int,
+    routes: Literal["static", "recomputed"],
     quiet: bool,
 ) -> None:
     """Run a router of a composition: it passes messages on between the groups that it joins, until Ctrl-C.
@@ -67,7 +76,7 @@ def command(
     agreed = None if state is None else AgreedPlan(folder=state)
     membership: Membership = "static" if static else agreed
     where = dict(address_of(text) for text in addresses)
-    options = RouterOptions(pack_max=pack_max)
+    options = RouterOptions(pack_max=pack_max, routes=routes)
     asyncio.run(run(topology, name, composition, where, options, membership))
 
 

@@ -34,7 +34,15 @@ from isthmus.protocols.routing.model import Composition
 from isthmus.protocols.routing.options import RouterOptions
 from isthmus.protocols.routing.router import RouterPort
 from isthmus.protocols.transport.base import Transport
-from isthmus.scenario.composed import check_sites, check_views, check_wanted, couriers_of, is_bare, routes_of
+from isthmus.scenario.composed import (
+    check_recomputed,
+    check_sites,
+    check_views,
+    check_wanted,
+    couriers_of,
+    is_bare,
+    routes_of,
+)
 from isthmus.scenario.composing import nodes_as_groups, routing_at
 from isthmus.scenario.composition import load_composition
 from isthmus.stacks import StackOptions
@@ -63,6 +71,11 @@ def composed_member(
     check_wanted(made, source)
     network = topology if isinstance(topology, Topology) else load_topology(Path(topology))
     check_sites(made, network, source)
+    chosen = router or RouterOptions()
+    try:
+        check_recomputed(made, network, chosen)
+    except Invalid as error:
+        raise error.at(source, "") from None
     unknown = next((name for name in options or {} if all(node.name != name for node in made.nodes)), None)
     if unknown is not None:
         names = ", ".join(node.name for node in made.nodes)
@@ -72,7 +85,7 @@ def composed_member(
         assert node.stack is not None
         given = (options or {}).get(node.name) or default_options(node.stack.name, network)
         given = msgspec.structs.replace(given, safe=given.safe or node.stack.safe, bare=is_bare(made, number))
-        plans.append(GroupPlan(node.name, node.stack.name, node.sites, given, digest(made).hex()))
+        plans.append(GroupPlan(node.name, node.stack.name, node.sites, given, digest((made, chosen.routes)).hex()))
     agreed = membership_of(membership, plans)
     try:
         check_views(made, agreed is not None)
@@ -80,7 +93,7 @@ def composed_member(
         raise error.at(source, "") from None
     member = Member(network, site, where, plans, emulate, datagram_bytes, agreed)
     member.routes = routes_of(made, network)
-    member.routing = partial(routing_at, made, network, member.site, router or RouterOptions())
+    member.routing = partial(routing_at, made, network, member.site, chosen)
     member.couriers = couriers_of(made, network)
     return member
 

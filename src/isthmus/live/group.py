@@ -50,6 +50,7 @@ from isthmus.protocols.application import Application
 from isthmus.protocols.fragments import LARGEST_BYTES
 from isthmus.protocols.membership.local_detector import DetectorOptions
 from isthmus.protocols.routing.model import Composition
+from isthmus.protocols.routing.options import RouterOptions
 from isthmus.scenario.workload import named_sites
 from isthmus.stacks import StackOptions
 from isthmus.topology.model import Topology
@@ -118,6 +119,7 @@ class Group:
         addresses: Mapping[str, Where] | None = None,
         composition: Composition | Path | str | None = None,
         clocks: ClockPlan | None = None,
+        router: RouterOptions | None = None,
     ) -> Group:
         """A group to be entered with `async with`.
 
@@ -130,16 +132,19 @@ class Group:
         `restore` takes it over at a site that joins. `clocks` has the sites run the clock service: see `clock`.
 
         `stack` is token-site where nothing is said. With a `composition` the group is the one that this site is a
-        process of, with the stack that it has there; `options` are then by node.
+        process of, with the stack that it has there; `options` are then by node, and `router` has how much may be under
+        way, and whether routes are recomputed, which is the same at all sites.
         """
         where = {**(ports or {}), **(addresses or {})}
         if composition is not None:
             by_node = options_by_node(stack, options)
             member = composed_member(
-                topology, site, where, composition, by_node, None, emulate, datagram_bytes, membership
+                topology, site, where, composition, by_node, router, emulate, datagram_bytes, membership
             )
             member.clock_plan = clocks
             return cls(member, only_group(member), state, restore, view_events)
+        if router is not None:
+            raise InputError("router", "", "options of routers", "nothing, where there is no composition")
         if isinstance(options, Mapping):
             raise InputError("options", "", "options by node", "StackOptions, where there is no composition")
         plans = [GroupPlan("", stack or "token-site", (), options)]

@@ -24,6 +24,7 @@ from isthmus.live.group import LEAVE_S, Group
 from isthmus.live.member import Member
 from isthmus.live.plans import GroupPlan, Membership, Where, membership_of
 from isthmus.protocols.routing.model import Composition
+from isthmus.protocols.routing.options import RouterOptions
 from isthmus.topology.model import Topology
 
 
@@ -63,6 +64,7 @@ class Groups:
         view_events: bool = False,
         composition: Composition | Path | str | None = None,
         options: NodeOptions | None = None,
+        router: RouterOptions | None = None,
     ) -> Groups:
         """Groups to be entered with `async with`; the options are those of `Group.join`.
 
@@ -73,9 +75,11 @@ class Groups:
             if groups:
                 raise InputError("groups", "", "plans of groups", "none, as the composition has the groups")
             member = composed_member(
-                topology, site, where, composition, options, None, emulate, datagram_bytes, membership
+                topology, site, where, composition, options, router, emulate, datagram_bytes, membership
             )
             return cls(member, state, restore, view_events)
+        if router is not None:
+            raise InputError("router", "", "options of routers", "nothing, where there is no composition")
         if options:
             raise InputError("options", "", "options by node", "those of a GroupPlan, where there is no composition")
         member = Member(topology, site, where, groups, emulate, datagram_bytes, membership_of(membership, groups))

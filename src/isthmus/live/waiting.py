@@ -8,6 +8,7 @@ from collections.abc import Callable
 from isthmus.core.layer import Stack
 from isthmus.core.message import SiteId
 from isthmus.live.peers import Peers, logger
+from isthmus.protocols.routing.member import Member
 from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.credit import Credit
 
@@ -60,4 +61,22 @@ def waited_for(stack: Stack, peers: Peers, now_ns: int) -> str:
             parts.append("the order of the messages sent here")
     late = [site for site in unacknowledged(stack) if site not in slow]
     parts += [f"{peers.name(site)} to acknowledge: it {peers.since(site, now_ns)}" for site in late]
+    parts += beyond(stack)
     return "; ".join(parts) or "the order of messages under way"
+
+
+def beyond(stack: Stack) -> list[str]:
+    """What a message to other groups of a composition waits for in its sender's filter."""
+    member = next((layer for layer in stack.layers if isinstance(layer, Member)), None)
+    if member is None or not member.waiting:
+        return []
+    first, groups = member.waiting[0], member.routes.composition.groups
+    if member.is_held(first):
+        away = dict.fromkeys(groups[group].name for one in member.outstanding.values() for group in one.to)
+        return [f"an earlier message to {', '.join(away)} to come back from where it is ordered"]
+    full = [groups[group].name for group in member.full(first)]
+    if full:
+        return [f"{', '.join(full)} to read what it was sent"]
+    if not member.has_way(first):
+        return [f"a router to {', '.join(groups[group].name for group in first.to)}, which is not in the view"]
+    return []

@@ -1,4 +1,4 @@
-"""The cheapest change that gives a domain the order that it wants.
+"""The cheapest change that gives a domain the order that it wants, by itself and with those it shares groups with.
 
 The problem: a refusal names one thing that is wrong; mending it may uncover the next, and there may be several ways
 out, such as another forwarding or a stronger protocol. The idea: stronger protocols never lose a guarantee. So for each

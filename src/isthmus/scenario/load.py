@@ -63,6 +63,10 @@ def scenario_from_tables(tables: dict[str, Any], source: str, folder: Path, seed
 def workloads_of(given: Any, source: str, folder: Path) -> tuple[Workload, ...]:
     if not isinstance(given, list) or not given:
         raise InputError(source, "workloads", show(given), "at least one [[workloads]] table")
+    for index, table in enumerate(given):
+        if isinstance(table, dict) and table.get("to_groups") == []:
+            right = "names of groups; left out, messages stay in their own group"
+            raise InputError(source, f"workloads[{index}].to_groups", "an empty list", right)
     return tuple(
         complete(convert(table, Workload, source, f"workloads[{index}]"), source, f"workloads[{index}]", folder)  # type: ignore[arg-type]
         for index, table in enumerate(given)
@@ -88,16 +92,36 @@ def composition_of(given: Any, source: str, folder: Path) -> Composition | None:
     """A composition from a file or a table; one that gives less than its domains want is refused."""
     if given is None:
         return None
+    composition = read_composition(given, source, folder)
+    check_wanted(composition, str(folder / given) if isinstance(given, str) else source)
+    return composition
+
+
+def read_composition(given: Any, source: str, folder: Path) -> Composition:
+    """A composition from a file or a table, whatever it gives."""
     if isinstance(given, str):
         if not (folder / given).is_file():
             raise InputError(source, "composition", f"{given!r}, which is no file", "the path of a composition file")
-        source, composition = str(folder / given), load_composition(folder / given)
-    elif isinstance(given, dict):
-        composition = composition_from_tables(given, f"{source}: composition")
-    else:
-        raise InputError(source, "composition", show(given), "the path of a composition file, or a table")
-    check_wanted(composition, source)
-    return composition
+        return load_composition(folder / given)
+    if isinstance(given, dict):
+        return composition_from_tables(given, f"{source}: composition")
+    raise InputError(source, "composition", show(given), "the path of a composition file, or a table")
+
+
+def load_composition_of(path: Path) -> Composition:
+    """The composition that a file is, or that of a scenario; whatever it gives."""
+    tables = read_toml(path)
+    if not is_scenario(tables):
+        return composition_from_tables(tables, str(path))
+    if "composition" not in tables:
+        right = "a composition, or a scenario with one"
+        raise InputError(str(path), "composition", "nothing, in a scenario of one group", right)
+    return read_composition(tables["composition"], str(path), path.parent)
+
+
+def is_scenario(tables: dict[str, Any]) -> bool:
+    """Whether tables are a scenario's and not a composition's."""
+    return any(key in tables for key in ("composition", "topology", "workloads"))
 
 
 def topology_of(given: Any, source: str, folder: Path) -> Topology:

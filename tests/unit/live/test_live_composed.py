@@ -21,7 +21,9 @@ from isthmus.live.group import Group
 from isthmus.live.groups import Groups
 from isthmus.live.inbox import Inbox
 from isthmus.live.plans import AgreedPlan
-from isthmus.scenario.composition import composition_from_tables
+from isthmus.protocols.routing.options import RouterOptions
+from isthmus.protocols.routing.routes import site_names
+from isthmus.scenario.composition import composition_from_tables, load_composition
 from isthmus.stacks import StackOptions
 from isthmus.testing.ports import free_ports
 from isthmus.topology.load import topology_from_tables
@@ -282,6 +284,56 @@ def test_a_process_and_a_router_come_back_at_once() -> None:
     run(program())
 
 
+RING = {
+    "name": "ring",
+    "groups": [
+        {"name": name, "members": [site], "stack": "fifo"} for name, site in zip("abc", PROCESSES, strict=False)
+    ],
+    "routers": [
+        {"name": name, "joins": joins}
+        for name, joins in (("lisbon-router", ["a", "b"]), ("osaka-router", ["b", "c"]), ("vault-0", ["c", "a"]))
+    ],
+    "domains": [{"name": "all", "wants": "fifo", "scope": "all"}],
+}
+
+
+def test_messages_take_another_way_when_a_router_is_killed() -> None:
+    """With recomputed routes, in a ring of three groups; no message in between is lost or comes twice."""
+    ring, options = composition_from_tables(RING, "ring"), RouterOptions(routes="recomputed")
+    ports = free_ports([site.name for site in NETWORK.sites])
+
+    async def program() -> None:
+        async with AsyncExitStack() as stack:
+            routers = {}
+            for name in ("lisbon-router", "osaka-router", "vault-0"):
+                router = LiveRouter.join(NETWORK, name, ring, ports, router=options)
+                routers[name] = await stack.enter_async_context(router)
+            groups = []
+            for name in PROCESSES[:3]:
+                joined = Group.join(NETWORK, name, ports, composition=ring, router=options)
+                groups.append(await stack.enter_async_context(joined))
+            for number in range(20):
+                if number == 10:
+                    assert (await anext(groups[1])).payload == b"0"
+                    routers["lisbon-router"].member.close()  # without a word
+                await groups[0].send(str(number).encode(), groups=["b"])
+            found = [(await anext(groups[1])).payload for _ in range(19)]
+            assert found == [str(number).encode() for number in range(1, 20)]
+
+    run(program())
+
+
+def test_routes_that_may_not_be_recomputed_are_refused_in_a_sentence() -> None:
+    ports, options = free_ports([site.name for site in NETWORK.sites]), RouterOptions(routes="recomputed")
+    with pytest.raises(InputError, match="routes: found 'recomputed' with shadow-and-hold forwarding; expected"):
+        Group.join(NETWORK, "lisbon-0", ports, composition=COMPOSITION, router=options)
+    with pytest.raises(InputError, match="routes: found 'recomputed' with shadow-and-hold forwarding; expected"):
+        LiveRouter.join(NETWORK, "lisbon-router", COMPOSITION, ports, router=options)
+    for join in (Group.join, Groups.join):
+        with pytest.raises(InputError, match="router: found options of routers; expected nothing, where there is no"):
+            join(NETWORK, "lisbon-0", ports, router=options)
+
+
 def test_a_router_runs_from_the_command_line_until_it_is_interrupted(tmp_path: Path) -> None:
     """It passes messages on between a group here and one there, and leaves in order."""
     names = ("a-0", "b-0", "bridge")
@@ -323,6 +375,14 @@ def test_a_router_runs_from_the_command_line_until_it_is_interrupted(tmp_path: P
     assert code == 0 and "bridge joins a, b; Ctrl-C stops it" in told and "bridge has left" in told, told
 
 
+def paired_network(folder: Path) -> Path:
+    """The sites of examples/composition-paired.toml."""
+    sites = site_names(load_composition(EXAMPLES / "composition-paired.toml"))
+    path = folder / "paired.toml"
+    path.write_text(f'name = "n"\ndefaults.lan = {{ delay = 1 }}\n[[clusters]]\nname = "lan"\nsites = {list(sites)}\n')
+    return path
+
+
 def test_a_router_that_cannot_run_is_refused_in_a_sentence(tmp_path: Path) -> None:
     example = str(EXAMPLES / "composition-paired.toml")
     network = str(EXAMPLES / "three-lans.toml")
@@ -333,6 +393,9 @@ def test_a_router_that_cannot_run_is_refused_in_a_sentence(tmp_path: Path) -> No
         return str(caught.value)
 
     assert "found 'r'; expected SITE=HOST:PORT" in refused("r", "--topology", network, "--address", "r")
+    assert "found 'recomputed' with" in refused(
+        "client-router", "--topology", str(paired_network(tmp_path)), "--routes", "recomputed"
+    )
     assert "with --static" in refused("r", "--topology", network, "--static", "--state", str(tmp_path))
     topology = tmp_path / "network.toml"
     topology.write_text('name = "n"\ndefaults.lan = { delay = 1 }\n[[clusters]]\nname = "lan"\nsites = ["alpha"]\n')

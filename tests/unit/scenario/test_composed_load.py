@@ -43,6 +43,7 @@ REFUSED = {
     ),
     "from an IGP": ((OSAKA_SENDS, OSAKA_SENDS.replace("osaka", "cable")), r"workloads\[2\].group: found 'cable'"),
     "no such word": ((OTHERS, 'to_groups = "everybody"'), r"workloads\[2\].to_groups: found 'everybody'; expected"),
+    "no groups": ((OTHERS, "to_groups = []"), r"workloads\[2\].to_groups: found an empty list; expected names"),
     "no such flow": (
         ('"shadow-and-hold"', '"shadow-and-hold"\nflows = [{ from = "lisbon", to = ["osaka"] }]'),
         r"a message from lisbon to lisbon, osaka: the domain offices has no such flow",

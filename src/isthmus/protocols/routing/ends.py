@@ -22,6 +22,7 @@ from isthmus.protocols.routing.keeping import Kept, KeptCopies, SettledTable
 from isthmus.protocols.routing.routes import Routes
 from isthmus.protocols.routing.walks import Walk
 from isthmus.protocols.routing.wire import (
+    Chase,
     Distances,
     Enquire,
     Forgotten,
@@ -32,6 +33,7 @@ from isthmus.protocols.routing.wire import (
     Settled,
     Steered,
     StreamKey,
+    Trailer,
 )
 
 FINAL = Finality.FINAL
@@ -69,7 +71,7 @@ class NodeEnd(Layer):
         self.kept = KeptCopies()
 
     def ordered(self) -> dict[type[Message], Handler]:
-        return {Routed: self.on_bare, Pack: self.on_bare, Steered: self.on_bare, Distances: self.on_bare}
+        return dict.fromkeys((Routed, Pack, Steered, Trailer, Distances), self.on_bare)
 
     def handlers(self) -> dict[type[Message], Handler]:
         return {
@@ -78,6 +80,7 @@ class NodeEnd(Layer):
             Enquire: self.on_enquire,
             Missing: self.on_missing,
             Forgotten: self.on_forgotten,
+            Chase: self.on_chase,
         }
 
     def on_bare(self, source: SiteId, body: Message) -> None:
@@ -88,6 +91,9 @@ class NodeEnd(Layer):
 
     def on_missing(self, source: SiteId, missing: Missing) -> None:
         raise RemoteError(f"{missing} of site {source} is for routers")
+
+    def on_chase(self, source: SiteId, chase: Chase) -> None:
+        raise RemoteError(f"{chase} of site {source} is for routers")
 
     def on_forgotten(self, source: SiteId, forgotten: Forgotten) -> None:
         raise RemoteError(f"{forgotten} of site {source} is for processes")
@@ -196,4 +202,6 @@ def checked_walk(routes: Routes, group: GroupId, courier: SiteId, copy: Routed) 
     if len(copy.before) != len(routes.stops(walk)):
         raise RemoteError(f"{copy.author} with predecessors in {len(copy.before)} groups")
     routes.check_courier(copy, walk, group, courier)
+    if isinstance(copy, Trailer) and not routes.is_final(walk):
+        raise RemoteError(f"a trailer of {copy.author}, where what is missing may still come")
     return walk

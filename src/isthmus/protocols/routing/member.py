@@ -33,12 +33,24 @@ import msgspec
 from isthmus.core.errors import LocalError, RemoteError
 from isthmus.core.message import ALL, Author, Carried, Cast, Message, SiteId, Targets
 from isthmus.core.port import INCARNATION_SHIFT
+from isthmus.protocols.routing.done import DoneTable
 from isthmus.protocols.routing.ends import NOBODY, Arrived, NodeEnd
-from isthmus.protocols.routing.filter import Filter, stream_of
+from isthmus.protocols.routing.filter import stream_of
 from isthmus.protocols.routing.keeping import SettledTable
 from isthmus.protocols.routing.options import RouterOptions
 from isthmus.protocols.routing.routes import Routes
-from isthmus.protocols.routing.wire import Enquire, Forgotten, Missing, Report, Routed, Settled, StreamKey
+from isthmus.protocols.routing.walks import Walk
+from isthmus.protocols.routing.wire import (
+    Chase,
+    Enquire,
+    Forgotten,
+    Missing,
+    Report,
+    Routed,
+    Settled,
+    StreamKey,
+    Trailer,
+)
 
 REPORT, ENQUIRE, ASK = 0, 1, 2  # timer keys
 BOTTOM = 1 << 30  # the level of what stays inside a group: below every ordering node of its sender
@@ -69,18 +81,8 @@ class Member(NodeEnd):
 
     __slots__ = (
         *("ask_armed", "asked_count", "before", "courier", "done", "enquire_armed", "on_passed", "options"),
-        *(
-            "outstanding",
-            "packed",
-            "refusing",
-            "report_armed",
-            "reported",
-            "turn",
-            "under_way",
-            "unread",
-            "unreported",
-            "waiting",
-        ),
+        *("outstanding", "packed", "passed", "refusing", "report_armed", "reported", "turn", "under_way"),
+        *("unread", "unreported", "waiting"),
     )
     timer_names = ("report", "enquire", "ask")
 
@@ -94,7 +96,7 @@ class Member(NodeEnd):
         self.packed: dict[tuple[SiteId, int], int] = {}  # messages of couriers: how many copies are not consumed
         self.refusing = False  # `writable` said no; `resume` is owed
         self.on_passed: Callable[[], None] | None = None  # called when a message of this process to others has left
-        self.done = Filter()  # what the application has consumed
+        self.done = DoneTable(options.enquire_ms)  # what the application has consumed
         self.unread: dict[Author, Unread] = {}  # what it has not
         self.unreported: dict[StreamKey, None] = {}
         self.reported: dict[StreamKey, int] = {}
@@ -102,6 +104,9 @@ class Member(NodeEnd):
         self.report_armed = self.enquire_armed = self.ask_armed = False
         self.asked_count = 0  # enquiries without an answer
         self.turn = 0
+        self.passed: dict[
+            tuple[int, ...], tuple[int, int]
+        ] = {}  # by groups: the last message that has left, and its view
 
     # Sending
 
@@ -146,13 +151,15 @@ class Member(NodeEnd):
 
     def release(self) -> None:
         """Send what waits and may go, in order."""
-        while self.waiting and not self.is_held(self.waiting[0]) and self.has_credit(self.waiting[0]):
+        while self.waiting and self.may_go(self.waiting[0]):
             first = self.waiting.popleft()
             if first.holds:
                 self.outstanding[first.cast.number] = first
             for group in first.to:
                 self.under_way.setdefault((first.domain, group), deque()).append(first.cast.number)
             self.below.submit(first.cast, first.cast.destinations)
+        if self.waiting:
+            self.enquire_later()
         if self.refusing and 2 * len(self.waiting) <= self.options.queue_max:
             self.refusing = False
             self.above.resume()
@@ -164,16 +171,41 @@ class Member(NodeEnd):
             for earlier in self.outstanding.values()
         )
 
-    def has_credit(self, waiting: Waiting) -> bool:
-        """Whether all groups that a message is for have room; where not, they are asked after a while."""
-        window = self.options.window
-        if all(len(self.under_way.get((waiting.domain, group), ())) < window for group in waiting.to):
-            return True
+    def may_go(self, waiting: Waiting) -> bool:
+        """Whether a message has credit, overtakes nothing, and somebody here would take it on."""
+        return not self.is_held(waiting) and not self.full(waiting) and self.has_way(waiting)
+
+    def has_way(self, waiting: Waiting) -> bool:
+        """Whether the routers that a message needs are in the view: without them it would be lost."""
+        to = waiting.to
+        return not to or self.routes.is_taken_on(self.routes.walk(self.host.group, to), self.stack.view.members)
+
+    def full(self, waiting: Waiting) -> list[int]:
+        """The groups that have no room for a message."""
+        ways, window = self.under_way, self.options.window
+        return [group for group in waiting.to if len(ways.get((waiting.domain, group), ())) >= window]
+
+    def enquire_later(self) -> None:
+        """Have those asked in a while for whom a message waits, unless it has gone by then."""
         if not self.enquire_armed:
             self.enquire_armed = True
             wait_ms = self.options.enquire_ms * 2 ** min(self.asked_count, BACKOFF_MAX)
             self.host.set_timer(self, ENQUIRE, round(wait_ms * 1e6))
-        return False
+
+    def enquire(self) -> None:
+        """Ask what is settled; and where an answer is long overdue, whether what is waited for is lost."""
+        first = self.waiting[0]
+        self.asked_count += 1
+        full, held = self.full(first), self.is_held(first)
+        if full and not held:
+            self.turn += 1
+            turn = (self.host.incarnation << INCARNATION_SHIFT) + self.turn
+            self.send(self.routers(), Enquire(self.host.site, turn))
+        if self.asked_count > 1:
+            missed = {one.to for one in self.outstanding.values()}
+            for to, last in self.passed.items():
+                if to in missed if held else not set(full).isdisjoint(to):
+                    self.send(self.routers(), Chase(to, *last))
 
     def writable(self) -> bool:
         self.refusing = len(self.waiting) >= self.options.queue_max
@@ -197,8 +229,11 @@ class Member(NodeEnd):
         walk = self.checked(arrived.courier, copy)
         found: list[Arrived] | None = None
         if walk is not None:
-            if copy.sender == self.host.site and copy.origin == self.host.group and copy.copy == walk.own:
-                self.outstanding.pop(copy.number, None)
+            if copy.sender == self.host.site and copy.origin == self.host.group:
+                self.note_own(copy, walk)
+            if isinstance(copy, Trailer):
+                self.take_trailer(arrived, walk)
+                return
             self.keep(copy, walk)
             if arrived.courier in self.routes.router_of:
                 self.courier = max(self.courier, (copy.epoch, arrived.courier))
@@ -220,13 +255,42 @@ class Member(NodeEnd):
             self.ask_armed = True
             self.host.set_timer(self, ASK, round(self.options.enquire_ms * 1e6))
 
+    def note_own(self, copy: Routed, walk: Walk) -> None:
+        """Note how far a message of this process has come: it has passed this group, or is back.
+
+        What comes back by one way comes in order, so that of earlier ones that have not come none will, where nobody
+        sends anything again.
+        """
+        final = self.routes.is_final(walk)
+        if copy.copy == 0 and final and not isinstance(copy, Trailer):
+            self.passed[copy.to] = (copy.number, self.stack.view.view_id)
+        if copy.copy == walk.own:
+            earlier = [number for number, one in self.outstanding.items() if number < copy.number and one.to == copy.to]
+            for number in [copy.number, *(earlier if final else ())]:
+                self.outstanding.pop(number, None)
+            self.asked_count = 0
+
+    def take_trailer(self, arrived: Arrived, walk: Walk) -> None:
+        """Wait no more for what has not come before it."""
+        copy = arrived.copy
+        if self.is_end(copy, walk):
+            key = stream_of(copy, walk.domain)
+            before = self.done.note_handed(key, copy.number, copy.number, final=True, complete=False)
+            if before < copy.number:
+                self.done.note_consumed(key, copy.number, before)
+            self.owe_report(key, at_once=True)
+        self.consumed(Cast(arrived.courier, arrived.number))
+
     def hand_up(self, arrived: Arrived) -> None:
         copy = arrived.copy
         walk = self.routes.walk(copy.origin, copy.to)
-        key, reports = stream_of(copy, walk.domain), self.routes.reports(walk)
-        self.unread[copy.author] = Unread(key, self.before_of(copy, walk), reports)
+        routes, key = self.routes, stream_of(copy, walk.domain)
+        before = self.done.note_handed(
+            key, copy.number, self.before_of(copy, walk), routes.is_final(walk), routes.in_order(walk)
+        )
+        self.unread[copy.author] = Unread(key, before, routes.reports(walk))
         carried: Carried[Any] = Carried(arrived.courier, arrived.number, copy.payload, ALL, copy.author)
-        if self.routes.for_application(copy, walk, self.host.group):
+        if routes.for_application(copy, walk, self.host.group):
             self.above.deliver(carried)
         else:
             self.consumed(carried)  # a shadow
@@ -235,7 +299,7 @@ class Member(NodeEnd):
         """Give back credit for a message once all that came with it is done with."""
         if isinstance(cast, Carried) and cast.author in self.unread:
             unread = self.unread.pop(cast.author)
-            self.done.of(unread.key).take(cast.author[2], unread.before)
+            self.done.note_consumed(unread.key, cast.author[2], unread.before)
             self.owe_report(unread.key, unread.reports)
         courier = (cast.sender, cast.number)
         if courier in self.packed:
@@ -267,10 +331,10 @@ class Member(NodeEnd):
     def report(self, keys: Sequence[StreamKey], routers: Targets) -> None:
         if keys and routers:
             self.reported |= {key: self.done.count(key) for key in keys}
-            self.send(routers, Report(tuple((key, self.done.last(key)) for key in keys)))
+            self.send(routers, Report(tuple((key, self.done.last(key, self.host.now_ns)) for key in keys)))
 
     def on_enquire(self, source: SiteId, enquire: Enquire) -> None:  # noqa: ARG002
-        self.report(list(self.done.streams), (source,))
+        self.report(self.done.keys(), (source,))
 
     def on_settled(self, source: SiteId, settled: Settled) -> None:
         if source not in self.routes.router_of:
@@ -292,7 +356,7 @@ class Member(NodeEnd):
             raise RemoteError(f"site {source} is no router, and tells what is forgotten")
         if any(forgotten.number == before for before in self.early.get(forgotten.stream, ())):
             self.filter.of(forgotten.stream).skip(forgotten.number)
-            self.done.of(forgotten.stream).skip(forgotten.number)
+            self.done.skip(forgotten.stream, forgotten.number)
             for arrived in self.next_of(forgotten.stream):
                 self.hand_up(arrived)
 
@@ -303,11 +367,8 @@ class Member(NodeEnd):
             self.report(keys, self.routers())
         elif key == ENQUIRE:
             self.enquire_armed = False
-            if self.waiting and not self.has_credit(self.waiting[0]):
-                self.asked_count += 1
-                self.turn += 1
-                turn = (self.host.incarnation << INCARNATION_SHIFT) + self.turn
-                self.send(self.routers(), Enquire(self.host.site, turn))
+            if self.waiting:
+                self.enquire()
             self.release()
         else:
             self.ask_armed = False

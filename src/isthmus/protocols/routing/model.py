@@ -296,3 +296,8 @@ def connected_domains(domains: Sequence[OrderingDomain]) -> list[list[OrderingDo
         parts = [part for part in parts if part not in joined] + [[*merged, domain]]
     order = {domain.name: at for at, domain in enumerate(domains)}
     return sorted((sorted(part, key=lambda one: order[one.name]) for part in parts), key=lambda p: order[p[0].name])
+
+
+def connected_to(composition: Composition, domain: OrderingDomain) -> list[OrderingDomain]:
+    """A domain with those that it is connected to: in a run its groups deliver their messages, too."""
+    return next(part for part in connected_domains(composition.domains) if domain in part)

@@ -40,7 +40,7 @@ import msgspec
 from isthmus.core.document import Invalid
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Kind
-from isthmus.core.message import ALL, Carried, GroupId, SiteId
+from isthmus.core.message import ALL, Carried, GroupId, SiteId, Targets
 from isthmus.protocols.routing.distances import DistanceTable
 from isthmus.protocols.routing.ends import Arrived
 from isthmus.protocols.routing.filter import stream_of
@@ -74,6 +74,9 @@ class RecomputedRoutes(Routes):
 
     def for_application(self, copy: Routed, walk: Walk, group: int) -> bool:  # noqa: ARG002
         return isinstance(copy, Steered) and group in copy.remaining
+
+    def is_taken_on(self, walk: Walk, members: Targets) -> bool:  # noqa: ARG002
+        return True  # it is kept, and sent again when there is a way
 
     def check_courier(self, copy: Routed, walk: Walk, group: int, courier: SiteId) -> None:
         if not isinstance(copy, Steered) or copy.copy > self.limit or any(one not in walk.to for one in copy.remaining):

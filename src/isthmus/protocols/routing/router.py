@@ -23,6 +23,10 @@ Packing: a router may put several waiting copies into one message of the node (`
 the node sends at once, so that copies gather here while a token is away or credit is short; and it may wait for company
 (`pack_ms`).
 
+*What is lost.* A router without replicas loses with its life what it had in hand, and what its nodes delivered while it
+was away. A process that waits for such a message asks for a trailer: a router of its group sends one once it has taken
+that message, or knows that it never will, as the view of its delivery was before this router's first.
+
 Bounds: a queue holds what the senders' end-to-end credit lets them have under way; `ASKERS_MAX` enquiries are known.
 """
 
@@ -41,7 +45,19 @@ from isthmus.protocols.routing.ends import Arrived, NodeEnd
 from isthmus.protocols.routing.keeping import Kept, KeptKey, SettledTable
 from isthmus.protocols.routing.options import RouterOptions
 from isthmus.protocols.routing.routes import Routes
-from isthmus.protocols.routing.wire import Enquire, Entry, Forgotten, Missing, Pack, Report, Routed, Settled, StreamKey
+from isthmus.protocols.routing.wire import (
+    Chase,
+    Enquire,
+    Entry,
+    Forgotten,
+    Missing,
+    Pack,
+    Report,
+    Routed,
+    Settled,
+    StreamKey,
+    Trailer,
+)
 
 WAKE, TELL, ENQUIRE, RENEW = 0, 1, 2, 3  # timer keys
 STANDBY_ROLE, FORWARDING_ROLE = 0, 1  # roles, as traced
@@ -149,7 +165,7 @@ class RouterPort(NodeEnd):
 
     __slots__ = (
         *("asked_count", "enquire_armed", "lives", "news", "passing", "queue", "reported", "restored", "router"),
-        *("forming", "renew_armed", "tell_armed", "wake_armed"),
+        *("first_view", "forming", "renew_armed", "taken", "tell_armed", "wake_armed"),
     )
     timer_names = ("wake", "tell", "enquire", "renew")
 
@@ -163,6 +179,8 @@ class RouterPort(NodeEnd):
         self.passing: list[Enquire] = []  # of other nodes, to be passed on here
         self.lives: dict[SiteId, int] = {}  # of the view before
         self.restored = False  # the state of another member was taken over since
+        self.first_view = 0  # of this life in this node
+        self.taken: dict[SiteId, int] = {}  # the last message that each process here has sent on its way, as taken here
         self.asked_count = 0  # enquiries since anything was settled
         self.wake_armed = self.tell_armed = self.enquire_armed = self.renew_armed = False
 
@@ -170,6 +188,8 @@ class RouterPort(NodeEnd):
 
     def enter(self, copy: Routed) -> None:
         """Have a copy submitted here, in an event of its own."""
+        if isinstance(copy, Trailer) and copy in self.queue:
+            return
         self.queue.append(copy)
         if not self.wake_armed:
             self.wake_armed = True
@@ -227,7 +247,10 @@ class RouterPort(NodeEnd):
             walk = self.checked(cast.sender, copy)
             if walk is None:
                 continue
-            self.sift(Arrived(cast.sender, cast.number, copy), walk)
+            if copy.copy == 0:
+                self.taken[copy.sender] = max(copy.number, self.taken.get(copy.sender, 0))
+            if not isinstance(copy, Trailer):
+                self.sift(Arrived(cast.sender, cast.number, copy), walk)
             fresh = self.keep(copy, walk)
             if self.router.forwards and not self.router.has_replicas:
                 self.router.pass_on(copy)
@@ -326,9 +349,16 @@ class RouterPort(NodeEnd):
         if not found:
             self.send((source,), Forgotten(missing.stream, missing.number))
 
+    def on_chase(self, source: SiteId, chase: Chase) -> None:
+        """Send a trailer behind what a process has sent, unless some of it is still to come here."""
+        trailer = self.routes.trailer(self.host.group, source, chase)
+        if self.taken.get(source, 0) >= chase.number or chase.view < self.first_view:
+            self.router.pass_on(trailer)
+
     # Views
 
-    def install(self, view: View) -> None:  # noqa: ARG002
+    def install(self, view: View) -> None:
+        self.first_view = self.first_view or view.view_id
         self.renew_armed = True
         self.host.set_timer(self, RENEW, 0)  # once all layers have installed it
 

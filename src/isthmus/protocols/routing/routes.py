@@ -17,7 +17,7 @@ from isthmus.protocols.routing.model import KEEPS, Composition, OrderingDomain, 
 from isthmus.protocols.routing.semantics import decide
 from isthmus.protocols.routing.shape import Shape
 from isthmus.protocols.routing.walks import SENDER, Walk, walk_of
-from isthmus.protocols.routing.wire import Routed
+from isthmus.protocols.routing.wire import Chase, Routed, Trailer
 
 Class = tuple[int, tuple[int, ...]]  # the group that sends, and the groups that it is for, ascending
 
@@ -123,6 +123,20 @@ class Routes:
         """What a process submits in its group; its predecessors and its payload are filled in by the process."""
         return Routed(group, sender, number, to, 0, ())
 
+    def is_taken_on(self, walk: Walk, members: Targets) -> bool:
+        """Whether the routers that take a class on from its group are among the members of that group."""
+        firsts = dict.fromkeys(one.router for one in walk.copies if one.before == 0 and one.router != SENDER)
+        return all(any(site in members for site in self.sites[router]) for router in firsts)
+
+    def trailer(self, group: GroupId, sender: SiteId, chase: Chase) -> Trailer:
+        """What a router begins to send behind a process's messages; raises RemoteError where none can be lost."""
+        if sender not in self.processes[group] or self.refusal(group, chase.to):
+            raise RemoteError(f"{chase} of site {sender}, which sends no such messages")
+        walk = self.walk(group, chase.to)
+        if not self.is_final(walk):
+            raise RemoteError(f"{chase} of site {sender}, where what is missing may still come")
+        return Trailer(group, sender, chase.number, chase.to, 0, (0,) * len(self.stops(walk)))
+
     def for_application(self, copy: Routed, walk: Walk, group: int) -> bool:  # noqa: ARG002
         """Whether the processes of a group deliver a copy that has come there."""
         return walk.copies[copy.copy].for_application
@@ -137,12 +151,20 @@ class Routes:
 
     def in_order(self, walk: Walk) -> bool:
         """Whether an author's messages come in order and nothing is lost, so that a gap is worth waiting for."""
-        if walk.domain not in self._fifo:
-            domain = self.composition.domains[walk.domain]
-            self._fifo[walk.domain] = decide(self.composition, (domain,), "inter").of("fifo").holds
-        return self._fifo[walk.domain] and all(
+        return self.is_fifo(walk.domain) and all(
             one.router == SENDER or self.is_replicated(one.router) for one in walk.copies
         )
+
+    def is_final(self, walk: Walk) -> bool:
+        """Whether what has not come before a later message of its author never will: nobody sends anything again."""
+        return self.is_fifo(walk.domain) and not self.reports(walk)
+
+    def is_fifo(self, domain: int) -> bool:
+        """Whether messages of one author between the groups of a domain keep their order."""
+        if domain not in self._fifo:
+            one = self.composition.domains[domain]
+            self._fifo[domain] = decide(self.composition, (one,), "inter").of("fifo").holds
+        return self._fifo[domain]
 
     def domain_of(self, source: int, to: tuple[int, ...]) -> int:
         """The first domain that has a class."""

@@ -24,7 +24,15 @@ from collections.abc import Sequence
 import msgspec
 
 from isthmus.core.document import Invalid
-from isthmus.protocols.routing.model import PARTS, Composition, DomainScope, Igp, OrderingDomain, Part
+from isthmus.protocols.routing.model import (
+    PARTS,
+    Composition,
+    DomainScope,
+    Igp,
+    OrderingDomain,
+    Part,
+    connected_to,
+)
 from isthmus.protocols.routing.orientation import Conflict, disagreement
 from isthmus.protocols.routing.overtaking import PROCESS, Overtaking, overtaking
 from isthmus.protocols.routing.walks import Walk, WalkNetwork, network_of
@@ -75,17 +83,31 @@ def decide(composition: Composition, domains: Sequence[OrderingDomain], scope: D
 
 
 def decide_wanted(composition: Composition, domain: OrderingDomain) -> Decision:
-    """What a domain gets over the scope that it asks for."""
-    return decide(composition, (domain,), domain.scope)
+    """What a domain gets over its scope: by itself, or together with those that leave it too little."""
+    found = [decide(composition, part, domain.scope) for part in parts_of(composition, domain)]
+    return next((one for one in found if not one.gives(domain.wants)), found[0])
 
 
 def grants(composition: Composition, domain: OrderingDomain) -> bool:
-    """Whether a domain gets what it wants; not where its forwarding cannot work. Stops at the first order it lacks."""
+    """Whether a domain gets what it wants, by itself and with those that it is connected to.
+
+    Not where its forwarding cannot work. Stops at the first order that is lacking.
+    """
     try:
-        network = network_of(composition, (domain,), domain.scope)
+        parts = [(part, network_of(composition, part, domain.scope)) for part in parts_of(composition, domain)]
     except Invalid:
         return False
-    return all(guarantee(composition, network, (domain,), domain.scope, order).holds for order in PARTS[domain.wants])
+    return all(
+        guarantee(composition, network, part, domain.scope, order).holds
+        for part, network in parts
+        for order in PARTS[domain.wants]
+    )
+
+
+def parts_of(composition: Composition, domain: OrderingDomain) -> list[tuple[OrderingDomain, ...]]:
+    """What a domain is decided over: itself, and all that it is connected to."""
+    connected = tuple(connected_to(composition, domain))
+    return [(domain,)] if len(connected) == 1 else [(domain,), connected]
 
 
 def guarantee(

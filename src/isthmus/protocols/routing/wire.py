@@ -8,6 +8,9 @@ The rest goes straight over the network and may get lost: a `Report` says what a
 all processes of a group are done with, and an `Enquire` has both said again. A `Missing` asks for a message before one
 that has come; a `Forgotten` says that nobody has to wait for it.
 
+Where a router without replicas may have lost messages with its life, a process that waits for them asks by a `Chase`
+for a `Trailer`: a copy without contents that goes the way of its author's messages, behind them.
+
 Where routes are recomputed, a message travels as a `Steered`, and routers tell each other `Distances` in the nodes that
 they share, as messages of these.
 """
@@ -53,6 +56,18 @@ class Steered(Routed, frozen=True, gc=False, array_like=True, tag=117):
     remaining: tuple[Small, ...] = ()  # the groups that this copy still has to reach, ascending
 
 
+class Trailer(Routed, frozen=True, gc=False, array_like=True, tag=125):
+    """A copy without contents behind all of its author's messages up to `number`: what has not come by then is lost."""
+
+
+class Chase(Message, frozen=True, gc=False, array_like=True, tag=119):
+    """Send a trailer behind the messages of the sender of this to some groups."""
+
+    to: tuple[Small, ...]  # ascending
+    number: Number  # the last of these messages that the sender's group has delivered
+    view: Number  # in which it did
+
+
 class Distances(Message, frozen=True, gc=False, array_like=True, tag=118):
     """How far groups are through the router that says so, in routers, without the node in which it says so."""
 
@@ -62,7 +77,7 @@ class Distances(Message, frozen=True, gc=False, array_like=True, tag=118):
 class Pack(Message, frozen=True, gc=False, array_like=True, tag=111):
     """Several copies that a router forwards as one message, in order."""
 
-    copies: tuple[Routed | Steered, ...]
+    copies: tuple[Routed | Steered | Trailer, ...]
 
     def payload_bytes(self) -> int:
         return sum([len(copy.payload) for copy in self.copies])
