@@ -11,7 +11,7 @@ from functools import cache
 import pytest
 from tests.cells import Measured, measure
 
-from isthmus.studies import dynamic_roles, isolation, nine_scenarios, regret
+from isthmus.studies import dynamic_roles, isolation, network_changes, nine_scenarios, regret
 from isthmus.studies.instances import NINE
 from isthmus.studies.roles_setup import PERIODIC, POISSON, SOURCES
 
@@ -148,6 +148,24 @@ def test_with_poisson_sources_the_papers_rule_loses_to_a_sequencer() -> None:
     assert any(lost)
     assert paper.undelivered > 0
     assert paper.role_changes > ours.role_changes
+
+
+# Roles that follow the network
+
+
+@pytest.mark.parametrize(
+    ("seed", "phase_ms"),
+    [(1, 9_300.0), *(pytest.param(n, 9_000.0 + 270 * n, marks=pytest.mark.full) for n in range(2, 9))],
+)
+def test_a_link_that_fails_and_is_mended_is_got_over_in_four_seconds(seed: int, phase_ms: float) -> None:
+    """Whenever it fails between two probes: at most 2 s until the next one, and two for two round trips and a plan."""
+    (part,) = (part for part in network_changes.parts() if part.name == network_changes.LINK)
+    mine = dynamic_roles.MINE
+    found = measure(network_changes.cell(part, mine, dynamic_roles.PROTOCOLS[mine], POISSON, seed, phase_ms))
+    assert found.undelivered == 0
+    for changed_ms in (phase_ms, 2 * phase_ms):
+        over, usual = changed_ms + 4_000, changed_ms + phase_ms - 3_000
+        assert found.mean_ms(over, over + 2_000) <= network_changes.USUAL * found.mean_ms(usual, usual + 3_000)
 
 
 # Regret

@@ -9,19 +9,24 @@ import pytest
 from bench.congestion import CASES, SLOW, measure, scenario
 from bench.simulator import scenario as uncongested
 
+from isthmus.core.layer import Kind
 from isthmus.core.message import SiteId
 from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.credit import LIST_BYTES
 from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.protocols.transport.reliable import Reliable
-from isthmus.scenario.faults import Crash
+from isthmus.scenario.faults import Crash, DelayShift
 from isthmus.scenario.model import Membership, Scenario, StackSpec
+from isthmus.scenario.workload import Poisson
 from isthmus.sim.run import Run
 from isthmus.stacks import STACKS
 from isthmus.testing.judge import judge
 from isthmus.testing.random_scenarios import hard_scenario, random_scenario
+from isthmus.topology.delay import Constant
+from isthmus.topology.model import Channel
+from isthmus.topology.shapes import mesh
 from isthmus.trace.oracle import Oracle
-from isthmus.trace.schema import Row
+from isthmus.trace.schema import KIND, NUMBER, SENDER, TIME_NS, Row
 
 CONGESTED = Path(__file__).parent / "congested.json"
 REST_S, PACKETS_MOST = 60, 120_000  # 23 s and 54,000 packets when this was written
@@ -157,3 +162,27 @@ def reliable_of(run: Run, site: int) -> Reliable:
     transport = run.sites[site].ports[run.groups[0].id].stack.find(Transport)
     assert isinstance(transport, Reliable)
     return transport
+
+
+@pytest.mark.parametrize("per_s", [30.0, 100.0])
+@pytest.mark.parametrize("fast_ms", [20.0, 50.0])
+def test_a_path_that_becomes_longer_is_not_taken_for_a_full_one(fast_ms: float, per_s: float) -> None:
+    """As where a link fails and routes go round. The window of such a path was once cut to four frames of 64 bytes, and
+    stayed there for eight judgements: messages of a few bytes a second took up to ten seconds."""
+    shift = {"at_ms": 8_000.0, "until_ms": 60_000.0, "add_ms": 200.0}
+    names = ("c0-0",), ("c1-0",)
+    made = Scenario(
+        topology=mesh(2, 1, Channel(Constant(1.0)), Channel(Constant(fast_ms))),
+        stack=StackSpec(name="fifo"),
+        workloads=(Poisson(rate_per_s=per_s),),
+        faults=(
+            DelayShift(source=names[0], target=names[1], **shift),
+            DelayShift(source=names[1], target=names[0], **shift),
+        ),
+        duration_ms=60_000.0,
+    )
+    rows: list[Row] = []
+    Run(made, rows).execute()
+    submitted = {(row[SENDER], row[NUMBER]): row[TIME_NS] for row in rows if row[KIND] == Kind.SUBMIT}
+    took = [row[TIME_NS] - submitted[row[SENDER], row[NUMBER]] for row in rows if row[KIND] == Kind.DELIVER]
+    assert max(took) <= 4 * (fast_ms + 200) * 1e6

@@ -11,7 +11,10 @@ from isthmus.planning.rests import MessageStream
 from isthmus.protocols.total.planned import Situation
 
 GAIN = 0.05  # of the mean latency, that a change must promise: it stops those who change for a round trip
-SAVING = 0.05  # or of the multicasts, where it is no slower
+SAVING = 0.05  # or of the multicasts, where it is no slower,
+SAVING_SLOWER = (
+    0.2  # and where it is, within SLACK: everybody active may be the fastest by a hair, and take twice as many
+)
 SLACK = 0.03  # of the least mean latency: assignments that close are equals, and the fewest multicasts decide
 
 
@@ -29,5 +32,8 @@ def advise(situation: Situation) -> tuple[int, ...] | None:
     now, best = evaluate(setting, Roles(situation.sequencers)), plan(setting, SLACK)
     if best.mean_ms < (1 - GAIN) * now.mean_ms:
         return best.roles.sequencer
-    saves = multicast_rate(setting, best.roles) < (1 - SAVING) * multicast_rate(setting, now.roles)
-    return best.roles.sequencer if saves and best.mean_ms <= now.mean_ms else None
+    if best.mean_ms > (1 + SLACK) * now.mean_ms:
+        return None  # the search has missed what we have
+    saving = SAVING if best.mean_ms <= now.mean_ms else SAVING_SLOWER
+    saves = multicast_rate(setting, best.roles) < (1 - saving) * multicast_rate(setting, now.roles)
+    return best.roles.sequencer if saves else None

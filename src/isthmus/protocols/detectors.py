@@ -18,7 +18,8 @@ sum above its limit is a shift, and the mean of the samples that made it up the 
 last `size` or so. It needs no memory either, and notices a small shift later than a large one.
 
 *Level* is for delays, of which there are few samples, each close to the last until a link fails: a sliding mean that
-begins anew with the second of two in a row that are both a quarter above it, or below.
+begins anew with the second of two in a row that are both a quarter above it, or below. Between the two it stays as it
+is, in doubt, and another sample is worth having at once.
 
 Estimates for a choice of roles want no bias first, and speed second; the study *dynamic-roles* compares all four on
 traffic of each kind.
@@ -111,21 +112,36 @@ class SlidingMean:
 class Level(SlidingMean):
     """The mean of the last samples of what varies little, and then jumps: two in a row that are off begin a new one."""
 
-    __slots__ = ()
+    __slots__ = ("odd",)
 
     def __init__(self, size: int = 8) -> None:
         super().__init__(size)
+        self.odd: float | None = None  # the last sample, where it is off; it counts when the next one has come
 
     def add(self, sample: float) -> None:
-        before = self.samples[-1] if len(self.samples) > 1 else None
-        mean = self.mean
-        super().add(sample)
-        if before is not None and mean is not None:
-            low, high = min(before, sample), max(before, sample)
-            if low > (1 + OFF) * mean or high < (1 - OFF) * mean:
-                self.samples.clear()
-                self.samples.append(sample)  # the one before may lie across the jump
-                self.mean = sample
+        """Take a sample."""
+        odd, self.odd = self.odd, None
+        side = self.side(sample)
+        if side and odd is not None and self.side(odd) == side:
+            self.samples.clear()  # and without the odd one, which may lie across the jump
+            super().add(sample)
+            return
+        if odd is not None:
+            super().add(odd)
+        if side:
+            self.odd = sample
+        else:
+            super().add(sample)
+
+    def side(self, sample: float) -> int:
+        """Whether a sample is off the mean: -1 below it, 1 above, 0 near."""
+        if self.mean is None or abs(sample - self.mean) <= OFF * self.mean:
+            return 0
+        return -1 if sample < self.mean else 1
+
+    def doubt(self) -> float:
+        """By how much the last sample is off, if it is."""
+        return 0.0 if self.odd is None or self.mean is None else abs(self.odd - self.mean)
 
 
 def is_regular(samples: Iterable[float]) -> bool:

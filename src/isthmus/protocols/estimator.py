@@ -7,6 +7,8 @@ sees each one, before flow control or a change of roles can hold it back. Delays
 come back: every `probe_ms` a site asks all others. A probe also tells the prober's period, so that all know it
 at no cost a message. Where both sites' clocks are synchronised and their errors small beside the round trip, the probe
 says what time it is, and the echo how long the probe took: that is the delay itself, however much longer the way back.
+A delay that is not what it was is probed again at once, once: a link that failed is then known after two round trips
+and not after two periods, and a packet that was late by chance has cost one more.
 
 One member may want to know all that the others know (planned.py): its probes are answered with a *report*, the period
 of the application and all delays, which costs no packet of its own. What cannot wait for a probe is told at once.
@@ -39,6 +41,7 @@ Micros = Annotated[int, msgspec.Meta(ge=0, le=2**50)]
 Span = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 Time = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
 ERROR_SHARE = 4  # a delay by synchronised clocks is taken if its error is at most this part of the round trip
+DOUBT_NS = 1_000_000  # a delay that is off by less is no reason for another probe: it hardly matters to anybody
 
 
 class EstimatorOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,7 +107,9 @@ class TimedEcho(Echo, frozen=True, gc=False, array_like=True, tag=36):
 class Estimator(Layer):
     """Estimates of periods and delays."""
 
-    __slots__ = ("collector", "delays", "last_ns", "members", "options", "own", "periods", "reported", "reports")
+    __slots__ = (
+        *("again", "collector", "delays", "last_ns", "members", "options", "own", "periods", "reported", "reports"),
+    )
     timer_names = ("probe",)
 
     def __init__(self, options: EstimatorOptions | None = None) -> None:
@@ -114,6 +119,7 @@ class Estimator(Layer):
         self.delays: dict[SiteId, Detector] = {}  # of the members
         self.periods: dict[SiteId, int] = {}  # as the members tell them
         self.members: Targets = ()
+        self.again: list[SiteId] = []  # who has been probed again in this period, each at most once
         self.collector: SiteId | None = None  # who wants reports
         self.reports: dict[SiteId, Report] = {}  # as members gave them, where that is us
         self.reported: Report | None = None  # what it knows of us
@@ -181,13 +187,16 @@ class Estimator(Layer):
         self.probe()
 
     def probe(self) -> None:
+        self.again.clear()
         if self.members:
-            period, now_ns, clock = self.period_ns(), self.host.now_ns, self.host.clock()
-            told = 0 if period is None else round(period)
-            timed = clock.state is ClockState.SYNCHRONISED and clock.error_ns is not None
-            ask = TimedAsk(now_ns, told, clock.time_ns, clock.error_ns or 0) if timed else Ask(now_ns, told)
-            self.send(self.members, ask)
+            self.ask(self.members)
             self.host.set_timer(self, PROBE, round(self.options.probe_ms * 1e6))
+
+    def ask(self, members: Targets) -> None:
+        period, now_ns, clock = self.period_ns(), self.host.now_ns, self.host.clock()
+        told = 0 if period is None else round(period)
+        timed = clock.state is ClockState.SYNCHRONISED and clock.error_ns is not None
+        self.send(members, TimedAsk(now_ns, told, clock.time_ns, clock.error_ns or 0) if timed else Ask(now_ns, told))
 
     def submit(self, message: Message, targets: Targets = ALL) -> None:
         self.note_sent(1)
@@ -235,7 +244,11 @@ class Estimator(Layer):
         delay_ns = round_trip_ns / 2
         if isinstance(echo, TimedEcho) and echo.error_ns * ERROR_SHARE <= round_trip_ns:
             delay_ns = min(max(0.0, float(echo.delay_ns)), float(round_trip_ns))
-        self.delays.setdefault(source, self.options.new_delay()).add(delay_ns)
+        detector = self.delays.setdefault(source, self.options.new_delay())
+        detector.add(delay_ns)
+        if isinstance(detector, Level) and detector.doubt() > DOUBT_NS and source not in self.again:
+            self.again.append(source)
+            self.ask((source,))
         if echo.report is not None:
             self.on_report(source, echo.report)
 

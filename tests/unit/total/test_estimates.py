@@ -8,8 +8,10 @@ from statistics import fmean
 import pytest
 
 from isthmus.core.message import ONLY_GROUP, SiteId
-from isthmus.protocols.detectors import MeanShift, SlidingMean
+from isthmus.protocols.detectors import Level, MeanShift, SlidingMean
 from isthmus.protocols.estimator import Estimator
+from isthmus.protocols.total.planned import Word, agree, moved_delays
+from isthmus.scenario.faults import DelayShift
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Periodic
 from isthmus.sim.run import Run
@@ -91,6 +93,58 @@ def test_exponential_gaps_hardly_ever_look_twice_as_long_as_they_are() -> None:
         if number >= 32:
             highest = max(highest, detector.mean or 0)
     assert highest < 2.4
+
+
+def test_a_level_does_not_move_until_a_second_sample_is_off_on_the_same_side() -> None:
+    level = Level()
+    for sample in (10, 10, 10, 40):
+        level.add(sample)
+    assert (level.mean, level.doubt()) == (10, 30)
+    level.add(42)
+    assert (level.mean, level.doubt()) == (42, 0)  # the first may lie across the jump
+
+
+@pytest.mark.parametrize("after", [10, 4])
+def test_an_odd_sample_counts_like_any_other_where_the_next_one_is_not_on_its_side(after: float) -> None:
+    level = Level()
+    for sample in (10, 10, 10, 14, after):
+        level.add(sample)
+    assert level.mean == pytest.approx(10.8 if after == 10 else 11)
+    assert level.doubt() == pytest.approx(0 if after == 10 else 7)
+
+
+@pytest.mark.parametrize("out_of_step_ms", [0, 700, 1_900])
+def test_a_longer_way_is_known_two_round_trips_after_the_next_probe(out_of_step_ms: float) -> None:
+    changed_ms = 4_000 + out_of_step_ms
+    shift = {"at_ms": changed_ms, "until_ms": 60_000.0, "add_ms": 100.0}
+    scenario = Scenario(
+        name="farther",
+        topology=mesh(2, 1, Channel(Constant(1.0)), Channel(Constant(30.0))),
+        stack=StackSpec(name="dynamic-hybrid", transport="direct"),
+        workloads=(Periodic(rate_per_s=50.0, sites=("c0-0",)),),
+        faults=(
+            DelayShift(source=("c0-0",), target=("c1-0",), **shift),
+            DelayShift(source=("c1-0",), target=("c0-0",), **shift),
+        ),
+        duration_ms=60_000.0,
+    )
+    run = Run(scenario)
+    run.start()
+    assert list(run.advance(round(1e6 * (6_000 + 2 * 2 * 130 + 1))))
+    for site in run.sites:
+        port = site.ports[ONLY_GROUP]
+        port.enter()
+        assert port.stack.find(Estimator).delay_ns(SiteId(1 - site.site)) == 130_000_000
+
+
+def test_a_planner_sees_which_delays_have_moved_and_whether_both_ends_agree() -> None:
+    before = Word(1, False, (0, 40_000, 300))
+    after = Word(1, False, (0, 190_000, 900))
+    assert moved_delays(before, before) == []
+    assert moved_delays(before, after) == [190_000]  # in a LAN three times is nothing
+    words = [after, Word(1, False, (190_000, 0, 190_000)), Word(1, False, (400, 190_000, 0))]
+    assert agree(words)
+    assert not agree([before, *words[1:]])
 
 
 def test_periods_and_delays_are_known_to_all_who_ask() -> None:

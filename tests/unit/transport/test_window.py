@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from isthmus.protocols.transport.congestion import IDLE_BYTES, START_BYTES, STUCK_ROUNDS, Window, target_ns
+from isthmus.protocols.transport.congestion import (
+    FLOOR_BYTES,
+    IDLE_BYTES,
+    START_BYTES,
+    STUCK_ROUNDS,
+    VAIN_CUTS,
+    Window,
+    target_ns,
+)
 
 MS = 1_000_000
-FLOOR, MOST = 4_000, 1 << 24
+FLOOR, MOST = 6_000, 1 << 24
 
 
 class Link:
@@ -94,6 +102,38 @@ def test_a_path_that_has_become_longer_gets_a_new_base() -> None:
         window.answered(now_ns, now_ns - 400 * MS, FLOOR, FLOOR, FLOOR)
     assert window.base_ns == 400 * MS
     assert window.size > FLOOR
+
+
+def longer(window: Window, round_ms: int, in_flight: int, seconds: float) -> None:
+    """A path that takes so long whatever is sent, asked four times in a round trip."""
+    now_ns = 0
+    window.answered(now_ns, now_ns - 40 * MS, 1, 1, FLOOR)  # as it was before
+    for _ in range(round(seconds * 4_000 / round_ms)):
+        now_ns += round_ms * MS // 4
+        window.answered(now_ns, now_ns - round_ms * MS, in_flight // 4, in_flight, FLOOR)
+
+
+def test_a_window_that_was_not_filled_is_not_cut_for_long_where_its_path_has_become_longer() -> None:
+    """Every cut takes a question and its answer: a path of 400 ms has its window back in two seconds, not in ten."""
+    window = Window(MOST)
+    longer(window, 400, START_BYTES // 3, 0.4 * (VAIN_CUTS + 3))
+    assert window.base_ns == 400 * MS
+    assert window.size >= START_BYTES // 3
+
+
+def test_a_window_that_is_filled_takes_a_long_queue_for_a_queue() -> None:
+    """It may be that of others, who fill the path as we do: whoever took it for the path would make it longer."""
+    window = Window(MOST)
+    longer(window, 400, START_BYTES, 0.4 * (VAIN_CUTS + 3))
+    assert window.base_ns == 40 * MS
+    assert window.size < START_BYTES // 3
+
+
+def test_small_frames_do_not_make_a_window_of_a_few_hundred_bytes() -> None:
+    window = Window(MOST)
+    for _ in range(20):
+        window.timed_out(4 * 64)
+    assert window.size == FLOOR_BYTES
 
 
 def test_silence_halves_a_window_and_it_doubles_its_way_back() -> None:

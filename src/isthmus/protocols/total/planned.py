@@ -17,7 +17,8 @@ Invariants:
   next planner has one of its own. A planner that died with a proposal under way changes nothing;
 - plans do not come close to each other: the planner looks again after some time and where an estimate has moved, and it
   proposes what was better twice in a row, so that one odd sample does nothing. Where delays move it waits until all
-  members have measured theirs, as some of them alone say nothing. Where a load has leapt there is no time to lose,
+  members have measured theirs, as some of them alone say nothing: both ends of a way have found it as long, and those
+  farther apart have had the time to. Where a load has leapt there is no time to lose,
   neither for the planner nor for a member that now sends often: it becomes active ahead of the plan, and the next plan
   says so or otherwise.
 
@@ -41,7 +42,9 @@ LOOK = 0  # timer key
 LOOK_NS = 250_000_000  # how often estimates are looked at
 FIRST_NS = 1_000_000_000  # after a view opens: before, nobody knows much
 REST_NS = 2_000_000_000  # after a look that found nothing, or a plan
-HASTE_NS = 500_000_000  # the same where something has leapt since
+HASTE_NS = 500_000_000  # the same where a load has leapt since, or a delay has jumped
+ALIKE_US = 1_000  # delays that differ by less are the same: in a LAN they vary by much of what they are
+BELIEVED = 4  # times a new delay until it is believed: a probe and another (estimator.py), there and back
 FARTHER = 1.5  # a delay that many times what was told is told at once; it jumps, and then stays
 MOVED = 1.25  # an estimate that many times what the last look was at is worth another one
 
@@ -80,6 +83,7 @@ class Planner(Layer):
         "opened_ns",
         "order",
         "seen",
+        "settling_ns",
         "told",
         "view",
     )
@@ -98,7 +102,8 @@ class Planner(Layer):
         self.opened_ns: int | None = None  # when the view opened
         self.looked_ns = 0  # when a look last found nothing, or a plan was made
         self.told: tuple[Word, ...] = ()  # what members said last
-        self.delays_ns = -REST_NS  # when delays last moved in that
+        self.delays_ns = -REST_NS  # when delays last moved in that,
+        self.settling_ns = 0  # and how long after that those who are farther apart may still be measuring
 
     def install(self, view: View) -> None:
         self.view = view
@@ -154,13 +159,12 @@ class Planner(Layer):
         if len(reports) < len(members) or order.phase not in SENDING or not order.below.writable():
             return
         words = tuple(self.word(site, reports[site]) for site in members)
-        leaps = bool(self.seen) and any(leapt(*pair) for pair in zip(self.seen, words, strict=True))
-        if self.told and any(delays_moved(*pair) for pair in zip(self.told, words, strict=True)):
-            self.delays_ns = self.host.now_ns
-        self.told = words
-        if self.host.now_ns - self.looked_ns < (HASTE_NS if leaps else REST_NS):
+        since = tuple(zip(self.seen, words, strict=False))  # none before the first look
+        leaps, jumps = any(leapt(*pair) for pair in since), any(delays_moved(*pair, FARTHER) for pair in since)
+        self.note_delays(words)
+        if self.host.now_ns - self.looked_ns < (HASTE_NS if leaps or jumps or self.found else REST_NS):
             return
-        if not leaps and self.host.now_ns - self.delays_ns < REST_NS:
+        if not leaps and self.host.now_ns - self.delays_ns < (self.settling_ns if agree(words) else REST_NS):
             return  # not all have found out how far they are from each other now
         moved, unfinished = not self.seen or any(map(has_moved, self.seen, words)), self.is_unfinished()
         if not (moved or unfinished or self.found):
@@ -173,6 +177,18 @@ class Planner(Layer):
             self.found = None
         if self.found is None:
             self.looked_ns = self.host.now_ns
+
+    def note_delays(self, words: tuple[Word, ...]) -> None:
+        """See which delays have moved since the last report, and who may still find out the same.
+
+        All probe at the same times, so that ways no longer than one that is known to have changed have been measured.
+        """
+        moved = [delay for told, now in zip(self.told, words, strict=False) for delay in moved_delays(told, now)]
+        if moved:
+            longest = max(delay for word in words for delay in word.delays_us)
+            self.delays_ns = self.host.now_ns
+            self.settling_ns = min(REST_NS, 1_000 * BELIEVED * (longest - max(moved)))
+        self.told = words
 
     def is_unfinished(self) -> bool:
         """Whether roles are not those of the plan: somebody leapt ahead of the next one, or asked in vain."""
@@ -211,7 +227,24 @@ def has_moved(told: Word, now: Word, times: float = MOVED) -> bool:
 
 
 def delays_moved(told: Word, now: Word, times: float = MOVED) -> bool:
-    return any(differs(*pair, times) for pair in zip(told.delays_us, now.delays_us, strict=True))
+    return bool(moved_delays(told, now, times))
+
+
+def moved_delays(told: Word, now: Word, times: float = MOVED) -> list[int]:
+    """The delays that differ from what was told by enough to matter."""
+    pairs = zip(told.delays_us, now.delays_us, strict=True)
+    return [new for old, new in pairs if differs(old, new, times) and abs(old - new) > ALIKE_US]
+
+
+def agree(words: Sequence[Word]) -> bool:
+    """Whether both ends of every way say that it is as long."""
+    there = tuple(word.delays_us for word in words)
+    back = tuple(zip(*there, strict=True))
+    return not any(
+        differs(one, two, MOVED) and abs(one - two) > ALIKE_US
+        for pair in zip(there, back, strict=True)
+        for one, two in zip(*pair, strict=True)
+    )
 
 
 def leapt(told: Word, now: Word) -> bool:

@@ -14,9 +14,13 @@ This is LEDBAT's control (RFC 6817) with the proportional cut of TCP Vegas.
 - A path that does not answer at all has its window halved, and doubles its way back.
 
 Round trips are judged by the shortest of the last few, as single ones vary on a path that jitters; two that are far
-too long in a row are enough. Only answers to questions put since the last cut count. Where the window is at its floor
-and the queue seems long all the same, the path has become longer, or the queue is not ours: after a few round trips
-what is seen there counts as the base.
+too long in a row are enough. Only answers to questions put since the last cut count.
+
+A path may become longer, as where a link fails and routes go another way; it then looks like one with a queue. But a
+queue of ours is shorter after a cut. Where a window was not even filled when it was cut, and two cuts in a row have not
+made round trips shorter by half of what they should have, what is seen counts as the base, and the window is as before
+them. Others that fill the path, too, are no such case: they would all take each other's queue for the path. At the
+floor, where nothing is left to cut, what is seen counts after a few round trips.
 
 A cut starts from what is in flight, not from a window that was never filled. A window that is not filled grows up to
 `IDLE_BYTES` only.
@@ -28,10 +32,12 @@ START_BYTES = 65_536
 IDLE_BYTES = 1_048_576  # a path that was never full is trusted with so much
 SEGMENT_BYTES = 1_400  # the least growth per round trip beyond slow start
 FLOOR_FRAMES = 4  # of mean size: less than that cannot show a gap
+FLOOR_BYTES = 4 * SEGMENT_BYTES  # however small frames are: no link worth a window needs a smaller one
 QUEUE_LEAST_NS, QUEUE_MOST_NS = 50_000_000, 250_000_000  # bounds of the queue aimed at
 RECENT = 4  # round trips, of which the shortest counts
 REPAIRED_SHARE = 0.5  # of what arrives: beyond, loss is congestion
 LOSS_FLOORS = 6  # loss is judged after so many times the floor
+VAIN_CUTS = 2  # in a row, until the base is taken anew
 STUCK_ROUNDS = 8  # at the floor with a queue, until the base is taken anew
 WEIGHT = 0.25  # of a new round trip in the mean
 NEVER_NS = -(2**62)  # a site's clock may start below 0
@@ -46,8 +52,8 @@ class Window:
     """The bytes that one path may have in flight."""
 
     __slots__ = (
-        *("arrived", "base_ns", "cut_ns", "epoch_ns", "most", "recent", "repaired", "round_ns", "size"),
-        *("stuck_count", "threshold"),
+        *("arrived", "base_ns", "cut_ns", "epoch_ns", "hoped_ns", "most", "recent", "repaired", "round_ns", "size"),
+        *("stuck_count", "threshold", "uncut", "unpushed", "vain_count"),
     )
 
     def __init__(self, most: int) -> None:
@@ -61,9 +67,14 @@ class Window:
         self.epoch_ns = NEVER_NS  # when the present round trip began; one judgement each
         self.arrived = self.repaired = 0  # bytes since loss was last judged
         self.stuck_count = 0  # judgements at the floor that still saw a queue
+        self.hoped_ns: int | None = None  # round trips after a cut are shorter if the queue was ours; None: no cut
+        self.unpushed = False  # the window was not filled when it was first cut, and a queue is seen since then
+        self.vain_count = 0  # cuts in a row that did not help,
+        self.uncut = 0.0  # and the window before them
 
     def answered(self, now_ns: int, asked_ns: int, arrived: int, in_flight: int, floor: int) -> None:
         """Take in an answer: how many bytes have arrived since the one before, of how many that were in flight."""
+        floor = max(floor, FLOOR_BYTES)
         round_ns = now_ns - asked_ns
         if self.base_ns is None:
             self.base_ns = self.round_ns = round_ns
@@ -89,14 +100,34 @@ class Window:
             lossy = self.repaired > REPAIRED_SHARE * self.arrived
             self.arrived = self.repaired = 0
         crowded = shortest - base_ns > target
+        if self.is_in_vain(shortest, crowded):
+            self.base_ns, self.size, self.threshold = shortest, max(self.size, self.uncut), float(self.most)
+            return
         self.stuck_count = self.stuck_count + 1 if crowded and self.size <= floor else 0
         if self.stuck_count > STUCK_ROUNDS:
             self.base_ns, self.stuck_count = shortest, 0
         if not crowded and not lossy:
             return
         factor = 0.5 if lossy else max(0.5, (base_ns + target) / shortest)
-        self.size = max(floor, factor * min(self.size, max(in_flight, floor)))
+        before, unfilled = min(self.size, max(in_flight, floor)), 2 * in_flight < self.size
+        self.size = max(floor, factor * before)
+        self.unpushed = self.unpushed or (crowded and unfilled)
+        if self.unpushed and self.size < before:
+            self.hoped_ns = round(shortest * (1 + factor) / 2)
+            self.uncut = self.uncut if self.vain_count else before
         self.threshold, self.cut_ns, self.recent = self.size, now_ns, []
+
+    def is_in_vain(self, shortest: int, crowded: bool) -> bool:
+        """Whether cuts have not made the queue shorter: it is none, or not ours."""
+        hoped_ns, self.hoped_ns = self.hoped_ns, None
+        if not crowded:
+            self.vain_count, self.unpushed = 0, False
+        elif hoped_ns is not None:
+            self.vain_count = self.vain_count + 1 if shortest > hoped_ns else 0
+        if self.vain_count < VAIN_CUTS:
+            return False
+        self.vain_count, self.stuck_count, self.unpushed = 0, 0, False
+        return True
 
     def grow(self, arrived: int, share: float, filled: bool) -> None:
         """Make room for more; `share` is how much of the aimed queue is still free."""
@@ -112,4 +143,4 @@ class Window:
 
     def timed_out(self, floor: int) -> None:
         """Nothing came back: send less, but double the way back to what the path once took."""
-        self.size = max(self.size / 2, floor)
+        self.size = max(self.size / 2, floor, FLOOR_BYTES)
