@@ -22,7 +22,7 @@ tour: $(READY)  ## one example network with every stack, compared in the simulat
 test: check  ## set up, check, and run the tests (minutes)
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "not full"
 
-test-full: check  ## the same with every seed and scale (an hour or so)
+test-full: check  ## the same with every seed and scale (many hours)
 	@$(BIN)/python -m pytest -n $(WORKERS)
 
 cluster-test: $(READY)  ## the pipeline on a Spark master with two workers and through Spark Connect, beside local

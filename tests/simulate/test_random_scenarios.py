@@ -12,8 +12,8 @@ from isthmus.testing.judge import judge
 from isthmus.testing.random_scenarios import hard_scenario, random_scenario, replay_command
 
 CHUNK = 25
-QUICK = range(0, 150, CHUNK)  # of each stack: about 600 staggered ones
-FULL = range(150, 1000, CHUNK)
+QUICK = range(0, 100, CHUNK)  # of each stack, half of them staggered
+FULL = range(100, 1000, CHUNK)
 HARD_QUICK = range(0, 25, CHUNK)
 HARD_FULL = range(25, 500, CHUNK)
 
