@@ -182,7 +182,7 @@ def told_of(setting: CausalSetting, about: Sites, separators: bool) -> dict[Site
 def entry_bytes(setting: CausalSetting, about: Sites) -> float:
     """Sender and counter, whom it went to, and a set of two that were told."""
     sites = len(setting.zones)
-    number = len(put_varints([sites << 2])) + len(put_varints([setting.count]))
+    number = len(put_varints([sites << 1])) + len(put_varints([setting.count]))
     address = min(KNOWN_SET_BYTES, len(mask_bytes(sum(1 << site for site in sorted(about)))))
     return number + address + min(KNOWN_SET_BYTES, len(mask_bytes(3)))
 

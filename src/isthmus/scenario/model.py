@@ -37,6 +37,7 @@ from isthmus.scenario.packets import NetworkSpec, check_network
 from isthmus.scenario.participants import ParticipantSpec
 from isthmus.scenario.workload import Workload, named_sites, span_ms
 from isthmus.stacks import STACKS, StackOptions
+from isthmus.topology.hops import check_ways
 from isthmus.topology.lans import check_served, lans_of
 from isthmus.topology.model import Topology
 
@@ -125,6 +126,7 @@ class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         lans = lans_of(topology, self.causal.gated)
         if not self.causal.gated:
             check_served(lans)
+            check_ways(lans)
         return CausalOptions(**policy, lans=lans)
 
 

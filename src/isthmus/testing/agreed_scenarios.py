@@ -14,7 +14,6 @@ from random import Random
 
 import msgspec
 
-from isthmus.protocols.causal.options import CausalPolicy
 from isthmus.protocols.membership.suspicion import Timing
 from isthmus.scenario.faults import Crash, DelayShift, Fault, Heal, Leave, Loss, Partition, Pause, RandomFaults, Recover
 from isthmus.scenario.model import Agreed, Membership, Scenario
@@ -23,9 +22,7 @@ from isthmus.testing.random_scenarios import random_scenario, with_second_group
 from isthmus.topology.model import Topology
 
 DURATION_MS = 3_000.0
-DRAIN_MS = 600_000.0
 ROUND_TRIP_MIN_MS = 20.0  # shorter ones make no other schedules, only more packets
-KEEP_LEAST = 16  # own messages of a causal order that may be unstable
 CEILING = 60  # heartbeats: with loss of a half, as many in a row are lost once in 10^18
 ROUNDS_SOON = 6.0  # one-way delays after detection within which a view change is under way
 
@@ -39,13 +36,11 @@ def agreed_scenario(stack: str, seed: int) -> Scenario:
     made = msgspec.structs.replace(
         plain,
         name=f"agreed-{stack}-{seed}",
-        stack=msgspec.structs.replace(
-            plain.stack, transport="reliable", safe=is_safe(stack, seed), causal=wider(plain.stack.causal)
-        ),
+        stack=msgspec.structs.replace(plain.stack, transport="reliable", safe=is_safe(stack, seed)),
         groups=(),
         workloads=tuple(workload for workload in plain.workloads if not workload.group),
         duration_ms=max(duration_ms, plain.duration_ms),
-        drain_ms=DRAIN_MS,
+        drain_ms=plain.drain_ms,
         faults=(
             *random_trouble(random, plain.topology, agreed, duration_ms),
             *random_pauses(Random(f"pauses/{stack}/{seed}"), plain.topology, agreed, duration_ms),
@@ -81,11 +76,6 @@ def can_vote(scenario: Scenario) -> bool:
 def is_safe(stack: str, seed: int) -> bool:
     """Whether messages are delivered safely: in a quarter of the runs of the stacks that can."""
     return "safe" in STACKS[stack].options and Random(f"safe/{stack}/{seed}").random() < 0.25
-
-
-def wider(causal: CausalPolicy) -> CausalPolicy:
-    """The same with a window that is not the smallest: heartbeats flow as long as a run lasts."""
-    return msgspec.structs.replace(causal, keep_max=max(causal.keep_max, KEEP_LEAST))
 
 
 def random_agreed(random: Random, topology: Topology) -> Agreed:

@@ -1,8 +1,9 @@
 """Random runs of extended histories alone: no stack, no transport, thousands in minutes.
 
 Each run is the function of a seed: a graph with separators (one hop from neighbour to neighbour, a ring or a tree of
-LANs with relaying gateways, the same with nodes on the LANs and a region around some), delays without any order and
-with a heavy tail, messages to random sets, and replies on delivery, which make causal chains. What is judged is exact:
+LANs with relaying gateways, the same with nodes on the LANs and a region around some, or with any number of gateways,
+given routes and regions of several LANs), delays without any order and with a heavy tail, messages to random sets, and
+replies on delivery, which make causal chains. What is judged is exact:
 the past of every message is a set; no process may deliver a message while one of its past that is addressed to it is
 missing; and at the end everything must be delivered, as several wrong readings of the rules only block.
 """
@@ -19,13 +20,13 @@ from isthmus.core.message import SiteId
 from isthmus.protocols.causal.history import ExtendedHistory, Policies, Timestamp
 from isthmus.topology.delay import Constant
 from isthmus.topology.hops import Plan, Routes, direct_plan
-from isthmus.topology.lans import lans_of
+from isthmus.topology.lans import Lans, lans_of
 from isthmus.topology.model import Channel, Cluster, Region, Site, Topology, WanLink
 from isthmus.topology.separators import LanGraph, Separators, Zone, mask_of, sites_of, zones_of
 from isthmus.topology.shapes import shape
 
-Kind = Literal["one-hop", "lan-ring", "lan-tree", "nodes"]
-KINDS: tuple[Kind, ...] = ("one-hop", "lan-ring", "lan-tree", "nodes")
+Kind = Literal["one-hop", "lan-ring", "lan-tree", "nodes", "routed"]
+KINDS: tuple[Kind, ...] = ("one-hop", "lan-ring", "lan-tree", "nodes", "routed")
 MakeHistory = Callable[[SiteId, Separators | None, Policies], ExtendedHistory]
 ANY = Channel(Constant(1.0))
 TAIL = 1.2  # of the Pareto distribution of delays: the variance is infinite
@@ -35,7 +36,7 @@ class Packet(NamedTuple):
     """A message on one hop."""
 
     key: int
-    number: int  # of the message in the run; below 0 for a report
+    number: int  # of the message in the run; below 0 for an empty one
     plan: Plan
     timestamp: Timestamp
 
@@ -56,7 +57,7 @@ class CausalWorld:
         self.count = count  # messages in all
         self.make = make
         self.policies = random_policies(self.random)
-        self.entries_max = self.random.choice([2, 3, 4, 1000, 1000, 1000])
+        self.history_max = self.random.choice([4, 8, 16, 1000, 1000, 1000])
         self.lay_out()
         self.histories = {site: self.history_of(site) for site in self.sites}
         self.held: dict[SiteId, list[Packet]] = {site: [] for site in self.sites}
@@ -78,6 +79,10 @@ class CausalWorld:
         if self.kind == "one-hop":
             self.lay_out_graph(random.randint(4, 9))
             return
+        if self.kind == "routed":
+            joined, self.hosts = routed_lans(random)
+            self.join(joined)
+            return
         lans = random.randint(2, 5)
         size = random.randint(1, 3)
         topology = with_nodes(random) if self.kind == "nodes" else shape(self.kind, lans, size, ANY, ANY)
@@ -85,9 +90,13 @@ class CausalWorld:
             self.kind != "nodes" and random.random() < 0.3
         ):  # gateways that are hosts too, as many as there are sites for
             topology = shape("ring" if self.kind == "lan-ring" else "star", lans, size, ANY, ANY)
-        self.sites = [SiteId(number) for number in range(len(topology.sites))]
+        self.join(lans_of(topology))
         self.hosts = [s for s in self.sites if s not in topology.clusters[topology.sites[s].cluster].gateways]
-        self.graph = LanGraph(lans_of(topology), tuple(self.sites))
+
+    def join(self, lans: Lans) -> None:
+        """Lay out LANs, all of whose sites are there."""
+        self.sites = sorted(lans.lan_of())
+        self.graph = LanGraph(lans, tuple(self.sites))
         self.separators = Separators(zones_of(self.graph))
         self.routes = Routes(self.graph)
 
@@ -156,28 +165,21 @@ class CausalWorld:
         number = len(self.sent)
         self.sent.append(Sent(self.past[sender], destinations))
         self.past[sender] |= 1 << number
-        self.tell_first(sender, plan.address)
+        self.tell_first(sender)
         key, timestamp = self.histories[sender].send(plan.address)
         self.transmit(plan.first, Packet(key, number, plan, timestamp))
 
-    def tell_first(self, site: SiteId, address: int) -> None:
-        """Tell the most of a long timestamp by reports, and now and then some of the history for no reason."""
-        history, most = self.histories[site], self.entries_max
-        while len(entries := history.entries_for(address)) > most:
-            self.report(site, address, entries[:most])
-        if self.random.random() < 0.1:
-            self.report(site, *history.oldest(most))
-
-    def report(self, site: SiteId, address: int, entries: Timestamp) -> None:
-        others = address & ~(1 << site)
-        if self.kind == "one-hop":
-            others &= self.near[site]
-        if others:
-            plan = self.plan(site, others)
-            key, timestamp = self.histories[site].report(plan.address, entries)
-            self.transmit(plan.first, Packet(key, -1, plan, timestamp))
-        else:
-            self.histories[site].report_all(1 << site)
+    def tell_first(self, site: SiteId) -> None:
+        """Tell a long history to all whom it concerns by an empty message, and now and then for no reason."""
+        history = self.histories[site]
+        if len(history.told) > self.history_max or self.random.random() < 0.1:
+            others = history.concerned() & ~(1 << site)
+            if self.kind == "one-hop":
+                others &= self.near[site]
+            if others:
+                plan = self.plan(site, others)
+                key, timestamp = history.send(plan.address)
+                self.transmit(plan.first, Packet(key, -1, plan, timestamp))
 
     def receive(self, site: SiteId, packet: Packet) -> None:
         self.held[site].append(packet)
@@ -195,8 +197,8 @@ class CausalWorld:
         """Deliver a packet that is ready, or pass it on, or both."""
         history, plan = self.histories[site], packet.plan
         if hops := plan.hops.get(site):
-            for hop in hops if packet.number >= 0 else ():
-                self.tell_first(site, hop.reached)
+            if packet.number >= 0:
+                self.tell_first(site)
             stamps = history.relay(
                 packet.key, plan.address, packet.timestamp, plan.rest[site], tuple(hop.reached for hop in hops)
             )
@@ -239,6 +241,51 @@ def with_nodes(random: Random) -> Topology:
     region = Region("region", (random.randrange(len(plain.clusters)),))
     regions = (region,) if random.random() < 0.5 else ()
     return Topology("nodes", tuple(sites), tuple(clusters), tuple(links), (), plain.gateway_links, (), regions)
+
+
+def routed_lans(random: Random) -> tuple[Lans, list[SiteId]]:
+    """A ring or a tree of LANs with one to three gateways, hosts too or not, any routes that go on alike, and regions.
+
+    Also the sites that send.
+    """
+    count, first = random.randint(2, 6), 0
+    sites, gateways, hosts = [], [], list[SiteId]()
+    for _ in range(count):
+        size, serving = random.randint(1, 3), random.randint(1, 3)
+        dedicated = random.random() < 0.7
+        ids = tuple(SiteId(first + place) for place in range(size + serving if dedicated else max(size, serving)))
+        gateways.append(ids[size:] if dedicated else tuple(random.sample(ids, serving)))
+        hosts += ids[:size] if dedicated else ids
+        sites.append(ids)
+        first += len(ids)
+    ring = count > 2 and random.random() < 0.7
+    order = random.sample(range(count), count)
+    pairs = [(order[place - 1], order[place]) for place in range(count)] if ring else []
+    pairs = pairs or [(order[random.randrange(place)], order[place]) for place in range(1, count)]
+    links = tuple((random.choice(gateways[a]), random.choice(gateways[b])) for a, b in pairs)
+    routes = random_routes(random, order) if ring and random.random() < 0.7 else ()
+    width, start = random.randint(1, count - 1), random.randrange(count)
+    within = tuple(sorted((order * 2)[start : start + width]))
+    regions = (Region("region", within),) if ring and random.random() < 0.5 else ()
+    names = tuple(f"c{number}" for number in range(count))
+    return Lans(names, tuple(sites), tuple(gateways), links, routes, regions), hosts
+
+
+def random_routes(random: Random, order: list[int]) -> tuple[tuple[int, ...], ...]:
+    """Routes round a ring, so many LANs clockwise from each, of which each goes on as that of the next LAN."""
+    count = len(order)
+    others = count - 1
+    while True:
+        ahead = [random.randint(0, others) for _ in order]
+        follows = [ahead[(place + 1) % count] >= ahead[place] - 1 for place in range(count) if ahead[place] > 1]
+        back = [ahead[place - 1] <= ahead[place] + 1 for place in range(count) if others - ahead[place] > 1]
+        if all(follows) and all(back):
+            break
+    ways = []
+    for place, clockwise in enumerate(ahead):
+        ways.append(tuple(order[(place + step) % count] for step in range(clockwise + 1)))
+        ways.append(tuple(order[place - step] for step in range(count - clockwise)))
+    return tuple(way for way in ways if len(way) > 1)
 
 
 def random_policies(random: Random) -> Policies:

@@ -75,4 +75,4 @@ class ChangingWorld(CausalWorld):
         row = [(lans.gateways[a][-1], lans.gateways[b][0]) for a, b in pairwise(order)]
         home = lans.lan_of()
         to_nodes = [link for link in lans.links if any(lans.is_node(home[end]) for end in link)]
-        return msgspec.structs.replace(lans, links=(*row, *to_nodes))
+        return msgspec.structs.replace(lans, links=(*row, *to_nodes), routes=())

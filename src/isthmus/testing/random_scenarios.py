@@ -43,6 +43,7 @@ from isthmus.topology.overlays import Kind
 DURATION_MS = 2_000.0
 HARD_MS = 1_000.0  # longer
 DRAIN_MS = 600_000.0  # tiny windows over bad links take their time; a run ends as soon as it is at rest
+RELAYED_DRAIN_MS = 3_000_000.0  # acknowledgements end to end pass all the bad links: a window of 4 took 1,200 s
 STAGGER_MS = (1.0, 2_000.0)
 
 
@@ -70,7 +71,7 @@ def random_scenario(stack: str, seed: int) -> Scenario:
         workloads=random_workloads(random, names, duration_ms),
         seed=seed,
         duration_ms=duration_ms,
-        drain_ms=DRAIN_MS,
+        drain_ms=RELAYED_DRAIN_MS if STACKS[stack].relays else DRAIN_MS,
         faults=(*random_crashes(random, names, drawn, membership, duration_ms), *relinks),
         random_faults=drawn,
         clocks=Clocks(offset_ms=100, drift_ppm=200) if random.random() < 0.3 else Clocks(),
@@ -129,7 +130,7 @@ def hard_scenario(stack: str, seed: int) -> Scenario:
         readers=(Reader(sites=(random.choice(names),), consume_ms=random.choice([1, 30])),),
         membership=msgspec.structs.replace(plain.membership, detection_ms=detection_ms, majority=False),
         duration_ms=hard_ms,
-        drain_ms=3 * DRAIN_MS,
+        drain_ms=max(plain.drain_ms, 3 * DRAIN_MS),
     )
 
 

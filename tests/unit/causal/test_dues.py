@@ -50,3 +50,13 @@ def test_looks_are_rarer_while_nothing_becomes_stable() -> None:
     found.overdue()
     assert found.patience() == 1
     assert found.everyone() == 0b01
+
+
+def test_a_counter_that_nobody_acknowledges_holds_nothing_up() -> None:
+    found = dues(0b1)
+    found.pass_over(2)
+    assert found.stable == 0
+    assert found.note(0b1, 1) == [1]
+    assert found.stable == 2
+    found.pass_over(3)
+    assert found.stable == 3

@@ -83,16 +83,16 @@ def test_far_zones_are_forgotten() -> None:
         assert (told.key in s.told) != forgetting
 
 
-def test_a_report_tells_what_it_is_given_and_the_report_before_it() -> None:
-    p = history(P)
-    p.send(mask_of((Q,)))
+def test_an_empty_message_to_all_concerned_leaves_itself_alone_in_a_history() -> None:
+    p, q = history(P), history(Q)
+    p.send(mask_of((Q, S)))
     p.send(mask_of((R,)))
-    rest, oldest = p.oldest(1)
-    assert rest == mask_of((Q,)) and len(oldest) == 1
-    first, told = p.report(rest, oldest)
-    assert told == (oldest[0]._replace(told=0),)
-    _, told = p.report(rest, p.entries_for(rest)[:1])
-    assert first in [entry.key for entry in told]
+    assert p.concerned() == mask_of((Q, R, S))
+    empty, told = p.send(p.concerned())
+    assert len(told) == 2 and list(p.told) == [empty]
+    q.deliver(told[0].key, told[0].address, ())
+    q.deliver(empty, mask_of((Q, R, S)), told)
+    assert list(q.told) == [empty]  # what it tells is told to all, though timestamps are not extended
 
 
 def test_without_pruning_all_of_the_past_is_told_and_kept() -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from isthmus.core.document import Invalid
 from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId
 from isthmus.scenario.load import load_scenario
 from isthmus.topology.delay import Constant
-from isthmus.topology.hops import Routes
-from isthmus.topology.lans import lans_of
+from isthmus.topology.hops import Routes, check_ways, routes_of
+from isthmus.topology.lans import Lans, lans_of
 from isthmus.topology.load import load_topology, topology_from_tables
 from isthmus.topology.model import Channel, Topology
 from isthmus.topology.separators import LanGraph, Separators, check_zones, mask_of, sites_of, zones_of
@@ -46,6 +48,27 @@ def test_a_message_takes_the_shorter_way_round_and_of_two_the_clockwise_one() ->
     assert routes.route(2, 0) == (2, 3, 0)
     assert routes.route(3, 1) == (3, 0, 1)
     assert routes.route(0, 3) == (0, 3)
+
+
+def with_routes(*routes: tuple[int, ...]) -> Lans:
+    return msgspec.structs.replace(lans_of(shape("lan-ring", 5, 1, ANY, ANY)), routes=routes)
+
+
+def test_routes_go_on_as_those_of_the_clusters_on_them() -> None:
+    check_ways(with_routes((0, 4, 3, 2)))  # 4 - 3 - 2 and 3 - 2 are the shortest ways
+    with pytest.raises(Invalid) as caught:
+        check_ways(with_routes((0, 4, 3, 2, 1)))
+    assert caught.value.found == "c0 - c4 - c3 - c2 - c1, but c4 - c0 - c1"
+
+
+def test_given_routes_pass_over_a_lan_without_members() -> None:
+    clockwise = tuple(tuple((start + step) % 5 for step in range(5)) for start in range(5))
+    lans = with_routes(*clockwise)
+    check_ways(lans)
+    there = tuple(site for site, lan in sorted(lans.lan_of().items()) if lan != 2)
+    routes = routes_of(lans, there)
+    assert routes.route(1, 0) == (1, 3, 4, 0)
+    assert routes.route(4, 3) == (4, 0, 1, 3)
 
 
 def test_every_site_on_the_way_is_reached_once() -> None:

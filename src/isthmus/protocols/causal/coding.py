@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Literal
 
 from isthmus.core.errors import RemoteError
-from isthmus.protocols.causal.history import REPORTS, SENDER_BITS, Entry, Timestamp
+from isthmus.protocols.causal.history import SENDER, SENDER_BITS, Entry, Timestamp
 
 Coding = Literal["groups", "masks"]
 REMEMBERED_MAX = 8192  # sets and timestamps whose coding is remembered
@@ -93,8 +93,7 @@ class Coder:
     def encode(self, timestamp: Timestamp) -> bytes:
         into = bytearray()
         for key, address, told, injected in timestamp:
-            sender = key & ((1 << SENDER_BITS) - 1)
-            put_varint((sender & ~REPORTS) << 2 | bool(sender & REPORTS) << 1 | bool(injected), into)
+            put_varint((key & SENDER) << 1 | bool(injected), into)
             put_varint(key >> SENDER_BITS, into)
             for mask in (address, told, injected) if injected else (address, told):
                 into += self.set_bytes.get(mask) or self.encode_set(mask)
@@ -141,11 +140,10 @@ class Coder:
                 address, place = self.decode_set(data, place)
                 told, place = self.decode_set(data, place)
                 injected, place = self.decode_set(data, place) if head & 1 else (0, place)
-                site = head >> 2
+                site = head >> 1
                 if site >= self.everyone.bit_length() or not self.everyone >> site & 1 or not count or not address:
                     raise RemoteError(f"an entry of site {site} with counter {count}, which is not in the view")
-                sender = site | REPORTS if head & 2 else site
-                entries.append(Entry(count << SENDER_BITS | sender, address, told, injected))
+                entries.append(Entry(count << SENDER_BITS | site, address, told, injected))
         except IndexError:
             raise RemoteError(f"a timestamp of {end} bytes ends in the middle of an entry") from None
         return tuple(entries)

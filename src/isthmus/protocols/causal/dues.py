@@ -28,6 +28,12 @@ class Dues:
         self.lacking[count] = destinations
         self.last = count
 
+    def pass_over(self, count: int) -> None:
+        """Note a counter that was given to what nobody acknowledges."""
+        self.last = count
+        if not self.lacking:
+            self.stable = count
+
     def note(self, site: int, count: int) -> list[int]:
         """Note that a site, given as a mask, has all up to a count; the messages that are stable now and were not."""
         for number in self.lacking:

@@ -6,10 +6,10 @@ destinations, which are its whole address; relay.py lets gateways pass it on.
 The sender's own copy comes back through the transport like everyone's, and is delivered at once: nothing before it can
 be missing here but earlier copies of its own. Until it is back, it counts as not delivered.
 
-Bounds: a timestamp has at most `entries_max` entries of what was here, and as many of what a relayed message brings;
-what else there is to tell is told by reports before. A history of more than `history_max` entries tells the oldest ones
-to all whom they concern, and forgets them. A report is one entry more in each history, so that it must take away more
-than there are members: both bounds are at least a few times the width of the view.
+Bounds: a history of more entries than `history_max` and `entries_max` allow tells them all to all whom they concern, by
+an empty message, and forgets them. A timestamp has no more entries than the history that it is taken from; a relayed
+message brings its own besides. An empty message is one entry more in each history, so that it must take away more than
+there are members: the bound is at least a few times the width of the view.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from isthmus.core.errors import RemoteError
 from isthmus.core.layer import View
 from isthmus.core.message import Cast, Message, SiteId, Targets
 from isthmus.protocols.causal.coding import Coder, coder_of
-from isthmus.protocols.causal.history import REPORTS, SENDER_BITS, ExtendedHistory, Timestamp, key_of
+from isthmus.protocols.causal.history import SENDER_BITS, ExtendedHistory, Timestamp, key_of
 from isthmus.protocols.causal.options import CausalOptions
 from isthmus.protocols.causal.order import CausalOrder, Item, Stamped
 from isthmus.topology.separators import sites_of
 from isthmus.trace.schema import Gauge
 
 GAUGE = 0  # timer key
-ENTRIES_WIDTHS, HISTORY_WIDTHS = 2, 8  # the least bounds, per member
+HISTORY_WIDTHS = 8  # the least bound, per member
 
 
 class ExtendedOrder(CausalOrder):
     """Delivers multicasts in causal order by what each process has told whom."""
 
-    __slots__ = ("coder", "entries_max", "history", "history_max", "options", "own")
+    __slots__ = ("coder", "history", "history_max", "options", "own")
     timer_names: ClassVar[tuple[str, ...]] = ("gauge",)
 
     def __init__(self, options: CausalOptions) -> None:
@@ -47,9 +47,8 @@ class ExtendedOrder(CausalOrder):
         self.host.cancel_timer(self, GAUGE)
         self.history = self.new_history()
         self.delivered = self.history.delivered
-        bounded = self.options.pruning
-        self.entries_max = max(self.options.entries_max, ENTRIES_WIDTHS * len(view.members)) if bounded else COUNT_MAX
-        self.history_max = max(self.options.history_max, HISTORY_WIDTHS * len(view.members)) if bounded else COUNT_MAX
+        most = min(self.options.history_max, self.options.entries_max)
+        self.history_max = max(most, HISTORY_WIDTHS * len(view.members)) if self.options.pruning else COUNT_MAX
         self.coder = self.new_coder()
         self.own: deque[int] = deque()  # our own messages to ourselves that are not back yet
 
@@ -60,8 +59,8 @@ class ExtendedOrder(CausalOrder):
         return coder_of(self.everyone, (self.everyone,), self.options.coding, self.entries_most())
 
     def entries_most(self) -> int:
-        """What a peer's timestamp may have: what was there, what a relayed message brings, and reports."""
-        return 4 * max(self.entries_max, self.history_max)
+        """What a peer's timestamp may have: what was there, and what a relayed message brings."""
+        return 4 * max(self.history_max, self.options.history_max)
 
     # Where messages go
 
@@ -78,7 +77,6 @@ class ExtendedOrder(CausalOrder):
         if not destinations:
             return  # whom it was for have left
         address = self.address_of(self.host.site, destinations)
-        self.tell_first(address, destinations)
         key, timestamp = self.history.send(address)
         if destinations >> self.host.site & 1:
             self.own.append(self.history.count)
@@ -106,29 +104,21 @@ class ExtendedOrder(CausalOrder):
         """Our own messages count as delivered up to the first copy that is not back."""
         self.delivered[self.host.site] = self.own[0] - 1 if self.own else self.history.count
 
-    def tell_first(self, address: int, destinations: int) -> None:
-        """Tell so much by reports that a timestamp to an address keeps within its bound."""
-        most = self.entries_max
-        while len(self.history.told) > most and len(entries := self.history.entries_for(address)) > most:
-            self.report(destinations, entries[:most])
-
-    def report(self, destinations: int, entries: Timestamp) -> None:
-        """Send an empty message that tells some entries."""
+    def tell(self, destinations: int) -> None:
+        """Send an empty message, which tells all that its destinations have not been told."""
         others = destinations & ~self.history.me
         if not others:  # we know what we have
             self.history.report_all(self.history.me)
             return
-        _, timestamp = self.history.report(self.address_of(self.host.site, others), entries)
-        cast = Cast(self.host.site, 0, b"", sites_of(others))
-        self.send_first(self.stamped(cast, self.history.report_count, timestamp), others, timestamp)
+        _, timestamp = self.history.send(self.address_of(self.host.site, others))
+        self.note_own()
+        message = self.stamped(Cast(self.host.site, 0, b"", sites_of(others)), self.history.count, timestamp)
+        self.send_first(message, others, timestamp)
 
     def bound_history(self) -> None:
-        """Tell the oldest entries to all whom they concern, where there are too many."""
-        told, left = self.history.told, len(self.history.told) + 1
-        while self.history_max < len(told) < left and not self.blocked:
-            left = len(told)
-            rest, entries = self.history.oldest(min(self.history_max // 2, self.entries_max))
-            self.report(rest, entries)
+        """Tell everything to all whom it concerns, where it is too much, and forget it."""
+        if len(self.history.told) > self.history_max and not self.blocked:
+            self.tell(self.history.concerned())
 
     def resume(self) -> None:
         super().resume()
@@ -153,10 +143,10 @@ class ExtendedOrder(CausalOrder):
         """A message as an item; None for one that was delivered before."""
         if not message.count:
             raise RemoteError(f"a message of site {message.origin} without a counter")
-        sender = message.origin if message.cast.number else SiteId(message.origin | REPORTS)
-        if message.count <= self.delivered.get(sender, 0):
+        if message.count <= self.delivered.get(message.origin, 0):
             return None
-        return Item(message, message.count << SENDER_BITS | sender, destinations, self.coder.decode(message.stamp), way)
+        key = message.count << SENDER_BITS | message.origin
+        return Item(message, key, destinations, self.coder.decode(message.stamp), way)
 
     def missing(self, item: Item) -> int:
         if item.message.origin == self.host.site:

@@ -31,7 +31,7 @@ from isthmus.protocols.causal.relay import RelayedOrder
 from isthmus.topology.hops import PLANS_MAX, Hop, Plan
 from isthmus.topology.separators import mask_of, sites_of
 
-Counts = tuple[tuple[Count, Count], ...]  # senders, their reports apart, and a counter of each
+Counts = tuple[tuple[Count, Count], ...]  # senders, and a counter of each
 
 
 class Ask(Message, frozen=True, gc=False, array_like=True, tag=86):

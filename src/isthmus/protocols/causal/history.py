@@ -14,10 +14,10 @@ means: everything causally after now is delivered at x after something that cove
 A message is known by sender and counter; both in one int, the counter above. Sets are ints, one bit per site. The
 *address* of a message is its destinations and every relay that it passes.
 
-Where there is too much to tell, *reports* tell it first: empty messages, each with a part of the past. They have a
-sender of their own, as if a second process sat at the site: were they counted with the site's messages, each would have
-to tell all that these told, because a later message of a sender covers the earlier ones. A report covers nothing but
-what it tells. That it is delivered after the earlier ones to the same site, it says itself.
+Where there is too much to tell, an *empty* message tells all of it to all whom it concerns, and all of it is forgotten.
+It is a message like any other, with a counter and a timestamp that leaves nothing out. Empty messages that tell only a
+part of what is known look harmless, and block: who hears of y by such a part, and not of x, which came before y, puts y
+into x where it relays x, while another gateway, which had x first, puts x into y.
 
 Invariants:
 - a step is atomic: a timestamp is taken before its own sending is noted, and the message enters H after that;
@@ -32,12 +32,10 @@ from typing import NamedTuple
 import msgspec
 
 from isthmus.core.message import SiteId
-from isthmus.topology.separators import Cut, Separators, sites_of
+from isthmus.topology.separators import Cut, Separators
 
 SENDER_BITS = 20
 SENDER = (1 << SENDER_BITS) - 1
-REPORTS = 1 << (SENDER_BITS - 1)  # added to a site: its reports, as a sender of their own
-SITE = REPORTS - 1
 NO_CUTS: dict[int, tuple[Cut, ...]] = {}
 
 
@@ -46,7 +44,7 @@ class Entry(NamedTuple):
 
     key: int  # counter and sender
     address: int
-    told: int  # to whom its sender knows it reported; 0 where timestamps are not extended; all: told for order alone
+    told: int  # to whom its sender knows it reported; 0 where timestamps are not extended
     injected: int = 0  # of what a relay added: to whom it was told on the way; 0 for what was there from the start
 
 
@@ -82,8 +80,6 @@ class ExtendedHistory:
             "me",
             "of_sender",
             "policies",
-            "report_count",
-            "reported",
             "separators",
         ),
         *("pruning", "site", "symmetric", "told"),
@@ -95,8 +91,6 @@ class ExtendedHistory:
         self.policies = policies or Policies()
         self.separators = separators if self.policies.separators else None
         self.count = 0  # of our own messages
-        self.report_count = 0
-        self.reported: dict[SiteId, tuple[int, int]] = {}  # our last report to each site, and its address
         self.delivered: dict[int, int] = {}  # D
         self.told: dict[int, int] = {}  # C, of each entry of H
         self.address: dict[int, int] = {}
@@ -122,38 +116,16 @@ class ExtendedHistory:
         self.insert(key, address, 0)
         return key, timestamp
 
-    def report(self, address: int, entries: Timestamp) -> tuple[int, Timestamp]:
-        """The key and timestamp of a report that tells these entries, and the report before it of each addressee."""
-        self.report_count += 1
-        sender = SiteId(self.site | REPORTS)
-        key = key_of(sender, self.report_count)
-        # To whom entries were told is left out: others were told by messages that this one does not speak of.
-        told_of = {entry.key: Entry(entry.key, entry.address, 0) for entry in entries}
-        for site in sites_of(address):
-            if site in self.reported:
-                earlier, of_earlier = self.reported[site]
-                told_of.setdefault(earlier, Entry(earlier, of_earlier, 0 if earlier in self.told else of_earlier))
-        timestamp = tuple(told_of.values())
-        for entry in timestamp:
-            if entry.key in self.told:
-                self.told[entry.key] |= address | self.me
-        self.delivered[sender] = self.report_count
-        self.forget_told(list(told_of))
-        self.insert(key, address, self.me)
-        self.reported |= dict.fromkeys(sites_of(address), (key, address))
-        return key, timestamp
+    def concerned(self) -> int:
+        """All to whom a message that we know of is addressed."""
+        sites = 0
+        for address in self.address.values():
+            sites |= address
+        return sites
 
-    def oldest(self, count: int) -> tuple[int, Timestamp]:
-        """The oldest entries, and who has not been told of them."""
-        entries, rest = [], 0
-        for key, told in list(self.told.items())[:count]:
-            entries.append(Entry(key, self.address[key], told))
-            rest |= self.address[key] & ~told
-        return rest, tuple(entries)
-
-    def forcible(self, address: int) -> tuple[int, Timestamp]:
-        """What a separator that we are part of would answer for, were all of it told; and who of it was not."""
-        entries, untold = [], 0
+    def forcible(self, address: int) -> tuple[int, int]:
+        """Who of the separators that we are part of was not told, and for how many entries they would answer if."""
+        count = untold = 0
         if self.separators is not None:
             cuts = self.separators.cuts(address, 0)
             for entry in self.entries_for(address):
@@ -161,10 +133,10 @@ class ExtendedHistory:
                 rest = entry.address & ~told
                 for separator, far in cuts.get(rest & -rest, ()):
                     if separator & self.me and not rest & ~far:
-                        entries.append(entry)
+                        count += 1
                         untold |= separator & ~told
                         break
-        return untold & ~self.me, tuple(entries)
+        return untold & ~self.me, count
 
     def entries_for(self, address: int) -> Timestamp:
         """What a message to an address must tell (R7, R9)."""
@@ -214,7 +186,7 @@ class ExtendedHistory:
     def deliver(self, key: int, address: int, timestamp: Timestamp) -> None:
         """Note a message that is ready and delivered here."""
         touched = self.merge(key, address, timestamp, 0)
-        told = 1 << (key & SITE) | self.me
+        told = 1 << (key & SENDER) | self.me
         if address & ~told or not self.pruning:
             self.insert(key, address, told)
             if told & self.border:
@@ -241,7 +213,7 @@ class ExtendedHistory:
             for other, of_other, _, _ in timestamp:
                 if other not in all_told and of_sender.get(other & SENDER):
                     touched += self.cover(other, of_other)
-        heard = here | 1 << (sender & SITE)
+        heard = here | 1 << sender
         kin = len(timestamp) > 1 and len({other & SENDER for other, _, _, _ in timestamp}) < len(timestamp)
         for other, of_other, told, injected in timestamp:
             if not of_other & ~told:
@@ -259,8 +231,6 @@ class ExtendedHistory:
     def cover(self, key: int, sites: int) -> list[int]:
         """Note that earlier messages of the same sender are covered by this one, where it goes."""
         found: list[int] = []
-        if key & REPORTS:
-            return found
         for earlier in self.of_sender.get(key & SENDER, ()):
             if earlier < key:
                 self.told[earlier] |= sites
@@ -270,8 +240,6 @@ class ExtendedHistory:
     def covered(self, key: int, timestamp: Timestamp) -> int:
         """Where later messages of the same sender go, which cover this one."""
         sender, sites = key & SENDER, 0
-        if key & REPORTS:
-            return 0
         for later in self.of_sender.get(sender, ()):
             if later > key:
                 sites |= self.address[later]
@@ -297,7 +265,7 @@ class ExtendedHistory:
             )
             for entry in self.told:
                 self.told[entry] |= sent
-        self.insert(key, address, 1 << (key & SITE) | self.me)
+        self.insert(key, address, 1 << (key & SENDER) | self.me)
         self.forget_told(list(self.told))
         return stamps
 

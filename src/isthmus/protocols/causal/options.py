@@ -21,10 +21,10 @@ class CausalPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     forgetting: bool = True  # what the far side of a separator answers for is forgotten
     pruning: bool = True  # R5 to R8; without, all of the past is told for ever and no bound holds: to compare with
     gated: bool = False  # gateways hold back what would have to tell of their LAN: right on any graph, without R9
-    forced: bool = False  # gateways tell the rest of their separator by reports, where that is cheaper
+    forced: bool = False  # gateways tell the rest of their separator by empty messages, where that is cheaper
     coding: Coding = "groups"  # of sets of sites
-    entries_max: int = 1024  # of one timestamp; more is told before, by reports
-    history_max: int = 4096  # entries of a history; beyond, the oldest are told to all whom they concern
+    entries_max: int = 1024  # of one timestamp, which has no more than the history that it is taken from
+    history_max: int = 4096  # entries of a history; beyond either, all are told to all whom they concern
     hold_max: int = 65_536  # messages that wait for others
     keep_max: int = 8192  # own messages that are not known to be where they should; where they are relayed
     ack_period_ms: float = 100.0  # how often they are acknowledged

@@ -27,7 +27,7 @@ import msgspec
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Handler, View
 from isthmus.core.message import ALL, B, Carried, Cast, Message, SiteId, Targets
-from isthmus.protocols.causal.history import SENDER, SENDER_BITS, SITE
+from isthmus.protocols.causal.history import SENDER, SENDER_BITS
 from isthmus.protocols.transport.base import Transport
 from isthmus.topology.separators import mask_of
 from isthmus.trace.schema import Gauge
@@ -40,9 +40,9 @@ MASKS_MAX = 4096  # destinations that are remembered
 class Stamped(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=80):
     """A message with what a receiver must know to deliver it in causal order."""
 
-    cast: B  # of the application; of another courier where it is relayed; numbered 0: a report, which has no content
+    cast: B  # of the application; of another courier where it is relayed; numbered 0: empty, it only tells
     origin: SiteId  # who submitted it
-    count: Count  # the origin's counter in this view, from 1; of reports, a counter of their own
+    count: Count  # the origin's counter in this view, from 1
     clock: Count  # above those of all messages before it
     stamp: bytes
     stable: Count = 0  # the origin's messages up to this one are wherever they should be
@@ -160,7 +160,7 @@ class CausalOrder(Transport):
         known = self.masks.get(named)
         if known is not None:
             return known
-        if min(named) < 0 or max(named) > SITE:
+        if min(named) < 0 or max(named) > SENDER:
             raise RemoteError(f"a message to sites {named[:3]} ..., which do not exist")
         if len(self.masks) >= MASKS_MAX:
             self.masks = {ALL: self.everyone}

@@ -51,7 +51,7 @@ ACK, OVERDUE = 1, 2  # timer keys
 OVERDUE_PERIODS = 3  # of acknowledgements, after which an origin asks for them
 OVERDUE_LEAST_MS = 100.0  # an answer takes a round trip: to ask sooner is to ask everybody again for nothing
 ACKS_A_WINDOW = 4  # at least, while an origin sends as much as it may keep
-REPORT_ENTRIES = 2  # what a report costs besides its entries, about, in entries
+EMPTY_ENTRIES = 2  # what an empty message costs besides its entries, about, in entries
 
 
 class Received(Message, frozen=True, gc=False, array_like=True, tag=81):
@@ -180,10 +180,8 @@ class RelayedOrder(ExtendedOrder):
         if not hops:
             self.history.deliver(item.key, plan.address, item.timestamp)
         else:
-            for hop in hops if item.message.cast.number else ():  # reports must not call for more reports
-                self.tell_first(hop.reached, hop.reached)
-                if self.options.forced:
-                    self.force(hop.reached)
+            for hop in hops if self.options.forced and item.message.cast.number else ():
+                self.force(hop.reached)
             reached = tuple(hop.reached for hop in hops)
             stamps = self.history.relay(item.key, plan.address, item.timestamp, plan.rest[self.host.site], reached)
             carried = self.carried(item.message)
@@ -215,10 +213,11 @@ class RelayedOrder(ExtendedOrder):
 
     def force(self, reached: int) -> None:
         """Tell the rest of our separator what it would then answer for, where that costs less than it saves."""
-        untold, entries = self.history.forcible(reached)
-        saved = len(entries) * reached.bit_count()
-        if untold and saved > (len(entries) + REPORT_ENTRIES) * untold.bit_count():
-            self.report(untold, entries[: self.entries_max])
+        untold, saved = self.history.forcible(reached)
+        if untold:
+            cost = (len(self.history.entries_for(untold)) + EMPTY_ENTRIES) * untold.bit_count()
+            if (saved - 1) * reached.bit_count() > cost:  # it is told of in place of what it saves
+                self.tell(untold)
 
     def pass_down(self, message: Message, targets: Targets) -> None:
         """Send over one hop, when the transport has room: what others wrote takes its turn like our own."""
@@ -245,6 +244,10 @@ class RelayedOrder(ExtendedOrder):
         self.dues.add(message.count, destinations)
         if not self.overdue_armed:
             self.ask_later()
+
+    def tell(self, destinations: int) -> None:
+        super().tell(destinations)
+        self.dues.pass_over(self.history.count)
 
     def ask_later(self) -> None:
         """See to it that those are asked who do not acknowledge by themselves."""
