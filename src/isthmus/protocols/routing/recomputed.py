@@ -102,6 +102,9 @@ class RecomputedRoutes(Routes):
     def in_order(self, walk: Walk) -> bool:  # noqa: ARG002
         return True
 
+    def is_final(self, walk: Walk) -> bool:  # noqa: ARG002
+        return False
+
 
 def fixed_by(composition: Composition) -> str:
     """What keeps the routers of a composition from choosing ways; empty where nothing does."""
