@@ -244,15 +244,14 @@ class Member(NodeEnd):
     def note_own(self, copy: Routed, walk: Walk) -> None:
         """Note how far a message of this process has come: it has passed this group, or is back.
 
-        What comes back by one way comes in order, so that of earlier ones that have not come none will, where nobody
-        sends anything again.
+        What comes back by one way in order has nothing behind it that is earlier, where nobody sends anything again.
         """
         final = self.routes.is_final(walk)
         if copy.copy == 0 and final and not isinstance(copy, Trailer):
             self.passed[copy.to] = (copy.number, self.stack.view.view_id)
         if copy.copy == walk.own:
             earlier = [number for number, one in self.outstanding.items() if number < copy.number and one.to == copy.to]
-            for number in [copy.number, *(earlier if final else ())]:
+            for number in [copy.number, *(earlier if final and self.routes.is_fifo(walk.domain) else ())]:
                 self.outstanding.pop(number, None)
             self.asked_count = 0
 

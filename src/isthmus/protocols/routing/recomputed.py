@@ -112,7 +112,7 @@ def fixed_by(composition: Composition) -> str:
     reasons = {
         f"{len(composition.domains)} domains": len(composition.domains) > 1,
         f"{domain.forwarding} forwarding": domain.forwarding != "plain",
-        f"a domain that wants {domain.wants}": domain.wants != "fifo",
+        f"a domain that wants {domain.wants}": domain.wants not in ("none", "fifo"),
         "groups outside the domain": len(domain.groups) < len(composition.groups),
         "a domain that names its IGPs": bool(domain.igps),
         "[[routes]] tables": bool(composition.routes),

@@ -163,7 +163,7 @@ class Routes:
         return self.traits(walk).in_order
 
     def is_final(self, walk: Walk) -> bool:
-        """Whether what has not come before a later message of its author never will: nobody sends anything again."""
+        """Whether nobody sends anything again: what has not come before a later message was overtaken, or is lost."""
         return self.traits(walk).final
 
     def traits(self, walk: Walk) -> WalkTraits:
@@ -182,7 +182,7 @@ class Routes:
             kept=tuple(replicated or at in taken for at, replicated in enumerate(made)),
             reports=any(made),
             in_order=fifo and all(one.router == SENDER or self.is_replicated(one.router) for one in copies),
-            final=fifo and not any(made),
+            final=not any(made),
             firsts=tuple(self.sites[router] for router in firsts),
         )
 
