@@ -118,6 +118,23 @@ def tables_of(text: str) -> dict[str, Any]:
     return made
 
 
+def test_datagrams_between_groups_lose_messages_and_stop_nobody() -> None:
+    """A domain that wants nothing may use them; what is lost counts against nobody's window."""
+    given = tables("ab", "fifo", duration_ms=4_000.0, drain_ms=5_000.0, router={"window": 8}, domain={"wants": "none"})
+    given["composition"]["igps"] = [{"name": "i", "kind": "datagrams"}]
+    given["workloads"] = [
+        {"kind": "periodic", "rate_per_s": 50.0, "group": name, "to_groups": "others"} for name in "ab"
+    ]
+    lost = {"kind": "loss", "at_ms": 500.0, "until_ms": 2_500.0}
+    given["faults"] = [
+        lost | {"probability": 0.2, "source": ["ra"], "target": ["rb"]},
+        lost | {"probability": 1.0, "source": ["rb"], "target": ["ra"], "until_ms": 1_000.0},
+    ]
+    run, rows = played(given)
+    assert 20 < len(missing(run, rows)) < 200 and max(missing(run, rows)) < 2_501
+    assert run.summary.refused_count == 0 and none_broken(run, rows)
+
+
 @pytest.mark.parametrize(
     ("forwarding", "told"),
     [

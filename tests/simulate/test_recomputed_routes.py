@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from isthmus.core.errors import InputError
+from isthmus.core.layer import Kind
 from isthmus.protocols.routing.recomputed import SteeringPort
 from isthmus.protocols.routing.wire import Steered
 from isthmus.scenario.load import scenario_from_tables
@@ -15,7 +16,8 @@ from isthmus.scenario.model import Scenario
 from isthmus.scenario.promises import promised_verdicts
 from isthmus.sim.run import Run
 from isthmus.testing.recomputed_runs import recomputed_faults, recomputed_scenario
-from isthmus.trace.schema import Row
+from isthmus.testing.router_failover import judged
+from isthmus.trace.schema import KIND, NUMBER, ORIGIN, TIME_NS, Row
 from planted_recomputed import PLANTED
 
 LIGHT, FULL, CHUNK = 12, 800, 100
@@ -84,6 +86,27 @@ def test_traffic_goes_round_the_other_way(crashed: tuple[str, ...]) -> None:
     """A router fails for good, or an IGP with all its routers: hundreds of messages, and none is missing."""
     scenario = loaded(ring(crashed=crashed))
     assert recomputed_faults(scenario) == []
+
+
+@pytest.mark.parametrize("cut", [(("ra", "rb"),), (("rb", "ra"),), (("ra", "rb"), ("rb", "ra"))], ids=repr)
+def test_a_silent_link_is_left_though_its_view_stands(cut: tuple[tuple[str, str], ...]) -> None:
+    """Nothing gets through one way, or both, for five seconds, and views do not tell; later the link is used again."""
+    given = ring(duration_ms=8_000.0)
+    lost = {"kind": "loss", "at_ms": 1_000.0, "until_ms": 6_000.0, "probability": 1.0}
+    given["faults"] = [lost | {"source": [source], "target": [target]} for source, target in cut]
+    scenario = loaded(given)
+    rows: list[Row] = []
+    run = Run(scenario, rows)
+    run.execute()
+    assert judged(scenario, rows, run.summary.rejected_count) == [] and run.at_rest()
+    name = slice(ORIGIN, NUMBER + 1)
+    submitted = {row[name]: row[TIME_NS] / 1e6 for row in rows if row[KIND] == Kind.SUBMIT}
+    late = [
+        submitted[row[name]]
+        for row in rows
+        if row[KIND] == Kind.DELIVER and row[TIME_NS] / 1e6 - submitted[row[name]] > 100
+    ]
+    assert late and not any(3_500 < at_ms < 5_900 for at_ms in late), "it took too long to find out"
 
 
 def test_validity_is_judged_where_a_way_is_left() -> None:

@@ -43,6 +43,7 @@ def test_nothing_is_lost_where_members_agree_on_views_in_two_hundred_schedules(s
         69,  # a safe node gives a member its own messages late, which the calculus took to be prompt
         91,  # a replica that took over forwarded an answer from one node before its cause from another
         886,  # of two nodes that are not causal each waited for the other
+        11_994,  # a process that came back did not wait for what its earlier life had sent, and overtook it
     ],
 )
 def test_schedules_that_found_an_error(seed: int) -> None:

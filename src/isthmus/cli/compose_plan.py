@@ -31,7 +31,7 @@ SHOWN = 6  # options in the table
 @click.command(context_settings=HELP)
 @click.argument("network", type=click.Path(path_type=Path), metavar="NET.toml|SCENARIO.toml")
 @click.option("--traffic", type=click.Path(path_type=Path), help="File with [[workloads]]. [those of the scenario]")
-@click.option("--wants", type=click.Choice(get_args(Wanted)), default="causal", show_default=True)
+@click.option("--wants", type=click.Choice(get_args(Wanted)[1:]), default="causal", show_default=True)
 @click.option("--scope", type=click.Choice(get_args(DomainScope)), default="inter", show_default=True,
               help="inter: the order of messages between groups; all: of those inside a group, too.")  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="File for the composition, as TOML.")

@@ -4,11 +4,11 @@ The problem: a process reports one number per author, and its author's credit an
 router without replicas crashes, or datagrams get lost, a message is missing for ever. If everything before a number had
 to have come, that number would stand still, and the author with it once its window is full.
 
-The idea: what is missing counts as done with once it cannot come any more. Where messages of an author keep their order
-and nobody sends anything again (`final`), that is when a later one is handed up, or a trailer comes: messages count in
-the order in which they were handed up. Where a message may be overtaken, or be sent again by a replica, a gap is waited
-for, and taken for a loss when it has been there for `GAP_ENQUIRIES` enquiries. Where nothing can be lost, it is waited
-for whatever it takes.
+The idea: what is missing counts as done with once it is not worth waiting for. Where nobody sends anything again
+(`final`), that is when a later one is handed up, or a trailer comes: messages count in the order in which they were
+handed up, and one that was overtaken is credited early. Where a replica may send it again, a gap is waited for, and
+taken for a loss when it has been there for `GAP_ENQUIRIES` enquiries. Where nothing can be lost, it is waited for
+whatever it takes.
 
 Invariant: a number that was told never falls.
 

@@ -22,6 +22,7 @@ from isthmus.protocols.routing.keeping import Kept, KeptCopies, SettledTable
 from isthmus.protocols.routing.routes import Routes
 from isthmus.protocols.routing.walks import Walk
 from isthmus.protocols.routing.wire import (
+    Alive,
     Chase,
     Distances,
     Enquire,
@@ -81,6 +82,7 @@ class NodeEnd(Layer):
             Missing: self.on_missing,
             Forgotten: self.on_forgotten,
             Chase: self.on_chase,
+            Alive: self.on_alive,
         }
 
     def on_bare(self, source: SiteId, body: Message) -> None:
@@ -91,6 +93,9 @@ class NodeEnd(Layer):
 
     def on_missing(self, source: SiteId, missing: Missing) -> None:
         raise RemoteError(f"{missing} of site {source} is for routers")
+
+    def on_alive(self, source: SiteId, alive: Alive) -> None:
+        raise RemoteError(f"{alive} of site {source} is for routers that find ways")
 
     def on_chase(self, source: SiteId, chase: Chase) -> None:
         raise RemoteError(f"{chase} of site {source} is for routers")

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -36,6 +36,7 @@ from isthmus.core.port import INCARNATION_SHIFT
 from isthmus.protocols.routing.done import DoneTable
 from isthmus.protocols.routing.ends import NOBODY, Arrived, NodeEnd
 from isthmus.protocols.routing.filter import stream_of
+from isthmus.protocols.routing.held import BOTTOM, NO_DOMAIN, Unread, Waiting
 from isthmus.protocols.routing.keeping import SettledTable
 from isthmus.protocols.routing.options import RouterOptions
 from isthmus.protocols.routing.routes import Routes
@@ -53,27 +54,7 @@ from isthmus.protocols.routing.wire import (
 )
 
 REPORT, ENQUIRE, ASK = 0, 1, 2  # timer keys
-BOTTOM = 1 << 30  # the level of what stays inside a group: below every ordering node of its sender
-NO_DOMAIN = -1  # of what stays inside: it waits for messages of all domains
 BACKOFF_MAX = 4
-
-
-class Waiting(msgspec.Struct, frozen=True):
-    """A message in the sender's filter."""
-
-    cast: Cast  # as it goes down
-    to: tuple[int, ...]  # groups; () for what stays inside
-    domain: int
-    level: int  # of its ordering node
-    holds: bool  # what is ordered lower waits until it has come back
-
-
-class Unread(NamedTuple):
-    """A message that the application has not consumed."""
-
-    key: StreamKey
-    before: int
-    reports: bool  # a router waits to hear of it
 
 
 class Member(NodeEnd):
@@ -133,17 +114,21 @@ class Member(NodeEnd):
     def submit(self, message: Message, targets: Targets = ALL) -> None:
         """Take a message that stays inside the group."""
         assert isinstance(message, Cast) and targets == message.destinations
-        if not self.waiting and not self.outstanding:
+        if self.is_free():
             self.below.submit(message, targets)
         else:
             self.enter(Waiting(message, (), NO_DOMAIN, BOTTOM, holds=False))
 
     def submit_all(self, casts: Sequence[Cast]) -> None:
-        if not self.waiting and not self.outstanding:
+        if self.is_free():
             self.below.submit_all(casts)
             return
         for cast in casts:
             self.submit(cast, cast.destinations)
+
+    def is_free(self) -> bool:
+        """Whether what stays inside need not wait; before its first view a process does not know what it waits for."""
+        return not self.waiting and not self.outstanding and bool(self.stack.view.members)
 
     def enter(self, waiting: Waiting) -> None:
         self.waiting.append(waiting)
@@ -173,7 +158,8 @@ class Member(NodeEnd):
 
     def may_go(self, waiting: Waiting) -> bool:
         """Whether a message has credit, overtakes nothing, and somebody here would take it on."""
-        return not self.is_held(waiting) and not self.full(waiting) and self.has_way(waiting)
+        joined = bool(self.stack.view.members)
+        return joined and not self.is_held(waiting) and not self.full(waiting) and self.has_way(waiting)
 
     def has_way(self, waiting: Waiting) -> bool:
         """Whether the routers that a message needs are in the view: without them it would be lost."""
@@ -258,15 +244,14 @@ class Member(NodeEnd):
     def note_own(self, copy: Routed, walk: Walk) -> None:
         """Note how far a message of this process has come: it has passed this group, or is back.
 
-        What comes back by one way comes in order, so that of earlier ones that have not come none will, where nobody
-        sends anything again.
+        What comes back by one way in order has nothing behind it that is earlier, where nobody sends anything again.
         """
         final = self.routes.is_final(walk)
         if copy.copy == 0 and final and not isinstance(copy, Trailer):
             self.passed[copy.to] = (copy.number, self.stack.view.view_id)
         if copy.copy == walk.own:
             earlier = [number for number, one in self.outstanding.items() if number < copy.number and one.to == copy.to]
-            for number in [copy.number, *(earlier if final else ())]:
+            for number in [copy.number, *(earlier if final and self.routes.is_fifo(walk.domain) else ())]:
                 self.outstanding.pop(number, None)
             self.asked_count = 0
 
@@ -391,6 +376,17 @@ class Member(NodeEnd):
     def restore(self, state: bytes) -> None:
         super().restore(state)
         self.done.restore(self.filter.states())
+        for copy, domain, _ in self.kept.copies.values():  # of an earlier life of this process: not back, and will be
+            walk = self.routes.walk(copy.origin, copy.to)
+            own = copy.sender == self.host.site and copy.origin == self.host.group and copy.copy == 0 < walk.own
+            if (
+                own
+                and walk.holds
+                and self.routes.in_order(walk)
+                and self.filter.last(stream_of(copy, domain)) < copy.number
+            ):
+                cast = Cast(copy.sender, copy.number)
+                self.outstanding[copy.number] = Waiting(cast, copy.to, domain, walk.level, holds=True)
 
     def resume(self) -> None:
         self.release()

@@ -19,7 +19,7 @@ import msgspec
 from isthmus.core.document import Invalid, one_of, show
 
 Semantics = Literal["none", "fifo", "causal", "total", "fifo-total", "causal-total"]
-Wanted = Literal["fifo", "causal", "total", "fifo-total", "causal-total"]
+Wanted = Literal["none", "fifo", "causal", "total", "fifo-total", "causal-total"]
 Forwarding = Literal["plain", "total", "hierarchical", "shadow-and-hold"]
 IgpKind = Literal["datagrams", "link", "group"]
 DomainScope = Literal["inter", "all"]
@@ -48,6 +48,7 @@ KEEPS: dict[str, Keeps] = {
 }
 Part = Literal["fifo", "causal", "total"]
 PARTS: dict[str, tuple[Part, ...]] = {  # what a wanted order is made of
+    "none": (),
     "fifo": ("fifo",),
     "causal": ("fifo", "causal"),
     "total": ("total",),

@@ -11,6 +11,11 @@ there between two enquiries, as a way may have changed far off. Routers further 
 *Hold.* A process takes an author's messages in the author's order, whatever ways they came: each tells the number of
 the one before it to the same group. What comes early waits; what comes again is dropped.
 
+*Silence.* A node's view may stand though a router in it is gone or cut off: a link has two sites, and one of two is no
+majority. While something is not settled, routers ask each other in all nodes, and answer. One that has not answered for
+`SILENT_ENQUIRIES` enquiries is silent: what it told does not count until it answers. Whether it is heard by itself says
+nothing: what is sent to it may be lost.
+
 So FIFO order per author does not depend on routes at all; while they change a message may come twice, late, or go
 astray, but it comes. Which router takes a copy on, and where to, is found by distances (distances.py), which routers
 tell as messages of the nodes that they share: none is lost, and they are told again in every view.
@@ -32,6 +37,7 @@ Bounds: as with static routes; a queue never has the same copy twice by sending 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
@@ -49,7 +55,9 @@ from isthmus.protocols.routing.options import RouterOptions
 from isthmus.protocols.routing.router import WAKE, Router, RouterPort
 from isthmus.protocols.routing.routes import Routes
 from isthmus.protocols.routing.walks import Walk
-from isthmus.protocols.routing.wire import Distances, Missing, Routed, Steered, StreamKey
+from isthmus.protocols.routing.wire import Alive, Distances, Enquire, Missing, Routed, Steered, StreamKey
+
+SILENT_ENQUIRIES = 5
 
 
 class RecomputedRoutes(Routes):
@@ -94,6 +102,9 @@ class RecomputedRoutes(Routes):
     def in_order(self, walk: Walk) -> bool:  # noqa: ARG002
         return True
 
+    def is_final(self, walk: Walk) -> bool:  # noqa: ARG002
+        return False
+
 
 def fixed_by(composition: Composition) -> str:
     """What keeps the routers of a composition from choosing ways; empty where nothing does."""
@@ -101,7 +112,7 @@ def fixed_by(composition: Composition) -> str:
     reasons = {
         f"{len(composition.domains)} domains": len(composition.domains) > 1,
         f"{domain.forwarding} forwarding": domain.forwarding != "plain",
-        f"a domain that wants {domain.wants}": domain.wants != "fifo",
+        f"a domain that wants {domain.wants}": domain.wants not in ("none", "fifo"),
         "groups outside the domain": len(domain.groups) < len(composition.groups),
         "a domain that names its IGPs": bool(domain.igps),
         "[[routes]] tables": bool(composition.routes),
@@ -162,13 +173,14 @@ class SteeringRouter(Router):
 class SteeringPort(RouterPort):
     """One output and one input of a router that finds ways."""
 
-    __slots__ = ("owes", "seen", "steerer", "told")
+    __slots__ = ("asked_ns", "owes", "seen", "steerer", "told")
 
     def __init__(self, router: SteeringRouter) -> None:
         super().__init__(router)
         self.steerer = router
         self.owes = False  # distances are to be told here
         self.told: tuple[tuple[int, int], ...] = ()  # that were told last
+        self.asked_ns: dict[SiteId, int] = {}  # when routers here were asked that have said nothing since
         self.seen: dict[tuple[int, StreamKey], int] = {}  # what was settled at the last enquiry, where not all was
 
     # Out
@@ -214,8 +226,43 @@ class SteeringPort(RouterPort):
             self.steerer.table.note(self.host.group, source, life, distances.entries)
             self.steerer.refresh()
 
+    def on_enquire(self, source: SiteId, enquire: Enquire) -> None:
+        if source in self.routes.router_of:
+            self.send((source,), Alive())
+        super().on_enquire(source, enquire)
+
     def on_missing(self, source: SiteId, missing: Missing) -> None:
         raise RemoteError(f"{missing} of site {source}, where what is missing comes unasked")
+
+    # Silence
+
+    def note_asked(self) -> None:
+        """Take in that routers here are asked, and which have not answered for long."""
+        now_ns, table, node = self.host.now_ns, self.steerer.table, self.host.group
+        longest_ns = SILENT_ENQUIRIES * self.router.options.enquire_ms * 1e6
+        for site in self.others():
+            if site in self.routes.router_of:
+                since_ns = self.asked_ns.setdefault(site, now_ns)
+                if now_ns - since_ns > longest_ns and (node, site) not in table.silent:
+                    table.silent[node, site] = None
+                    self.steerer.refresh()
+                    self.queue = deque(copy for copy in self.queue if self.leads_on(copy))
+
+    def on_alive(self, source: SiteId, alive: Alive) -> None:  # noqa: ARG002
+        self.asked_ns.pop(source, None)
+        if (self.host.group, source) in self.steerer.table.silent:
+            del self.steerer.table.silent[self.host.group, source]
+            self.steerer.refresh()
+
+    def leads_on(self, copy: Routed) -> bool:
+        """Whether a copy that waits has a way through this node; where not, it comes again by another one."""
+        table, node = self.steerer.table, self.host.group
+        return isinstance(copy, Steered) and any(table.beyond(node, one) <= table.limit for one in copy.remaining)
+
+    def tell_news(self) -> None:
+        if self.passing:
+            self.note_asked()
+        super().tell_news()
 
     # Sending again
 
@@ -235,6 +282,8 @@ class SteeringPort(RouterPort):
 
     def enquire(self) -> None:
         """Ask what is settled; and where nothing of an author was since the last time, do not wait for an answer."""
+        if self.router.keeps_any:
+            self.note_asked()
         super().enquire()
         seen: dict[tuple[int, StreamKey], int] = {}
         for kept in self.kept.copies.values():
@@ -251,6 +300,9 @@ class SteeringPort(RouterPort):
 
     def renew(self) -> None:
         super().renew()
-        self.steerer.table.keep_only(self.host.group, dict(self.stack.view.lives()))
+        table, node = self.steerer.table, self.host.group
+        table.keep_only(node, dict(self.stack.view.lives()))
+        table.silent = {key: None for key in table.silent if key[0] != node}
+        self.asked_ns.clear()
         self.owe_distances()
         self.steerer.refresh()

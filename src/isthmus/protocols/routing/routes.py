@@ -10,6 +10,7 @@ in which node, by which router: the calculus decides by it, and routers forward 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from isthmus.core.errors import LocalError, RemoteError
 from isthmus.core.message import GroupId, SiteId, Targets
@@ -36,12 +37,23 @@ def site_names(composition: Composition) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*processes, *routers)))
 
 
+class WalkTraits(NamedTuple):
+    """What follows from a class's walk and the routers on it, worked out once."""
+
+    kept: tuple[bool, ...]  # of each copy
+    reports: bool
+    in_order: bool
+    final: bool
+    firsts: tuple[Targets, ...]  # the sites of each router that takes the class on from its group
+
+
 class Routes:
     """A composition with its names resolved; the same value at every site."""
 
     __slots__ = (
         "_domain_of",
         "_fifo",
+        "_traits",
         "_walks",
         "composition",
         "group_ids",
@@ -70,6 +82,7 @@ class Routes:
         )
         self._walks: dict[Class, Walk] = {}
         self._domain_of: dict[Class, int] = {}
+        self._traits: dict[Class, WalkTraits] = {}
         self._fifo: dict[int, bool] = {}  # of each domain: whether messages between its groups keep their order
 
     def members(self, node: int) -> Targets:
@@ -110,14 +123,11 @@ class Routes:
 
         A router with replicas takes it, or has made it: then it says what that router forwarded before what follows.
         """
-        made = walk.copies[copy].router
-        return (made != SENDER and self.is_replicated(made)) or any(
-            one.before == copy and self.is_replicated(one.router) for one in walk.copies
-        )
+        return self.traits(walk).kept[copy]
 
     def reports(self, walk: Walk) -> bool:
         """Whether routers wait to hear that a message of a class has arrived."""
-        return any(one.router != SENDER and self.is_replicated(one.router) for one in walk.copies)
+        return self.traits(walk).reports
 
     def first_copy(self, group: GroupId, sender: SiteId, number: int, to: tuple[int, ...]) -> Routed:
         """What a process submits in its group; its predecessors and its payload are filled in by the process."""
@@ -125,8 +135,7 @@ class Routes:
 
     def is_taken_on(self, walk: Walk, members: Targets) -> bool:
         """Whether the routers that take a class on from its group are among the members of that group."""
-        firsts = dict.fromkeys(one.router for one in walk.copies if one.before == 0 and one.router != SENDER)
-        return all(any(site in members for site in self.sites[router]) for router in firsts)
+        return all(any(site in members for site in sites) for sites in self.traits(walk).firsts)
 
     def trailer(self, group: GroupId, sender: SiteId, chase: Chase) -> Trailer:
         """What a router begins to send behind a process's messages; raises RemoteError where none can be lost."""
@@ -151,13 +160,31 @@ class Routes:
 
     def in_order(self, walk: Walk) -> bool:
         """Whether an author's messages come in order and nothing is lost, so that a gap is worth waiting for."""
-        return self.is_fifo(walk.domain) and all(
-            one.router == SENDER or self.is_replicated(one.router) for one in walk.copies
-        )
+        return self.traits(walk).in_order
 
     def is_final(self, walk: Walk) -> bool:
-        """Whether what has not come before a later message of its author never will: nobody sends anything again."""
-        return self.is_fifo(walk.domain) and not self.reports(walk)
+        """Whether nobody sends anything again: what has not come before a later message was overtaken, or is lost."""
+        return self.traits(walk).final
+
+    def traits(self, walk: Walk) -> WalkTraits:
+        key = (walk.source, walk.to)
+        found = self._traits.get(key)
+        if found is None:
+            found = self._traits[key] = self.traits_of(walk)
+        return found
+
+    def traits_of(self, walk: Walk) -> WalkTraits:
+        copies, fifo = walk.copies, self.is_fifo(walk.domain)
+        made = [one.router != SENDER and self.is_replicated(one.router) for one in copies]
+        taken = dict.fromkeys(one.before for one, replicated in zip(copies, made, strict=True) if replicated)
+        firsts = dict.fromkeys(one.router for one in copies if one.before == 0 and one.router != SENDER)
+        return WalkTraits(
+            kept=tuple(replicated or at in taken for at, replicated in enumerate(made)),
+            reports=any(made),
+            in_order=fifo and all(one.router == SENDER or self.is_replicated(one.router) for one in copies),
+            final=not any(made),
+            firsts=tuple(self.sites[router] for router in firsts),
+        )
 
     def is_fifo(self, domain: int) -> bool:
         """Whether messages of one author between the groups of a domain keep their order."""

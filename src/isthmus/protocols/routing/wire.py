@@ -12,7 +12,7 @@ Where a router without replicas may have lost messages with its life, a process 
 for a `Trailer`: a copy without contents that goes the way of its author's messages, behind them.
 
 Where routes are recomputed, a message travels as a `Steered`, and routers tell each other `Distances` in the nodes that
-they share, as messages of these.
+they share, as messages of these; an `Alive` answers an Enquire there.
 """
 
 from __future__ import annotations
@@ -72,6 +72,10 @@ class Distances(Message, frozen=True, gc=False, array_like=True, tag=118):
     """How far groups are through the router that says so, in routers, without the node in which it says so."""
 
     entries: tuple[tuple[Small, Small], ...]  # group and distance; others cannot be reached
+
+
+class Alive(Message, frozen=True, gc=False, array_like=True, tag=126):
+    """The answer of a router that finds ways to an Enquire."""
 
 
 class Pack(Message, frozen=True, gc=False, array_like=True, tag=111):
