@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from isthmus.scenario.load import load_scenario
 from isthmus.sim.run import Run
 from isthmus.studies.clocks import BOUNDS, SHOWN, WORST, grid
 from isthmus.studies.clocks_claims import CLAIMS
+from isthmus.studies.clocks_setup import FIGURES, cell, clocks, network
 from isthmus.studies.model import Rows, Tables
 
 BY = {
@@ -38,10 +41,10 @@ def worst(runs: Iterable[dict[str, Any]], by: tuple[str, ...]) -> Rows:
 @pytest.fixture(scope="module")
 def tables() -> Tables:
     runs = []
-    for cell in grid("quick", (1, 2, 3)):
-        done = Run(cell.scenario)
+    for one in grid("quick", (1, 2, 3)):
+        done = Run(one.scenario)
         done.execute()
-        runs.append({**cell.parameters, **done.figures()})
+        runs.append({**one.parameters, **done.figures()})
     made = {part.replace("-", "_"): worst([run for run in runs if run["part"] == part], by) for part, by in BY.items()}
     made["tightness"] = [
         {"tightness_us": row["tightness_us"], "what": what, "us": row[column]}
@@ -56,3 +59,14 @@ def tables() -> Tables:
 def test_a_claim_of_the_study_holds(tables: Tables, claim: Any) -> None:
     judged = claim.judge(tables)
     assert judged.verdict == "holds", (judged.measured, judged.expected, judged.detail)
+
+
+def test_the_example_is_the_cell_of_the_first_figure() -> None:
+    """Whoever changes its three lines gets what the study would have for that cell."""
+    example = load_scenario(Path(__file__).parents[2] / "examples" / "clocks-figure.toml")
+    figure = cell("drift", network((1,)), clocks(*FIGURES[0]), 1).scenario
+    assert example.clocks == figure.clocks
+    assert example.duration_ms == figure.duration_ms
+    assert len(example.topology.sites) == len(figure.topology.sites)
+    assert example.topology.clusters[0].lan == figure.topology.clusters[0].lan
+    assert example.topology.clusters[0].references == figure.topology.clusters[0].references

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -80,3 +83,16 @@ def test_what_is_wrong_is_said_in_a_sentence(tmp_path: Path) -> None:
     empty.mkdir()
     assert refused(empty)
     assert "none where the source is a trace" in refused(empty, "--reference", "c-0=system")
+
+
+def test_what_a_killed_command_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    left, kept = (tmp_path / f"{clock.SCRATCH}{pid}-abc" for pid in (dead.pid, os.getpid()))
+    others = [tmp_path / name for name in (f"{clock.SCRATCH}abc", f"{clock.SCRATCH}x-y", "else")]
+    for folder in (left, kept, *others):
+        folder.mkdir()
+    (left / "trace").write_text("")
+    clock.sweep(tmp_path)
+    assert not left.exists()
+    assert all(folder.exists() for folder in (kept, *others))

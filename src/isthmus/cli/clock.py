@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Any
 
 import click
@@ -33,6 +35,7 @@ from isthmus.trace.reader import read_meta, read_rows
 from isthmus.trace.schema import GAUGE, KIND, PROCESS, TIME_NS, VALUE, Gauge
 
 NS_PER_US = 1e3
+SCRATCH = "isthmus-clock-"  # folders for what sites write; the process that made it follows, and a few letters
 FREE = ClockState.FREE_RUNNING.name.lower().replace("_", "-")
 
 
@@ -119,8 +122,9 @@ async def of_sites(
         latest.update({name: status["clock"] for name, status in statuses.items() if "clock" in status})
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), TextColumn("{task.fields[note]}"))
+    sweep(Path(gettempdir()))
     with (
-        TemporaryDirectory(prefix="isthmus-clock-") as folder,
+        TemporaryDirectory(prefix=f"{SCRATCH}{os.getpid()}-") as folder,
         Progress(*columns, console=console or Console(stderr=True), transient=True, disable=console is None) as bar,
     ):
         task = bar.add_task("clocks", total=seconds, note="starting")
@@ -131,6 +135,24 @@ async def of_sites(
 
         await run_live(scenario, path, Path(folder), emulate, progress, words=words, statuses=note)
     return [msgspec.convert(latest[name], ClockStatus) for name in words if name in latest]
+
+
+def sweep(folder: Path) -> None:
+    """Remove what earlier commands left that were killed before they could."""
+    for left in sorted(folder.glob(f"{SCRATCH}*-*")):
+        owner = left.name.removeprefix(SCRATCH).partition("-")[0]
+        if owner.isdecimal() and not is_running(int(owner)):
+            shutil.rmtree(left, ignore_errors=True)  # of another user: not ours to remove
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass  # of another user
+    return True
 
 
 def of_trace(folder: Path) -> list[ClockStatus]:

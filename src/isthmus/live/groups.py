@@ -19,6 +19,8 @@ from types import TracebackType
 from typing import Self
 
 from isthmus.core.errors import InputError
+from isthmus.core.layer import Reading
+from isthmus.live.clocks import ClockPlan
 from isthmus.live.composed import NodeOptions, composed_member, own_groups
 from isthmus.live.group import LEAVE_S, Group
 from isthmus.live.member import Member
@@ -65,6 +67,7 @@ class Groups:
         composition: Composition | Path | str | None = None,
         options: NodeOptions | None = None,
         router: RouterOptions | None = None,
+        clocks: ClockPlan | None = None,
     ) -> Groups:
         """Groups to be entered with `async with`; the options are those of `Group.join`.
 
@@ -77,12 +80,14 @@ class Groups:
             member = composed_member(
                 topology, site, where, composition, options, router, emulate, datagram_bytes, membership
             )
+            member.clock_plan = clocks
             return cls(member, state, restore, view_events)
         if router is not None:
             raise InputError("router", "", "options of routers", "nothing, where there is no composition")
         if options:
             raise InputError("options", "", "options by node", "those of a GroupPlan, where there is no composition")
         member = Member(topology, site, where, groups, emulate, datagram_bytes, membership_of(membership, groups))
+        member.clock_plan = clocks
         return cls(member, state, restore, view_events)
 
     def __getitem__(self, name: str) -> Group:
@@ -90,6 +95,10 @@ class Groups:
             known = ", ".join(self.groups) or "none"
             raise InputError("group", "", repr(name), f"a group that this site is in: {known}")
         return self.groups[name]
+
+    def clock(self) -> Reading:
+        """The time at this site, the same in all its groups: see `Group.clock`."""
+        return self.member.clock()
 
     async def __aenter__(self) -> Self:
         await self.member.open()

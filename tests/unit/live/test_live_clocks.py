@@ -23,6 +23,8 @@ from isthmus.core.errors import InputError, LocalError
 from isthmus.core.layer import ClockState, Kind
 from isthmus.live.clocks import ClockPlan
 from isthmus.live.group import Group
+from isthmus.live.groups import Groups
+from isthmus.live.plans import GroupPlan
 from isthmus.live.references import file_source, parse, socket_source, source_of
 from isthmus.live.stamps import ANCILLARY_BYTES, ahead_ns, ask_for_stamps, stamp_of
 from isthmus.scenario.clocks import TimeService
@@ -205,6 +207,22 @@ def test_a_reference_that_a_file_drives_is_followed_and_its_death_is_hold_over(t
             driven.write_text(f"{DRIVEN_MS} 100")
             await eventually(lambda: all(state_of(group) is ClockState.SYNCHRONISED for group in groups))
             assert all(contains(group, offset_ns) for group in groups)
+
+    run(program())
+
+
+def test_a_site_in_several_groups_has_one_clock() -> None:
+    async def program() -> None:
+        topology = lan(2)
+        names = [site.name for site in topology.sites]
+        ports = free_ports(names)
+        plans = [GroupPlan("orders"), GroupPlan("chat", stack="fifo")]
+        clocks = ClockPlan(service=SERVICE)
+        async with AsyncExitStack() as stack:
+            sites = [Groups.join(topology, name, ports, plans, clocks=clocks) for name in names]
+            await asyncio.gather(*(stack.enter_async_context(site) for site in sites))
+            await eventually(lambda: all(site.clock().state is ClockState.SYNCHRONISED for site in sites))
+            assert all(contains(site["chat"]) for site in sites)
 
     run(program())
 

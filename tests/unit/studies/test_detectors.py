@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from datetime import datetime
 from itertools import pairwise
+from math import log
 from pathlib import Path
 from random import Random
 
@@ -73,27 +74,41 @@ def test_an_estimate_is_judged_by_what_comes_next() -> None:
     assert fit(gaps, "mean-shift").bias_factor < 0.9, "the runs below the mean are the likelier ones"
 
 
-def nearest(rows: list[dict[str, object]], traffic: str) -> dict[str, float]:
-    return {str(row["detector"]): float(str(row["error_factor"])) for row in rows if row["traffic"] == traffic}
+def nearest(rows: list[dict[str, object]], traffic: str, factor: str = "error_factor") -> dict[str, float]:
+    return {str(row["detector"]): float(str(row[factor])) for row in rows if row["traffic"] == traffic}
+
+
+def recorded_gaps(*by: str) -> list[list[float]]:
+    """Times between messages in seconds, of each channel, or of each sender in each."""
+    if not RECORDED.exists():
+        pytest.skip(f"{RECORDED} is not there")
+    times: dict[tuple[str, ...], list[float]] = {}
+    with RECORDED.open() as file:
+        for row in csv.DictReader(file):
+            if row["event"] == "msg":
+                key = tuple(row[name] for name in by)
+                times.setdefault(key, []).append(datetime.fromisoformat(row["time"]).timestamp())
+    return [[after - before for before, after in pairwise(each)] for each in times.values()]
 
 
 def test_recorded_chats_are_followed_best_by_sliding_and_exponential_means() -> None:
     """And the chats that the study makes up rank detectors as recorded ones do, up to a tie."""
-    if not RECORDED.exists():
-        pytest.skip(f"{RECORDED} is not there")
-    times: dict[str, list[float]] = {}
-    with RECORDED.open() as file:
-        for row in csv.DictReader(file):
-            if row["event"] == "msg":
-                times.setdefault(row["trace"], []).append(datetime.fromisoformat(row["time"]).timestamp())
-    series = [[after - before for before, after in pairwise(each)] for each in times.values()]
-    rows = compared({"recorded": series, "made": [chat_gaps(seed) for seed in range(4)]})
+    rows = compared({"recorded": recorded_gaps("trace"), "made": [chat_gaps(seed) for seed in range(4)]})
     for traffic in ("recorded", "made"):
         errors = nearest(rows, traffic)
         assert errors["sliding"] < errors["mean-shift"]
         assert errors["sliding"] <= 1.05 * min(errors.values())
     recorded, made = nearest(rows, "recorded"), nearest(rows, "made")
     assert all(made[name] == pytest.approx(recorded[name], rel=0.15) for name in DETECTORS)
+
+
+def test_nobody_follows_one_recorded_sender_well_and_ours_is_the_least_biased() -> None:
+    """What a site measures is one sender: a few lines, then hours of silence."""
+    rows = compared({"sender": [gaps for gaps in recorded_gaps("trace", "sender") if len(gaps) >= 20]})
+    errors, biases = nearest(rows, "sender"), nearest(rows, "sender", "bias_factor")
+    assert min(errors.values()) > 4
+    assert errors["sliding"] <= 1.05 * min(errors.values())
+    assert min(biases, key=lambda name: abs(log(biases[name]))) == "sliding"
 
 
 def test_a_transient_is_a_peak_and_the_time_to_be_as_usual() -> None:
