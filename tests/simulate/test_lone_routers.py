@@ -155,6 +155,47 @@ def test_what_is_waited_for_is_told(forwarding: str, told: str) -> None:
     assert beyond(run.sites[0].ports[GroupId(0)].stack) == [told]
 
 
+def crashed_process(seed: int) -> dict[str, Any]:
+    """A process that sends inside its group and beyond it crashes, and comes back before what it sent is ordered."""
+    random = Random(f"crashed process/{seed}")
+    domain = {"wants": "causal-total", "scope": "all", "forwarding": "shadow-and-hold"}
+    given = tables("abc", domain=domain, seed=seed) | {"duration_ms": 1_500.0, "drain_ms": 30_000.0}
+    given["composition"]["igps"] = [{"name": "i", "stack": "symmetric"}]  # which hears of all before it orders
+    sites = given["topology"]["clusters"][0]["sites"]
+    near = [site for site in sites if "b" in site]
+    given["topology"] = {
+        "name": "far",
+        "defaults": {"lan": {"delay": 0.5}, "wan": {"delay": 150.0}},
+        "clusters": [{"name": "here", "sites": near}, {"name": "there", "sites": [x for x in sites if x not in near]}],
+    }
+    given["membership"] = {"detection_ms": 5.0}
+    given["workloads"] = [
+        {"kind": "poisson", "rate_per_s": 60.0, "group": name} | to
+        for name in "abc"
+        for to in ({}, {"to_groups": "all"})
+    ]
+    down_ms = random.uniform(200.0, 1_000.0)
+    site = random.choice(["b-0", "b-1"])
+    given["faults"] = [
+        {"kind": "crash", "site": site, "at_ms": down_ms},
+        {"kind": "recover", "site": site, "at_ms": down_ms + random.uniform(10.0, 60.0)},
+    ]
+    if random.random() < 0.3:
+        given["faults"].append({"kind": "crash", "site": "rb", "at_ms": down_ms + 5})
+        given["faults"].append({"kind": "recover", "site": "rb", "at_ms": down_ms + 100})
+    return given
+
+
+def test_a_process_that_comes_back_does_not_overtake_itself() -> None:
+    """Its next life holds what would overtake what the last one had under way, as far as that is not lost."""
+    for seed in range(8):
+        run, rows = played(crashed_process(seed))
+        assert none_broken(run, rows), seed
+        layers = [port.stack.layers[1] for site in run.sites for port in site.ports.values()]
+        waits = [one for one in layers if isinstance(one, Member) and (one.waiting or one.outstanding)]
+        assert not waits, seed
+
+
 def random_crashes(seed: int) -> dict[str, Any]:
     """Any router crashes, again and again, and comes back."""
     random = Random(f"lone routers/{seed}")

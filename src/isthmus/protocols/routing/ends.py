@@ -50,6 +50,15 @@ class Arrived(NamedTuple):
     copy: Routed
 
 
+class Begun(NamedTuple):
+    """The last message of an author of this group to some groups that has left, and whose shadow it waits for."""
+
+    sender: SiteId
+    to: tuple[int, ...]
+    number: int
+    view: int  # in which it left
+
+
 class EndState(NamedTuple):
     """What a member that joins takes over."""
 
@@ -57,12 +66,13 @@ class EndState(NamedTuple):
     early: tuple[Routed | Steered, ...]
     kept: tuple[Kept, ...]
     settled: tuple[tuple[int, StreamKey, int], ...]
+    begun: tuple[Begun, ...]
 
 
 class NodeEnd(Layer):
     """One member's end of one node."""
 
-    __slots__ = ("early", "filter", "kept", "known", "routes")
+    __slots__ = ("begun", "early", "filter", "kept", "known", "routes")
 
     def __init__(self, routes: Routes, known: SettledTable) -> None:
         self.routes = routes
@@ -70,6 +80,7 @@ class NodeEnd(Layer):
         self.filter = Filter()
         self.early: dict[StreamKey, dict[int, Arrived]] = {}  # by the number that is missing before each
         self.kept = KeptCopies()
+        self.begun: dict[tuple[SiteId, tuple[int, ...]], Begun] = {}  # for another life of their authors
 
     def ordered(self) -> dict[type[Message], Handler]:
         return dict.fromkeys((Routed, Pack, Steered, Trailer, Distances), self.on_bare)
@@ -136,6 +147,12 @@ class NodeEnd(Layer):
             self.host.trace(Kind.REJECT, value=courier)
             return None
 
+    def note_begun(self, copy: Routed, walk: Walk) -> None:
+        """Note a message of this group whose author, should it come back in another life, must wait for its shadow."""
+        if copy.copy == 0 < walk.own and walk.holds:
+            view = self.stack.view.view_id
+            self.begun[copy.sender, copy.to] = Begun(copy.sender, copy.to, copy.number, view)
+
     def keep(self, copy: Routed, walk: Walk) -> bool:
         """Keep a copy that may have to be forwarded again; whether it is not known to be in hand, or done with."""
         if not self.routes.keeps(walk, copy.copy):
@@ -183,7 +200,8 @@ class NodeEnd(Layer):
     def state(self) -> bytes:
         early = tuple(arrived.copy for waiting in self.early.values() for arrived in waiting.values())
         settled = tuple((group, key, number) for (group, key), number in self.known.numbers.items())
-        return msgspec.msgpack.encode(EndState(self.filter.states(), early, tuple(self.kept.copies.values()), settled))
+        kept, begun = tuple(self.kept.copies.values()), tuple(self.begun.values())
+        return msgspec.msgpack.encode(EndState(self.filter.states(), early, kept, settled, begun))
 
     def restore(self, state: bytes) -> None:
         taken = msgspec.msgpack.decode(state, type=EndState)
@@ -196,6 +214,7 @@ class NodeEnd(Layer):
             self.known.note(group, key, number)
         for kept in taken.kept:
             self.kept.add(kept)
+        self.begun = {(one.sender, one.to): one for one in taken.begun}
 
 
 def checked_walk(routes: Routes, group: GroupId, courier: SiteId, copy: Routed) -> Walk:

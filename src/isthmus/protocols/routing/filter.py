@@ -96,6 +96,11 @@ class Filter:
             stream = self.streams[key] = AuthorStream()
         return stream
 
+    def has(self, key: StreamKey, number: int) -> bool:
+        """Whether a message was taken."""
+        stream = self.streams.get(key)
+        return stream is not None and (number <= stream.last or number in stream.ahead.values())
+
     def last(self, key: StreamKey) -> int:
         stream = self.streams.get(key)
         return 0 if stream is None else stream.last

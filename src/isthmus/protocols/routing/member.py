@@ -34,7 +34,7 @@ from isthmus.core.errors import LocalError, RemoteError
 from isthmus.core.message import ALL, Author, Carried, Cast, Message, SiteId, Targets
 from isthmus.core.port import INCARNATION_SHIFT
 from isthmus.protocols.routing.done import DoneTable
-from isthmus.protocols.routing.ends import NOBODY, Arrived, NodeEnd
+from isthmus.protocols.routing.ends import NOBODY, Arrived, Begun, NodeEnd
 from isthmus.protocols.routing.filter import stream_of
 from isthmus.protocols.routing.held import BOTTOM, NO_DOMAIN, Unread, Waiting
 from isthmus.protocols.routing.keeping import SettledTable
@@ -221,6 +221,7 @@ class Member(NodeEnd):
                 self.take_trailer(arrived, walk)
                 return
             self.keep(copy, walk)
+            self.note_begun(copy, walk)
             if arrived.courier in self.routes.router_of:
                 self.courier = max(self.courier, (copy.epoch, arrived.courier))
             found = self.sift(arrived, walk)
@@ -376,17 +377,19 @@ class Member(NodeEnd):
     def restore(self, state: bytes) -> None:
         super().restore(state)
         self.done.restore(self.filter.states())
-        for copy, domain, _ in self.kept.copies.values():  # of an earlier life of this process: not back, and will be
-            walk = self.routes.walk(copy.origin, copy.to)
-            own = copy.sender == self.host.site and copy.origin == self.host.group and copy.copy == 0 < walk.own
-            if (
-                own
-                and walk.holds
-                and self.routes.in_order(walk)
-                and self.filter.last(stream_of(copy, domain)) < copy.number
-            ):
-                cast = Cast(copy.sender, copy.number)
-                self.outstanding[copy.number] = Waiting(cast, copy.to, domain, walk.level, holds=True)
+        for one in self.begun.values():
+            if one.sender == self.host.site:
+                self.wait_for(one)
+
+    def wait_for(self, begun: Begun) -> None:
+        """Hold what would overtake a message of an earlier life of this process, if that is still to come back."""
+        walk, life = self.routes.walk(self.host.group, begun.to), begun.number >> INCARNATION_SHIFT
+        final = self.routes.is_final(walk) and self.routes.is_fifo(walk.domain)
+        key = (self.host.group, begun.sender, life, walk.domain)
+        if (final or self.routes.in_order(walk)) and not self.filter.has(key, begun.number):
+            cast = Cast(begun.sender, begun.number)
+            self.outstanding[begun.number] = Waiting(cast, begun.to, walk.domain, walk.level, holds=True)
+            self.passed[begun.to] = (begun.number, begun.view)
 
     def resume(self) -> None:
         self.release()

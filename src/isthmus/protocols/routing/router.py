@@ -247,6 +247,7 @@ class RouterPort(NodeEnd):
             walk = self.checked(cast.sender, copy)
             if walk is None:
                 continue
+            self.note_begun(copy, walk)
             if copy.copy == 0:
                 self.taken[copy.sender] = max(copy.number, self.taken.get(copy.sender, 0))
             if not isinstance(copy, Trailer):
