@@ -61,6 +61,23 @@ def figures_claims() -> list[Claim]:
     return made
 
 
+def bytes_claim(rules: str, most: float) -> Claim:
+    def measure(tables: Tables) -> float | None:
+        rows = [row for row in tables["sizes"] if is_at(row, 12, 32) and row["rules"] == rules]
+        return float(rows[0]["bytes"]) if rows else None
+
+    return Claim(
+        statement=f"12 LANs of 32 hosts, {rules}: the mean timestamp of a message to a LAN, in bytes.",
+        source=MODEL,
+        measure=measure,
+        expected=most,
+        relation="at most",
+        unit="bytes",
+        note="a matrix of four bytes per counter would have 590,000",
+        full_only=True,
+    )
+
+
 def growth_claim(column: str, rules: str, what: str) -> Claim:
     def measure(tables: Tables) -> float:
         least, most = (figure_of(tables["growth"], column, lans=lans, rules=rules) for lans in LANS)
@@ -183,6 +200,8 @@ def times_claim(statement: str, column: str, more: dict[str, object], less: dict
 
 CLAIMS = (
     *figures_claims(),
+    bytes_claim("symmetric", 660.0),
+    bytes_claim("symmetric, R9", 216.0),
     growth_claim("entries", "symmetric, R9", "the timestamp of a local message"),
     growth_claim("history", "symmetric, R9", "the history of a host"),
     growth_claim("entries", "all", "the timestamp of a local message"),
