@@ -12,9 +12,7 @@ from isthmus.protocols.total.planned import Situation
 
 GAIN = 0.05  # of the mean latency, that a change must promise: it stops those who change for a round trip
 SAVING = 0.05  # or of the multicasts, where it is no slower,
-SAVING_SLOWER = (
-    0.2  # and where it is, within SLACK: everybody active may be the fastest by a hair, and take twice as many
-)
+SAVING_SLOWER = 0.2  # and where it is, within SLACK: all active may be the fastest by a hair, at twice as many
 SLACK = 0.03  # of the least mean latency: assignments that close are equals, and the fewest multicasts decide
 
 
