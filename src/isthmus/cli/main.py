@@ -21,7 +21,7 @@ from isthmus.core.errors import InputError, LocalError, RunError
 COMMANDS = {  # name: (module that has it as `command`, one line of help)
     "init": ("isthmus.cli.init", "Create a network, a scenario and a program to start from."),
     "topology": ("isthmus.cli.topology", "Import, shape, show and draw networks."),
-    "plan": ("isthmus.cli.plan", "Choose a total order and a role for every site."),
+    "plan": ("isthmus.cli.plan", "Choose an order, and a role for every site."),
     "compose": ("isthmus.cli.compose", "Join groups by routers, and say what order that guarantees."),
     "compare": ("isthmus.cli.compare", "Run a scenario over several stacks, and say which to choose."),
     "sim": ("isthmus.cli.sim", "Run a scenario in the simulator."),
