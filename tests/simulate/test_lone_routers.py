@@ -96,6 +96,30 @@ def test_a_sender_does_not_wait_for_a_shadow_that_is_lost(router: str, window: i
     assert not any(one.waiting or one.outstanding for one in waits)
 
 
+@pytest.mark.parametrize("stack", ["symmetric", "token-site"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_router_may_be_back_before_it_is_missed(stack: str, seed: int) -> None:
+    """Its crash and its return are one change of view. What the layers below handed up while they closed the old view
+    was taken for messages of the new one, so that nobody was told that they are lost, and their authors held for ever.
+    """
+    domain = {"wants": "causal-total", "scope": "all", "forwarding": "shadow-and-hold"}
+    given = tables("ab", stack, domain=domain, seed=seed) | {"duration_ms": 1_200.0, "drain_ms": 20_000.0}
+    given["membership"] = {"detection_ms": 20.0}
+    given["workloads"] = [
+        {"kind": "poisson", "rate_per_s": 40.0, "group": name} | to
+        for name in "ab"
+        for to in ({}, {"to_groups": "all"})
+    ]
+    given["faults"] = [
+        {"kind": "crash", "site": "ra", "at_ms": 500.0 + 7 * seed},
+        {"kind": "recover", "site": "ra", "at_ms": 503.0 + 7 * seed},
+    ]
+    run, rows = played(given)
+    members = [layer for site in run.sites for port in site.ports.values() for layer in port.stack.layers]
+    assert not any(one.waiting or one.outstanding for one in members if isinstance(one, Member))
+    assert none_broken(run, rows)
+
+
 def test_a_lower_router_of_a_hierarchy_may_fail() -> None:
     """The sender's own group is told of it by nobody: the view that changes is that of an IGP above."""
     path = Path(__file__).parents[2] / "examples" / "composed-regions.toml"

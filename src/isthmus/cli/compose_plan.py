@@ -27,11 +27,18 @@ from isthmus.studies.compose_plan import flows_between
 
 SHOWN = 6  # options in the table
 
+ORDERS = [name for name in get_args(Wanted) if name != "none"]  # what to plan for
+
 
 @click.command(context_settings=HELP)
 @click.argument("network", type=click.Path(path_type=Path), metavar="NET.toml|SCENARIO.toml")
 @click.option("--traffic", type=click.Path(path_type=Path), help="File with [[workloads]]. [those of the scenario]")
-@click.option("--wants", type=click.Choice(get_args(Wanted)[1:]), default="causal", show_default=True)
+@click.option(
+    "--wants",
+    type=click.Choice(ORDERS),
+    default="causal",
+    show_default=True,
+)
 @click.option("--scope", type=click.Choice(get_args(DomainScope)), default="inter", show_default=True,
               help="inter: the order of messages between groups; all: of those inside a group, too.")  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="File for the composition, as TOML.")

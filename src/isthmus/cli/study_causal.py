@@ -7,6 +7,7 @@ from typing import get_args
 
 import click
 import msgspec
+from rich.console import Console
 from rich.table import Table
 
 from isthmus.cli.console import print_whole, wide_console
@@ -55,9 +56,9 @@ def causal_command(
     Rules, by default the first four and "all":
       "literal", "literal, R9"      those of the paper, without separators and with
       "symmetric", "symmetric, R9"  and later messages that are told of cover earlier ones that are known
-      "R9 anywhere"                 and R9 by any process; "R9 anywhere, remainder": and by who was not told
+      "R9 anywhere"                 and R9 by any process; "R9 anywhere, remainder": by the sites not told yet
       "all"                         and forgetting: what a stack does by default; "all but" symmetric, anywhere, ...
-      "all, masks"                  sets as masks; "all, not extended": without whom it was told
+      "all, masks"                  sets as masks; "all, not extended": not to whom it was told; "all, forced"
       "R1 to R4", "R1 to R8"        without pruning, and with, over causal-history
       "vector", "matrix"            causal-vector and causal-matrix, of the hosts alone
 
@@ -74,7 +75,7 @@ def causal_command(
     console = wide_console()
     found = []
     for name in rules:
-        with console.status(f"simulating {lans} x {hosts}, {name}"):
+        with Console(stderr=True).status(f"simulating {lans} x {hosts}, {name}"):
             found.append(causal_sizes(lans, hosts, name, range(1, seeds + 1), traffic))
     if as_json:
         about = {"lans": lans, "hosts": hosts, "traffic": traffic, "seeds": seeds, "sizes": found}

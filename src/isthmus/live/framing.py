@@ -25,7 +25,7 @@ from isthmus.core.message import SiteId
 from isthmus.core.sizes import MESSAGE_HEAD_BYTES, PACKET_HEAD_BYTES
 
 MAGIC = b"iS"
-VERSION = 2
+VERSION = 3
 HEAD = struct.Struct("!2sBBIQQ")
 MESSAGE_HEAD = struct.Struct("!HHI")
 MESSAGES, HELLO, REFUSAL = 0, 1, 2  # kinds

@@ -92,7 +92,7 @@ def judge_files(
     dealt = deal([file.path.stat().st_size for file in files], tasks)
     table = pa.table(
         {
-            "path": pa.array([str(file.path) for file in files], pa.string()),
+            "path": pa.array([str(file.path.resolve()) for file in files], pa.string()),
             "shift": pa.array([file.shift for file in files], pa.int64()),
             "task": pa.array(dealt, pa.int32()),
         }

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -113,11 +113,12 @@ def cores_of(spark: SparkSession) -> int:
 
 
 def cancel_jobs(spark: SparkSession) -> None:
-    """End all that is being computed; those who wait for it get an error."""
-    if is_remote():
-        spark.interruptAll()
-    else:
-        spark.sparkContext.cancelAllJobs()
+    """End all that is being computed; those who wait for it get an error. Nothing happens where Spark is gone."""
+    with suppress(Exception):
+        if is_remote():
+            spark.interruptAll()
+        else:
+            spark.sparkContext.cancelAllJobs()
 
 
 def driver_settings(master: str, memory: str, scratch: Path) -> dict[str, str]:

@@ -105,7 +105,7 @@ def check(
 
 
 def check_sweeps(sweeps: Sequence[Sweep], properties: Mapping[str, Sequence[range]]) -> DataFrame:
-    """The same of sweeps side by side: a run's number is its place among the runs of all of them; failed ones are out.
+    """Judge the runs of several sweeps, numbered through all of them; those that failed are left out.
 
     No row is moved for a run that one task can judge: it stands whole in one file (runs.py).
     """

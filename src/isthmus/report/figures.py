@@ -174,7 +174,8 @@ def own_look(plot: Plot, n: int, others: Sequence[str]) -> Look:
 def covered(plot: Plot, n: int) -> bool:
     """Whether a later line, drawn above, would hide one wherever both have points."""
     heights = [[log10(y) for y in line.ys] if "y" in plot.spec.log else line.ys for line in plot.ours]
-    near = 0.02 * max(abs(y) for ys in heights for y in ys)
+    every = [y for ys in heights for y in ys]
+    near = 0.02 * (max(every) - min(every) if "y" in plot.spec.log else max(map(abs, every)))
     own = dict(zip(plot.ours[n].xs, heights[n], strict=True))
     return any(
         all(abs(own[x] - y) <= near for x, y in zip(line.xs, ys, strict=True) if x in own)

@@ -79,7 +79,7 @@ def make_plot(folder: Path, number: int, spec: FigureSpec, table: pa.Table) -> P
             where = repr(categories[int(x)]) if categories else f"{x:g}"
             found = f"two rows of {name!r} at {spec.x} {where}"
             raise InputError(source, spec.y, found, "one row per point of the figure")
-        if can_show(spec, x, y):
+        if can_show(spec, x, y, categories):
             line[x] = (y, error if isfinite(error) else 0.0)
     if len(points) + len(spec.paper) > LINES_MAX:
         found = f"{len(points)} series and {len(spec.paper)} of a paper"
@@ -122,13 +122,14 @@ def paper_line(where: str, at: int, spec: FigureSpec, categories: list[str]) -> 
             expected = f"one of {', '.join(categories[:12])}" if categories else "a number"
             raise InputError(where, f"paper[{at}].x", repr(x), expected)
         xs.append(float(categories.index(x)) if isinstance(x, str) else x)
-    points = {x: (y, 0.0) for x, y in zip(xs, given.y, strict=True) if can_show(spec, x, y)}
+    points = {x: (y, 0.0) for x, y in zip(xs, given.y, strict=True) if can_show(spec, x, y, categories)}
     return line_of(given.label, points)
 
 
-def can_show(spec: FigureSpec, x: float, y: float) -> bool:
+def can_show(spec: FigureSpec, x: float, y: float, categories: list[str]) -> bool:
     """Whether a point has a place in the figure: nothing has one at zero or below it on a logarithmic axis."""
-    return isfinite(x) and isfinite(y) and ("x" not in spec.log or x > 0) and ("y" not in spec.log or y > 0)
+    log_x = "x" in spec.log and not categories
+    return isfinite(x) and isfinite(y) and (not log_x or x > 0) and ("y" not in spec.log or y > 0)
 
 
 def numbers(table: pa.Table, column: str, source: str) -> list[float]:

@@ -43,7 +43,7 @@ REGIONS, BUSY, QUIET = "six regions, load in one", 60.0, 2.0  # messages a secon
 SLICE_MS = 1_000.0
 LAST = 3  # seconds of a phase, in which latency is as usual
 USUAL = 1.25  # times the usual latency, beyond which a second is not usual
-RECOVERY_MAX_S = 5.0  # two looks of the planner 2 s apart, and a second for requests
+RECOVERY_MAX_S = 5.0  # a probe within 2 s, two looks of the planner, and a second for requests
 
 
 class Part(NamedTuple):

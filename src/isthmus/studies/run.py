@@ -18,6 +18,7 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import msgspec
@@ -62,7 +63,7 @@ class Result(msgspec.Struct, frozen=True):
     verdicts: list[dict[str, Any]]  # rows of verdicts.parquet
     failed: list[tuple[RunSpec, Outcome]]
     run_count: int
-    took_s: float  # since the start of those it was carried out with; the measures of later ones not included
+    took_s: float  # since the start of those it was carried out with
 
     def exit_code(self) -> int:
         """1: an order was broken or a run failed; 3: something is unknown; a claim that does not hold is a finding."""
@@ -219,25 +220,30 @@ def measure_studies(
 
     Tables are small, so that most of their cost is Spark's planning, one core's work: two studies keep two cores busy.
     """
-    pool = ThreadPoolExecutor(MEASURED_AT_ONCE, "measure")
+    pool, stopped = ThreadPoolExecutor(MEASURED_AT_ONCE, "measure"), Event()
     try:
-        waiting = [pool.submit(collect_tables, one.study, one.done, under[one.study.name] / "tables") for one in asked]
+        waiting = [
+            pool.submit(collect_tables, one.study, one.done, under[one.study.name] / "tables", stopped) for one in asked
+        ]
         for one, found in zip(asked, waiting, strict=True):
             tell(f"measuring {one.study.name}")
             yield found.result()
     except BaseException:  # an interrupt, too: nothing is written once the folders are removed
+        stopped.set()
         cancel_jobs(asked[0].done.trace.sparkSession)
         raise
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def collect_tables(study: Study, done: Sweep, folder: Path) -> dict[str, Rows]:
-    """The tables: each collected, and written as one small file."""
+def collect_tables(study: Study, done: Sweep, folder: Path, stopped: Event) -> dict[str, Rows]:
+    """The tables: each collected, and written as one small file; once stopped, no more of them."""
     folder.mkdir()
     good = done.runs.where("status = 'ok'")
     collected: dict[str, Rows] = {}
     for name, frame in study.tables(done.good_trace(), good).items():
+        if stopped.is_set():
+            break
         table = frame.toArrow()
         pq.write_table(table, folder / f"{name}.parquet")
         collected[name] = table.to_pylist()

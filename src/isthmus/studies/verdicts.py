@@ -24,7 +24,7 @@ from isthmus.pipeline.sweep import RunSpec, Sweep
 Status = Literal["violated", "unknown", "valid"]
 WORST_FIRST: tuple[Status, ...] = ("violated", "unknown", "valid")
 NOT_JUDGED = "no check has a verdict on this run"
-Check = Callable[[Sequence[Sweep], Mapping[str, Sequence[range]]], DataFrame]  # properties with the runs to ask it of
+Check = Callable[[Sequence[Sweep], Mapping[str, Sequence[range]]], DataFrame]  # properties, each with its runs
 COLUMNS = pa.schema(
     [
         ("property", pa.string()),

@@ -4,7 +4,7 @@ Routes are fixed per pair of LANs: as configured, otherwise the shortest way; of
 clockwise one, in which LAN numbers grow from the lowest LAN on. All routes from one LAN form a tree, so that a message
 reaches every site once. And a route goes on as that of the next LAN on it: all that passes a gateway on its way to a
 LAN takes one way from there, so that what the gateway tells of comes after what it has sent. With routes of which each
-goes its own way, two thirds of random runs on rings block or break the order (`check_ways`).
+goes its own way, more than half of the random runs on rings block or break the order (`check_ways`).
 
 Its *address* is its destinations and, where it leaves the sender's LAN, the gateways of every LAN that it touches. The
 sender sends to its own LAN; the gateway at the end of a link sends to the LAN behind it, the other gateways first.

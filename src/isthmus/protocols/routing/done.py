@@ -60,8 +60,8 @@ class DoneTable:
         """How many messages of an author were consumed."""
         return self.filter.count(key)
 
-    def last(self, key: StreamKey, now_ns: int) -> int:
-        """Up to where nothing is missing that may still come."""
+    def advance(self, key: StreamKey, now_ns: int) -> int:
+        """Give up gaps that have stayed for too long; up to where nothing is missing that may still come."""
         stream = self.filter.of(key)
         if not stream.ahead or key not in self.lossy:
             self.gaps.pop(key, None)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from isthmus.core.errors import LocalError, RemoteError
-from isthmus.core.layer import Finality, Handler, Kind, Layer
+from isthmus.core.layer import Finality, Handler, Kind, Layer, View
 from isthmus.core.message import Carried, Cast, GroupId, Message, SiteId
 from isthmus.protocols.routing.filter import Fate, Filter, StreamState, stream_of
 from isthmus.protocols.routing.keeping import Kept, KeptCopies, SettledTable
@@ -72,7 +72,7 @@ class EndState(NamedTuple):
 class NodeEnd(Layer):
     """One member's end of one node."""
 
-    __slots__ = ("begun", "early", "filter", "kept", "known", "routes")
+    __slots__ = ("begun", "early", "filter", "kept", "known", "routes", "view_id")
 
     def __init__(self, routes: Routes, known: SettledTable) -> None:
         self.routes = routes
@@ -81,6 +81,7 @@ class NodeEnd(Layer):
         self.early: dict[StreamKey, dict[int, Arrived]] = {}  # by the number that is missing before each
         self.kept = KeptCopies()
         self.begun: dict[tuple[SiteId, tuple[int, ...]], Begun] = {}  # for another life of their authors
+        self.view_id = 0  # of the view that messages are of which are handed up now
 
     def ordered(self) -> dict[type[Message], Handler]:
         return dict.fromkeys((Routed, Pack, Steered, Trailer, Distances), self.on_bare)
@@ -150,8 +151,7 @@ class NodeEnd(Layer):
     def note_begun(self, copy: Routed, walk: Walk) -> None:
         """Note a message of this group whose author, should it come back in another life, must wait for its shadow."""
         if copy.copy == 0 < walk.own and walk.holds:
-            view = self.stack.view.view_id
-            self.begun[copy.sender, copy.to] = Begun(copy.sender, copy.to, copy.number, view)
+            self.begun[copy.sender, copy.to] = Begun(copy.sender, copy.to, copy.number, self.view_id)
 
     def keep(self, copy: Routed, walk: Walk) -> bool:
         """Keep a copy that may have to be forwarded again; whether it is not known to be in hand, or done with."""
@@ -197,6 +197,10 @@ class NodeEnd(Layer):
 
     # Views
 
+    def install(self, view: View) -> None:
+        """Begin a view; what the layers below hand up before, with the stack in the next one, is of the last one."""
+        self.view_id = view.view_id
+
     def state(self) -> bytes:
         early = tuple(arrived.copy for waiting in self.early.values() for arrived in waiting.values())
         settled = tuple((group, key, number) for (group, key), number in self.known.numbers.items())
@@ -226,6 +230,8 @@ def checked_walk(routes: Routes, group: GroupId, courier: SiteId, copy: Routed) 
     if len(copy.before) != len(routes.stops(walk)):
         raise RemoteError(f"{copy.author} with predecessors in {len(copy.before)} groups")
     routes.check_courier(copy, walk, group, courier)
+    if isinstance(copy, Trailer) and copy.copy == 0:
+        raise RemoteError(f"a trailer of {copy.author} from its author: routers begin them")
     if isinstance(copy, Trailer) and not routes.is_final(walk):
         raise RemoteError(f"a trailer of {copy.author}, where what is missing may still come")
     return walk

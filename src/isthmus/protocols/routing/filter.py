@@ -64,7 +64,7 @@ class AuthorStream:
         elif in_order:
             return Fate.EARLY
         else:
-            self.ahead[before] = number
+            self.ahead[before] = max(number, self.ahead.get(before, 0))
             if len(self.ahead) > AHEAD_MAX:
                 self.last = min(self.ahead)
         self.close_up()

@@ -85,9 +85,7 @@ class Member(NodeEnd):
         self.report_armed = self.enquire_armed = self.ask_armed = False
         self.asked_count = 0  # enquiries without an answer
         self.turn = 0
-        self.passed: dict[
-            tuple[int, ...], tuple[int, int]
-        ] = {}  # by groups: the last message that has left, and its view
+        self.passed: dict[tuple[int, ...], tuple[int, int]] = {}  # by groups: the last that has left, and its view
 
     # Sending
 
@@ -249,7 +247,7 @@ class Member(NodeEnd):
         """
         final = self.routes.is_final(walk)
         if copy.copy == 0 and final and not isinstance(copy, Trailer):
-            self.passed[copy.to] = (copy.number, self.stack.view.view_id)
+            self.passed[copy.to] = (copy.number, self.view_id)
         if copy.copy == walk.own:
             earlier = [number for number, one in self.outstanding.items() if number < copy.number and one.to == copy.to]
             for number in [copy.number, *(earlier if final and self.routes.is_fifo(walk.domain) else ())]:
@@ -317,7 +315,7 @@ class Member(NodeEnd):
     def report(self, keys: Sequence[StreamKey], routers: Targets) -> None:
         if keys and routers:
             self.reported |= {key: self.done.count(key) for key in keys}
-            self.send(routers, Report(tuple((key, self.done.last(key, self.host.now_ns)) for key in keys)))
+            self.send(routers, Report(tuple((key, self.done.advance(key, self.host.now_ns)) for key in keys)))
 
     def on_enquire(self, source: SiteId, enquire: Enquire) -> None:  # noqa: ARG002
         self.report(self.done.keys(), (source,))
@@ -389,7 +387,8 @@ class Member(NodeEnd):
         if (final or self.routes.in_order(walk)) and not self.filter.has(key, begun.number):
             cast = Cast(begun.sender, begun.number)
             self.outstanding[begun.number] = Waiting(cast, begun.to, walk.domain, walk.level, holds=True)
-            self.passed[begun.to] = (begun.number, begun.view)
+            if final:
+                self.passed[begun.to] = (begun.number, begun.view)
 
     def resume(self) -> None:
         self.release()

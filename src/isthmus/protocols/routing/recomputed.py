@@ -57,7 +57,7 @@ from isthmus.protocols.routing.routes import Routes
 from isthmus.protocols.routing.walks import Walk
 from isthmus.protocols.routing.wire import Alive, Distances, Enquire, Missing, Routed, Steered, StreamKey
 
-SILENT_ENQUIRIES = 5
+SILENT_ENQUIRIES = 5  # times `enquire_ms` without an answer to what was asked
 
 
 class RecomputedRoutes(Routes):
@@ -284,6 +284,8 @@ class SteeringPort(RouterPort):
         """Ask what is settled; and where nothing of an author was since the last time, do not wait for an answer."""
         if self.router.keeps_any:
             self.note_asked()
+        else:
+            self.asked_ns.clear()  # nobody is asked while nothing is under way
         super().enquire()
         seen: dict[tuple[int, StreamKey], int] = {}
         for kept in self.kept.copies.values():

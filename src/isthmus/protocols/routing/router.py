@@ -359,6 +359,7 @@ class RouterPort(NodeEnd):
     # Views
 
     def install(self, view: View) -> None:
+        super().install(view)
         self.first_view = self.first_view or view.view_id
         self.renew_armed = True
         self.host.set_timer(self, RENEW, 0)  # once all layers have installed it

@@ -181,7 +181,8 @@ class Planner(Layer):
     def note_delays(self, words: tuple[Word, ...]) -> None:
         """See which delays have moved since the last report, and who may still find out the same.
 
-        All probe at the same times, so that ways no longer than one that is known to have changed have been measured.
+        All probe at about the same times, as they installed the view: ways no longer than one that is known to have
+        changed have most likely been measured. Where that is wrong, the next look corrects the plan.
         """
         moved = [delay for told, now in zip(self.told, words, strict=False) for delay in moved_delays(told, now)]
         if moved:

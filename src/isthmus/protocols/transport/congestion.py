@@ -18,9 +18,9 @@ too long in a row are enough. Only answers to questions put since the last cut c
 
 A path may become longer, as where a link fails and routes go another way; it then looks like one with a queue. But a
 queue of ours is shorter after a cut. Where a window was not even filled when it was cut, and two cuts in a row have not
-made round trips shorter by half of what they should have, what is seen counts as the base, and the window is as before
-them. Others that fill the path, too, are no such case: they would all take each other's queue for the path. At the
-floor, where nothing is left to cut, what is seen counts after a few round trips.
+made round trips shorter by half of what they should have, what is seen counts as the base, and the window is what was
+in flight before them. Others that fill the path, too, are no such case: they would all take each other's queue for the
+path. At the floor, where nothing is left to cut, what is seen counts after a few round trips.
 
 A cut starts from what is in flight, not from a window that was never filled. A window that is not filled grows up to
 `IDLE_BYTES` only.
@@ -70,11 +70,11 @@ class Window:
         self.hoped_ns: int | None = None  # round trips after a cut are shorter if the queue was ours; None: no cut
         self.unpushed = False  # the window was not filled when it was first cut, and a queue is seen since then
         self.vain_count = 0  # cuts in a row that did not help,
-        self.uncut = 0.0  # and the window before them
+        self.uncut = 0.0  # and what was in flight before them
 
     def answered(self, now_ns: int, asked_ns: int, arrived: int, in_flight: int, floor: int) -> None:
         """Take in an answer: how many bytes have arrived since the one before, of how many that were in flight."""
-        floor = max(floor, FLOOR_BYTES)
+        floor = self.floor(floor)
         round_ns = now_ns - asked_ns
         if self.base_ns is None:
             self.base_ns = self.round_ns = round_ns
@@ -143,4 +143,8 @@ class Window:
 
     def timed_out(self, floor: int) -> None:
         """Nothing came back: send less, but double the way back to what the path once took."""
-        self.size = max(self.size / 2, floor, FLOOR_BYTES)
+        self.size = max(self.size / 2, self.floor(floor))
+
+    def floor(self, frames_bytes: int) -> int:
+        """The least window: a few frames, and not less than any link is worth; never above the ceiling."""
+        return min(max(frames_bytes, FLOOR_BYTES), self.most)
