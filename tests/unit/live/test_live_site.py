@@ -268,7 +268,7 @@ def test_a_peer_of_another_run_is_asked_what_it_runs_and_named() -> None:
     (asked,) = fixture.sent(framing.HELLO)
     assert read_hello(asked).asks and read_hello(asked).site == "tokyo-0"
     assert fixture.site.peers.foreign_count == 2
-    fixture.receive_note(framing.HELLO, Hello(2, "paris-0", "mars", "d", (), ()), token=TOKEN + 1)
+    fixture.receive_note(framing.HELLO, Hello(framing.VERSION, "paris-0", "mars", "d", (), ()), token=TOKEN + 1)
     assert fixture.site.peers.troubles[SiteId(0)] == "is in the topology mars, here earth"
     assert len(fixture.sent(framing.HELLO)) == 1, "one answer a second"
 
@@ -276,7 +276,8 @@ def test_a_peer_of_another_run_is_asked_what_it_runs_and_named() -> None:
 def test_a_peer_of_version_1_is_named() -> None:
     fixture = Fixture()
     fixture.site.receive(SiteId(0), b"iS\x01" + bytes(40))
-    assert fixture.site.peers.troubles[SiteId(0)] == "speaks version 1 of the wire format, here version 2"
+    here = f"here version {framing.VERSION}"
+    assert fixture.site.peers.troubles[SiteId(0)] == f"speaks version 1 of the wire format, {here}"
 
 
 def test_a_stranger_that_says_it_is_a_site_is_answered_and_named() -> None:
