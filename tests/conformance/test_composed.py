@@ -38,8 +38,9 @@ at_ms = 900
 PATIENT = """
 [membership]
 kind = "agreed"
-agreed.round_trip_ms = 100
-"""  # whoever does not answer within 2.7 of these is left out, and a link whose router was is dead: machines are busy
+agreed.rounds.answer = 40
+agreed.rounds.attempt = 60
+"""  # who loses a question and its repeat is left out by default; with a router so goes a link of two, for good
 
 
 def live_of(path: Path, folder: Path) -> Path:
