@@ -29,9 +29,8 @@ from isthmus.trace.schema import KIND, NUMBER, SENDER, TIME_NS, Row
 
 BEGUN_MS = 100.0  # by then all members are in the first view
 CALM_MS = (300.0, 800.0)
-REPAIR_MS = (
-    2_500.0  # after a trouble, until its backlog is gone: a lost packet is repeated within 200 ms, again and again
-)
+# After a trouble, until its backlog is gone: a lost packet is repeated within 200 ms, again and again.
+REPAIR_MS = 2_500.0
 
 
 class RingRun(NamedTuple):
