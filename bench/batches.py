@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 from isthmus.core.message import ONLY_GROUP
-from isthmus.protocols.total.optimistic import Optimistic
+from isthmus.measure.optimism import optimism
+from isthmus.protocols.total.optimistic.optimistic import Optimistic
 from isthmus.sim.run import Run
-from isthmus.studies.optimistic_setup import DISTANT, SEQUENCER, paper_scenario
-from isthmus.trace.optimism import optimism
+from isthmus.studies.optimistic.setup import DISTANT, SEQUENCER, paper_scenario
 from isthmus.trace.schema import Row
 
 RATE_PER_S, DURATION_MS, WARM_UP_NS = 500.0, 8_000.0, 4_000_000_000

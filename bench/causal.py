@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.table import Table
 
 from isthmus.core.message import SiteId
-from isthmus.protocols.causal.extended import ExtendedOrder
+from isthmus.protocols.causal.histories.extended import ExtendedOrder
 from isthmus.protocols.causal.options import CausalPolicy
 from isthmus.sim.run import Run
-from isthmus.studies.causal_setup import causal_scenario
+from isthmus.studies.causal.setup import causal_scenario
 
 LANS, HOSTS = 3, 32
 TARGET_US = 20.0

@@ -13,8 +13,8 @@ import time
 
 import msgspec
 
-from isthmus.live.clocks import ClockPlan
-from isthmus.live.group import Group
+from isthmus.live.api.group import Group
+from isthmus.live.clock.service import ClockPlan
 from isthmus.scenario.clocks import TimeService
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel, Topology

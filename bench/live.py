@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from isthmus.live.group import Group
-from isthmus.testing.ports import free_ports
+from harness.ports import free_ports
+from isthmus.live.api.group import Group
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh

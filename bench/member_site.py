@@ -15,9 +15,9 @@ import time
 import zlib
 from pathlib import Path
 
-from isthmus.live.errors import Blocked
-from isthmus.live.group import Group
-from isthmus.live.plans import AgreedPlan
+from isthmus.live.api.errors import Blocked
+from isthmus.live.api.group import Group
+from isthmus.live.api.plans import AgreedPlan
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh

@@ -22,7 +22,7 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
-from isthmus.testing.ports import free_ports
+from harness.ports import free_ports
 
 ROUNDS = 20
 SIZES = (3, 7)

@@ -36,8 +36,8 @@ from isthmus.sim.packets.network import wiring_of
 from isthmus.sim.packets.schedule import schedule_of
 from isthmus.sim.packets.twin import run_of
 from isthmus.sim.packets.ways import Ways
-from isthmus.studies.overlay_setup import NUMBER_BYTES, connected_degree, overlay_scenario
-from isthmus.topology.overlays import neighbours_in
+from isthmus.studies.overlay.setup import NUMBER_BYTES, connected_degree, overlay_scenario
+from isthmus.topology.overlay.links import neighbours_in
 from isthmus.trace.schema import KIND, NUMBER, PROCESS, SENDER, TIME_NS, Row
 
 NODES, DATA_BYTES, SEED = 256, 100, 1

@@ -24,8 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 from isthmus.core.layer import Kind
-from isthmus.live.run import run_live
-from isthmus.protocols.total.ring import RingOptions
+from isthmus.live.run.harness import run_live
+from isthmus.protocols.total.ring.ring import RingOptions
 from isthmus.scenario.costs import CostSpec
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario, StackSpec

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.membership import READY_S, alike
-from isthmus.testing.ports import free_ports
+from harness.ports import free_ports
 
 MINUTES, SITES, RATE = 3.0, 5, 100.0
 WARM_UP = 0.1  # of the run: before that, caches and buffers fill

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from bench.spark_checks import SETTINGS, sort_once
 from bench.traces import write
-from isthmus.pipeline.session import spark_session
-from isthmus.pipeline.verdicts import check
+from isthmus.pipeline.check.verdicts import check
+from isthmus.pipeline.engine.session import spark_session
 
 SIZES = (1_000_000, 5_000_000)
 RATIO_MAX = 8.0

@@ -21,9 +21,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from bench.traces import write
-from isthmus.pipeline.session import spark_session
-from isthmus.pipeline.verdicts import check
-from isthmus.trace.oracle import PROPERTIES
+from isthmus.judge.oracle import PROPERTIES
+from isthmus.pipeline.check.verdicts import check
+from isthmus.pipeline.engine.session import spark_session
 
 SIZES = (5_000_000, 20_000_000)
 WARM = 200_000  # deliveries of a first run that is not shown

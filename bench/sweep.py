@@ -22,8 +22,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.simulator import scenario
-from isthmus.pipeline.session import spark_session
-from isthmus.pipeline.sweep import RunSpec, sweep
+from isthmus.pipeline.engine.session import spark_session
+from isthmus.pipeline.sweep.sweep import RunSpec, sweep
 from isthmus.sim.run import Run
 from isthmus.trace.writer import TraceWriter
 

@@ -18,7 +18,7 @@ from isthmus.protocols.application import Application
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Poisson
 from isthmus.sim.run import Run
-from isthmus.stacks import STACKS, StackOptions
+from isthmus.stacks.registry import STACKS, StackOptions
 from isthmus.topology.delay import Gamma
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import ring

@@ -23,12 +23,12 @@ import msgspec
 from isthmus.core.layer import Finality, Host, Stack
 from isthmus.core.message import ONLY_GROUP, Cast
 from isthmus.protocols.application import Application
-from isthmus.protocols.total.compensation import OptimisticOptions
+from isthmus.protocols.total.optimistic.compensation import OptimisticOptions
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Poisson
 from isthmus.sim.run import Run
-from isthmus.stacks import STACKS, StackOptions
-from isthmus.studies.optimistic_setup import cloud_topology
+from isthmus.stacks.registry import STACKS, StackOptions
+from isthmus.studies.optimistic.setup import cloud_topology
 
 WORK_MS = 20.0
 RATE_PER_S = 20.0  # transactions of all replicas together

@@ -13,7 +13,7 @@ import socket
 from contextlib import AsyncExitStack
 
 from isthmus import Delivered, Group, LiveRouter
-from isthmus.scenario.composition import composition_from_tables
+from isthmus.scenario.composition.load import composition_from_tables
 from isthmus.topology.load import topology_from_tables
 
 OFFICES = {"lisbon": ("ana", "rui"), "osaka": ("aiko", "ken")}

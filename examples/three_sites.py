@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from isthmus.live.group import Group
+from isthmus.live.api.group import Group
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh

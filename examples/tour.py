@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 from isthmus import Oracle, compare, load_scenario, read_rows
-from isthmus.live.run import measure, run_live
-from isthmus.report.distributions import save_spreads
-from isthmus.report.network import save_network
-from isthmus.stacks import STACKS
+from isthmus.live.run.harness import measure, run_live
+from isthmus.report.pictures.distributions import save_spreads
+from isthmus.report.pictures.network import save_network
+from isthmus.stacks.registry import STACKS
 
 EXAMPLE, OUT = Path(__file__).resolve().parent / "three-lans.toml", Path("out/tour")
 SEEDS, JOBS = range(1, 4), 2

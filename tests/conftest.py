@@ -46,7 +46,7 @@ def isthmus(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One session for all tests; no test starts one of its own."""
-    from isthmus.pipeline.session import spark_session
+    from isthmus.pipeline.engine.session import spark_session
 
     with spark_session(master="local[2]", settings={"spark.sql.shuffle.partitions": "4"}) as session:
         yield session

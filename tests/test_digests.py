@@ -15,19 +15,19 @@ from random import Random
 import msgspec
 import pytest
 
+from harness.clock_scenarios import random_clock_scenario
+from harness.composed_runs import composed_scenario
+from harness.random_compositions import random_composition
+from harness.recomputed_runs import recomputed_scenario
+from harness.ring_runs import random_ring_run
+from harness.router_failover import failover_scenario
+from isthmus.fuzz.agreed import agreed_scenario
+from isthmus.fuzz.large import large_scenario
+from isthmus.fuzz.scenarios import bridged_scenario, hard_scenario, random_scenario
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
 from isthmus.sim.packets.twin import run_of
-from isthmus.stacks import STACKS
-from isthmus.testing.agreed_scenarios import agreed_scenario
-from isthmus.testing.clock_scenarios import random_clock_scenario
-from isthmus.testing.composed_runs import composed_scenario
-from isthmus.testing.large_scenarios import large_scenario
-from isthmus.testing.random_compositions import random_composition
-from isthmus.testing.random_scenarios import bridged_scenario, hard_scenario, random_scenario
-from isthmus.testing.recomputed_runs import recomputed_scenario
-from isthmus.testing.ring_runs import random_ring_run
-from isthmus.testing.router_failover import failover_scenario
+from isthmus.stacks.registry import STACKS
 from isthmus.trace.schema import Row
 
 HERE = Path(__file__).parent

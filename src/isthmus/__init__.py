@@ -22,23 +22,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from isthmus.comparing.measure import Measured, simulate
-    from isthmus.comparing.run import Comparison, compare
+    from isthmus.advise.compare.measure import Measured, simulate
+    from isthmus.advise.compare.run import Comparison, compare
     from isthmus.core.errors import Busy, InputError
     from isthmus.core.layer import Finality
     from isthmus.core.message import Cast
-    from isthmus.live.composed import LiveRouter
-    from isthmus.live.delivered import Delivered
-    from isthmus.live.errors import Refused, SendTimeout
-    from isthmus.live.group import Group
-    from isthmus.live.groups import Groups
-    from isthmus.live.plans import AgreedPlan, GroupPlan
+    from isthmus.judge.oracle import Oracle, Verdict
+    from isthmus.live.api.delivered import Delivered
+    from isthmus.live.api.errors import Refused, SendTimeout
+    from isthmus.live.api.group import Group
+    from isthmus.live.api.groups import Groups
+    from isthmus.live.api.plans import AgreedPlan, GroupPlan
+    from isthmus.live.api.router import LiveRouter
     from isthmus.protocols.routing.options import RouterOptions
     from isthmus.scenario.load import load_scenario
     from isthmus.scenario.model import Scenario
     from isthmus.topology.load import load_topology
     from isthmus.topology.model import Topology
-    from isthmus.trace.oracle import Oracle, Verdict
     from isthmus.trace.reader import read_rows
 
 __version__ = "0.1.0"
@@ -71,28 +71,28 @@ __all__ = [
 HOMES = {  # name: the module that has it
     "Busy": "isthmus.core.errors",
     "Cast": "isthmus.core.message",
-    "Comparison": "isthmus.comparing.run",
-    "Delivered": "isthmus.live.delivered",
+    "Comparison": "isthmus.advise.compare.run",
+    "Delivered": "isthmus.live.api.delivered",
     "Finality": "isthmus.core.layer",
-    "Group": "isthmus.live.group",
-    "AgreedPlan": "isthmus.live.plans",
-    "GroupPlan": "isthmus.live.plans",
-    "Groups": "isthmus.live.groups",
+    "Group": "isthmus.live.api.group",
+    "AgreedPlan": "isthmus.live.api.plans",
+    "GroupPlan": "isthmus.live.api.plans",
+    "Groups": "isthmus.live.api.groups",
     "InputError": "isthmus.core.errors",
-    "LiveRouter": "isthmus.live.composed",
-    "Measured": "isthmus.comparing.measure",
-    "Oracle": "isthmus.trace.oracle",
-    "Refused": "isthmus.live.errors",
+    "LiveRouter": "isthmus.live.api.router",
+    "Measured": "isthmus.advise.compare.measure",
+    "Oracle": "isthmus.judge.oracle",
+    "Refused": "isthmus.live.api.errors",
     "RouterOptions": "isthmus.protocols.routing.options",
     "Scenario": "isthmus.scenario.model",
-    "SendTimeout": "isthmus.live.errors",
+    "SendTimeout": "isthmus.live.api.errors",
     "Topology": "isthmus.topology.model",
-    "Verdict": "isthmus.trace.oracle",
-    "compare": "isthmus.comparing.run",
+    "Verdict": "isthmus.judge.oracle",
+    "compare": "isthmus.advise.compare.run",
     "load_scenario": "isthmus.scenario.load",
     "load_topology": "isthmus.topology.load",
     "read_rows": "isthmus.trace.reader",
-    "simulate": "isthmus.comparing.measure",
+    "simulate": "isthmus.advise.compare.measure",
 }
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from isthmus.scenario.load import load_scenario
 from isthmus.sim.run import Run
-from isthmus.studies.clocks import BOUNDS, SHOWN, WORST, grid
-from isthmus.studies.clocks_claims import CLAIMS
-from isthmus.studies.clocks_setup import FIGURES, cell, clocks, network
+from isthmus.studies.clocks.claims import CLAIMS
+from isthmus.studies.clocks.setup import FIGURES, cell, clocks, network
+from isthmus.studies.clocks.study import BOUNDS, SHOWN, WORST, grid
 from isthmus.studies.model import Rows, Tables
 
 BY = {

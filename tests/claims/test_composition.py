@@ -8,13 +8,13 @@ from typing import NamedTuple
 import pytest
 
 from isthmus.core.layer import Kind
+from isthmus.judge.promises import latency_bound, promised_verdicts
 from isthmus.scenario.model import Scenario
-from isthmus.scenario.promises import latency_bound, promised_verdicts
 from isthmus.scenario.workload import Closed
 from isthmus.sim.run import Run
-from isthmus.studies.composition_claims import SINGLE, SPEC, WITHIN
-from isthmus.studies.composition_setup import WARM_UP, composed
-from isthmus.studies.composition_theorems import THEOREMS
+from isthmus.studies.composition.claims import SINGLE, SPEC, WITHIN
+from isthmus.studies.composition.setup import WARM_UP, composed
+from isthmus.studies.composition.theorems import THEOREMS
 from isthmus.trace.schema import DESTINATIONS, KIND, NUMBER, ORIGIN, SENDER, TIME_NS, Row
 
 SHARE = {SINGLE: 0.0, "four groups, 20 % between": 0.2, "four groups, 50 % between": 0.5}

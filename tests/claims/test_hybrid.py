@@ -12,8 +12,8 @@ import pytest
 from tests.cells import Measured, measure
 
 from isthmus.studies import dynamic_roles, isolation, network_changes, nine_scenarios, regret
-from isthmus.studies.instances import NINE
-from isthmus.studies.roles_setup import PERIODIC, POISSON, SOURCES
+from isthmus.studies.nine_scenarios.tickets import PERIODIC, POISSON, SOURCES
+from isthmus.studies.regret.instances import NINE
 
 WITHIN = 0.03
 

@@ -14,14 +14,14 @@ from tests.planted_optimistic import SignReversed
 
 from isthmus.core.layer import Host, Stack
 from isthmus.core.message import ONLY_GROUP
+from isthmus.measure.optimism import Optimism, optimism, usable_ms
 from isthmus.protocols.application import Application
-from isthmus.protocols.total.compensation import Compensation, PolicyName
-from isthmus.protocols.total.optimistic import Optimistic
+from isthmus.protocols.total.optimistic.compensation import Compensation, PolicyName
+from isthmus.protocols.total.optimistic.optimistic import Optimistic
 from isthmus.sim.run import Run
-from isthmus.stacks import STACKS, Build, StackOptions
-from isthmus.studies.optimistic_claims import interpolated
-from isthmus.studies.optimistic_setup import DISTANT, NEAR, SEQUENCER, WARM_UP_MS, paper_scenario
-from isthmus.trace.optimism import Optimism, optimism, usable_ms
+from isthmus.stacks.registry import STACKS, Build, StackOptions
+from isthmus.studies.optimistic.claims import interpolated
+from isthmus.studies.optimistic.setup import DISTANT, NEAR, SEQUENCER, WARM_UP_MS, paper_scenario
 from isthmus.trace.schema import Row
 
 SEEDS = (1, 2)

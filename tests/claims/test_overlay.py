@@ -7,11 +7,11 @@ from statistics import fmean
 import pytest
 
 from isthmus.sim.packets.twin import run_of
-from isthmus.studies.overlay import CONNECTIVITY, CRASH_NODES
-from isthmus.studies.overlay_claims import FIGURES, TOLERANCE
-from isthmus.studies.overlay_setup import MESSAGES, Protocol, overlay_scenario
-from isthmus.topology.overlay_measures import connectivity, flooding_sends, link_count
-from isthmus.topology.overlays import hypercube
+from isthmus.studies.overlay.claims import FIGURES, TOLERANCE
+from isthmus.studies.overlay.setup import MESSAGES, Protocol, overlay_scenario
+from isthmus.studies.overlay.study import CONNECTIVITY, CRASH_NODES
+from isthmus.topology.overlay.links import hypercube
+from isthmus.topology.overlay.measures import connectivity, flooding_sends, link_count
 
 pytest.importorskip("numba")
 LARGE = [pytest.param(nodes, data, marks=pytest.mark.full if nodes > 100 else ()) for nodes, data in FIGURES]

@@ -1,8 +1,8 @@
 """The planner: its prediction is what a simulation gives, and no fixed assignment of roles is much better than its own.
 
-Instances are drawn by `studies/instances.py`, which was fixed before anything was measured: five sites in two or three
-clusters, 5 to 30 ms inside, 50 to 600 ms across, 0.5 to 200 messages a second each. All assignments of an instance
-are simulated with the same seed, so that they order the same messages.
+Instances are drawn by `studies/regret/instances.py`, which was fixed before anything was measured: five sites in two
+or three clusters, 5 to 30 ms inside, 50 to 600 ms across, 0.5 to 200 messages a second each. All assignments of an
+instance are simulated with the same seed, so that they order the same messages.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from itertools import combinations
 
 import pytest
 
-from isthmus.planning.assignment import (
+from isthmus.advise.order.simulation import simulate_option
+from isthmus.advise.order.total import Advice, Option, hybrid_stack
+from isthmus.scenario.model import HybridSpec
+from isthmus.stacks.roles.assignment import (
     Choice,
     best,
     evaluate,
@@ -22,11 +25,16 @@ from isthmus.planning.assignment import (
     token_site_roles,
     with_nearest,
 )
-from isthmus.planning.prediction import Setting
-from isthmus.scenario.model import HybridSpec
-from isthmus.studies.instances import KINDS, NINE, StreamKind, as_topology, as_workloads, drawn_setting, nine_setting
-from isthmus.studies.plan import Advice, Option, hybrid_stack
-from isthmus.studies.plan_simulation import simulate_option
+from isthmus.stacks.roles.prediction import Setting
+from isthmus.studies.regret.instances import (
+    KINDS,
+    NINE,
+    StreamKind,
+    as_topology,
+    as_workloads,
+    drawn_setting,
+    nine_setting,
+)
 
 NULL_MS = HybridSpec().null_ms
 WITHIN = {"periodic": 0.02, "poisson": 0.05}

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from isthmus.advise.order.simulation import simulate_option
+from isthmus.advise.order.total import advise
 from isthmus.scenario.workload import Poisson
-from isthmus.studies.plan import advise
-from isthmus.studies.plan_simulation import simulate_option
-from isthmus.topology.imported import load_measured
+from isthmus.topology.inputs.round_trips import load_measured
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 NETWORKS = ("cloud/aws_2020_06.csv", "cloud/gcp_2019_09.csv", "planetlab/subsetA_40_median_ms.csv")

@@ -19,18 +19,18 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from isthmus.planning.assignment import plan
-from isthmus.planning.delays import delays_of
-from isthmus.planning.prediction import Setting
-from isthmus.planning.rests import MessageStream
+from isthmus.advise.order.delays import delays_of
+from isthmus.advise.order.simulation import BySender
+from isthmus.advise.order.total import hybrid_stack
 from isthmus.scenario.model import HybridSpec, Scenario, StackSpec
 from isthmus.sim.run import Run
-from isthmus.studies.instances import KINDS, StreamKind, as_topology, as_workloads
-from isthmus.studies.plan import hybrid_stack
-from isthmus.studies.plan_simulation import BySender
-from isthmus.studies.regret import fixed_choices
-from isthmus.studies.roles_setup import dynamic
-from isthmus.topology.imported import load_measured
+from isthmus.stacks.roles.assignment import plan
+from isthmus.stacks.roles.prediction import Setting
+from isthmus.stacks.roles.rests import MessageStream
+from isthmus.studies.nine_scenarios.tickets import dynamic
+from isthmus.studies.regret.instances import KINDS, StreamKind, as_topology, as_workloads
+from isthmus.studies.regret.study import fixed_choices
+from isthmus.topology.inputs.round_trips import load_measured
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 AWS, GCP, PLANETLAB = "cloud/aws_2020_06.csv", "cloud/gcp_2019_09.csv", "planetlab/subsetA_40_median_ms.csv"

@@ -11,12 +11,12 @@ from random import Random
 import msgspec
 import pytest
 
-from compositions import domain, group, star, tree
-from isthmus.planning.abstract_run import AbstractRun
-from isthmus.planning.counterexample import counterexample, drawn_script, is_fault, judge_domain
-from isthmus.protocols.routing.model import Composition, DomainScope, Igp, Router, StaticRoute
-from isthmus.protocols.routing.semantics import Guarantee, Part, decide
-from isthmus.protocols.routing.walks import network_of
+from harness.compositions import domain, group, star, tree
+from isthmus.advise.composition.abstract_run import AbstractRun
+from isthmus.advise.composition.counterexample import counterexample, drawn_script, is_fault, judge_domain
+from isthmus.protocols.routing.calculus.model import Composition, DomainScope, Igp, Router, StaticRoute
+from isthmus.protocols.routing.calculus.semantics import Guarantee, Part, decide
+from isthmus.protocols.routing.calculus.walks import network_of
 
 EXECUTIONS = 60
 

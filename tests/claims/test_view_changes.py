@@ -14,7 +14,7 @@ from isthmus.protocols.transport.relay import RelayOptions
 from isthmus.scenario.faults import Crash
 from isthmus.scenario.model import Agreed, Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Poisson
-from isthmus.sim.network import Stamp
+from isthmus.sim.network.delays import Stamp
 from isthmus.sim.run import Run
 from isthmus.sim.site import SimPort
 from isthmus.topology.delay import Constant

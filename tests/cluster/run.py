@@ -24,13 +24,13 @@ from pathlib import Path
 import msgspec
 import pyspark
 
-from isthmus.pipeline.failures import one_sentence
-from isthmus.pipeline.ingest import read_trace
-from isthmus.pipeline.java import java_home
-from isthmus.pipeline.session import spark_session
-from isthmus.pipeline.source import register
-from isthmus.pipeline.sweep import RunSpec, sweep
-from isthmus.pipeline.verdicts import check
+from isthmus.pipeline.check.verdicts import check
+from isthmus.pipeline.engine.java import java_home
+from isthmus.pipeline.engine.session import spark_session
+from isthmus.pipeline.engine.spark_errors import one_sentence
+from isthmus.pipeline.ingest.frames import read_trace
+from isthmus.pipeline.ingest.source import register
+from isthmus.pipeline.sweep.sweep import RunSpec, sweep
 from isthmus.scenario.load import load_scenario
 
 ROOT = Path(__file__).parents[2]

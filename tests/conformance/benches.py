@@ -6,15 +6,15 @@ import re
 from collections.abc import Callable, Iterable
 from random import Random
 
+from harness.recording import send_line, trace_line
 from isthmus.core.layer import Kind, Reading, Stack
 from isthmus.core.message import ONLY_GROUP, Message, SiteId
 from isthmus.live import framing
-from isthmus.live.site import LiveSite
-from isthmus.sim.clock import SiteClock
-from isthmus.sim.network import DelayNetwork, Stamp
+from isthmus.live.node.site import LiveSite
+from isthmus.sim.clocks.clock import SiteClock
+from isthmus.sim.network.delays import DelayNetwork, Stamp
 from isthmus.sim.scheduler import Scheduler
 from isthmus.sim.site import SimSite
-from isthmus.testing.recording import send_line, trace_line
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from isthmus.live.run import run_live
+from isthmus.judge.oracle import Oracle
+from isthmus.live.run.harness import run_live
 from isthmus.scenario.load import load_scenario
 from isthmus.sim.run import Run
-from isthmus.stacks import STACKS
-from isthmus.trace.oracle import Oracle
+from isthmus.stacks.registry import STACKS
 from isthmus.trace.reader import read_rows
 from isthmus.trace.schema import Row
 

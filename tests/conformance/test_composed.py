@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from isthmus.core.layer import Kind
-from isthmus.live.run import measure, run_live
+from isthmus.judge.promises import promised_verdicts
+from isthmus.live.run.harness import measure, run_live
+from isthmus.measure.classes import ClassSummary
 from isthmus.scenario.load import load_scenario
-from isthmus.scenario.promises import promised_verdicts
 from isthmus.sim.run import Run
-from isthmus.trace.classes import ClassSummary
 from isthmus.trace.domain import read_domains
 from isthmus.trace.reader import read_meta, read_rows
 from isthmus.trace.schema import GROUP, KIND, NUMBER, ORIGIN, PROCESS, SENDER, Row

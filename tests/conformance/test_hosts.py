@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from benches import LiveBench, SimBench, shared
 
-from golden import SCRIPTS, StackRig
+from harness.golden import SCRIPTS, StackRig
+from harness.recording import RecordingSite
+from harness.script_blocks import read_script
+from harness.scripts import MakeBench, Script
 from isthmus.core.message import SiteId
-from isthmus.testing.blocks import read_script
-from isthmus.testing.recording import RecordingSite
-from isthmus.testing.scripts import MakeBench, Script
 
 
 @pytest.mark.parametrize("bench", [RecordingSite, SimBench, LiveBench], ids=["recording", "sim", "live"])

@@ -6,20 +6,20 @@ import asyncio
 
 import pytest
 
+from harness.ports import free_ports
 from isthmus.core.layer import Finality, Host, Stack
 from isthmus.core.message import Cast
-from isthmus.live.delivered import Delivered
-from isthmus.live.group import Group
-from isthmus.live.plans import AgreedPlan
+from isthmus.fuzz.agreed import agreed_scenario
+from isthmus.fuzz.judge import judge, judge_run
+from isthmus.fuzz.large import large_scenario
+from isthmus.fuzz.scenarios import random_scenario
+from isthmus.fuzz.watch import WatchedRun
+from isthmus.live.api.delivered import Delivered
+from isthmus.live.api.group import Group
+from isthmus.live.api.plans import AgreedPlan
 from isthmus.protocols.application import Application
 from isthmus.scenario.model import Scenario
-from isthmus.stacks import STACKS, Build, StackOptions
-from isthmus.testing.agreed_scenarios import agreed_scenario
-from isthmus.testing.judge import judge, judge_run
-from isthmus.testing.large_scenarios import large_scenario
-from isthmus.testing.ports import free_ports
-from isthmus.testing.random_scenarios import random_scenario
-from isthmus.testing.watch import WatchedRun
+from isthmus.stacks.registry import STACKS, Build, StackOptions
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from isthmus.core.layer import Kind
-from isthmus.live.run import measure, run_live
+from isthmus.judge.oracle import Oracle
+from isthmus.live.run.harness import measure, run_live
+from isthmus.measure.summary import Summary
 from isthmus.scenario.load import load_scenario
 from isthmus.sim.run import Run
-from isthmus.stacks import STACKS
-from isthmus.trace.oracle import Oracle
+from isthmus.stacks.registry import STACKS
 from isthmus.trace.reader import read_meta, read_rows
 from isthmus.trace.schema import KIND, LOCAL, NUMBER, PROCESS, SENDER, Row
-from isthmus.trace.summary import Summary
 from isthmus.trace.writer import TraceWriter
 
 PATH = Path(__file__).parent / "three.toml"

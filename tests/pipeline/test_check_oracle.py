@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 from tests.unit.trace.brute import breaks_causality
 
 from isthmus.core.layer import Kind
+from isthmus.judge.oracle import PROPERTIES, Oracle
 from isthmus.pipeline import verdicts as on_spark
 from isthmus.trace.domain import DOMAIN_PROPERTIES
-from isthmus.trace.oracle import PROPERTIES, Oracle
 from isthmus.trace.schema import KIND, Row
 
 KNOWN = ("integrity", "fifo", "causal", "total", "uniform-total", "agreement", "validity", "views", "final")

@@ -13,9 +13,9 @@ from tests.unit.trace.stories import Story
 
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
+from isthmus.judge.oracle import PROPERTIES
 from isthmus.pipeline import verdicts as on_spark
 from isthmus.trace.domain import DOMAIN_PROPERTIES, Domain
-from isthmus.trace.oracle import PROPERTIES
 from isthmus.trace.schema import DESTINATIONS, KIND, LOCAL, NUMBER, PAYLOAD, PROCESS, SENDER, VALUE, Gauge, Row
 
 check = partial(on_spark.check, run_rows_max=0)  # by tables that all tasks share, however short a run is

@@ -11,11 +11,11 @@ from histories import frame, statuses
 from pyspark.sql import SparkSession
 
 from isthmus.core.layer import Kind
+from isthmus.fuzz.scenarios import random_scenario
+from isthmus.judge.oracle import PROPERTIES, Oracle
 from isthmus.pipeline import verdicts as on_spark
 from isthmus.sim.run import Run
-from isthmus.stacks import STACKS
-from isthmus.testing.random_scenarios import random_scenario
-from isthmus.trace.oracle import PROPERTIES, Oracle
+from isthmus.stacks.registry import STACKS
 from isthmus.trace.schema import KIND, LOCAL, PAYLOAD, PROCESS, Row
 
 KNOWN = ("integrity", "fifo", "causal", "total", "uniform-total", "agreement", "validity", "views", "final")

@@ -8,11 +8,11 @@ import msgspec
 from tests.pipeline.histories import frame
 
 from isthmus.core.layer import Kind
-from isthmus.pipeline.verdicts import check
+from isthmus.fuzz.scenarios import random_scenario
+from isthmus.judge.oracle import Oracle
+from isthmus.pipeline.check.verdicts import check
 from isthmus.scenario.faults import RandomFaults
 from isthmus.sim.run import Run
-from isthmus.testing.random_scenarios import random_scenario
-from isthmus.trace.oracle import Oracle
 from isthmus.trace.schema import GROUP, KIND, LOCAL, ORIGIN, PROCESS, RUN, SENDER, VIEW, Row
 
 PROPERTIES = ("integrity", "fifo", "total", "agreement", "validity", "views")

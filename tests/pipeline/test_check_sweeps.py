@@ -11,9 +11,9 @@ from pyspark.errors import PythonException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from isthmus.pipeline.sweep import RunSpec, sweep_together
-from isthmus.pipeline.verdicts import check, check_sweeps
-from isthmus.testing.random_scenarios import random_scenario
+from isthmus.fuzz.scenarios import random_scenario
+from isthmus.pipeline.check.verdicts import check, check_sweeps
+from isthmus.pipeline.sweep.sweep import RunSpec, sweep_together
 
 PROPERTIES = ("integrity", "fifo", "total", "views")
 

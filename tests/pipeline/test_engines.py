@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from tests.unit.trace.stories import Story, answers, quiet_run, recorded
 
 from isthmus.core.layer import Kind
-from isthmus.pipeline.checking import event_of
-from isthmus.pipeline.verdicts import check
-from isthmus.trace.oracle import PROPERTIES, Oracle, Verdict
+from isthmus.judge.oracle import PROPERTIES, Oracle, Verdict
+from isthmus.pipeline.check.check import event_of
+from isthmus.pipeline.check.verdicts import check
 from isthmus.trace.schema import Recording
 
 BOUNDS = {"clock-precision": 5, "clock-accuracy": 5}

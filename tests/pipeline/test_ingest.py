@@ -13,10 +13,11 @@ import pytest
 
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
-from isthmus.pipeline.columns import TRACE_TYPE
-from isthmus.pipeline.failures import one_sentence, sentence
-from isthmus.pipeline.ingest import read_trace
-from isthmus.pipeline.shiviz import hosts
+from isthmus.pipeline.engine.spark_errors import one_sentence, sentence
+from isthmus.pipeline.ingest.columns import TRACE_TYPE
+from isthmus.pipeline.ingest.frames import read_trace
+from isthmus.pipeline.ingest.shiviz import hosts
+from isthmus.trace.inputs.shiviz import patterns_of
 from isthmus.trace.schema import (
     ADDED,
     DESTINATIONS,
@@ -31,7 +32,6 @@ from isthmus.trace.schema import (
     VERSION_KEY,
     Row,
 )
-from isthmus.trace.shiviz import patterns_of
 from isthmus.trace.writer import TraceWriter, to_batch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "trace"))

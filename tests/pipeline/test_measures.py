@@ -7,10 +7,11 @@ from random import Random
 
 import pyarrow as pa
 import pytest
+from isthmus.pipeline.measures import gauges, latency, load, membership, optimism, seeds, throughput
 
 from isthmus.core.layer import Kind
+from isthmus.measure.summary import Summary
 from isthmus.pipeline import formats
-from isthmus.pipeline.measures import gauges, latency, load, membership, optimism, seeds, throughput
 from isthmus.scenario.faults import Crash, Recover
 from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Poisson
@@ -19,7 +20,6 @@ from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
 from isthmus.trace.schema import SCHEMA, Gauge
-from isthmus.trace.summary import Summary
 from isthmus.trace.writer import to_batch
 
 MS = 1_000_000

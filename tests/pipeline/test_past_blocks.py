@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.trace.test_past import Wild, expected, wild
 
+from isthmus.judge.causality.past import CARRIED, CODE_BITS
 from isthmus.pipeline import message_ids
-from isthmus.pipeline.message_ids import MessageIds
-from isthmus.pipeline.past import BROUGHT, DELIVERED, EVENT, NOWHERE, OWED, SUBMITTED, pack, walk
-from isthmus.trace.past import CARRIED, CODE_BITS
+from isthmus.pipeline.check.causality.message_ids import MessageIds
+from isthmus.pipeline.check.causality.past import BROUGHT, DELIVERED, EVENT, NOWHERE, OWED, SUBMITTED, pack, walk
 
 TYPES = (pa.int64(), pa.int32(), pa.int32(), pa.int32(), pa.int32(), pa.int64(), pa.int8(), pa.int64())
 

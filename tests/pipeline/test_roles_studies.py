@@ -6,10 +6,10 @@ import msgspec
 import pytest
 from tests.cells import measure
 
-from isthmus.pipeline.sweep import sweep
+from isthmus.pipeline.sweep.sweep import sweep
 from isthmus.studies import dynamic_roles, isolation, network_changes, nine_scenarios, regret
 from isthmus.studies.model import Study
-from isthmus.studies.roles_setup import PERIODIC, POISSON
+from isthmus.studies.nine_scenarios.tickets import PERIODIC, POISSON
 
 
 def collected(spark, tmp_path, study: Study, cells) -> dict[str, list[dict[str, object]]]:

@@ -8,9 +8,9 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from isthmus.core.errors import InputError
-from isthmus.pipeline.columns import TRACE_TYPE
-from isthmus.pipeline.failures import one_sentence
-from isthmus.pipeline.source import advance, register, survey
+from isthmus.pipeline.engine.spark_errors import one_sentence
+from isthmus.pipeline.ingest.columns import TRACE_TYPE
+from isthmus.pipeline.ingest.source import advance, register, survey
 from isthmus.trace.reader import read_rows
 from isthmus.trace.schema import Row
 from isthmus.trace.writer import TraceWriter

@@ -11,12 +11,12 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.errors import InputError
+from isthmus.judge.oracle import Oracle
 from isthmus.pipeline import formats
-from isthmus.pipeline.failures import one_sentence
-from isthmus.pipeline.formats import ddl
-from isthmus.pipeline.ingest import read_trace
-from isthmus.pipeline.streaming import Change, Lake, follow
-from isthmus.trace.oracle import Oracle
+from isthmus.pipeline.engine.formats import ddl
+from isthmus.pipeline.engine.spark_errors import one_sentence
+from isthmus.pipeline.ingest.frames import read_trace
+from isthmus.pipeline.ingest.streaming import Change, Lake, follow
 from isthmus.trace.reader import read_rows
 from isthmus.trace.schema import ADDED, SCHEMA, VERSION_KEY
 from isthmus.trace.writer import TraceWriter, to_batch

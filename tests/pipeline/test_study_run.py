@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.errors import InputError
-from isthmus.pipeline.dealing import expected_cost
-from isthmus.pipeline.sweep import sweep
+from isthmus.pipeline.sweep.balance import expected_cost
+from isthmus.pipeline.sweep.sweep import sweep
 from isthmus.report.results import find_studies
 from isthmus.sim.run import Run
 from isthmus.studies import token_site

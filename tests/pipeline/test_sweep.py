@@ -7,13 +7,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from isthmus.core.errors import InputError, LocalError
+from isthmus.fuzz.scenarios import random_scenario
 from isthmus.pipeline import simulate
-from isthmus.pipeline.simulate import OUTCOMES, Outcome, simulate_all
-from isthmus.pipeline.sweep import RunSpec, runs_table, spec_table, sweep, sweep_together
+from isthmus.pipeline.sweep.simulate import OUTCOMES, Outcome, simulate_all
+from isthmus.pipeline.sweep.sweep import RunSpec, runs_table, spec_table, sweep, sweep_together
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Poisson
 from isthmus.sim.run import Run
-from isthmus.testing.random_scenarios import random_scenario
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh

@@ -8,14 +8,14 @@ from __future__ import annotations
 import pytest
 
 from isthmus.core.layer import Kind
+from isthmus.fuzz.agreed import agreed_scenario
+from isthmus.fuzz.judge import judge, judge_run
+from isthmus.fuzz.scenarios import replay_command
+from isthmus.fuzz.watch import WatchedRun
 from isthmus.scenario.faults import Leave
 from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Periodic
-from isthmus.stacks import STACKS
-from isthmus.testing.agreed_scenarios import agreed_scenario
-from isthmus.testing.judge import judge, judge_run
-from isthmus.testing.random_scenarios import replay_command
-from isthmus.testing.watch import WatchedRun
+from isthmus.stacks.registry import STACKS
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh

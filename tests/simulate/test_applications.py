@@ -13,7 +13,7 @@ from isthmus.protocols.application import Application
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Periodic
 from isthmus.sim.run import Run
-from isthmus.stacks import STACKS, StackOptions
+from isthmus.stacks.registry import STACKS, StackOptions
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh

@@ -9,17 +9,17 @@ import pytest
 
 from isthmus.core.layer import Host, Stack
 from isthmus.core.message import SiteId
+from isthmus.fuzz.agreed import agreed_scenario
+from isthmus.fuzz.judge import judge
 from isthmus.protocols.application import Application
+from isthmus.protocols.causal.histories.relay import Received, RelayedOrder
+from isthmus.protocols.causal.histories.secured import SecuredRelay
 from isthmus.protocols.causal.order import Item, Stamped
-from isthmus.protocols.causal.relay import Received, RelayedOrder
-from isthmus.protocols.causal.secured import SecuredRelay
 from isthmus.protocols.transport.credit import Credit
 from isthmus.scenario.faults import Crash, Fault, Heal, Leave, Partition, Recover
 from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Poisson, Reply
-from isthmus.stacks import STACKS, StackOptions, bottom
-from isthmus.testing.agreed_scenarios import agreed_scenario
-from isthmus.testing.judge import judge
+from isthmus.stacks.registry import STACKS, StackOptions, bottom
 from isthmus.topology.delay import Gamma
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import shape

@@ -8,18 +8,18 @@ import pytest
 
 from isthmus.core.layer import Host, Stack
 from isthmus.core.message import Cast
+from isthmus.fuzz.judge import judge
 from isthmus.protocols.application import Application
-from isthmus.protocols.causal.extended import HISTORY_WIDTHS, ExtendedOrder
-from isthmus.protocols.causal.gated import GatedOrder
-from isthmus.protocols.causal.history import Timestamp
+from isthmus.protocols.causal.histories.extended import HISTORY_WIDTHS, ExtendedOrder
+from isthmus.protocols.causal.histories.gated import GatedOrder
+from isthmus.protocols.causal.histories.history import Timestamp
+from isthmus.protocols.causal.histories.relay import RelayedOrder
 from isthmus.protocols.causal.options import CausalPolicy
 from isthmus.protocols.causal.order import Item, Stamped
-from isthmus.protocols.causal.relay import RelayedOrder
 from isthmus.protocols.transport.credit import Credit, CreditOptions
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Poisson, Reply
-from isthmus.stacks import StackOptions, bottom
-from isthmus.testing.judge import judge
+from isthmus.stacks.registry import StackOptions, bottom
 from isthmus.topology.delay import Gamma
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import shape

@@ -12,21 +12,21 @@ import pytest
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Host, Stack
 from isthmus.core.message import SiteId, Targets
+from isthmus.fuzz.judge import judge
+from isthmus.fuzz.networks import randomly_linked
 from isthmus.protocols.application import Application
-from isthmus.protocols.causal.gated import GatedOrder
-from isthmus.protocols.causal.history import SENDER, SENDER_BITS, Timestamp
+from isthmus.protocols.causal.histories.gated import GatedOrder
+from isthmus.protocols.causal.histories.history import SENDER, SENDER_BITS, Timestamp
 from isthmus.protocols.causal.options import CausalPolicy
 from isthmus.protocols.causal.order import Item, Stamped
 from isthmus.protocols.transport.credit import Credit
 from isthmus.scenario.faults import Crash, Fault, Recover
 from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Poisson, Reply
-from isthmus.stacks import StackOptions, bottom
-from isthmus.testing.judge import judge
-from isthmus.testing.random_networks import randomly_linked
+from isthmus.stacks.registry import StackOptions, bottom
 from isthmus.topology.delay import Empirical
+from isthmus.topology.gateways.separators import sites_of
 from isthmus.topology.model import Channel
-from isthmus.topology.separators import sites_of
 from isthmus.topology.shapes import shape
 
 LAN = Channel(Empirical((0.2, 0.5, 1.0, 40.0)), fifo=False)

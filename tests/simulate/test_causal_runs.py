@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from isthmus.testing.causal_runs import KINDS, CausalWorld, Kind
-from isthmus.testing.causal_views import ChangingWorld
-from isthmus.topology.lans import Lans
-from planted_causal import HISTORIES, WORLDS
+from harness.causal_runs import KINDS, CausalWorld, Kind
+from harness.causal_views import ChangingWorld
+from isthmus.topology.gateways.lans import Lans
+from planted.causal import HISTORIES, WORLDS
 
 CHUNK = 100
 QUICK = range(0, 200, CHUNK)

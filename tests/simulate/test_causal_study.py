@@ -6,11 +6,11 @@ import pytest
 
 from isthmus.core.document import Invalid
 from isthmus.core.layer import Kind
+from isthmus.fuzz.judge import judge_run
+from isthmus.fuzz.watch import WatchedRun
 from isthmus.protocols.causal.options import CausalPolicy
 from isthmus.scenario.model import Scenario, StackSpec
-from isthmus.studies.causal_setup import Traffic, causal_scenario
-from isthmus.testing.judge import judge_run
-from isthmus.testing.watch import WatchedRun
+from isthmus.studies.causal.setup import Traffic, causal_scenario
 from isthmus.trace.schema import GAUGE, KIND, VALUE, Gauge, Row
 
 GAUGED = CausalPolicy(gauge_ms=50.0)

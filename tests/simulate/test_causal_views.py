@@ -6,17 +6,17 @@ import pytest
 
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Host, Stack
+from isthmus.fuzz.judge import judge
+from isthmus.fuzz.scenarios import random_scenario
 from isthmus.protocols.application import Application
-from isthmus.protocols.causal.relay import RelayedOrder
+from isthmus.protocols.causal.histories.relay import RelayedOrder
 from isthmus.protocols.transport.credit import Credit
 from isthmus.scenario.faults import Crash, Fault, Recover, Relink
 from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Poisson, Reply
-from isthmus.stacks import StackOptions, bottom
-from isthmus.testing.judge import judge
-from isthmus.testing.random_scenarios import random_scenario
+from isthmus.stacks.registry import StackOptions, bottom
 from isthmus.topology.delay import Gamma
-from isthmus.topology.lans import Lans
+from isthmus.topology.gateways.lans import Lans
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import shape
 

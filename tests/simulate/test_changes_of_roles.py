@@ -8,19 +8,19 @@ import pytest
 
 from isthmus.core.layer import Host, Kind, Stack
 from isthmus.core.message import SiteId
+from isthmus.fuzz.judge import judge
 from isthmus.protocols.application import Application
 from isthmus.protocols.estimator import Estimator
-from isthmus.protocols.total.hybrid import Hybrid
-from isthmus.protocols.total.roles import Phase
+from isthmus.protocols.total.hybrid.hybrid import Hybrid
+from isthmus.protocols.total.hybrid.roles import Phase
 from isthmus.protocols.transport.credit import Credit
 from isthmus.protocols.transport.direct import Direct
-from isthmus.protocols.transport.frames import ReliableOptions
+from isthmus.protocols.transport.reliable.frames import ReliableOptions
 from isthmus.scenario.faults import Crash, Fault, Recover
 from isthmus.scenario.model import HybridSpec, Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Periodic
 from isthmus.sim.run import Run
-from isthmus.stacks import StackOptions
-from isthmus.testing.judge import judge
+from isthmus.stacks.registry import StackOptions
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh

@@ -5,8 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from clock_runs import clocks, lans, options, run, scenario
+from harness.clock_runs import clocks, lans, options, run, scenario
+from harness.clock_scenarios import broken_by
 from isthmus.core.layer import ClockState, Kind
+from isthmus.judge.promises import promised_verdicts
+from isthmus.measure.clocks import ClockFigures
 from isthmus.protocols.clocks.options import accuracy_ns, precision_ns, worldwide_ns
 from isthmus.scenario.faults import (
     Crash,
@@ -20,10 +23,7 @@ from isthmus.scenario.faults import (
     ReferenceLie,
 )
 from isthmus.scenario.model import Membership, StackSpec
-from isthmus.scenario.promises import promised_verdicts
 from isthmus.sim.run import Run
-from isthmus.testing.clock_scenarios import broken_by
-from isthmus.trace.clock_figures import ClockFigures
 from isthmus.trace.schema import GAUGE, KIND, TIME_NS, VALUE, Gauge, Row
 
 US, MS = 1_000, 1_000_000

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from clock_runs import clocks, lans, run, scenario
+from harness.clock_runs import clocks, lans, run, scenario
 from isthmus.core.layer import ClockState, Reading
 from isthmus.core.message import SiteId
+from isthmus.judge.promises import promised_verdicts
+from isthmus.measure.optimism import guesses
 from isthmus.protocols.estimator import Estimator
-from isthmus.protocols.total.clocks import Synchronised
+from isthmus.protocols.total.hybrid.clocks import Synchronised
 from isthmus.protocols.total.together import own_stamp, stamp_here
 from isthmus.scenario.clocks import Clocks
 from isthmus.scenario.model import HybridSpec, Scenario, StackSpec
-from isthmus.scenario.promises import promised_verdicts
 from isthmus.scenario.workload import Poisson
-from isthmus.trace.optimism import guesses
 from isthmus.trace.schema import Row
 
 MS = 1_000_000

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from isthmus.testing.composed_runs import ComposedRun, composed_scenario, run_composed
-from isthmus.testing.random_compositions import random_composition
+from harness.composed_runs import ComposedRun, composed_scenario, run_composed
+from harness.random_compositions import random_composition
 
 LIGHT, FULL, CHUNK = 60, 2_000, 250
 

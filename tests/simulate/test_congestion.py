@@ -11,21 +11,21 @@ from bench.simulator import scenario as uncongested
 
 from isthmus.core.layer import Kind
 from isthmus.core.message import SiteId
+from isthmus.fuzz.judge import judge
+from isthmus.fuzz.scenarios import hard_scenario, random_scenario
+from isthmus.judge.oracle import Oracle
 from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.credit import LIST_BYTES
-from isthmus.protocols.transport.frames import ReliableOptions
-from isthmus.protocols.transport.reliable import Reliable
+from isthmus.protocols.transport.reliable.frames import ReliableOptions
+from isthmus.protocols.transport.reliable.reliable import Reliable
 from isthmus.scenario.faults import Crash, DelayShift
 from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Poisson
 from isthmus.sim.run import Run
-from isthmus.stacks import STACKS
-from isthmus.testing.judge import judge
-from isthmus.testing.random_scenarios import hard_scenario, random_scenario
+from isthmus.stacks.registry import STACKS
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
-from isthmus.trace.oracle import Oracle
 from isthmus.trace.schema import KIND, NUMBER, SENDER, TIME_NS, Row
 
 CONGESTED = Path(__file__).parent / "congested.json"

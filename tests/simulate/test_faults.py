@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from isthmus.core.layer import Kind
+from isthmus.fuzz.judge import judge
 from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.scenario.faults import ClockJump, Crash, DelayShift, Fault, Heal, Loss, Partition, Recover
 from isthmus.scenario.model import Clocks, Scenario, StackSpec
 from isthmus.scenario.workload import Periodic, Reply
 from isthmus.sim.run import Run
-from isthmus.stacks import STACKS
-from isthmus.testing.judge import judge
+from isthmus.stacks.registry import STACKS
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import ring

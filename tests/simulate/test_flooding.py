@@ -7,15 +7,15 @@ from collections import Counter
 import pytest
 
 from isthmus.core.layer import Kind
+from isthmus.fuzz.judge import judge
 from isthmus.scenario.faults import Crash, Fault, Recover
 from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.scenario.overlay import OverlaySpec
 from isthmus.scenario.workload import Poisson
 from isthmus.sim.run import Run
-from isthmus.testing.judge import judge
 from isthmus.topology.delay import Constant, Uniform
 from isthmus.topology.model import Channel
-from isthmus.topology.overlay_measures import flooding_sends, link_count
+from isthmus.topology.overlay.measures import flooding_sends, link_count
 from isthmus.topology.shapes import mesh
 from isthmus.trace.schema import KIND, NUMBER, SENDER, VALUE, Row
 

@@ -6,21 +6,21 @@ import pytest
 
 from isthmus.core.layer import Stack
 from isthmus.core.message import ONLY_GROUP
-from isthmus.protocols.causal.flooding import Flooding
+from isthmus.fuzz.judge import judge
+from isthmus.judge.oracle import Oracle
+from isthmus.protocols.causal.flooding.flooding import Flooding
 from isthmus.protocols.transport.credit import Credit, CreditOptions
-from isthmus.protocols.transport.frames import ReliableOptions
-from isthmus.protocols.transport.links import Links
-from isthmus.protocols.transport.reliable import Reliable
+from isthmus.protocols.transport.links.links import Links
+from isthmus.protocols.transport.reliable.frames import ReliableOptions
+from isthmus.protocols.transport.reliable.reliable import Reliable
 from isthmus.scenario.faults import Crash, Recover
 from isthmus.scenario.model import Membership, Reader, Scenario, StackSpec
 from isthmus.scenario.workload import Periodic
 from isthmus.sim.run import Run
-from isthmus.stacks import STACKS
-from isthmus.testing.judge import judge
+from isthmus.stacks.registry import STACKS
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
-from isthmus.trace.oracle import Oracle
 from isthmus.trace.schema import Row
 
 WINDOW, QUEUE, KEEP, SITES = 16, 32, 64, 4

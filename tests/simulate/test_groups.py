@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from harness.courier import BridgedRun, Courier, ForgedRun
 from isthmus.core.layer import Kind
 from isthmus.core.message import Carried, SiteId
-from isthmus.stacks import STACKS
-from isthmus.testing.courier import BridgedRun, Courier, ForgedRun
-from isthmus.testing.group_rows import key_of
-from isthmus.testing.judge import judge, judge_run
-from isthmus.testing.random_scenarios import bridged_scenario
-from isthmus.testing.watch import Limits
+from isthmus.fuzz.group_rows import key_of
+from isthmus.fuzz.judge import judge, judge_run
+from isthmus.fuzz.scenarios import bridged_scenario
+from isthmus.fuzz.watch import Limits
+from isthmus.stacks.registry import STACKS
 from isthmus.trace.schema import GROUP, KIND, ORIGIN, PROCESS, VALUE, Row
 
 CHUNK = 5

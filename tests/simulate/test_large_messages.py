@@ -9,11 +9,11 @@ import pytest
 from tests.planted_fragments import PLANTED, planted
 
 from isthmus.core.layer import Kind
-from isthmus.stacks import STACKS
-from isthmus.testing.judge import judge
-from isthmus.testing.large_scenarios import large_scenario
-from isthmus.testing.random_scenarios import replay_command
-from isthmus.testing.watch import Limits, WatchedRun
+from isthmus.fuzz.judge import judge
+from isthmus.fuzz.large import large_scenario
+from isthmus.fuzz.scenarios import replay_command
+from isthmus.fuzz.watch import Limits, WatchedRun
+from isthmus.stacks.registry import STACKS
 from isthmus.trace.schema import KIND, NUMBER, PAYLOAD, SENDER, Row
 
 CHUNK = 10

@@ -9,10 +9,10 @@ import pytest
 from tests.light_runs import LightRun, agreed_light_scenario, light_scenario
 from tests.planted_participants import FIFO, TOTAL, with_participants
 
-from isthmus.protocols.membership.marked_participants import MarkedParticipants
-from isthmus.protocols.membership.participant_wire import ParticipantsOptions
+from isthmus.protocols.participants.marked import MarkedParticipants
+from isthmus.protocols.participants.wire import ParticipantsOptions
 from isthmus.scenario.model import Scenario
-from isthmus.stacks import STACKS
+from isthmus.stacks.registry import STACKS
 
 SEEDS, FULL, BLOCK = 150, 3_000, 50
 STACKS_WITH = [name for name, stack in STACKS.items() if stack.participants]

@@ -12,10 +12,10 @@ from tests.simulate.test_routers import tables
 
 from isthmus.core.layer import Kind
 from isthmus.core.message import GroupId
-from isthmus.live.waiting import beyond
+from isthmus.judge.promises import promised_verdicts
+from isthmus.live.node.waiting import beyond
 from isthmus.protocols.routing.member import Member
 from isthmus.scenario.load import scenario_from_tables
-from isthmus.scenario.promises import promised_verdicts
 from isthmus.sim.run import Run
 from isthmus.trace.schema import DESTINATIONS, KIND, NUMBER, ORIGIN, PROCESS, TIME_NS, Row
 

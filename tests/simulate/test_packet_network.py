@@ -14,8 +14,11 @@ import pytest
 
 from isthmus.core.layer import Kind
 from isthmus.core.message import SiteId
+from isthmus.fuzz.judge import judge_run
+from isthmus.fuzz.watch import WatchedRun
+from isthmus.judge.promises import promised_verdicts
 from isthmus.protocols.application import Application
-from isthmus.protocols.causal.flooding import Flooding, Hop
+from isthmus.protocols.causal.flooding.flooding import Flooding, Hop
 from isthmus.protocols.causal.vector import VectorOrder
 from isthmus.protocols.transport.credit import Credit
 from isthmus.protocols.transport.direct import Direct
@@ -23,15 +26,12 @@ from isthmus.scenario.faults import Crash
 from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.scenario.overlay import OverlaySpec
 from isthmus.scenario.packets import Background, NetworkSpec
-from isthmus.scenario.promises import promised_verdicts
 from isthmus.scenario.workload import Burst, Poisson, Reply
 from isthmus.sim.packets.network import PacketNetwork
 from isthmus.sim.packets.twin import CompiledRun
 from isthmus.sim.run import Run
-from isthmus.stacks import STACKS
-from isthmus.studies.overlay_setup import overlay_scenario, wired_topology
-from isthmus.testing.judge import judge_run
-from isthmus.testing.watch import WatchedRun
+from isthmus.stacks.registry import STACKS
+from isthmus.studies.overlay.setup import overlay_scenario, wired_topology
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh

@@ -7,13 +7,13 @@ import pytest
 from isthmus.core.document import Invalid
 from isthmus.core.layer import Kind
 from isthmus.core.message import Targets
+from isthmus.fuzz.judge import judge
 from isthmus.protocols.membership.suspicion import Suspicion
 from isthmus.scenario.faults import Crash, Fault, Pause, Recover
 from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Periodic
 from isthmus.sim import standstill
 from isthmus.sim.run import Run
-from isthmus.testing.judge import judge
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh

@@ -11,19 +11,19 @@ import pytest
 
 from isthmus.core.layer import Host, Stack
 from isthmus.core.message import SiteId, Targets
+from isthmus.fuzz.agreed import agreed_scenario
+from isthmus.fuzz.judge import judge
+from isthmus.fuzz.scenarios import random_scenario
 from isthmus.protocols.application import Application
 from isthmus.protocols.estimator import Estimator
 from isthmus.protocols.total import hybrid, planned
-from isthmus.protocols.total.hybrid import Hybrid
-from isthmus.protocols.total.hybrid_wire import Packet, Plan
-from isthmus.protocols.total.planned import Planner, Situation
-from isthmus.protocols.total.roles import SENDING, Planned
+from isthmus.protocols.total.hybrid.hybrid import Hybrid
+from isthmus.protocols.total.hybrid.planned import Planner, Situation
+from isthmus.protocols.total.hybrid.roles import SENDING, Planned
+from isthmus.protocols.total.hybrid.wire import Packet, Plan
 from isthmus.protocols.transport.credit import Credit
 from isthmus.scenario.model import HybridSpec, Scenario
-from isthmus.stacks import Build, StackOptions, bottom
-from isthmus.testing.agreed_scenarios import agreed_scenario
-from isthmus.testing.judge import judge
-from isthmus.testing.random_scenarios import random_scenario
+from isthmus.stacks.registry import Build, StackOptions, bottom
 
 SEEDS = range(40)
 

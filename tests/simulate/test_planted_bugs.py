@@ -18,14 +18,14 @@ from tests.planted_optimistic import PLANTED as PLANTED_OPTIMISTIC
 from tests.planted_optimistic import with_order
 from tests.planted_ring import PLANTED_RING
 
-from isthmus.protocols.total.hybrid import TICKETS_MAX
+from isthmus.fuzz.judge import Judged, judge
+from isthmus.fuzz.scenarios import random_scenario
+from isthmus.fuzz.watch import Limits
+from isthmus.protocols.total.hybrid.hybrid import TICKETS_MAX
 from isthmus.scenario.faults import Crash, Recover
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.workload import Burst
-from isthmus.stacks import Build
-from isthmus.testing.judge import Judged, judge
-from isthmus.testing.random_scenarios import random_scenario
-from isthmus.testing.watch import Limits
+from isthmus.stacks.registry import Build
 
 SEEDS = range(300)
 MANY = range(4_000)  # for rare things

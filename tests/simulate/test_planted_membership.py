@@ -15,18 +15,18 @@ import pytest
 from tests.directed_membership import DIRECTED
 from tests.planted_membership import PLANTED_MEMBERSHIP, Bug
 
+from harness.exhaust import SCOPES, explore
+from harness.explore import planned_schedule, plans, random_schedule
+from harness.membership_bench import Bench
+from harness.membership_bench_checks import wrong
+from harness.storms import storm
 from isthmus.core.message import SiteId
+from isthmus.fuzz.agreed import agreed_scenario
+from isthmus.fuzz.judge import judge_run
+from isthmus.fuzz.watch import Limits, WatchedRun
 from isthmus.protocols.membership.agreement import Agreement
 from isthmus.scenario.model import GroupOfRun, Scenario
-from isthmus.sim.agreed import AgreedMembership
-from isthmus.testing.agreed_scenarios import agreed_scenario
-from isthmus.testing.bench import Bench
-from isthmus.testing.bench_checks import wrong
-from isthmus.testing.exhaust import SCOPES, explore
-from isthmus.testing.explore import planned_schedule, plans, random_schedule
-from isthmus.testing.judge import judge_run
-from isthmus.testing.storms import storm
-from isthmus.testing.watch import Limits, WatchedRun
+from isthmus.sim.membership.agreed import AgreedMembership
 from isthmus.trace.schema import Row
 
 STACK = "fifo"

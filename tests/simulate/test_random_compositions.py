@@ -10,9 +10,9 @@ from random import Random
 
 import pytest
 
+from harness.random_compositions import Tried, random_composition, try_composition
 from isthmus.protocols.routing import orientation, overtaking
-from isthmus.protocols.routing.walks import WalkNetwork
-from isthmus.testing.random_compositions import Tried, random_composition, try_composition
+from isthmus.protocols.routing.calculus.walks import WalkNetwork
 
 REFUTED_MIN = 0.99
 LIGHT, FULL = 100, 2_000

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from isthmus.stacks import STACKS
-from isthmus.testing.judge import judge
-from isthmus.testing.random_scenarios import hard_scenario, random_scenario, replay_command
+from isthmus.fuzz.judge import judge
+from isthmus.fuzz.scenarios import hard_scenario, random_scenario, replay_command
+from isthmus.stacks.registry import STACKS
 
 CHUNK = 25
 QUICK = range(0, 100, CHUNK)  # of each stack, half of them staggered

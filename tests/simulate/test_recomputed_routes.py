@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
+from harness.recomputed_runs import recomputed_faults, recomputed_scenario
+from harness.router_failover import judged
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
+from isthmus.judge.promises import promised_verdicts
 from isthmus.protocols.routing.recomputed import SteeringPort
 from isthmus.protocols.routing.wire import Steered
 from isthmus.scenario.load import scenario_from_tables
 from isthmus.scenario.model import Scenario
-from isthmus.scenario.promises import promised_verdicts
 from isthmus.sim.run import Run
-from isthmus.testing.recomputed_runs import recomputed_faults, recomputed_scenario
-from isthmus.testing.router_failover import judged
 from isthmus.trace.schema import KIND, NUMBER, ORIGIN, TIME_NS, Row
-from planted_recomputed import PLANTED
+from planted.recomputed import PLANTED
 
 LIGHT, FULL, CHUNK = 12, 800, 100
 TRIES = 60  # schedules within which a wrong policy must be found

@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from isthmus.fuzz.judge import judge
+from isthmus.fuzz.watch import Limits
 from isthmus.scenario.model import Scenario
-from isthmus.testing.judge import judge
-from isthmus.testing.watch import Limits
 
 FOLDER = Path(__file__).parent
 KEPT = [

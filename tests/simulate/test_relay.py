@@ -8,15 +8,15 @@ import pytest
 
 from isthmus.core.layer import Layer, View
 from isthmus.core.message import Cast, Message, SiteId, Targets
-from isthmus.protocols.transport.frames import Ack, Data
+from isthmus.fuzz.judge import judge
 from isthmus.protocols.transport.relay import Relay, Relayed, RelayOptions, merged
+from isthmus.protocols.transport.reliable.frames import Ack, Data
 from isthmus.scenario.faults import Crash
 from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Periodic
 from isthmus.sim.run import Run
 from isthmus.sim.site import SimPort
-from isthmus.stacks import STACKS
-from isthmus.testing.judge import judge
+from isthmus.stacks.registry import STACKS
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh

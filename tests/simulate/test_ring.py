@@ -8,20 +8,20 @@ import msgspec
 import pytest
 from tests.planted_ring import GoesBack, TokenOutlivesView, over
 
+from harness.ring_runs import judge_ring, random_ring_run
 from isthmus.core.document import Invalid
 from isthmus.core.layer import Kind
-from isthmus.planning.ring_bound import RingCosts
-from isthmus.protocols.total.ring import RingOptions
+from isthmus.fuzz.agreed import agreed_scenario
+from isthmus.fuzz.judge import judge
+from isthmus.fuzz.scenarios import hard_scenario
+from isthmus.judge.promises import latency_bound
+from isthmus.protocols.total.ring.ring import RingOptions
 from isthmus.scenario.costs import CostSpec
 from isthmus.scenario.model import GroupSpec, Scenario, StackSpec
 from isthmus.scenario.packets import NetworkSpec
-from isthmus.scenario.promises import latency_bound
 from isthmus.scenario.workload import Closed, Periodic
 from isthmus.sim.run import Run
-from isthmus.testing.agreed_scenarios import agreed_scenario
-from isthmus.testing.judge import judge
-from isthmus.testing.random_scenarios import hard_scenario
-from isthmus.testing.ring_runs import judge_ring, random_ring_run
+from isthmus.stacks.ring_bound import RingCosts
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh

@@ -14,11 +14,11 @@ from isthmus.cli.sim import command as sim
 from isthmus.core.errors import InputError, LocalError
 from isthmus.core.layer import Kind
 from isthmus.core.message import GroupId, SiteId
+from isthmus.judge.promises import promised_verdicts
 from isthmus.protocols.routing.member import Member
 from isthmus.protocols.routing.router import RouterPort
 from isthmus.scenario.load import load_scenario, scenario_from_tables
 from isthmus.scenario.model import Scenario
-from isthmus.scenario.promises import promised_verdicts
 from isthmus.sim.run import Run
 from isthmus.trace.schema import DESTINATIONS, KIND, NUMBER, ORIGIN, PROCESS, SENDER, TIME_NS, Row
 

@@ -16,7 +16,7 @@ from tests.safe_link_runs import (
 )
 
 from isthmus.core.layer import Kind
-from isthmus.protocols.causal.safe_wire import DynamicOptions
+from isthmus.protocols.causal.flooding.safe_wire import DynamicOptions
 from isthmus.scenario.faults import Crash, Fault, Leave, Recover
 from isthmus.scenario.model import Scenario
 from isthmus.sim.run import Run

@@ -10,18 +10,18 @@ import pytest
 
 from isthmus.core.layer import Kind
 from isthmus.core.message import ONLY_GROUP
-from isthmus.protocols.total.compensation import POLICIES, PolicyName
-from isthmus.protocols.total.optimistic import Optimistic
+from isthmus.fuzz.judge import judge
+from isthmus.fuzz.scenarios import random_scenario
+from isthmus.judge.oracle import Oracle
+from isthmus.measure.optimism import optimism
+from isthmus.protocols.total.optimistic.compensation import POLICIES, PolicyName
+from isthmus.protocols.total.optimistic.optimistic import Optimistic
 from isthmus.scenario.faults import ClockJump, Crash, Fault, Recover
 from isthmus.scenario.model import Clocks, Scenario
 from isthmus.scenario.workload import Poisson
 from isthmus.sim.run import Run
-from isthmus.stacks import STACKS
-from isthmus.studies.optimistic_setup import DISTANT, NEAR, SEQUENCER, narrow_scenario, paper_scenario
-from isthmus.testing.judge import judge
-from isthmus.testing.random_scenarios import random_scenario
-from isthmus.trace.optimism import optimism
-from isthmus.trace.oracle import Oracle
+from isthmus.stacks.registry import STACKS
+from isthmus.studies.optimistic.setup import DISTANT, NEAR, SEQUENCER, narrow_scenario, paper_scenario
 from isthmus.trace.schema import KIND, PROCESS, TIME_NS, Row
 
 S = 1_000_000_000

@@ -13,14 +13,14 @@ import pytest
 
 from isthmus.core.layer import View
 from isthmus.core.message import GroupId, Message, SiteId, Targets
+from isthmus.fuzz.scenarios import hard_scenario, random_scenario
 from isthmus.protocols.transport.base import Transport
-from isthmus.protocols.transport.frames import Data, Nak, Repair, Status
-from isthmus.protocols.transport.reliable import Reliable
+from isthmus.protocols.transport.reliable.frames import Data, Nak, Repair, Status
+from isthmus.protocols.transport.reliable.reliable import Reliable
 from isthmus.scenario.model import Scenario
-from isthmus.sim.network import DelayNetwork, Stamp
+from isthmus.sim.network.delays import DelayNetwork, Stamp
 from isthmus.sim.run import Run
 from isthmus.sim.site import SimPort
-from isthmus.testing.random_scenarios import hard_scenario, random_scenario
 
 replace = msgspec.structs.replace
 

@@ -20,14 +20,14 @@ from rich.table import Table
 from isthmus.cli.console import wide_console
 from isthmus.cli.trace import COLORS
 from isthmus.core.errors import InputError
+from isthmus.judge.oracle import PROPERTIES
+from isthmus.judge.proof import FILE, check_free, document, replaced, status_of, write
+from isthmus.judge.runs import Judged, Summary, Told, judge
+from isthmus.judge.witness import sentence
 from isthmus.trace.domain import parse_domains
-from isthmus.trace.files import FORMS
-from isthmus.trace.inputs import Place, Source
-from isthmus.trace.judging import Judged, Summary, Told, judge
-from isthmus.trace.oracle import PROPERTIES
-from isthmus.trace.proof import FILE, check_free, document, replaced, status_of, write
-from isthmus.trace.shiviz import patterns_of
-from isthmus.trace.witness import sentence
+from isthmus.trace.inputs.files import FORMS
+from isthmus.trace.inputs.rows import Place, Source
+from isthmus.trace.inputs.shiviz import patterns_of
 
 EXIT_CODES = {"valid": 0, "violated": 1, "unknown": 3}
 LOCAL_ROWS_MAX = 2_000_000  # rows that the in-process engine takes by itself: about a gigabyte of memory
@@ -111,7 +111,7 @@ def command(
             assert source is not None
             judged = judge(source.rows(), properties, bounds, joined, partial, source.promised(), composed)
         else:
-            from isthmus.pipeline.checking import judge_on_spark
+            from isthmus.pipeline.check.check import judge_on_spark
 
             judged = judge_on_spark(
                 source or path, form, words, properties, bounds, joined, partial, composed, master=master, remote=remote
@@ -122,7 +122,7 @@ def command(
     with replaced(output) as folder:
         pictures: Mapping[str, list[str]] = {}
         if any(summary.told is not None for summary in judged.summaries):
-            from isthmus.report.witnesses import draw_all
+            from isthmus.report.pictures.witnesses import draw_all
 
             pictures = draw_all(folder, judged.summaries, names, places, png)
         notes = source.notes() if source is not None else []

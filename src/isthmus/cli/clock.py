@@ -25,10 +25,10 @@ from isthmus.cli.options import HELP, json_option
 from isthmus.core.document import Invalid
 from isthmus.core.errors import InputError
 from isthmus.core.layer import ClockState, Kind
-from isthmus.live.clocks import ClockStatus, is_reference
-from isthmus.live.references import KINDS
-from isthmus.live.run import run_live
-from isthmus.live.scenarios import clock_scenario, live_scenario
+from isthmus.live.clock.references import KINDS
+from isthmus.live.clock.service import ClockStatus, is_reference
+from isthmus.live.run.harness import run_live
+from isthmus.live.run.scenario import clock_scenario, live_scenario
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
 from isthmus.trace.reader import read_meta, read_rows

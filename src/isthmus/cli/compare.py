@@ -14,15 +14,15 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from isthmus.advise.compare.figures import Mean, StackFigures
+from isthmus.advise.compare.run import Comparison, compare
 from isthmus.cli.console import print_whole, wide_console
 from isthmus.cli.options import HELP, force_option, json_option, seed_option
-from isthmus.comparing.figures import Mean, StackFigures
-from isthmus.comparing.run import Comparison, compare
 from isthmus.core.errors import InputError
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.variants import with_stack
-from isthmus.stacks import STACKS
+from isthmus.stacks.registry import STACKS
 
 FILES = ("compare.json", "compare.svg", "compare.png")
 CAPTION = (
@@ -121,7 +121,7 @@ def execute(
 
 
 def write(result: Comparison, folder: Path) -> None:
-    from isthmus.report.distributions import save_spreads
+    from isthmus.report.pictures.distributions import save_spreads
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

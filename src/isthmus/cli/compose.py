@@ -15,19 +15,19 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from isthmus.advise.composition.counterexample import PROCESSES_MAX, Found, counterexample
+from isthmus.advise.composition.remedy import Remedy, remedy
 from isthmus.cli.compose_plan import plan
 from isthmus.cli.console import print_whole, wide_console
 from isthmus.cli.options import HELP, force_option, json_option
 from isthmus.cli.topology import refuse_overwrite
 from isthmus.core.document import read_toml
 from isthmus.core.errors import InputError
-from isthmus.planning.counterexample import PROCESSES_MAX, Found, counterexample
-from isthmus.planning.remedy import Remedy, remedy
-from isthmus.protocols.routing.model import Composition, OrderingDomain, connected_domains
-from isthmus.protocols.routing.semantics import Decision, decide, decide_wanted
-from isthmus.protocols.routing.walks import network_of
+from isthmus.judge.witness import sentence
+from isthmus.protocols.routing.calculus.model import Composition, OrderingDomain, connected_domains
+from isthmus.protocols.routing.calculus.semantics import Decision, decide, decide_wanted
+from isthmus.protocols.routing.calculus.walks import network_of
 from isthmus.scenario.load import is_scenario, load_composition_of
-from isthmus.trace.witness import sentence
 
 GIVEN, REFUSED = "guaranteed", "refused"
 HOW_TO_RUN = """To run it: a scenario with composition = "{path.name}" (relative to its own file), a [topology] with a
@@ -138,8 +138,8 @@ def draw(
     composition: Composition, domain: OrderingDomain, decision: Decision, found: Found, folder: Path, png: bool
 ) -> list[str]:
     """Draw a counterexample; the files."""
-    from isthmus.report.counterexample import draw_counterexample
-    from isthmus.report.witness import save_witness
+    from isthmus.report.pictures.counterexample import draw_counterexample
+    from isthmus.report.pictures.witness import save_witness
 
     order = decision.lacking(domain.wants).order
     stem = re.sub(r"[^\w.-]+", "-", f"{domain.name}-{order}")
@@ -255,7 +255,7 @@ def show(path: Path, output: Path, force: bool, as_json: bool) -> None:
     if output.suffix not in (".svg", ".png"):
         raise InputError("-o", str(output), f"the ending {output.suffix!r}", "svg or png")
     refuse_overwrite(output, force, path)
-    from isthmus.report.composition import save_composition
+    from isthmus.report.pictures.composition import save_composition
 
     try:
         output.parent.mkdir(parents=True, exist_ok=True)

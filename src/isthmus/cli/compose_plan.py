@@ -13,17 +13,17 @@ import tomli_w
 from rich.markup import escape
 from rich.table import Table
 
+from isthmus.advise.composition.plan import Planned, plan_composition
+from isthmus.advise.composition.traffic import flows_between
+from isthmus.advise.order.delays import delay_notes, delays_of
 from isthmus.cli.console import print_whole, wide_console
 from isthmus.cli.options import HELP, force_option, json_option
 from isthmus.cli.plan import SITES_MAX, traffic_of
 from isthmus.cli.topology import network_of, refuse_overwrite
 from isthmus.core.document import Invalid
 from isthmus.core.errors import InputError
-from isthmus.planning.composition_plan import Planned, plan_composition
-from isthmus.planning.delays import delay_notes, delays_of
-from isthmus.protocols.routing.model import DomainScope, Igp, ProcessGroup, Wanted
-from isthmus.scenario.composition import composition_tables
-from isthmus.studies.compose_plan import flows_between
+from isthmus.protocols.routing.calculus.model import DomainScope, Igp, ProcessGroup, Wanted
+from isthmus.scenario.composition.load import composition_tables
 
 SHOWN = 6  # options in the table
 

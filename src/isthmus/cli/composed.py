@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from rich.markup import escape
 from rich.table import Table
 
-from isthmus.comparing.figures import Spread, spread_of
-from isthmus.protocols.routing.model import Composition
+from isthmus.advise.compare.figures import Spread, spread_of
+from isthmus.judge.promises import ended_alone
+from isthmus.measure.classes import ClassSummary
+from isthmus.measure.summary import Summary
+from isthmus.protocols.routing.calculus.model import Composition
 from isthmus.scenario.model import Scenario
-from isthmus.scenario.promises import ended_alone
-from isthmus.trace.classes import ClassSummary
 from isthmus.trace.schema import Row
-from isthmus.trace.summary import Summary
 
 SHARES = ("p50", "p90", "p99")
 CAPTION = "latency per message in ms: submit to last delivery"

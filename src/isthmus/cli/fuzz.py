@@ -10,18 +10,18 @@ import click
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from isthmus.advise.compare.processes import each
 from isthmus.cli.console import wide_console
 from isthmus.cli.options import HELP
 from isthmus.cli.sim import figures
 from isthmus.cli.trace import print_verdicts
-from isthmus.comparing.processes import each
+from isthmus.fuzz.agreed import agreed_scenario
+from isthmus.fuzz.judge import judge, judge_run
+from isthmus.fuzz.large import large_scenario
+from isthmus.fuzz.scenarios import hard_scenario, random_scenario, replay_command
+from isthmus.fuzz.watch import WatchedRun
 from isthmus.scenario.model import Scenario
-from isthmus.stacks import STACKS
-from isthmus.testing.agreed_scenarios import agreed_scenario
-from isthmus.testing.judge import judge, judge_run
-from isthmus.testing.large_scenarios import large_scenario
-from isthmus.testing.random_scenarios import hard_scenario, random_scenario, replay_command
-from isthmus.testing.watch import WatchedRun
+from isthmus.stacks.registry import STACKS
 from isthmus.trace.schema import Row
 
 Case = tuple[str, int, str]  # stack, seed, sort of scenario

@@ -21,16 +21,16 @@ from isthmus.cli.options import HELP, force_option, output_folder, seed_option
 from isthmus.cli.trace import print_verdicts
 from isthmus.core.errors import InputError
 from isthmus.core.message import Targets
-from isthmus.live.child import SiteChild, SiteSummary
-from isthmus.live.run import measure, run_live
-from isthmus.live.scenarios import live_scenario
+from isthmus.judge.oracle import Verdict
+from isthmus.judge.promises import LightVerdicts, light_verdicts, promised_verdicts
+from isthmus.live.run.child import SiteChild, SiteSummary
+from isthmus.live.run.harness import measure, run_live
+from isthmus.live.run.scenario import live_scenario
+from isthmus.measure.classes import ClassSummary
+from isthmus.measure.summary import Summary
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
-from isthmus.scenario.promises import LightVerdicts, light_verdicts, promised_verdicts
-from isthmus.trace.classes import ClassSummary
-from isthmus.trace.oracle import Verdict
 from isthmus.trace.reader import read_rows
-from isthmus.trace.summary import Summary
 
 NS_PER_MS = 1e6
 TROUBLE = ("refused", "lost", "rejected", "foreign")

@@ -13,8 +13,8 @@ from isthmus.core.document import Invalid
 from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId
 from isthmus.topology.model import Topology
-from isthmus.topology.overlay_measures import OverlayMeasures, measure
-from isthmus.topology.overlays import Adjacency, Kind, Overlay
+from isthmus.topology.overlay.links import Adjacency, Kind, Overlay
+from isthmus.topology.overlay.measures import OverlayMeasures, measure
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 LARGEST = 4096  # ids; the connectivity of more takes minutes
@@ -46,7 +46,7 @@ def show_overlay(
         for one, (near, _) in made.items():
             click.echo(length_text(network, one, near))
     for file, suffix in pictures:
-        from isthmus.report.overlay import draw_overlay, save_overlay, summary_of
+        from isthmus.report.pictures.overlay import draw_overlay, save_overlay, summary_of
 
         assert kind is not None
         near, measures = made[kind]
@@ -91,7 +91,7 @@ def length_text(network: Topology, kind: str, near: Adjacency) -> str:
     """How long the links are in a network, with ids by the numbers of sites and by topology."""
     import numpy as np
 
-    from isthmus.topology.overlay_ids import near_ids, total_length
+    from isthmus.topology.overlay.ids import near_ids, total_length
 
     sites = [SiteId(number) for number in range(len(network.sites))]
     lengths = np.array([[network.mean_ms(a, b) for b in sites] for a in sites])

@@ -14,6 +14,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from isthmus.advise.order.simulation import Simulated, duration_ms, simulate_option
+from isthmus.advise.order.total import Advice, Option, advise, stack_tables
 from isthmus.cli.console import print_whole, wide_console
 from isthmus.cli.options import HELP
 from isthmus.cli.plan_causal import plan_causal
@@ -23,8 +25,6 @@ from isthmus.core.errors import InputError
 from isthmus.scenario.load import workloads_of
 from isthmus.scenario.model import HybridSpec
 from isthmus.scenario.workload import Workload
-from isthmus.studies.plan import Advice, Option, advise, stack_tables
-from isthmus.studies.plan_simulation import Simulated, duration_ms, simulate_option
 from isthmus.topology.model import Topology
 
 SITES_MAX = 200
@@ -220,7 +220,7 @@ def again(network: Path, traffic: Path | None, null_ms: float | None, wait: bool
 
 def write_plan(advice: Advice, folder: Path, replay: str) -> None:
     """Write the stack as a file that a scenario can name, and a picture of the roles."""
-    from isthmus.report.network import save_network
+    from isthmus.report.pictures.network import save_network
 
     first = advice.recommended
     head = f'# Planned: {ms_text(first.mean_ms)} ms per message. In a scenario: stack = "{FILES[0]}"\n# {replay}\n'

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from isthmus.advise.order.causal import CausalAdvice, CausalOption, CausalSimulated, advise_causal, simulate_causal
 from isthmus.cli.console import print_whole
 from isthmus.scenario.workload import Workload
-from isthmus.studies.plan_causal import CausalAdvice, CausalOption, CausalSimulated, advise_causal, simulate_causal
 from isthmus.topology.model import Topology
 
 DURATION_MS = 10_000.0

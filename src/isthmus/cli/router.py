@@ -12,8 +12,8 @@ import click
 
 from isthmus.cli.options import HELP
 from isthmus.core.errors import InputError
-from isthmus.live.composed import LiveRouter
-from isthmus.live.plans import AgreedPlan, Membership
+from isthmus.live.api.plans import AgreedPlan, Membership
+from isthmus.live.api.router import LiveRouter
 from isthmus.protocols.routing.options import PACK_MAX, RouterOptions
 
 

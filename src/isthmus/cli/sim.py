@@ -19,30 +19,30 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from isthmus import __version__
+from isthmus.advise.compare.figures import spread_of
 from isthmus.cli.composed import class_spreads, classes_table, loss_told, node_names, order_name, stack_names
 from isthmus.cli.console import print_whole, wide_console
 from isthmus.cli.options import HELP, force_option, json_option, output_folder, seed_option
 from isthmus.cli.trace import print_verdicts
-from isthmus.comparing.figures import spread_of
 from isthmus.core.errors import InputError
 from isthmus.core.layer import ClockState
-from isthmus.protocols.membership.participant_wire import ParticipantView, Speech
-from isthmus.scenario.composed import domains_of
+from isthmus.judge.oracle import Verdict
+from isthmus.judge.participants import History
+from isthmus.judge.promises import latency_bound, promise_of, promised_verdicts
+from isthmus.measure.classes import ClassSummary
+from isthmus.measure.histogram import Histogram
+from isthmus.measure.optimism import Guesses, guesses
+from isthmus.protocols.participants.wire import ParticipantView, Speech
+from isthmus.scenario.composition.check import domains_of
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
-from isthmus.scenario.promises import latency_bound, promise_of, promised_verdicts
+from isthmus.scenario.participants.traffic import Utterance
 from isthmus.scenario.variants import with_stack
-from isthmus.scenario.visitors import Utterance
 from isthmus.sim.base import Simulation
 from isthmus.sim.packets.twin import run_of
 from isthmus.sim.run import Run
-from isthmus.stacks import STACKS
-from isthmus.testing.participant_history import History
-from isthmus.trace.classes import ClassSummary
+from isthmus.stacks.registry import STACKS
 from isthmus.trace.domain import META_DOMAINS, written_domains
-from isthmus.trace.histogram import Histogram
-from isthmus.trace.optimism import Guesses, guesses
-from isthmus.trace.oracle import Verdict
 from isthmus.trace.reader import read_rows
 from isthmus.trace.schema import PROMISES, Recording
 from isthmus.trace.writer import TraceWriter

@@ -20,8 +20,8 @@ from isthmus.cli.sim import attempt, execute, fail, figures
 from isthmus.cli.study_causal import causal_command
 from isthmus.cli.trace import COLORS, print_verdicts
 from isthmus.core.errors import InputError
-from isthmus.report.words import OUTCOMES
-from isthmus.scenario.promises import promised_verdicts
+from isthmus.judge.promises import promised_verdicts
+from isthmus.report.text import OUTCOMES
 from isthmus.sim.packets.twin import run_of
 from isthmus.studies.catalogue import STUDIES
 from isthmus.studies.model import SCALES, Scale, find_study
@@ -111,8 +111,8 @@ def run_command(
         raise InputError("study run", "", "names and --all" if names else "nothing", "either names of studies or --all")
     chosen = list(STUDIES.values()) if everything else [find_study(STUDIES, name) for name in dict.fromkeys(names)]
     console = wide_console()
-    from isthmus.pipeline.failures import one_sentence
-    from isthmus.pipeline.session import spark_session
+    from isthmus.pipeline.engine.session import spark_session
+    from isthmus.pipeline.engine.spark_errors import one_sentence
     from isthmus.studies.run import batch_studies, run_studies
     from isthmus.studies.verdicts import pipeline_check
 

@@ -12,8 +12,8 @@ from rich.table import Table
 
 from isthmus.cli.console import print_whole, wide_console
 from isthmus.core.errors import InputError
-from isthmus.studies.causal_setup import NESTED, NODES, PARTICIPANTS, RULES, Traffic
-from isthmus.studies.causal_sizes import TABLE, CausalSizes, Spread, causal_sizes
+from isthmus.studies.causal.setup import NESTED, NODES, PARTICIPANTS, RULES, Traffic
+from isthmus.studies.causal.sizes import TABLE, CausalSizes, Spread, causal_sizes
 
 HOSTS = 8
 ON_NODES = NODES * (PARTICIPANTS + 1)  # sites of a LAN's nodes

@@ -12,10 +12,10 @@ from isthmus.cli.overlay import KINDS, LARGEST, show_overlay
 from isthmus.core.document import Invalid, read_toml
 from isthmus.core.errors import InputError
 from isthmus.topology.delay import Constant, Delay, Empirical, Gamma, Normal, Uniform
+from isthmus.topology.gateways.separators import LanGraph, Separators, check_zones, sites_of
 from isthmus.topology.load import topology_from_tables
 from isthmus.topology.model import Channel, Topology, WanLink
-from isthmus.topology.overlays import Kind
-from isthmus.topology.separators import LanGraph, Separators, check_zones, sites_of
+from isthmus.topology.overlay.links import Kind
 from isthmus.topology.shapes import SHAPES, shape
 from isthmus.topology.written import topology_to_toml
 
@@ -86,8 +86,8 @@ def import_command(
       isthmus topology import cloud.csv --model gamma --sites 5 -o cloud.toml
       isthmus topology import Geant2012.graphml --sites 2 -o geant.toml
     """
-    from isthmus.topology.imported import load_measured
-    from isthmus.topology.maps import load_map
+    from isthmus.topology.inputs.maps import load_map
+    from isthmus.topology.inputs.round_trips import load_measured
 
     lan = Channel(Constant(lan_ms))
     if source.suffix.lower() in (".graphml", ".xml"):
@@ -176,7 +176,7 @@ def show_command(path: Path, output: Path | None, svg: Path | None, png: Path | 
         console.print(gateway_table(topology, graph))
         console.print(zone_table(topology, separators))
     for file, suffix in pictures:
-        from isthmus.report.network import save_network
+        from isthmus.report.pictures.network import save_network
 
         try:
             file.parent.mkdir(parents=True, exist_ok=True)

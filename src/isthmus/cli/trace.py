@@ -12,7 +12,8 @@ from rich.table import Table
 
 from isthmus.cli.console import wide_console
 from isthmus.core.layer import ClockState, Kind
-from isthmus.trace.oracle import Verdict
+from isthmus.judge.oracle import Verdict
+from isthmus.judge.witness import name_in
 from isthmus.trace.reader import read_meta, read_rows
 from isthmus.trace.schema import (
     CONTROL,
@@ -33,7 +34,6 @@ from isthmus.trace.schema import (
     Gauge,
     Row,
 )
-from isthmus.trace.witness import name_in
 
 GAUGES = {int(gauge): gauge.name.lower() for gauge in Gauge}
 STATES = {int(state): state.name.lower() for state in ClockState}  # the gauge of a CLOCK row

@@ -12,11 +12,11 @@ from rich.markup import escape
 
 from isthmus.cli.console import wide_console
 from isthmus.cli.trace import COLORS
-from isthmus.pipeline.failures import one_sentence
-from isthmus.pipeline.session import spark_session
-from isthmus.pipeline.streaming import AT_REST, Change, Lake, follow
-from isthmus.pipeline.verdicts import check
-from isthmus.trace.oracle import PROPERTIES
+from isthmus.judge.oracle import PROPERTIES
+from isthmus.pipeline.check.verdicts import check
+from isthmus.pipeline.engine.session import spark_session
+from isthmus.pipeline.engine.spark_errors import one_sentence
+from isthmus.pipeline.ingest.streaming import AT_REST, Change, Lake, follow
 
 POLL_S = 1
 USUAL = tuple(name for name in PROPERTIES if not name.startswith("clock-") and name != "fifo-total")

@@ -32,8 +32,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter
 
 from isthmus.report.lines import Line, Plot
-from isthmus.report.looks import PLACES, SERIES, look_at
-from isthmus.report.words import number
+from isthmus.report.style import PLACES, SERIES, look_at
+from isthmus.report.text import number
 
 WIDE, HIGH, PNG_DPI = 5.7, 3.6, 220  # inches; small enough that text can be read on a phone
 INK, SOFT, RULE, PAPER = "#1b2330", "#5b6573", "#dfe3e9", "#ffffff"

@@ -2,7 +2,7 @@
 
 The page is text and inline SVG, with its style inside: no script, no font, nothing to load. Markup is in templates/,
 which escape all that they are given; only the figures, which are SVG, and the mark of a report are passed as markup.
-This file decides what a page shows, words.py how it is said. Verdicts are words with a sign, never a colour alone;
+This file decides what a page shows, text.py how it is said. Verdicts are words with a sign, never a colour alone;
 headings go down step by step; on a phone a row of a table is a card of its own. There is no date in it: the same
 studies give the same page, byte for byte.
 """
@@ -19,13 +19,13 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from isthmus import __version__
-from isthmus.report import words
-from isthmus.report.distributions import MEANING, draw_spread_plot
+from isthmus.report import text
 from isthmus.report.figures import draw_plot, inline_svg
 from isthmus.report.lines import Plot, plots_of
-from isthmus.report.network import draw_network
+from isthmus.report.pictures.distributions import MEANING, draw_spread_plot
+from isthmus.report.pictures.network import draw_network
 from isthmus.report.results import SHARES, STATUSES, About, Check, ClaimKind, ClaimResult, FinishedStudy
-from isthmus.stacks import STACKS, NamedStack
+from isthmus.stacks.registry import STACKS, NamedStack
 from isthmus.topology.model import Topology
 
 MARK = '<meta name="generator" content="Isthmus">'  # by which an earlier report is recognised
@@ -130,8 +130,8 @@ def draw(plot: Plot, others: list[str]) -> Figure:
 
 
 def network_of(name: str, topology: Topology) -> Network:
-    sites = words.count(len(topology.sites), "site")
-    label = f"The network {topology.name}: {words.count(len(topology.clusters), 'cluster')}, {sites}"
+    sites = text.count(len(topology.sites), "site")
+    label = f"The network {topology.name}: {text.count(len(topology.clusters), 'cluster')}, {sites}"
     return Network(name, label, draw_network(topology, title=False) if len(topology.clusters) > 1 else None)
 
 
@@ -186,12 +186,12 @@ def templates() -> Environment:
         keep_trailing_newline=True,
     )
     made.globals |= {
-        "words": words,
+        "words": text,
         "looks": LOOKS,
         "claim_look": claim_look,
         "claims_by_kind": claims_by_kind,
         "stacks": {name: doc_line(stack) for name, stack in STACKS.items()},
-        "promised": {name: words.join_and(stack.properties) for name, stack in STACKS.items()},
+        "promised": {name: text.join_and(stack.properties) for name, stack in STACKS.items()},
         "network_picture": network_picture,
         "figure_notes": figure_notes,
         "mood": mood,
@@ -220,7 +220,7 @@ def mood(study: FinishedStudy) -> str:
 def claim_look(claim: ClaimResult) -> tuple[str, str, str]:
     """Class, sign and word of a claim's verdict."""
     known = (claim.kind, claim.verdict)
-    return (*CLAIM_LOOKS.get(known, LOOKS["unknown"]), words.OUTCOMES.get(known, "unknown"))
+    return (*CLAIM_LOOKS.get(known, LOOKS["unknown"]), text.OUTCOMES.get(known, "unknown"))
 
 
 def claims_by_kind(claims: list[ClaimResult]) -> list[tuple[str, str, list[ClaimResult]]]:
@@ -244,17 +244,17 @@ def figure_notes(plot: Plot) -> str:
     """What a figure's points or rows are."""
     if plot.spec.kind == "spread":
         return MEANING[0].upper() + MEANING[1:] + "."
-    return words.seeds_said(plot.runs, any(error for line in plot.ours for error in line.errors))
+    return text.seeds_said(plot.runs, any(error for line in plot.ours for error in line.errors))
 
 
 def picture(drawn: Drawn, prefix: str = "") -> Markup:
     """A figure as SVG, with a label for screen readers; where it is shown twice, one has a prefix for its ids."""
     plot = drawn.plot
     if plot.spreads:
-        shown = words.join_and(one.label for one in plot.spreads)
+        shown = text.join_and(one.label for one in plot.spreads)
         label = f"{plot.spec.title}. Distributions of {plot.spec.ylabel}, showing {shown}."
         return inline_svg(drawn.figure, prefix + drawn.name, label)
-    shown = words.join_and(line.label for line in (*plot.ours, *plot.paper)) if plot.ours else "nothing"
+    shown = text.join_and(line.label for line in (*plot.ours, *plot.paper)) if plot.ours else "nothing"
     label = f"{plot.spec.title}. Line chart of {plot.spec.ylabel} against {plot.spec.xlabel}, showing {shown}."
     return inline_svg(drawn.figure, prefix + drawn.name, label)
 
@@ -264,14 +264,14 @@ def numbers_of_figure(plot: Plot) -> NumbersTable:
     if plot.spreads:
         heads = [plot.spec.xlabel, "mean", *(f"{share} %" for share in SHARES)]
         cells = [
-            (one.label, [words.number(one.mean), *map(words.number, one.percentiles.values())]) for one in plot.spreads
+            (one.label, [text.number(one.mean), *map(text.number, one.percentiles.values())]) for one in plot.spreads
         ]
         return NumbersTable(heads, cells, len(cells))
     lines = [*plot.ours, *plot.paper]
     points = [dict(zip(line.xs, zip(line.ys, line.errors, strict=True), strict=True)) for line in lines]
     xs = sorted({x for line in lines for x in line.xs})
-    names = [plot.categories[int(x)] if plot.categories else words.number(x) for x in xs]
-    values = [[words.measured(*of.get(x, (nan, 0.0))) for of in points] for x in xs[:SHOWN_MAX]]
+    names = [plot.categories[int(x)] if plot.categories else text.number(x) for x in xs]
+    values = [[text.measured(*of.get(x, (nan, 0.0))) for of in points] for x in xs[:SHOWN_MAX]]
     labels = [line.label for line in lines]
     if len(xs) < len(lines):  # the longer side goes down the page
         by_line = [[row[place] for row in values] for place in range(len(lines))]
@@ -297,14 +297,14 @@ def check_findings(checks: list[Check]) -> list[CheckFinding]:
 
 def facts(about: About) -> dict[str, str]:
     """Runs, seeds, scale, time and versions; what is not known is left out."""
-    failed = f", {words.number(about.failed_runs)} of them failed" if about.failed_runs else ", none failed"
+    failed = f", {text.number(about.failed_runs)} of them failed" if about.failed_runs else ", none failed"
     others = about.together - 1
     shared = f", with {others} other{'s' if others > 1 else ''}" if others > 0 else ""
     told = {
-        "runs": words.number(about.runs) + failed,
-        "seeds": words.seeds(about.seeds),
+        "runs": text.number(about.runs) + failed,
+        "seeds": text.seeds(about.seeds),
         "scale": about.scale,
-        "took": f"{words.duration(about.took_s)} on Spark {about.spark_master}{shared}",
+        "took": f"{text.duration(about.took_s)} on Spark {about.spark_master}{shared}",
         "versions": ", ".join(f"{name} {version}" for name, version in about.versions.items() if version),
     }
     return {name: said for name, said in told.items() if said}

@@ -9,7 +9,7 @@ import msgspec
 
 from isthmus.core.document import LONGEST_MS, Invalid, one_of, within
 from isthmus.scenario.workload import named_sites, probability, span_ms
-from isthmus.topology.lans import lans_of
+from isthmus.topology.gateways.lans import lans_of
 from isthmus.topology.model import GatewayLink, Topology
 
 FACTOR_MAX = 1e6

@@ -16,10 +16,10 @@ import msgspec
 
 from isthmus.core.document import Invalid, convert, read_toml, show
 from isthmus.core.errors import InputError
-from isthmus.protocols.routing.model import Composition
-from isthmus.scenario.composed import check_wanted
-from isthmus.scenario.composing import nodes_as_groups
-from isthmus.scenario.composition import composition_from_tables, load_composition
+from isthmus.protocols.routing.calculus.model import Composition
+from isthmus.scenario.composition.check import check_wanted
+from isthmus.scenario.composition.load import composition_from_tables, load_composition
+from isthmus.scenario.composition.nodes import nodes_as_groups
 from isthmus.scenario.model import Scenario, Settings, StackSpec
 from isthmus.scenario.workload import PAYLOAD_MAX, Recorded, Workload
 from isthmus.topology.load import load_topology, topology_from_tables

@@ -10,7 +10,7 @@ from isthmus.core.document import SHORTEST_MS, Invalid, show, within
 from isthmus.core.message import SiteId
 from isthmus.protocols.membership.home import AgreementOptions
 from isthmus.protocols.membership.suspicion import LAN, WAN, Timing
-from isthmus.scenario.keys import given_keys
+from isthmus.scenario.checks import given_keys
 from isthmus.scenario.workload import span_ms
 from isthmus.topology.model import Topology
 

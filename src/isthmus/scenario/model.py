@@ -14,31 +14,31 @@ import msgspec
 
 from isthmus.core.document import SHORTEST_MS, Invalid, one_of, show
 from isthmus.core.message import GroupId, SiteId, Targets
+from isthmus.protocols.causal.flooding.safe_wire import DynamicOptions
 from isthmus.protocols.causal.options import CausalOptions, CausalPolicy
-from isthmus.protocols.causal.safe_wire import DynamicOptions
 from isthmus.protocols.fragments import FragmentOptions
-from isthmus.protocols.membership.participant_wire import Conditions, ParticipantsOptions
-from isthmus.protocols.routing.model import Composition
+from isthmus.protocols.participants.wire import Conditions, ParticipantsOptions
+from isthmus.protocols.routing.calculus.model import Composition
 from isthmus.protocols.routing.options import RouterOptions
-from isthmus.protocols.total.compensation import OptimisticOptions
-from isthmus.protocols.total.hybrid_wire import HybridOptions, HybridPolicy
-from isthmus.protocols.total.ring import RingOptions
+from isthmus.protocols.total.hybrid.wire import HybridOptions, HybridPolicy
+from isthmus.protocols.total.optimistic.compensation import OptimisticOptions
+from isthmus.protocols.total.ring.ring import RingOptions
 from isthmus.protocols.transport.credit import CreditOptions
-from isthmus.protocols.transport.frames import ReliableOptions
 from isthmus.protocols.transport.relay import RelayOptions
+from isthmus.protocols.transport.reliable.frames import ReliableOptions
+from isthmus.scenario.checks import given_keys, with_key, with_prefix
 from isthmus.scenario.clocks import Clocks as Clocks
-from isthmus.scenario.composed import check_composition, check_recomputed, check_views, is_bare, processes_of
+from isthmus.scenario.composition.check import check_composition, check_recomputed, check_views, is_bare, processes_of
 from isthmus.scenario.faults import Fault, Heal, Leave, Loss, OfReference, Partition, Pause, RandomFaults, Relink
-from isthmus.scenario.keys import given_keys, with_key, with_prefix
 from isthmus.scenario.membership import Agreed as Agreed
 from isthmus.scenario.membership import Membership as Membership
 from isthmus.scenario.overlay import OverlaySpec
 from isthmus.scenario.packets import NetworkSpec, check_network
-from isthmus.scenario.participants import ParticipantSpec
+from isthmus.scenario.participants.model import ParticipantSpec
 from isthmus.scenario.workload import Workload, named_sites, span_ms
-from isthmus.stacks import STACKS, StackOptions
-from isthmus.topology.hops import check_ways
-from isthmus.topology.lans import check_served, lans_of
+from isthmus.stacks.registry import STACKS, StackOptions
+from isthmus.topology.gateways.hops import check_ways
+from isthmus.topology.gateways.lans import check_served, lans_of
 from isthmus.topology.model import Topology
 
 NAME_MAX = 100

@@ -8,7 +8,7 @@ import msgspec
 
 from isthmus.core.message import SiteId
 from isthmus.topology.model import Topology
-from isthmus.topology.overlays import Kind, Overlay
+from isthmus.topology.overlay.links import Kind, Overlay
 
 
 class OverlaySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -28,7 +28,7 @@ class OverlaySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         overlay = self.plain()
         if self.ids == "numbers":
             return overlay
-        from isthmus.topology.overlay_ids import topology_ids
+        from isthmus.topology.overlay.ids import topology_ids
 
         sites = [SiteId(number) for number in range(len(topology.sites))]
         order = topology_ids(topology, sites, overlay.adjacency(len(sites)))

@@ -1,8 +1,8 @@
 """The network of a scenario: delays between sites, or packets over links that have a rate and a queue.
 
-By default a packet takes a time that is drawn from its channels, whatever else is under way (sim/network.py). Over the
-packet network (sim/packets/) it passes link by link and waits in the queue of each: which link is narrow, and who
-shares it, then decides how late it is.
+By default a packet takes a time that is drawn from its channels, whatever else is under way (sim/network/delays.py).
+Over the packet network (sim/packets/) it passes link by link and waits in the queue of each: which link is narrow, and
+who shares it, then decides how late it is.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from isthmus.core.document import COUNT_MAX, LONGEST_MS, Invalid, show, within
+from isthmus.scenario.checks import given_keys, with_prefix
 from isthmus.scenario.costs import CostSpec
 from isthmus.scenario.faults import Crash, DelayShift, Heal, Loss, Partition, Relink
-from isthmus.scenario.keys import given_keys, with_prefix
 from isthmus.scenario.workload import Reply
-from isthmus.stacks import STACKS
+from isthmus.stacks.registry import STACKS
 
 if TYPE_CHECKING:
     from isthmus.scenario.model import Scenario

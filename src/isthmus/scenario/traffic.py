@@ -27,7 +27,7 @@ from isthmus.core.port import Port
 from isthmus.protocols.application import Application
 from isthmus.protocols.routing.member import Member
 from isthmus.protocols.routing.routes import Routes
-from isthmus.scenario.composed import addressed, couriers_of, routes_of
+from isthmus.scenario.composition.check import addressed, couriers_of, routes_of
 from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.scenario.workload import NS_PER_MS, Arrival, Burst, Closed, Poisson, Reply, Workload, named_sites
 

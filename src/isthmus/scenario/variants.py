@@ -16,12 +16,12 @@ import msgspec
 
 from isthmus.core.document import Invalid, convert, one_of, read_toml
 from isthmus.core.errors import InputError
-from isthmus.protocols.routing.model import Composition
-from isthmus.scenario.composed import check_wanted
-from isthmus.scenario.composing import nodes_as_groups
-from isthmus.scenario.composition import semantics_of_stack
+from isthmus.protocols.routing.calculus.model import Composition
+from isthmus.scenario.composition.check import check_wanted
+from isthmus.scenario.composition.load import semantics_of_stack
+from isthmus.scenario.composition.nodes import nodes_as_groups
 from isthmus.scenario.model import Scenario, StackSpec
-from isthmus.stacks import STACKS
+from isthmus.stacks.registry import STACKS
 
 
 def stack_named(name: str, like: StackSpec) -> StackSpec:

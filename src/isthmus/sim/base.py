@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from isthmus.core.message import SiteId, Targets
-from isthmus.scenario.composed import couriers_of
+from isthmus.measure.classes import ClassSummary
+from isthmus.measure.summary import Summary
+from isthmus.scenario.composition.check import couriers_of
 from isthmus.scenario.model import Scenario
-from isthmus.scenario.visitors import Note
+from isthmus.scenario.participants.traffic import Note
 from isthmus.scenario.workload import NS_PER_MS
 from isthmus.sim.packets.figures import DelaySummary
 from isthmus.sim.scheduler import Scheduler
 from isthmus.sim.site import Meter
-from isthmus.trace.classes import ClassSummary
 from isthmus.trace.log import SiteLog
 from isthmus.trace.schema import Recording, Sink
-from isthmus.trace.summary import Summary
 
 Progress = Callable[[int], None]  # called with the virtual time in ns
 

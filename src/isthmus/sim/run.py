@@ -12,10 +12,10 @@ import msgspec
 
 from isthmus.core.layer import Kind, Stack
 from isthmus.core.message import GroupId, SiteId, Targets
-from isthmus.protocols.causal.relay import RelayedOrder
+from isthmus.protocols.causal.histories.relay import RelayedOrder
 from isthmus.protocols.membership.suspicion import Suspicion
 from isthmus.protocols.transport.relay import Relay
-from isthmus.scenario.composing import routed_options
+from isthmus.scenario.composition.nodes import routed_options
 from isthmus.scenario.faults import (
     ClockJump,
     Crash,
@@ -30,24 +30,24 @@ from isthmus.scenario.faults import (
     Recover,
     Relink,
 )
-from isthmus.scenario.light_log import LightLog
 from isthmus.scenario.model import GroupOfRun, Scenario
+from isthmus.scenario.participants.trace import LightLog
+from isthmus.scenario.participants.traffic import Note, Visitors
 from isthmus.scenario.traffic import At, SiteTraffic
-from isthmus.scenario.visitors import Note, Visitors
 from isthmus.scenario.workload import NS_PER_MS, named_sites
-from isthmus.sim.agreed import AgreedMembership, AgreedOptions
 from isthmus.sim.base import Simulation
-from isthmus.sim.clocks import ClockWorld, clock_of, set_calendar
-from isthmus.sim.costs import network_of_delays
-from isthmus.sim.directory import Directory
-from isthmus.sim.membership import IdealMembership, IdealOptions
-from isthmus.sim.network import DelayNetwork, Link
+from isthmus.sim.clocks.service import ClockWorld, clock_of, set_calendar
+from isthmus.sim.membership.agreed import AgreedMembership, AgreedOptions
+from isthmus.sim.membership.directory import Directory
+from isthmus.sim.membership.ideal import IdealMembership, IdealOptions
+from isthmus.sim.network.costs import network_of_delays
+from isthmus.sim.network.delays import DelayNetwork, Link
 from isthmus.sim.packets.figures import network_figures
 from isthmus.sim.packets.network import PacketNetwork, wiring_of
 from isthmus.sim.site import Meter, SimPort, SimSite
 from isthmus.sim.standstill import Standstill
-from isthmus.stacks import STACKS, Build, StackOptions
-from isthmus.topology.lans import Lans, lans_of
+from isthmus.stacks.registry import STACKS, Build, StackOptions
+from isthmus.topology.gateways.lans import Lans, lans_of
 from isthmus.trace.schema import Gauge, Sink
 
 SLICE = 50_000  # events between two stops, at which the caller may report progress

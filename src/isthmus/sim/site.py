@@ -13,8 +13,8 @@ from isthmus.core.message import ONLY_GROUP, Cast, GroupId, Message, SiteId, Tar
 from isthmus.core.port import SHUT, Port
 from isthmus.core.sizes import packet_bytes, size_of
 from isthmus.protocols.clocks.service import ClockService
-from isthmus.sim.clock import SiteClock
-from isthmus.sim.network import Network, Stamp
+from isthmus.sim.clocks.clock import SiteClock
+from isthmus.sim.network.delays import Network, Stamp
 from isthmus.sim.scheduler import Scheduler
 from isthmus.sim.standstill import Standstill
 from isthmus.trace.log import SiteLog

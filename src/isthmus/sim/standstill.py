@@ -14,7 +14,7 @@ from typing import Any
 
 from isthmus.core.layer import Layer
 from isthmus.core.message import Message
-from isthmus.sim.network import Receive, Stamp
+from isthmus.sim.network.delays import Receive, Stamp
 
 PACKETS_MAX = 10_000
 Timers = dict[tuple[Layer, int], int]

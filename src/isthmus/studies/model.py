@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame
 
 from isthmus.core.document import one_of
 from isthmus.core.errors import InputError
-from isthmus.pipeline.sweep import RunSpec, Scalar
+from isthmus.pipeline.sweep.sweep import RunSpec, Scalar
 from isthmus.scenario.model import Scenario
 from isthmus.topology.model import Topology
 

@@ -28,10 +28,10 @@ from pyspark.sql import SparkSession
 
 from isthmus import __version__
 from isthmus.core.errors import InputError
-from isthmus.pipeline.dealing import expected_cost
-from isthmus.pipeline.session import cancel_jobs
-from isthmus.pipeline.simulate import Make, Outcome, make_run
-from isthmus.pipeline.sweep import Progress, RunSpec, Sweep, sweep_together
+from isthmus.pipeline.engine.session import cancel_jobs
+from isthmus.pipeline.sweep.balance import expected_cost
+from isthmus.pipeline.sweep.simulate import Make, Outcome, make_run
+from isthmus.pipeline.sweep.sweep import Progress, RunSpec, Sweep, sweep_together
 from isthmus.studies.catalogue import STUDIES
 from isthmus.studies.model import JudgedClaim, Rows, Scale, Study, study_command
 from isthmus.studies.verdicts import Check, count_by_status, found_by, pipeline_check, to_table, unknown_all

@@ -18,8 +18,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from isthmus.pipeline.simulate import Outcome
-from isthmus.pipeline.sweep import RunSpec, Sweep
+from isthmus.pipeline.sweep.simulate import Outcome
+from isthmus.pipeline.sweep.sweep import RunSpec, Sweep
 
 Status = Literal["violated", "unknown", "valid"]
 WORST_FIRST: tuple[Status, ...] = ("violated", "unknown", "valid")
@@ -49,7 +49,7 @@ class RunVerdict(msgspec.Struct, frozen=True):
 
 def pipeline_check(sweeps: Sequence[Sweep], properties: Mapping[str, Sequence[range]]) -> DataFrame:
     """The checks of the pipeline, loaded when they are needed: to list or replay a study takes none."""
-    from isthmus.pipeline.verdicts import check_sweeps
+    from isthmus.pipeline.check.verdicts import check_sweeps
 
     return check_sweeps(sweeps, properties)
 

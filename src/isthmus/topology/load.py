@@ -23,9 +23,9 @@ from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId
 from isthmus.topology.addresses import endpoint
 from isthmus.topology.delay import Constant, Delay
+from isthmus.topology.gateways.separators import check_zones
 from isthmus.topology.graph import components
 from isthmus.topology.model import Channel, Cluster, GatewayLink, Override, Region, Site, Topology, WanLink
-from isthmus.topology.separators import check_zones
 
 SITES_MAX = 100_000
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from isthmus.core.document import Invalid
 from isthmus.topology.model import Channel, Topology
-from isthmus.topology.overlays import reaches_all
+from isthmus.topology.overlay.links import reaches_all
 
 NS_PER_MS = 1_000_000
 PS_PER_BYTE_AT_1_MBPS = 8_000_000

@@ -8,12 +8,11 @@ process is in a view of its own; a RECOVER row ends them all.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Protocol
 
 from isthmus.core.layer import Kind, View
 from isthmus.core.message import ONLY_GROUP, Cast, GroupId
-from isthmus.trace.latency import MessageKey
-from isthmus.trace.schema import NONE, Recording, Sink, digest_of
-from isthmus.trace.summary import Summary
+from isthmus.trace.schema import NONE, MessageKey, Recording, Sink, digest_of
 
 DELIVER, RECOVER, REJECT, SUBMIT, VIEW = Kind.DELIVER, Kind.RECOVER, Kind.REJECT, Kind.SUBMIT, Kind.VIEW
 PAYLOAD_KINDS = (SUBMIT, DELIVER)  # whose value is the digest of the payload
@@ -35,6 +34,16 @@ def without(view: View, couriers: Collection[int]) -> View:
     return View(view.view_id, tuple(view.members[place] for place in kept), weights=weights)
 
 
+class Observer(Protocol):
+    """What is kept up with every event, whether rows are wanted or not."""
+
+    def submit(self, now_ns: int, key: MessageKey, destinations: tuple[int, ...], group: int, /) -> None: ...
+
+    def deliver(self, process: int, now_ns: int, key: MessageKey, group: int, /) -> None: ...
+
+    def note(self, process: int, kind: int, group: int, /) -> None: ...
+
+
 class SiteLog:
     """The rows of one process of one run; its numbers go on over all of the process's incarnations."""
 
@@ -44,7 +53,7 @@ class SiteLog:
         self,
         process: int,
         sink: Sink | None,
-        summary: Summary | None = None,
+        summary: Observer | None = None,
         run: int = 0,
         couriers: Collection[int] = (),
     ) -> None:

@@ -36,6 +36,7 @@ PROMISES = "promises"  # in that: the names of the properties that the stacks pr
 NONE = -1  # as origin, sender and number: no message; as a view: before the first one
 COUNTER_BITS = 32  # of a message's number; the incarnation of its sender is above them
 
+MessageKey: TypeAlias = tuple[int, int, int]  # origin, sender, number
 Row: TypeAlias = tuple[
     int,  # run
     int,  # process

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from golden import StackRig
+from harness.golden import StackRig
+from harness.recording import RecordingSite
 from isthmus.core.errors import LocalError, RemoteError
 from isthmus.core.message import NESTING, B, Batch, Carried, Cast, Codec, GroupId, Message, SiteId, closed, codec_of
-from isthmus.protocols.total.hybrid_wire import Ahead, Go, Packet, Reassign
-from isthmus.protocols.total.optimistic_wire import Numbers, Posted
+from isthmus.protocols.total.hybrid.wire import Ahead, Go, Packet, Reassign
+from isthmus.protocols.total.optimistic.wire import Numbers, Posted
 from isthmus.protocols.total.token_site import Tickets
 from isthmus.protocols.transport.credit import Grant, Probe
-from isthmus.protocols.transport.frames import Ack, Data, Nak, Repair, Status
-from isthmus.stacks import STACKS
-from isthmus.testing.recording import RecordingSite
+from isthmus.protocols.transport.reliable.frames import Ack, Data, Nak, Repair, Status
+from isthmus.stacks.registry import STACKS
 
 A, C = SiteId(0), SiteId(2)
 CAST = Cast(A, 1, b"abc", (A, C))

@@ -6,15 +6,15 @@ from random import Random
 
 import pytest
 
-from golden import StackRig
+from harness.golden import StackRig
+from harness.recording import RecordingSite
 from isthmus.core.layer import Handler, Layer, Stack, View
 from isthmus.core.message import Cast, Message, SiteId
 from isthmus.core.sizes import HEAD_BYTES, MESSAGE_HEAD_BYTES, PACKET_HEAD_BYTES, packet_bytes, size_of
-from isthmus.protocols.transport.frames import Ack, Data
-from isthmus.sim.network import DelayNetwork
+from isthmus.protocols.transport.reliable.frames import Ack, Data
+from isthmus.sim.network.delays import DelayNetwork
 from isthmus.sim.scheduler import Scheduler
 from isthmus.sim.site import Meter, SimPort, SimSite
-from isthmus.testing.recording import RecordingSite
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh

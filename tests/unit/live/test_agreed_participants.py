@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from tests.unit.live.test_live_membership import NAMES, PATIENT, Site, eventually, run, three
 
-from isthmus.live.participants import LiveParticipant
-from isthmus.live.plans import AgreedPlan
-from isthmus.protocols.membership.participant_wire import Conditions, ParticipantsOptions, ParticipantView, Speech
+from isthmus.live.api.participants import LiveParticipant
+from isthmus.live.api.plans import AgreedPlan
 from isthmus.protocols.membership.suspicion import Timing
+from isthmus.protocols.participants.wire import Conditions, ParticipantsOptions, ParticipantView, Speech
 from isthmus.scenario.model import Agreed
-from isthmus.stacks import StackOptions
+from isthmus.stacks.registry import StackOptions
 
 NAMED = ("ann", "bob", "eve")
 LIGHT = StackOptions(participants=ParticipantsOptions(conditions={"orders": Conditions(majority_of=NAMED)}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from isthmus.core.message import SiteId
-from isthmus.live.emulation import Emulation
+from isthmus.live.net.emulation import Emulation
 from isthmus.topology.delay import Constant, Uniform
 from isthmus.topology.model import Channel
 from isthmus.topology.passage import Passage

@@ -10,18 +10,18 @@ from typing import Any
 import msgspec
 import pytest
 
+from harness.ports import free_ports
 from isthmus.core.errors import InputError, LocalError
 from isthmus.core.message import Cast, SiteId
-from isthmus.live.errors import Refused, SendTimeout
-from isthmus.live.group import Group
-from isthmus.live.groups import Groups
-from isthmus.live.plans import AgreedPlan, GroupPlan, Where
-from isthmus.live.sending import TURN_MAX
+from isthmus.live.api.errors import Refused, SendTimeout
+from isthmus.live.api.group import Group
+from isthmus.live.api.groups import Groups
+from isthmus.live.api.plans import AgreedPlan, GroupPlan, Where
+from isthmus.live.api.sending import TURN_MAX
 from isthmus.protocols.fragments import LARGEST_BYTES
-from isthmus.protocols.membership.participant_wire import ParticipantsOptions
+from isthmus.protocols.participants.wire import ParticipantsOptions
 from isthmus.protocols.transport.credit import CreditOptions
-from isthmus.stacks import STACKS, StackOptions
-from isthmus.testing.ports import free_ports
+from isthmus.stacks.registry import STACKS, StackOptions
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh

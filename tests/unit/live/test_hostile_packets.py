@@ -12,12 +12,12 @@ from tests.unit.protocols.membership.test_hostile_words import HOSTILE
 
 from isthmus.core.layer import View
 from isthmus.core.message import SiteId
-from isthmus.live.framing import MESSAGES, entry, head
-from isthmus.live.member import SITE_GROUP
+from isthmus.live.net.framing import MESSAGES, entry, head
+from isthmus.live.node.member import SITE_GROUP
 from isthmus.protocols.membership.agreement import Agreement
 from isthmus.protocols.membership.suspicion import Heartbeat
 from isthmus.protocols.membership.wire import Decide, Gone, Join, Proposal, Propose
-from isthmus.protocols.transport.frames import Data
+from isthmus.protocols.transport.reliable.frames import Data
 
 PAUSE_EVERY = 50  # packets, so that no buffer of the loopback overflows
 

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from isthmus.cli.router import command
 from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId
-from isthmus.live.group import Group
-from isthmus.live.plans import AgreedPlan, Where
-from isthmus.live.resolving import Address, Resolver, look_up
+from isthmus.live.api.group import Group
+from isthmus.live.api.plans import AgreedPlan, Where
+from isthmus.live.net.names import Address, Resolver, look_up
 from isthmus.topology.addresses import Endpoint, endpoint
 from isthmus.topology.load import topology_from_tables
 from isthmus.topology.model import Topology

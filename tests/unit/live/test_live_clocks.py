@@ -19,18 +19,18 @@ import msgspec
 import pytest
 from bench.clock_site import lan
 
+from harness.ports import free_ports
 from isthmus.core.errors import InputError, LocalError
 from isthmus.core.layer import ClockState, Kind
-from isthmus.live.clocks import ClockPlan
-from isthmus.live.group import Group
-from isthmus.live.groups import Groups
-from isthmus.live.plans import GroupPlan
-from isthmus.live.references import file_source, parse, socket_source, source_of
-from isthmus.live.stamps import ANCILLARY_BYTES, ahead_ns, ask_for_stamps, stamp_of
+from isthmus.judge.oracle import Oracle
+from isthmus.live.api.group import Group
+from isthmus.live.api.groups import Groups
+from isthmus.live.api.plans import GroupPlan
+from isthmus.live.clock.references import file_source, parse, socket_source, source_of
+from isthmus.live.clock.service import ClockPlan
+from isthmus.live.net.timestamps import ANCILLARY_BYTES, ahead_ns, ask_for_stamps, stamp_of
 from isthmus.scenario.clocks import TimeService
-from isthmus.testing.ports import free_ports
 from isthmus.topology.model import Topology
-from isthmus.trace.oracle import Oracle
 from isthmus.trace.schema import GAUGE, KIND, Gauge, Row
 
 TIMEOUT_S = 90.0

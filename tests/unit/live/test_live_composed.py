@@ -12,20 +12,20 @@ from typing import Any
 
 import pytest
 
+from harness.ports import free_ports
 from isthmus.cli.router import command
 from isthmus.core.errors import InputError, LocalError
 from isthmus.core.message import Carried, GroupId, SiteId
-from isthmus.live.composed import LiveRouter
-from isthmus.live.delivered import Delivered
-from isthmus.live.group import Group
-from isthmus.live.groups import Groups
-from isthmus.live.inbox import Inbox
-from isthmus.live.plans import AgreedPlan
+from isthmus.live.api.delivered import Delivered
+from isthmus.live.api.group import Group
+from isthmus.live.api.groups import Groups
+from isthmus.live.api.plans import AgreedPlan
+from isthmus.live.api.router import LiveRouter
+from isthmus.live.node.inbox import Inbox
 from isthmus.protocols.routing.options import RouterOptions
 from isthmus.protocols.routing.routes import site_names
-from isthmus.scenario.composition import composition_from_tables, load_composition
-from isthmus.stacks import StackOptions
-from isthmus.testing.ports import free_ports
+from isthmus.scenario.composition.load import composition_from_tables, load_composition
+from isthmus.stacks.registry import StackOptions
 from isthmus.topology.load import topology_from_tables
 
 TIMEOUT_S = 120.0

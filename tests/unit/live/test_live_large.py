@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from isthmus.live.group import Group
-from isthmus.live.plans import AgreedPlan
+from harness.ports import free_ports
+from isthmus.live.api.group import Group
+from isthmus.live.api.plans import AgreedPlan
 from isthmus.protocols.fragments import LARGEST_BYTES
-from isthmus.testing.ports import free_ports
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh

@@ -11,19 +11,19 @@ import msgspec
 import pytest
 from bench.membership import measure
 
+from harness.ports import free_ports
 from isthmus.core.errors import InputError
 from isthmus.core.layer import View
 from isthmus.core.message import SiteId
 from isthmus.live import sending
-from isthmus.live.errors import Blocked
-from isthmus.live.group import Group
-from isthmus.live.lives import EPOCH_S, FileStore, next_incarnation
-from isthmus.live.plans import AgreedPlan
+from isthmus.live.api.errors import Blocked
+from isthmus.live.api.group import Group
+from isthmus.live.api.plans import AgreedPlan
+from isthmus.live.node.incarnations import EPOCH_S, FileStore, next_incarnation
 from isthmus.protocols.membership.home import Record
 from isthmus.protocols.membership.suspicion import Timing
 from isthmus.protocols.membership.wire import NO_BALLOT
 from isthmus.scenario.model import Agreed
-from isthmus.testing.ports import free_ports
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh

@@ -12,13 +12,13 @@ import sys
 import pytest
 from tests.unit.live.test_group import NAMES, NETWORK, run
 
+from harness.ports import free_ports
 from isthmus.core.errors import LocalError
-from isthmus.live.group import Group
-from isthmus.live.participants import LiveParticipant
-from isthmus.protocols.membership.local_detector import DetectorOptions
-from isthmus.protocols.membership.participant_wire import Conditions, ParticipantsOptions, ParticipantView, Speech
-from isthmus.stacks import StackOptions
-from isthmus.testing.ports import free_ports
+from isthmus.live.api.group import Group
+from isthmus.live.api.participants import LiveParticipant
+from isthmus.protocols.participants.detector import DetectorOptions
+from isthmus.protocols.participants.wire import Conditions, ParticipantsOptions, ParticipantView, Speech
+from isthmus.stacks.registry import StackOptions
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh

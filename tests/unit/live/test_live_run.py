@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from harness.ports import free_ports
 from isthmus.cli.live import command
 from isthmus.core.errors import InputError, LocalError
 from isthmus.core.layer import Kind
-from isthmus.live.run import run_live, tally
-from isthmus.live.scenarios import live_scenario
+from isthmus.judge.oracle import Oracle
+from isthmus.judge.promises import light_verdicts, promised_verdicts
+from isthmus.live.run.harness import run_live, tally
+from isthmus.live.run.scenario import live_scenario
 from isthmus.scenario.load import load_scenario, scenario_from_tables
-from isthmus.scenario.promises import light_verdicts, promised_verdicts
-from isthmus.testing.ports import free_ports
-from isthmus.trace.oracle import Oracle
 from isthmus.trace.reader import read_rows
 from isthmus.trace.schema import DESTINATIONS, GAUGE, GROUP, KIND, ORIGIN, PROCESS, VALUE, Gauge, Recording
 
@@ -244,7 +244,7 @@ def test_a_site_that_fails_fails_the_run(path: Path, tmp_path: Path) -> None:
 def site_process(path: Path, folder: Path) -> tuple[subprocess.Popen[str], int]:
     """A site alone, its peer absent, started and under way."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "isthmus.live.daemon", str(path), "--site", "0", "--out", str(folder)],
+        [sys.executable, "-m", "isthmus.live.run.site_process", str(path), "--site", "0", "--out", str(folder)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

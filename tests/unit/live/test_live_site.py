@@ -11,14 +11,14 @@ from isthmus.core.errors import LocalError
 from isthmus.core.layer import Kind, Layer, Stack, View
 from isthmus.core.message import Batch, Cast, GroupId, SiteId
 from isthmus.live import framing
-from isthmus.live.notes import Hello, Refusal, encode_note, read_hello, read_refusal
-from isthmus.live.peers import ANSWER_NS, SILENT_NS
-from isthmus.live.site import LivePort, LiveSite
+from isthmus.live.net.hello import Hello, Refusal, encode_note, read_hello, read_refusal
+from isthmus.live.node.peers import ANSWER_NS, SILENT_NS
+from isthmus.live.node.site import LivePort, LiveSite
 from isthmus.protocols.application import Application
 from isthmus.protocols.fragments import LARGEST_BYTES
 from isthmus.protocols.total.token_site import Tickets
-from isthmus.protocols.transport.frames import Ack, Data
-from isthmus.stacks import STACKS, StackOptions
+from isthmus.protocols.transport.reliable.frames import Ack, Data
+from isthmus.stacks.registry import STACKS, StackOptions
 from isthmus.trace.log import SiteLog
 from isthmus.trace.schema import CONTROL, GROUP, KIND, LOCAL, TIME_NS, VALUE, Row
 

@@ -6,14 +6,14 @@ import threading
 
 import pytest
 
+from harness.recording import RecordingSite
 from isthmus.core.document import Invalid
 from isthmus.core.layer import Stack
 from isthmus.core.message import SiteId
-from isthmus.live.framing import PACKET_HEAD_BYTES, split
-from isthmus.live.plans import AgreedPlan
-from isthmus.live.pulse import Pulse, Repeated
+from isthmus.live.api.plans import AgreedPlan
+from isthmus.live.net.framing import PACKET_HEAD_BYTES, split
+from isthmus.live.node.heartbeat import Pulse, Repeated
 from isthmus.protocols.membership.suspicion import Heartbeat, Suspicion
-from isthmus.testing.recording import RecordingSite
 
 PERIOD_NS = 20_000_000
 MOST_NS = 1_000_000_000

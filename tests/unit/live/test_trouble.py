@@ -12,7 +12,7 @@ import pytest
 
 from isthmus.cli.live import gentle_interrupt
 from isthmus.core.message import SiteId
-from isthmus.live.trouble import Chronicle, Trouble
+from isthmus.live.run.faults import Chronicle, Trouble
 from isthmus.scenario.faults import Crash, Fault, Heal, Partition, Recover
 from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Poisson

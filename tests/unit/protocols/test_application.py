@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from golden import StackRig
+from harness.golden import StackRig
+from harness.recording import RecordingSite
 from isthmus.core.errors import LocalError
 from isthmus.core.layer import View
 from isthmus.core.message import Author, GroupId, SiteId
-from isthmus.testing.recording import RecordingSite
 
 AUTHOR: Author = (GroupId(7), SiteId(3), 5)
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.recording import RecordingSite
 from isthmus.core.errors import LocalError
 from isthmus.core.layer import View
 from isthmus.core.message import ALL, Carried, Cast, SiteId, Targets
 from isthmus.protocols.application import Application
 from isthmus.protocols.fragments import LARGEST_BYTES, FragmentOptions, Piece, Read
 from isthmus.protocols.transport.credit import CreditOptions
-from isthmus.stacks import STACKS, StackOptions
-from isthmus.testing.recording import RecordingSite
+from isthmus.stacks.registry import STACKS, StackOptions
 
 PIECE = 16
 

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from isthmus.report.composition import draw_composition, label_shift
-from isthmus.testing.random_compositions import random_composition
+from harness.random_compositions import random_composition
+from isthmus.report.pictures.composition import draw_composition, label_shift
 
 
 @pytest.mark.parametrize("seed", range(6))

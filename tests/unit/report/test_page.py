@@ -18,7 +18,7 @@ from tests.unit.report.sample import about, nine, token_site, verdict, write_stu
 from isthmus.report.figures import render
 from isthmus.report.page import CLAIM_LOOKS, claim_look, mood, page, sections, unique
 from isthmus.report.results import ClaimResult, find_studies
-from isthmus.report.words import OUTCOMES, seeds_said
+from isthmus.report.text import OUTCOMES, seeds_said
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh

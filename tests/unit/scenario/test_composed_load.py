@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from isthmus.advise.compare.run import promised_by, variants
 from isthmus.cli.sim import command
-from isthmus.comparing.run import promised_by, variants
 from isthmus.core.errors import InputError
 from isthmus.protocols.routing.wire import ROUTED_MAX
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.variants import with_stack
-from isthmus.stacks import STACKS
+from isthmus.stacks.registry import STACKS
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 TEXT = (EXAMPLES / "composed-offices.toml").read_text(encoding="utf-8")

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
+from harness.random_compositions import random_composition
 from isthmus.core.errors import InputError
-from isthmus.protocols.routing.model import connected_domains
-from isthmus.protocols.routing.semantics import decide, decide_wanted
-from isthmus.scenario.composition import (
+from isthmus.protocols.routing.calculus.model import connected_domains
+from isthmus.protocols.routing.calculus.semantics import decide, decide_wanted
+from isthmus.scenario.composition.load import (
     composition_from_tables,
     composition_tables,
     load_composition,
     semantics_of_stack,
 )
-from isthmus.stacks import STACKS
-from isthmus.testing.random_compositions import random_composition
+from isthmus.stacks.registry import STACKS
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("composition-*.toml"))
 GOOD = """

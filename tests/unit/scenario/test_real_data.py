@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from isthmus.fuzz.judge import judge
 from isthmus.scenario.load import load_scenario, read_traffic
 from isthmus.scenario.workload import Recorded
-from isthmus.testing.judge import judge
 from isthmus.topology.delay import Constant
-from isthmus.topology.imported import load_measured
+from isthmus.topology.inputs.round_trips import load_measured
 from isthmus.topology.model import Channel
 from isthmus.topology.written import topology_to_toml
 

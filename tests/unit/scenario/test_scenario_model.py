@@ -9,7 +9,7 @@ import pytest
 
 from isthmus.core.document import Invalid
 from isthmus.protocols.transport.credit import CreditOptions
-from isthmus.protocols.transport.frames import ReliableOptions
+from isthmus.protocols.transport.reliable.frames import ReliableOptions
 from isthmus.scenario.faults import Crash, DelayShift, Heal, Loss, Partition, RandomFaults
 from isthmus.scenario.model import Clocks, HybridSpec, Membership, Reader, Scenario, StackSpec
 from isthmus.scenario.workload import Poisson, Reply

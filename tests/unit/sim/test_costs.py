@@ -10,18 +10,18 @@ import pytest
 from isthmus.core.document import Invalid
 from isthmus.core.layer import Kind
 from isthmus.core.message import Cast, GroupId, Message, SiteId, Targets
-from isthmus.protocols.total.ring import Token, Wake
+from isthmus.fuzz.judge import judge
+from isthmus.fuzz.scenarios import random_scenario
+from isthmus.protocols.total.ring.ring import Token, Wake
 from isthmus.scenario.costs import CostSpec
 from isthmus.scenario.model import GroupOfRun, GroupSpec, Scenario, StackSpec
 from isthmus.scenario.packets import NetworkSpec
 from isthmus.scenario.workload import Poisson
-from isthmus.sim.costs import CostedNetwork
-from isthmus.sim.network import Stamp
+from isthmus.sim.network.costs import CostedNetwork
+from isthmus.sim.network.delays import Stamp
 from isthmus.sim.run import Run
 from isthmus.sim.scheduler import Scheduler
-from isthmus.stacks import StackOptions
-from isthmus.testing.judge import judge
-from isthmus.testing.random_scenarios import random_scenario
+from isthmus.stacks.registry import StackOptions
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh

@@ -6,18 +6,18 @@ import pytest
 
 from isthmus.core.layer import Finality, Host, Kind, Stack
 from isthmus.core.message import ONLY_GROUP, Cast
+from isthmus.judge.oracle import Oracle
 from isthmus.protocols.application import Application
-from isthmus.protocols.total.hybrid import Hybrid
+from isthmus.protocols.total.hybrid.hybrid import Hybrid
 from isthmus.scenario.faults import Crash, Fault, Heal, Partition, Recover
 from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Periodic, Poisson, Workload
 from isthmus.sim.run import Run
 from isthmus.sim.site import SimPort
-from isthmus.stacks import STACKS, Build, StackOptions
+from isthmus.stacks.registry import STACKS, Build, StackOptions
 from isthmus.topology.delay import Constant, Uniform
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
-from isthmus.trace.oracle import Oracle
 from isthmus.trace.schema import DESTINATIONS, GAUGE, KIND, NUMBER, PROCESS, SENDER, TIME_NS, VALUE, Gauge, Row
 from isthmus.trace.schema import VIEW as IN_VIEW
 

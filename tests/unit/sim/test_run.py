@@ -7,14 +7,14 @@ import pytest
 
 from isthmus.core.layer import Kind
 from isthmus.core.message import SiteId
+from isthmus.fuzz.judge import judge
+from isthmus.fuzz.scenarios import random_scenario
 from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.scenario.faults import ClockJump, Crash, Partition, Recover
 from isthmus.scenario.model import Clocks, Scenario, StackSpec
 from isthmus.scenario.workload import Burst, Periodic, Poisson
 from isthmus.sim.run import SLICE, Run
-from isthmus.stacks import STACKS
-from isthmus.testing.judge import judge
-from isthmus.testing.random_scenarios import random_scenario
+from isthmus.stacks.registry import STACKS
 from isthmus.topology.delay import Constant, Uniform
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from isthmus.sim.clock import SiteClock
+from isthmus.sim.clocks.clock import SiteClock
 from isthmus.sim.scheduler import Scheduler
 
 

@@ -10,7 +10,7 @@ from isthmus.core.message import ONLY_GROUP, Cast, GroupId, SiteId
 from isthmus.scenario.faults import DelayShift, Fault, Heal, Loss, Partition
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Poisson
-from isthmus.sim.network import DelayNetwork, Stamp
+from isthmus.sim.network.delays import DelayNetwork, Stamp
 from isthmus.sim.run import Run
 from isthmus.sim.scheduler import Scheduler
 from isthmus.topology.delay import Constant, Delay, Gamma, Normal, Uniform

@@ -7,8 +7,8 @@ from random import Random
 from isthmus.core.layer import Handler, Kind, Layer, Stack, View
 from isthmus.core.message import ONLY_GROUP, Cast, GroupId, Message, SiteId
 from isthmus.core.sizes import size_of
-from isthmus.sim.clock import SiteClock
-from isthmus.sim.network import DelayNetwork
+from isthmus.sim.clocks.clock import SiteClock
+from isthmus.sim.network.delays import DelayNetwork
 from isthmus.sim.scheduler import Scheduler
 from isthmus.sim.site import Meter, SimPort, SimSite
 from isthmus.topology.delay import Constant

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from isthmus.cli.study import command
-from isthmus.studies.causal_setup import RULES, Traffic, causal_scenario
-from isthmus.studies.causal_sizes import causal_sizes, spread_of
+from isthmus.studies.causal.setup import RULES, Traffic, causal_scenario
+from isthmus.studies.causal.sizes import causal_sizes, spread_of
 
 
 def test_a_spread_has_mean_95th_percentile_and_maximum() -> None:

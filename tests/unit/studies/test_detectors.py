@@ -13,8 +13,8 @@ import pytest
 
 from isthmus.protocols.detectors import DETECTORS, Cusum, Exponential, Level, MeanShift
 from isthmus.protocols.estimator import EstimatorOptions
-from isthmus.studies.detectors_compared import chat_gaps, compared, detector, fit
-from isthmus.studies.network_changes import transient, transients
+from isthmus.studies.dynamic_roles.detectors import chat_gaps, compared, detector, fit
+from isthmus.studies.network_changes.study import transient, transients
 
 RECORDED = Path(__file__).parents[4] / "shared" / "data" / "irc" / "rust_seconds.csv"
 

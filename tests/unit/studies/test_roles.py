@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from isthmus.studies import dynamic_roles, isolation, nine_scenarios, regret
-from isthmus.studies.instances import CLOUDS, KINDS, NINE, cloud_setting, nine_setting
 from isthmus.studies.model import figure_of, matching, numbers_of
-from isthmus.studies.roles_setup import PERIODIC, POISSON, SITES, five, workloads
+from isthmus.studies.nine_scenarios.tickets import PERIODIC, POISSON, SITES, five, workloads
+from isthmus.studies.regret.instances import CLOUDS, KINDS, NINE, cloud_setting, nine_setting
 
 MODULES = (isolation, nine_scenarios, dynamic_roles, regret)
 NAMES = ("latency", "cells", "phases", "every_phase", "costs", "regret", "runs")

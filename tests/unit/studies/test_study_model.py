@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from isthmus.cli.main import COMMANDS, root
 from isthmus.cli.study import command
 from isthmus.core.errors import InputError
-from isthmus.pipeline.simulate import Outcome
+from isthmus.pipeline.sweep.simulate import Outcome
 from isthmus.scenario.model import Scenario
 from isthmus.studies import token_site
 from isthmus.studies.catalogue import STUDIES

@@ -9,10 +9,10 @@ import pytest
 from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId
 from isthmus.topology.delay import Constant, Empirical, Gamma
-from isthmus.topology.grouping import find_threshold, group_hosts
-from isthmus.topology.imported import load_measured
+from isthmus.topology.inputs.grouping import find_threshold, group_hosts
+from isthmus.topology.inputs.maps import fibre_ms, load_map
+from isthmus.topology.inputs.round_trips import load_measured
 from isthmus.topology.load import load_topology
-from isthmus.topology.maps import fibre_ms, load_map
 from isthmus.topology.written import topology_to_toml
 
 DATA = Path(__file__).parents[3] / "../shared/data"

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isthmus.planning.prediction import Roles
-from isthmus.report.layout import best_box, inside, overlap, place
-from isthmus.report.network import save_network
-from isthmus.report.roles import elsewhere, role_text
+from isthmus.report.pictures.layout import best_box, inside, overlap, place
+from isthmus.report.pictures.network import save_network
+from isthmus.report.pictures.roles import elsewhere, role_text
+from isthmus.stacks.roles.prediction import Roles
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import SHAPES, shape

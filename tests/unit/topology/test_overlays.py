@@ -14,9 +14,8 @@ from isthmus.core.document import Invalid
 from isthmus.core.message import SiteId
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
-from isthmus.topology.overlay_ids import near_ids, topology_ids, total_length
-from isthmus.topology.overlay_measures import connectivity, hop_counts, measure
-from isthmus.topology.overlays import (
+from isthmus.topology.overlay.ids import near_ids, topology_ids, total_length
+from isthmus.topology.overlay.links import (
     Adjacency,
     Overlay,
     clique,
@@ -27,6 +26,7 @@ from isthmus.topology.overlays import (
     random_regular,
     ring,
 )
+from isthmus.topology.overlay.measures import connectivity, hop_counts, measure
 from isthmus.topology.shapes import shape
 
 KINDS = ("hypercube", "incomplete", "clique", "ring", "random")

@@ -13,11 +13,11 @@ from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId
 from isthmus.scenario.load import load_scenario
 from isthmus.topology.delay import Constant
-from isthmus.topology.hops import Routes, check_ways, routes_of
-from isthmus.topology.lans import Lans, lans_of
+from isthmus.topology.gateways.hops import Routes, check_ways, routes_of
+from isthmus.topology.gateways.lans import Lans, lans_of
+from isthmus.topology.gateways.separators import LanGraph, Separators, check_zones, mask_of, sites_of, zones_of
 from isthmus.topology.load import load_topology, topology_from_tables
 from isthmus.topology.model import Channel, Topology
-from isthmus.topology.separators import LanGraph, Separators, check_zones, mask_of, sites_of, zones_of
 from isthmus.topology.shapes import shape
 from isthmus.topology.written import topology_to_toml
 

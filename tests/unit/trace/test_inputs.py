@@ -11,7 +11,7 @@ import pytest
 
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
-from isthmus.trace.inputs import Source
+from isthmus.trace.inputs.rows import Source
 from isthmus.trace.schema import NONE, Row
 
 ROWS: list[Row] = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from isthmus.core.layer import Kind, View
 from isthmus.core.message import Carried, Cast, SiteId
+from isthmus.measure.summary import Summary
 from isthmus.trace.log import SiteLog, identity
 from isthmus.trace.schema import (
     CONTROL,
@@ -25,7 +26,6 @@ from isthmus.trace.schema import (
     Row,
 )
 from isthmus.trace.schema import VIEW as VIEW_COLUMN
-from isthmus.trace.summary import Summary
 
 FIRST = View(1, (SiteId(0), SiteId(1)))
 SECOND = View(2, (SiteId(1),))

@@ -12,10 +12,10 @@ from typing import Any
 
 from isthmus.core.layer import View
 from isthmus.core.message import Cast, SiteId
-from isthmus.protocols.causal.coding import put_varints, read_varints
-from isthmus.protocols.causal.history import key_of
+from isthmus.protocols.causal.histories.coding import put_varints, read_varints
+from isthmus.protocols.causal.histories.history import key_of
 from isthmus.protocols.causal.order import CausalOrder, Item, Stamped
-from isthmus.topology.separators import sites_of
+from isthmus.topology.gateways.separators import sites_of
 
 
 class MatrixOrder(CausalOrder):

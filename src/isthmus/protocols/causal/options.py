@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from isthmus.core.document import COUNT_MAX, LONGEST_MS, SHORTEST_MS, within
-from isthmus.protocols.causal.coding import Coding
-from isthmus.protocols.causal.history import Policies
-from isthmus.topology.lans import Lans
+from isthmus.protocols.causal.histories.coding import Coding
+from isthmus.protocols.causal.histories.history import Policies
+from isthmus.topology.gateways.lans import Lans
 
 
 class CausalPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

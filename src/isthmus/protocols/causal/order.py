@@ -27,9 +27,9 @@ import msgspec
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Handler, View
 from isthmus.core.message import ALL, B, Carried, Cast, Message, SiteId, Targets
-from isthmus.protocols.causal.history import SENDER, SENDER_BITS
+from isthmus.protocols.causal.histories.history import SENDER, SENDER_BITS
 from isthmus.protocols.transport.base import Transport
-from isthmus.topology.separators import mask_of
+from isthmus.topology.gateways.separators import mask_of
 from isthmus.trace.schema import Gauge
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]

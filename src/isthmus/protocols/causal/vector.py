@@ -15,8 +15,8 @@ from typing import Any
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import View
 from isthmus.core.message import ALL, Cast, SiteId
-from isthmus.protocols.causal.coding import put_varints, read_varints
-from isthmus.protocols.causal.history import SENDER, SENDER_BITS, key_of
+from isthmus.protocols.causal.histories.coding import put_varints, read_varints
+from isthmus.protocols.causal.histories.history import SENDER, SENDER_BITS, key_of
 from isthmus.protocols.causal.order import CausalOrder, Item, Stamped
 
 

@@ -24,7 +24,7 @@ from isthmus.core.message import SiteId, Targets
 from isthmus.protocols.membership.cut import Runs, Slice, numbers_of, runs_of
 from isthmus.protocols.membership.wire import Frame
 from isthmus.protocols.transport.base import Transport
-from isthmus.protocols.transport.frames import frame_bytes
+from isthmus.protocols.transport.reliable.frames import frame_bytes
 
 ANSWER_MAX = 256
 

@@ -14,7 +14,7 @@ import msgspec
 from isthmus.core.layer import Life, View
 from isthmus.core.message import B, Message, SiteId, Targets
 from isthmus.protocols.membership.cut import Holding, Runs, Slice
-from isthmus.protocols.transport.frames import Data
+from isthmus.protocols.transport.reliable.frames import Data
 
 Ballot = tuple[int, SiteId, int]  # round, proposer's life; ordered
 NO_BALLOT: Ballot = (0, SiteId(-1), -1)

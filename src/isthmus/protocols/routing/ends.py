@@ -17,10 +17,10 @@ import msgspec
 from isthmus.core.errors import LocalError, RemoteError
 from isthmus.core.layer import Finality, Handler, Kind, Layer, View
 from isthmus.core.message import Carried, Cast, GroupId, Message, SiteId
+from isthmus.protocols.routing.calculus.walks import Walk
 from isthmus.protocols.routing.filter import Fate, Filter, StreamState, stream_of
 from isthmus.protocols.routing.keeping import Kept, KeptCopies, SettledTable
 from isthmus.protocols.routing.routes import Routes
-from isthmus.protocols.routing.walks import Walk
 from isthmus.protocols.routing.wire import (
     Alive,
     Chase,

@@ -33,6 +33,7 @@ import msgspec
 from isthmus.core.errors import LocalError, RemoteError
 from isthmus.core.message import ALL, Author, Carried, Cast, Message, SiteId, Targets
 from isthmus.core.port import INCARNATION_SHIFT
+from isthmus.protocols.routing.calculus.walks import Walk
 from isthmus.protocols.routing.done import DoneTable
 from isthmus.protocols.routing.ends import NOBODY, Arrived, Begun, NodeEnd
 from isthmus.protocols.routing.filter import stream_of
@@ -40,7 +41,6 @@ from isthmus.protocols.routing.held import BOTTOM, NO_DOMAIN, Unread, Waiting
 from isthmus.protocols.routing.keeping import SettledTable
 from isthmus.protocols.routing.options import RouterOptions
 from isthmus.protocols.routing.routes import Routes
-from isthmus.protocols.routing.walks import Walk
 from isthmus.protocols.routing.wire import (
     Chase,
     Enquire,

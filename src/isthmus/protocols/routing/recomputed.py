@@ -47,14 +47,14 @@ from isthmus.core.document import Invalid
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Kind
 from isthmus.core.message import ALL, Carried, GroupId, SiteId, Targets
+from isthmus.protocols.routing.calculus.model import Composition
+from isthmus.protocols.routing.calculus.walks import Walk
 from isthmus.protocols.routing.distances import DistanceTable
 from isthmus.protocols.routing.ends import Arrived
 from isthmus.protocols.routing.filter import stream_of
-from isthmus.protocols.routing.model import Composition
 from isthmus.protocols.routing.options import RouterOptions
 from isthmus.protocols.routing.router import WAKE, Router, RouterPort
 from isthmus.protocols.routing.routes import Routes
-from isthmus.protocols.routing.walks import Walk
 from isthmus.protocols.routing.wire import Alive, Distances, Enquire, Missing, Routed, Steered, StreamKey
 
 SILENT_ENQUIRIES = 5  # times `enquire_ms` without an answer to what was asked

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from isthmus.core.errors import LocalError, RemoteError
 from isthmus.core.message import GroupId, SiteId, Targets
-from isthmus.protocols.routing.model import KEEPS, Composition, OrderingDomain, Router
-from isthmus.protocols.routing.semantics import decide
-from isthmus.protocols.routing.shape import Shape
-from isthmus.protocols.routing.walks import SENDER, Walk, walk_of
+from isthmus.protocols.routing.calculus.model import KEEPS, Composition, OrderingDomain, Router
+from isthmus.protocols.routing.calculus.semantics import decide
+from isthmus.protocols.routing.calculus.shape import Shape
+from isthmus.protocols.routing.calculus.walks import SENDER, Walk, walk_of
 from isthmus.protocols.routing.wire import Chase, Routed, Trailer
 
 Class = tuple[int, tuple[int, ...]]  # the group that sends, and the groups that it is for, ascending

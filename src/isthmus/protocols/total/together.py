@@ -9,8 +9,8 @@ from typing import Any
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import ClockState, Host
 from isthmus.core.message import Cast, SiteId
-from isthmus.protocols.total.compensation import Arrived
-from isthmus.protocols.total.optimistic_wire import Posted
+from isthmus.protocols.total.optimistic.compensation import Arrived
+from isthmus.protocols.total.optimistic.wire import Posted
 
 ISSUE = 0  # the timer key of the sequencer's batches; of messages: no timer waits for them
 

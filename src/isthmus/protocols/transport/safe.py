@@ -30,8 +30,8 @@ import msgspec
 from isthmus.core.layer import Handler, View
 from isthmus.core.message import Batch, Message, SiteId
 from isthmus.protocols.membership.quorum import quorum
-from isthmus.protocols.transport.frames import Ack, Data, ReliableOptions, Status, Stream
-from isthmus.protocols.transport.reliable import Reliable
+from isthmus.protocols.transport.reliable.frames import Ack, Data, ReliableOptions, Status, Stream
+from isthmus.protocols.transport.reliable.reliable import Reliable
 
 ASK = 1 << 30  # timer key: beyond those of all origins
 ACK_MS = 5.0  # an acknowledgement waits this long for others to leave with it

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from isthmus.sim.network import DelayNetwork
+from isthmus.measure.summary import Summary
+from isthmus.sim.network.delays import DelayNetwork
 from isthmus.sim.packets.network import PacketNetwork
-from isthmus.trace.latency import MessageKey
-from isthmus.trace.summary import Summary
+from isthmus.trace.schema import MessageKey
 
 NS_IN_MS = 1e6
 

@@ -28,7 +28,7 @@ from isthmus.protocols.causal.order import CausalOrder
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.packets import NetworkSpec
 from isthmus.scenario.workload import NS_PER_S
-from isthmus.sim.network import Receive, Stamp, nobody
+from isthmus.sim.network.delays import Receive, Stamp, nobody
 from isthmus.sim.packets.compiled import CompiledEngine, has_numba, need_numba, say_that_it_is_slow
 from isthmus.sim.packets.plain import Engine, PlainEngine
 from isthmus.sim.packets.ways import Roots, Ways, fragment_sizes

@@ -18,7 +18,7 @@ from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind, View
 from isthmus.core.message import Cast, SiteId
 from isthmus.core.sizes import HEAD_BYTES
-from isthmus.protocols.transport.frames import ReliableOptions
+from isthmus.protocols.transport.reliable.frames import ReliableOptions
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.packets import NetworkSpec
 from isthmus.scenario.traffic import FRESH, payload
@@ -30,10 +30,10 @@ from isthmus.sim.packets.network import background_sizes, wiring_of
 from isthmus.sim.packets.schedule import schedule_of
 from isthmus.sim.packets.ways import Ways, fragment_sizes
 from isthmus.sim.run import SETTLE_NS, Run
-from isthmus.stacks import STACKS
+from isthmus.stacks.registry import STACKS
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
-from isthmus.topology.overlays import neighbours_in
+from isthmus.topology.overlay.links import neighbours_in
 from isthmus.topology.shapes import mesh
 from isthmus.topology.wiring import Wiring
 from isthmus.trace.schema import Sink

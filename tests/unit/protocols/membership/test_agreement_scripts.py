@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.membership_bench import ROUND_NS, Bench
+from harness.membership_bench_checks import wrong
 from isthmus.core.message import SiteId
 from isthmus.protocols.membership.wire import Word
-from isthmus.testing.bench import ROUND_NS, Bench
-from isthmus.testing.bench_checks import wrong
 
 FOLDER = Path(__file__).parents[3] / "scripts_agreement"
 SCRIPTS = sorted(FOLDER.glob("*.txt"))

@@ -7,7 +7,7 @@ from isthmus.protocols.membership.cut import Slice
 from isthmus.protocols.membership.flush import Flush
 from isthmus.protocols.membership.transfer import Arrival, Snapshot
 from isthmus.protocols.membership.wire import Frame, StatePiece
-from isthmus.protocols.transport.frames import Data
+from isthmus.protocols.transport.reliable.frames import Data
 
 S = SiteId
 

@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from harness.membership_bench import Notes
+from harness.recording import RecordingSite
 from isthmus.core.layer import Stack, View
 from isthmus.core.message import Cast, Message, SiteId
 from isthmus.protocols.membership.agreement import Agreement
@@ -35,10 +37,8 @@ from isthmus.protocols.membership.wire import (
     StateAsk,
     StatePiece,
 )
-from isthmus.protocols.transport.frames import Data, ReliableOptions
-from isthmus.protocols.transport.reliable import Reliable
-from isthmus.testing.bench import Notes
-from isthmus.testing.recording import RecordingSite
+from isthmus.protocols.transport.reliable.frames import Data, ReliableOptions
+from isthmus.protocols.transport.reliable.reliable import Reliable
 
 ZERO, ONE, TWO, THREE = map(SiteId, range(4))
 STRANGER = SiteId(9)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.claims.test_suspicion import HERE, MS, THERE, Watcher
 
+from harness.recording import RecordingSite
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Stack
 from isthmus.core.message import SiteId
 from isthmus.protocols.membership.suspicion import CHECK, LAN, WAN, Heartbeat, Suspicion, Timing
-from isthmus.testing.recording import RecordingSite
 
 
 @pytest.mark.parametrize(

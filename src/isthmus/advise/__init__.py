@@ -1,0 +1,1 @@
+"""What to use: stacks compared by simulation, plans for orders, plans for compositions."""

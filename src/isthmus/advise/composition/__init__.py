@@ -1,0 +1,1 @@
+"""Plans for several groups: compositions, their cost, remedies and counterexamples."""

@@ -1,0 +1,116 @@
+"""Advice on total order for a network and its traffic: a stack, a role for every site, and the expected latency.
+
+The problem: planning/ chooses roles from a matrix of delays and a list of streams, but users have files. The idea: a
+topology gives the delays (advise/order/delays.py), workloads give the streams (plan_traffic.py), and each recommended
+choice becomes a stack that a scenario can use. plan_simulation.py simulates any of them, so that predictions can be
+compared with measurements.
+
+These three files stay above scenario/ and sim/, whose workloads, stacks and runs they need; planning/ is below both.
+
+Whatever the prediction leaves out is listed in `notes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any
+
+import msgspec
+
+from isthmus.advise.order.delays import delay_notes, delays_of
+from isthmus.advise.order.recommendation import recommend
+from isthmus.advise.order.traffic import streams_of
+from isthmus.core.document import Invalid
+from isthmus.scenario.model import HybridSpec, StackSpec
+from isthmus.scenario.workload import Workload
+from isthmus.stacks.roles.assignment import Choice
+from isthmus.stacks.roles.prediction import Roles, Setting
+from isthmus.topology.model import Topology
+
+PLANNED, TOKEN_SITE, SYMMETRIC, PAPER = "planned", "token-site", "symmetric", "paper's rule"
+
+
+class Option(msgspec.Struct, frozen=True):
+    """One way to order all messages."""
+
+    name: str
+    choice: Choice
+    stack: StackSpec
+
+    @property
+    def mean_ms(self) -> float:
+        return self.choice.mean_ms
+
+
+class Advice(msgspec.Struct, frozen=True):
+    """The options, the recommended one first."""
+
+    topology: Topology
+    workloads: tuple[Workload, ...]
+    setting: Setting
+    options: tuple[Option, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def recommended(self) -> Option:
+        return self.options[0]
+
+
+def advise(topology: Topology, workloads: Sequence[Workload], spec: HybridSpec | None = None) -> Advice:
+    """Plan for a network and its traffic; `spec` holds the ticket protocol's options, its roles aside."""
+    spec = spec or HybridSpec()
+    notes: list[str] = []
+    streams = streams_of(topology, workloads, notes)
+    if not any(streams):
+        raise Invalid("workloads", "no site that sends", "at least one site that sends")
+    notes += delay_notes(topology)
+    setting = Setting(delays_of(topology), streams, spec.eager, spec.null_ms)
+    found = recommend(setting)
+    token, rule = found.token_site, found.paper
+    options = [
+        Option(TOKEN_SITE, token, StackSpec(name="token-site", sequencer=topology.sites[token.roles.active[0]].name)),
+        Option(SYMMETRIC, found.symmetric, StackSpec(name="symmetric", hybrid=spec)),
+        Option(PAPER, rule, hybrid_stack(topology, rule.roles, spec)),
+    ]
+    simple = next((option.stack for option in options[:2] if option.choice == found.planned), None)
+    first = Option(PLANNED, found.planned, simple or hybrid_stack(topology, found.planned.roles, spec))
+    notes += flow_notes(topology, setting, first)
+    return Advice(topology, tuple(workloads), setting, (first, *options), tuple(notes))
+
+
+def hybrid_stack(topology: Topology, roles: Roles, spec: HybridSpec) -> StackSpec:
+    """The hybrid stack with these roles."""
+    names = [site.name for site in topology.sites]
+    sequencer_of = {names[p]: names[a] for p, a in enumerate(roles.sequencer) if p != a}
+    active = tuple(names[site] for site in roles.active)
+    return StackSpec(name="hybrid", hybrid=msgspec.structs.replace(spec, active=active, sequencer_of=sequencer_of))
+
+
+def stack_tables(stack: StackSpec) -> dict[str, Any]:
+    """A stack as the tables of a file that a scenario can name: its roles, and options other than the defaults."""
+    tables: dict[str, Any] = {"name": stack.name}
+    if stack.sequencer is not None:
+        tables["sequencer"] = stack.sequencer
+    if stack.name != "token-site":
+        given, plain = (msgspec.to_builtins(spec) for spec in (stack.hybrid, HybridSpec()))
+        roles = ("active", "sequencer_of") if stack.name == "hybrid" else ()
+        named = {key: given[key] for key in roles if given[key]}
+        rest = {key: value for key, value in given.items() if key not in named and value != plain[key]}
+        tables |= {"hybrid": {"null_ms": given["null_ms"], "eager": given["eager"]} | rest | named}
+    return tables
+
+
+def flow_notes(topology: Topology, setting: Setting, option: Option) -> list[str]:
+    """A note where flow control would hold back more messages in flight than its window allows."""
+    window = option.stack.credit.window
+    in_flight = [
+        rate * (latency + reach)
+        for rate, latency, reach in zip(setting.rates, option.choice.prediction.site_ms, setting.reach_ms, strict=True)
+    ]
+    worst = max(range(setting.count), key=in_flight.__getitem__)
+    if in_flight[worst] <= window / 2 or not isfinite(in_flight[worst]):
+        return []
+    name = topology.sites[worst].name
+    text = f"{name} has {in_flight[worst]:.0f} messages in flight, and flow control stops it at {window}"
+    return [f"{text}: give the stack a larger credit.window"]

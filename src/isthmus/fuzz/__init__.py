@@ -1,0 +1,1 @@
+"""Random scenarios, and the judge of their runs."""

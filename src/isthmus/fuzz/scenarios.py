@@ -1,0 +1,319 @@
+"""Random scenarios: any number of networks, workloads and faults, each the function of one seed.
+
+They are small, so that thousands run in minutes, and rough, so that few orders survive them by luck: loss up to 30 %,
+duplication, reordering, heavy-tailed delays, crashes at any time, recoveries, partitions that heal, clock jumps, slow
+readers; up to nine sites, bursts that fill batches and windows, replies on delivery, messages to subsets, tiny windows,
+turns that last; views that members install and resume at times of their own, that do not wait for what is under way, or
+that only a majority may form; a second group at the same sites; a relay between LANs; a direct transport where the
+network is clean. Payloads differ, and are checked at delivery. Every fault ends before the run does, so that what is
+still owed at the end is owed for good.
+
+What is drawn for a stack follows from what its `NamedStack` says of it, never from its name.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import msgspec
+
+from isthmus.fuzz.networks import (
+    random_lans,
+    random_relinks,
+    random_topology,
+    random_workload,
+    random_workloads,
+    randomly_linked,
+    reordering,
+)
+from isthmus.fuzz.strain import flooded, random_causal, strained
+from isthmus.protocols.estimator import EstimatorOptions
+from isthmus.protocols.total.ring.ring import RingOptions
+from isthmus.protocols.transport.credit import CreditOptions
+from isthmus.protocols.transport.relay import RelayOptions
+from isthmus.protocols.transport.reliable.frames import ReliableOptions
+from isthmus.scenario.faults import Crash, Fault, RandomFaults, Recover
+from isthmus.scenario.model import Clocks, GroupSpec, HybridSpec, Membership, Reader, Scenario, StackSpec
+from isthmus.scenario.overlay import OverlaySpec
+from isthmus.scenario.workload import Workload
+from isthmus.stacks.registry import STACKS
+from isthmus.topology.overlay.links import Kind
+
+DURATION_MS = 2_000.0
+HARD_MS = 1_000.0  # longer
+DRAIN_MS = 600_000.0  # tiny windows over bad links take their time; a run ends as soon as it is at rest
+RELAYED_DRAIN_MS = 3_000_000.0  # acknowledgements end to end pass all the bad links: a window of 4 took 1,200 s
+STAGGER_MS = (1.0, 2_000.0)
+
+
+def random_scenario(stack: str, seed: int) -> Scenario:
+    """The scenario that a seed stands for."""
+    random = Random(f"fuzz/{stack}/{seed}")
+    direct = random.random() < 0.15 and "transport" in STACKS[stack].options
+    flood = random.random() < 0.07
+    topology = random_topology(random, rough=not direct and random.random() < 0.8, small=flood)
+    if STACKS[stack].relays and not flood and random.random() < 0.4:
+        topology = random_lans(random, rough=not direct and random.random() < 0.8)
+    if direct and STACKS[stack].reorders and random.random() < 0.5:
+        topology = reordering(topology)
+    names = [site.name for site in topology.sites]
+    drawn = random_faults(random, direct)
+    membership = random_membership(random, direct, drawn, len(names))
+    if STACKS[stack].steady:
+        membership = msgspec.structs.replace(membership, majority=False, hasty=False)
+    duration_ms = DURATION_MS + 2 * membership.stagger_ms  # so that much is sent when all are in the first view
+    relinks = random_relinks(random, topology, duration_ms) if STACKS[stack].relays else ()
+    made = Scenario(
+        name=f"fuzz-{stack}-{seed}",
+        topology=topology,
+        stack=random_stack(stack, names, random, direct),
+        workloads=random_workloads(random, names, duration_ms),
+        seed=seed,
+        duration_ms=duration_ms,
+        drain_ms=RELAYED_DRAIN_MS if STACKS[stack].relays else DRAIN_MS,
+        faults=(*random_crashes(random, names, drawn, membership, duration_ms), *relinks),
+        random_faults=drawn,
+        clocks=Clocks(offset_ms=100, drift_ppm=200) if random.random() < 0.3 else Clocks(),
+        readers=(random_reader(random, names),) if random.random() < 0.2 else (),
+        membership=membership,
+        turn_ms=random.choice([0.5, 2.0, 10.0]) if random.random() < 0.25 else 0.0,
+        payloads="varied",
+        wire="codec" if random.random() < 0.1 else "reference",
+    )
+    if STACKS[stack].relays:
+        made = perhaps_gated(made, Random(f"gated/{stack}/{seed}"))
+    apart = Random(f"relay/{stack}/{seed}")  # of its own, so that all else is as it was without
+    if not direct and apart.random() < 0.3 and "relay" in STACKS[stack].options:
+        relay = RelayOptions(pack_ms=apart.choice([0, 1, 50]))
+        made = msgspec.structs.replace(made, stack=msgspec.structs.replace(made.stack, relay=relay))
+    if "optimistic" in STACKS[stack].options:
+        made = strained(made, random)
+    if flood:
+        return flooded(made, random)
+    return with_second_group(made, random) if random.random() < 0.12 and not membership.majority else made
+
+
+def perhaps_gated(plain: Scenario, random: Random) -> Scenario:
+    """Now and then the same over any graph of gateways, which hold back what would have to tell of their LAN."""
+    if random.random() < 0.8:
+        return plain
+    causal = msgspec.structs.replace(plain.stack.causal, gated=True)
+    stack = msgspec.structs.replace(plain.stack, causal=causal)
+    return msgspec.structs.replace(plain, topology=randomly_linked(random, plain.topology), stack=stack)
+
+
+def hard_scenario(stack: str, seed: int) -> Scenario:
+    """The same, with tight windows, slow readers, and sites that crash and come back again and again, down to one."""
+    plain = random_scenario(stack, seed)
+    random = Random(f"hard/{stack}/{seed}")
+    names = [site.name for site in plain.topology.sites]
+    hard_ms = plain.duration_ms + HARD_MS
+    faults: list[Fault] = []
+    for name in random.sample(names, random.randint(1, len(names) - 1)):
+        times = sorted(random.uniform(0, hard_ms) for _ in range(random.randint(1, 4)))
+        faults += [
+            Recover(at_ms=when, site=name) if number % 2 else Crash(at_ms=when, site=name)
+            for number, when in enumerate(times)
+        ]
+    tight: dict[str, Any] = {
+        "credit": CreditOptions(window=random.choice([2, 4, 32]), queue_max=random.choice([8, 64])),
+        "reliable": ReliableOptions(ack_every=random.choice([4, 256]), keep_max=random.choice([4, 64])),
+    }
+    options = msgspec.structs.replace(plain.stack, **only_taken(stack, tight))
+    detection_ms = random.choice([0, 1, 50, 500])
+    return msgspec.structs.replace(
+        plain,
+        name=f"hard-{stack}-{seed}",
+        stack=options,
+        faults=tuple(sorted(faults, key=lambda fault: fault.at_ms)),
+        readers=(Reader(sites=(random.choice(names),), consume_ms=random.choice([1, 30])),),
+        membership=msgspec.structs.replace(plain.membership, detection_ms=detection_ms, majority=False),
+        duration_ms=hard_ms,
+        drain_ms=max(plain.drain_ms, 3 * DRAIN_MS),
+    )
+
+
+def replay_command(stack: str, seed: int, sort: str = "plain") -> str:
+    """The command that runs a random scenario again and shows it."""
+    return f"isthmus fuzz {stack} --seed {seed}" + ("" if sort == "plain" else f" --{sort}")
+
+
+# What goes wrong
+
+
+def random_faults(random: Random, direct: bool) -> RandomFaults:
+    """All faults but crashes; over a direct transport nothing may be lost."""
+    if random.random() < 0.2:
+        return RandomFaults()
+    return RandomFaults(
+        partitions=0 if direct else random.choice([0, 0, 1, 2]),
+        losses=0 if direct else random.choice([0, 1]),
+        delay_shifts=random.choice([0, 1]),
+        clock_jumps=random.choice([0, 1]),
+    )
+
+
+def random_membership(random: Random, direct: bool, drawn: RandomFaults, sites: int) -> Membership:
+    """Views as they come, staggered in half of the cases; by majority where there are partitions to tell sides."""
+    low, high = STAGGER_MS
+    hasty = not direct and random.random() < 0.4
+    return Membership(
+        detection_ms=random.choice([0, 1, 20] if hasty else [0, 50, 500]),
+        majority=bool(drawn.partitions) and sites > 2 and random.random() < 0.5,
+        stagger_ms=low * (high / low) ** random.random() if random.random() < 0.5 else 0.0,
+        hasty=hasty,
+    )
+
+
+def random_crashes(
+    random: Random, names: list[str], drawn: RandomFaults, membership: Membership, duration_ms: float
+) -> tuple[Crash | Recover, ...]:
+    """Crashes at any time of at most a minority, some of which come back; also while others install a view.
+
+    Where only a majority goes on, it must be left of the smallest view that a partition can lead to.
+    """
+    most = (len(names) - 1) // 2
+    if membership.majority:
+        most = 1 if len(names) >= 5 and drawn.partitions == 1 else 0
+    victims = random.sample(names, min(random.choice([0, 1, 1, 2, 3]), most))
+    faults: list[Crash | Recover] = []
+    at_ms = random.uniform(0, 0.9) * duration_ms
+    for site in victims:
+        faults.append(Crash(at_ms=at_ms, site=site))
+        if random.random() < 0.4:
+            faults.append(Recover(at_ms=random.uniform(at_ms, duration_ms), site=site))
+        change_ms = membership.detection_ms + random.random() * 2 * membership.stagger_ms
+        soon = random.random() < 0.5 and at_ms + change_ms < duration_ms
+        at_ms = at_ms + change_ms if soon else random.uniform(0, 0.9) * duration_ms
+    return tuple(sorted(faults, key=lambda fault: fault.at_ms))
+
+
+def random_reader(random: Random, names: list[str]) -> Reader:
+    return Reader(sites=(random.choice(names),), consume_ms=random.uniform(1, 20))
+
+
+# Stacks
+
+
+def random_stack(stack: str, names: list[str], random: Random, direct: bool) -> StackSpec:
+    """A stack with options drawn for it."""
+    more: dict[str, Any] = {}
+    if "hybrid" in STACKS[stack].options:
+        more["hybrid"] = random_hybrid(stack, names, random)
+    if "causal" in STACKS[stack].options:
+        more["causal"] = random_causal(random)
+    if "overlay" in STACKS[stack].options:
+        more["overlay"] = random_overlay(random)
+    if "sequencer" in STACKS[stack].options:
+        more["sequencer"] = random.choice([None, random.choice(names)])
+        more["batch_ms"] = random.choice([None, None, 0.0, 5.0])
+    if "ring" in STACKS[stack].options:
+        more["ring"] = RingOptions(batch=random.choice([10, 30, 1000]))
+    more |= {
+        "transport": "direct" if direct else "reliable",
+        "credit": CreditOptions(
+            window=random.choice([2, 4, 32, 1024, 4096]), queue_max=random.choice([8, 64, 1024, 4096])
+        ),
+        "reliable": ReliableOptions(
+            ack_every=random.choice([1, 4, 256]),
+            hold_max=random.choice([1, 4, 64, 1024]),
+            keep_max=random.choice([4, 16, 64, 8192]),
+            repair_max=random.choice([4, 64]),
+        ),
+    }
+    return StackSpec(name=stack, **only_taken(stack, more))
+
+
+def only_taken(stack: str, drawn: dict[str, Any]) -> dict[str, Any]:
+    """Of the options drawn, those that the stack takes."""
+    return {name: value for name, value in drawn.items() if name in STACKS[stack].options}
+
+
+def random_hybrid(stack: str, names: list[str], random: Random) -> HybridSpec:
+    """Roles, clocks and nulls of the ticket protocols; nulls always, as silence would hold up the rest for ever."""
+    given = STACKS[stack].roles == "given"
+    return HybridSpec(
+        active=tuple(random.sample(names, random.randint(1, len(names)))) if given else (),
+        rule=random.choice(["restless", "restless", "planned", "dynamic", "paper"]),
+        clock=random.choice(["lamport", "rate", "synchronised"]),
+        null_ms=random.choice([5.0, 25.0, 200.0]),
+        eager=random.random() < 0.7,
+        threshold=random.choice([0.0, 0.2]),
+        estimator=EstimatorOptions(
+            probe_ms=random.choice([200.0, 500.0]),  # probes of nine sites more often would fill a narrow link
+            detector=random.choice(["mean-shift", "sliding"]),
+            samples=random.choice([3, 16]),
+            silence=random.random() < 0.5,
+        ),
+    )
+
+
+def random_overlay(random: Random) -> OverlaySpec:
+    """Mostly the hypercube; any other must do as well."""
+    kinds: list[Kind] = ["hypercube", "hypercube", "hypercube", "incomplete", "ring", "clique", "random"]
+    return OverlaySpec(
+        kind=random.choice(kinds), seed=random.randrange(9), ids=random.choice(["numbers", "numbers", "topology"])
+    )
+
+
+def with_second_group(plain: Scenario, random: Random) -> Scenario:
+    """The same with another group of some or all of the sites, with a stack, traffic and views of its own."""
+    names = [site.name for site in plain.topology.sites]
+    direct = plain.stack.transport == "direct"
+    agreed = plain.membership.kind == "agreed"
+    possible = [
+        name
+        for name, known in STACKS.items()
+        if (not direct or is_borne(plain, name)) and (known.agrees or not agreed) and "overlay" not in known.options
+    ]
+    members = random.sample(names, random.randint(2, len(names)))
+    others = random_stack(random.choice(possible), names, random, direct)
+    traffic: list[Workload] = [
+        random_workload(random, "all", len(members), plain.duration_ms),
+        random_workload(random, random.randint(1, len(members)), len(members), plain.duration_ms),
+    ]
+    moved = tuple(msgspec.structs.replace(workload, group="second") for workload in traffic)
+    return msgspec.structs.replace(
+        plain,
+        groups=(GroupSpec(name="first"), GroupSpec(name="second", sites=tuple(members), stack=others)),
+        workloads=(*plain.workloads, *moved),
+    )
+
+
+def bridged_scenario(first: str, second: str, seed: int) -> Scenario:
+    """Two groups with stacks, traffic and views of their own, which share one site, some, or all.
+
+    The first site of the second group is in both.
+    """
+    plain = random_scenario(first, seed)
+    random = Random(f"bridged/{first}/{second}/{seed}")
+    names = [site.name for site in plain.topology.sites]
+    random.shuffle(names)
+    bridge = random.randrange(1, len(names)) if len(names) > 2 else len(names)
+    members = {
+        "first": names[:bridge] if random.random() < 0.7 and bridge > 1 else names,
+        "second": names[bridge - 1 :] if bridge < len(names) else names,
+    }
+    direct = plain.stack.transport == "direct" and is_borne(plain, second)
+    stack = random_stack(second, names, random, direct)
+    traffic = [
+        msgspec.structs.replace(workload, group=group)
+        for group, sites in members.items()
+        for workload in random_workloads(random, sites, plain.duration_ms)
+    ]
+    return msgspec.structs.replace(
+        plain,
+        name=f"bridged-{first}-{second}-{seed}",
+        membership=msgspec.structs.replace(plain.membership, majority=False),
+        groups=(
+            GroupSpec(name="first", sites=tuple(members["first"])),
+            GroupSpec(name="second", sites=tuple(members["second"]), stack=stack),
+        ),
+        workloads=tuple(traffic),
+    )
+
+
+def is_borne(scenario: Scenario, stack: str) -> bool:
+    """Whether a stack keeps its promises over a direct transport in this network."""
+    return STACKS[stack].reorders or all(channel.fifo for channel in scenario.topology.all_channels())

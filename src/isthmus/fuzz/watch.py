@@ -1,0 +1,226 @@
+"""A run under watch: whether it comes to rest, and whether sites keep rules that no trace tells.
+
+Watched for: timers that outlive a view, or that a layer counts on though they are not set; flow control that gives out
+more credit than there is; packets refused though every site keeps to the protocol; and repairs that go on when nothing
+is missing any more. All of it is looked at from outside, between events, so that the run is the same as without.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import msgspec
+
+from isthmus.core.layer import Layer
+from isthmus.core.message import GroupId, Message, SiteId, Targets
+from isthmus.protocols.application import Application
+from isthmus.protocols.transport.base import Transport
+from isthmus.protocols.transport.credit import Credit
+from isthmus.scenario.model import GroupOfRun, Scenario
+from isthmus.scenario.workload import NS_PER_MS
+from isthmus.sim.base import Progress
+from isthmus.sim.membership.ideal import Change, IdealMembership
+from isthmus.sim.network.delays import Network, Receive, Stamp
+from isthmus.sim.run import SETTLE_NS, Run
+from isthmus.sim.site import SimPort
+
+LOOK_NS = 25 * NS_PER_MS  # how often flow control is looked at while there is traffic
+# For how long a run at rest must send nothing for its messages; where it does, as roles may still change, again.
+QUIET_NS = (1_000 * NS_PER_MS, 5_000 * NS_PER_MS, 5_000 * NS_PER_MS, 10_000 * NS_PER_MS)
+FOUND_MAX = 5  # sentences kept
+USUAL_SITES = 9  # the most of a run with the usual limits
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much a run may take until it is at rest; its virtual time is bounded by the scenario's drain time."""
+
+    packets: int = 400_000
+    events: int = 1_000_000
+
+
+def limits_of(scenario: Scenario) -> Limits:
+    """The limits of a run: heartbeats and probes go between all pairs of sites, so that more sites may take more."""
+    sites, usual = len(scenario.topology.sites), Limits()
+    share = max(1.0, sites * (sites - 1) / (USUAL_SITES * (USUAL_SITES - 1)))
+    return Limits(packets=round(usual.packets * share), events=round(usual.events * share))
+
+
+class WatchedRun(Run):
+    """A run that collects what it finds wrong, a sentence each."""
+
+    found: list[str]
+
+    def watch(self, limits: Limits, progress: Progress | None = None) -> list[str]:
+        """Run to the end or to a limit; what was found."""
+        self.found = []
+        self.scheduler.at(LOOK_NS, self.look)
+        for now_ns in self.steps():
+            if progress is not None:
+                progress(now_ns)
+            if self.network.packet_count > limits.packets or self.scheduler.event_count > limits.events:
+                sent = f"{self.network.packet_count:,} packets and {self.scheduler.event_count:,} events"
+                self.note_fault(
+                    f"did not come to rest: {sent} by {now_ns / 1e9:.1f} s of virtual time, "
+                    f"more than {limits.packets:,} or {limits.events:,}; {self.why_unsettled()}"
+                )
+                return self.found
+        self.wait_for_rest()
+        if not self.at_rest():
+            drain_s = self.scenario.drain_ms / 1000
+            self.note_fault(f"did not come to rest within {drain_s:g} s after its end: {self.why_unsettled()}")
+            return self.found
+        self.stay_quiet()
+        for port in self.ports_up():
+            self.check_flags(port)
+        return self.found
+
+    def note_fault(self, sentence: str) -> None:
+        if len(self.found) < FOUND_MAX and sentence not in self.found:
+            self.found.append(sentence)
+
+    def ports_up(self) -> list[SimPort]:
+        return [port for site in self.sites if site.alive for port in site.ports.values()]
+
+    def why_unsettled(self) -> str:
+        """What is still to be done, and where."""
+        reasons = [f"{self.summary.undelivered_count():,} deliveries are owed"]
+        reasons += [
+            f"view {service.view.view_id} of group {service.group} changes"
+            for service in self.services
+            if not service.at_rest()
+        ]
+        for port in self.ports_up():
+            layers = list(port.stack.layers)
+            while not isinstance(layers[-1], Transport):  # what is below a transport owes nothing to anybody
+                layers.pop()
+            unsettled = [type(layer).__name__ for layer in layers if not layer.settled()]
+            if unsettled:
+                reasons.append(f"site {port.site} is not settled from {unsettled[-1]} on")
+        return ", ".join(reasons)
+
+    def stay_quiet(self) -> None:
+        """Go on for a while in which no transport may send anything."""
+        tap = Tap(self.network)
+        for port in self.ports_up():
+            transports = [layer for layer in port.stack.layers if isinstance(layer, Transport)]
+            tap.watched[port.group] = {kind for layer in transports for kind in layer.handlers()}
+            port.network = tap
+        for quiet_ns in QUIET_NS:
+            tap.sent.clear()
+            self.go_on(quiet_ns)
+            self.wait_for_rest()
+            if not tap.sent:
+                return
+        for (site, kind), count in tap.sent.items():
+            self.note_fault(
+                f"did not come to rest: site {site} sent {count} {kind} within {quiet_ns / 1e9:g} s after the end"
+            )
+
+    def wait_for_rest(self) -> None:
+        """Go on while something that began after the end goes on, as a change of roles may."""
+        last_ns = self.end_ns + round(self.scenario.drain_ms * NS_PER_MS)
+        while not self.at_rest() and self.scheduler.now_ns < last_ns:
+            self.go_on(SETTLE_NS)
+
+    def go_on(self, span_ns: int) -> None:
+        for _ in self.advance(self.scheduler.now_ns + span_ns):
+            pass
+
+    # Rules that hold between any two events
+
+    def ideal_service(self, group: GroupOfRun) -> IdealMembership:
+        service = super().ideal_service(group)
+        watched = WatchedMembership(
+            *(service.group, service.scheduler, service.network, service.options, service.random),
+            *(service.reaches, service.restart),
+        )
+        watched.run = self
+        return watched
+
+    def look(self, *_: object) -> None:
+        """Look at flow control, again and again as long as there is traffic."""
+        for port in self.ports_up():
+            if any(isinstance(layer, Credit) for layer in port.stack.layers):
+                self.check_credit(port)
+            self.check_large(port)
+        if self.scheduler.now_ns < self.end_ns:
+            self.scheduler.at(self.scheduler.now_ns + LOOK_NS, self.look)
+
+    def check_credit(self, port: SimPort) -> None:
+        credit = port.stack.find(Credit)
+        window = credit.options.window
+        for site in credit.view.members:
+            left = window - credit.sent_to(site) + max(0, credit.granted_by.get(site, 0))
+            if left < 0 or credit.room > left:
+                count = max(credit.room, 0) - left
+                self.note_fault(f"site {port.site} may send site {site} {count} messages beyond its window of {window}")
+
+    def check_large(self, port: SimPort) -> None:
+        """Check that a site holds no more of a sender's large messages of this view than one, or than their window."""
+        fragments = port.stack.find(Application).fragments
+        held: dict[SiteId, list[int]] = {}
+        for (sender, _), assembly in fragments.assemblies.items():
+            held.setdefault(sender, []).append(assembly.size)
+        for (sender, _), (size, view_id) in fragments.unread.items():
+            if view_id == fragments.view.view_id:
+                held.setdefault(sender, []).append(size)
+        window = fragments.options.window_bytes
+        for sender, sizes in held.items():
+            if len(sizes) > 1 and sum(sizes) > window:
+                self.note_fault(f"site {port.site} holds {sum(sizes)} bytes of site {sender}, beyond {window}")
+
+    def check_view(self, port: SimPort) -> None:
+        """Check a port that has installed a view and not resumed: its transport waits for nothing."""
+        for layer, key in port.owner.timers:
+            if isinstance(layer, Transport) and layer.host is port:
+                self.note_fault(
+                    f"site {port.site}: the timer {layer.timer_name(key)} outlives the installation of a view"
+                )
+        self.check_flags(port)
+
+    def check_flags(self, port: SimPort) -> None:
+        """Check that layers are right about which of their timers are set."""
+        for layer in port.stack.layers:
+            for key, name in enumerate(layer.timer_names):
+                armed = getattr(layer, f"{name}_armed", None)
+                if armed is not None and armed != is_set(port, layer, key):
+                    believed, true = ("set", "not") if armed else ("not set", "it is")
+                    self.note_fault(f"site {port.site}: {layer.timer_name(key)} counts as {believed}, but is {true}")
+
+
+def is_set(port: SimPort, layer: Layer, key: int) -> bool:
+    return (layer, key) in port.owner.timers
+
+
+class WatchedMembership(IdealMembership):
+    """The ideal service, with a look at each member that is about to take part in a view."""
+
+    run: WatchedRun
+
+    def resume(self, port: SimPort, change: Change) -> None:
+        if port.owner.alive:
+            self.run.check_view(port)
+        super().resume(port, change)
+
+
+class Tap:
+    """A network that counts what transports send, by site and type."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.watched: dict[GroupId, set[type[Message]]] = {}
+        self.sent: Counter[tuple[SiteId, str]] = Counter()
+        self.packet_count = network.packet_count
+        self.dropped_count = network.dropped_count
+
+    def attach(self, site: SiteId, group: GroupId, receive: Receive) -> None:
+        self.network.attach(site, group, receive)
+
+    def after_arrivals(self, then: Callable[..., None]) -> None:
+        self.network.after_arrivals(then)
+
+    def send(self, stamp: Stamp, group: GroupId, targets: Targets, message: Message, size_bytes: int) -> None:
+        if type(message) in self.watched.get(group, ()):
+            self.sent[stamp[0], type(message).__name__] += 1
+        self.network.send(stamp, group, targets, message, size_bytes)

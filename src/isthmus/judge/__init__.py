@@ -1,0 +1,1 @@
+"""Judging in one process: from rows to verdicts with witnesses."""

@@ -1,0 +1,1 @@
+"""The causal past: blocks of receivers, precedence, certificates."""

@@ -1,0 +1,263 @@
+"""The rows of one run, arranged for judging: which process lived when, in which view, sent and delivered what.
+
+The problem: rows of different processes come in any order, a process may crash and come back, join late, or be thrown
+out of the group and let in again; a checker that forgets one of these raises false alarms. The idea: cut each process
+into *lives*, which a RECOVER row separates, and each life into *stays*: stretches of consecutive views that it
+installed, among all views that any process of the group installed. A life that stayed from one view to another missed
+nothing in between, so it owes what was sent there; no other does.
+
+Invariants: a group is judged by itself. (origin, sender, number) names a message; here it is a small integer. What a
+message's SUBMIT row said is looked up in its origin group, also where the message was carried into another; only its
+*own* group, the origin, holds its lives to destinations, views and stays. An epoch of a life is what it did between two
+of its VIEW rows, by local order alone. Before its first VIEW row a life is in the view NONE, and if no life of the
+group has any, the group is static: view NONE is all there is, and a life that is not the first of its process may have
+missed things there. Who is in a static group is told by what it did there, and by the destinations of what was
+submitted there: a process that should deliver and never does must not owe nothing for want of rows. A domain is
+arranged as a static group of the processes of its groups, in which no message is its own.
+
+The trace of a process may be incomplete (RECORD rows, or by word of the user): then it is the beginning of what
+happened there, and nothing may be concluded from what is not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from sys import maxsize
+from typing import NamedTuple
+
+from isthmus.core.layer import Kind
+from isthmus.judge.witness import LifeKey
+from isthmus.trace.domain import Domain
+from isthmus.trace.schema import (
+    DESTINATIONS,
+    NONE,
+    PAYLOAD,
+    VALUE,
+    MessageKey,
+    Row,
+)
+
+SUBMIT, DELIVER, VIEW = int(Kind.SUBMIT), int(Kind.DELIVER), int(Kind.VIEW)
+TENTATIVE, REVOKE = int(Kind.TENTATIVE), int(Kind.REVOKE)
+SUSPECT, TRUST, CRASH, RECOVER = int(Kind.SUSPECT), int(Kind.TRUST), int(Kind.CRASH), int(Kind.RECOVER)
+SEND, RECEIVE, CLOCK, RECORD = int(Kind.SEND), int(Kind.RECEIVE), int(Kind.CLOCK), int(Kind.RECORD)
+GAUGE_ROW = int(Kind.GAUGE)
+KEPT = frozenset((SUBMIT, TENTATIVE, DELIVER, REVOKE, VIEW, SUSPECT, TRUST, CRASH, RECOVER, CLOCK, RECORD))
+DIGEST_SHIFT = 32  # a tag holds the payload's bytes below, its digest above; 0 there: not told
+BYTES_MASK = (1 << DIGEST_SHIFT) - 1
+NEVER = maxsize  # as the first view of a stay: nothing is owed in it
+
+
+class Stay:
+    """A stretch of consecutive views that one life installed; its first view is NEVER where it owes nothing."""
+
+    __slots__ = ("first", "last", "sent")
+
+    def __init__(self, first: int, last: int) -> None:
+        self.first = first
+        self.last = last  # view
+        self.sent: list[int] = []  # the messages it submitted, in order
+
+
+class Epoch:
+    """What a life did in one view: its deliveries from `start` up to the next epoch's."""
+
+    __slots__ = ("start", "stay", "view")
+
+    def __init__(self, view: int, start: int, stay: Stay) -> None:
+        self.view = view
+        self.start = start
+        self.stay = stay
+
+
+class Life:
+    """One incarnation of a process in one group."""
+
+    __slots__ = (
+        *("delivered", "deliveries", "epochs", "group", "incarnation", "marks", "process", "reached", "sent", "tags"),
+        *("up", "whole"),
+    )
+
+    def __init__(self, group: Group, process: int, incarnation: int, first: int) -> None:
+        self.group = group
+        self.process = process
+        self.incarnation = incarnation
+        self.up = True  # at the end of the run
+        self.whole = True  # nothing of its trace is missing
+        self.deliveries: list[int] = []
+        self.sent: list[tuple[int, int]] = []  # messages it submitted, each with how many deliveries went before
+        self.reached = NONE  # the last place in `sent` of a message that it delivered itself
+        self.tags: list[int] = []  # one per delivery: bytes and digest of the payload
+        self.delivered: set[int] = set()  # the same as a set, once the run is arranged
+        self.marks: list[tuple[int, int, int]] = []  # TENTATIVE or REVOKE, the message, how many deliveries went before
+        self.epochs = [Epoch(NONE, 0, Stay(first, NONE))]
+
+    @property
+    def key(self) -> LifeKey:
+        return self.process, self.incarnation
+
+    def spans(self) -> Iterator[tuple[Epoch, int, int]]:
+        """Each epoch with the bounds of its deliveries."""
+        ends = [epoch.start for epoch in self.epochs[1:]] + [len(self.deliveries)]
+        for epoch, end in zip(self.epochs, ends, strict=True):
+            yield epoch, epoch.start, end
+
+
+class Submitted:
+    """What a SUBMIT row said of a message."""
+
+    __slots__ = ("destinations", "epoch", "index", "life", "place", "tag")
+
+    def __init__(self, life: Life, row: Row, index: int) -> None:
+        self.life = life
+        self.epoch = life.epochs[-1]
+        self.index = index  # its place in epoch.stay.sent
+        self.place = len(life.sent)  # its place in life.sent
+        self.destinations = row[DESTINATIONS] or None
+        self.tag = tag_of(row)
+
+
+class Installed(NamedTuple):
+    """A VIEW row."""
+
+    life: Life
+    view: int
+    members: tuple[int, ...]
+    weights: tuple[int, ...]  # () where each has one vote
+    local: int
+    again: bool  # the life was in this view already
+
+
+class Late(NamedTuple):
+    """What a process did after it crashed, though it never came back."""
+
+    life: Life
+    kind: int
+    message: int  # NONE: a view
+    local: int
+
+
+class ClockReading(NamedTuple):
+    """A CLOCK row."""
+
+    process: int
+    local: int
+    time_ns: int
+    value: int
+
+
+class Group:
+    """All that happened in one group, or in a domain."""
+
+    __slots__ = (
+        *(
+            "_addressed",
+            "_alive",
+            "_everyone",
+            "again",
+            "clock_bounds",
+            "cut",
+            "domain",
+            "ended",
+            "ids",
+            "late",
+            "lives",
+        ),
+        *(
+            "members",
+            "missing",
+            "names",
+            "number",
+            "places",
+            "readings",
+            "sent_in",
+            "submitted",
+            "suspects",
+            "unsettled",
+            "view_rows",
+        ),
+    )
+
+    def __init__(self, number: int, domain: Domain | None = None) -> None:
+        self.number = number  # NONE: a domain
+        self.domain = domain
+        self.lives: list[Life] = []
+        self.ids: dict[MessageKey, int] = {}  # to the message's integer
+        self.names: list[MessageKey] = []  # and back
+        self.submitted: list[Submitted | None] = []  # by message, wherever its origin is
+        self.sent_in: dict[
+            int, int
+        ] = {}  # the view of messages that were held back beyond the one they were submitted in
+        self.again: list[tuple[Life, int, int]] = []  # messages that were submitted once more, and where (local)
+        self.late: list[Late] = []  # what was done after a crash
+        self.view_rows: list[Installed] = []  # by process, in local order
+        self.readings: list[ClockReading] = []
+        self.clock_bounds: dict[tuple[int, int], int] = {}  # process and time to the least error published then
+        self.suspects: dict[int, set[int]] = {}  # process to whom it suspects at the end
+        self.ended: frozenset[int] = frozenset()  # processes that ever crashed or recovered
+        self.members: dict[int, tuple[int, ...]] = {}  # by view, as the first row has them
+        self.places: dict[int, int] = {}  # view to its place among all views, ascending
+        self.unsettled = ""  # why the last view is still in motion at the end, if it is
+        self.missing: frozenset[int] = frozenset()  # processes whose trace is incomplete
+        self.cut = ""  # the same as a reason; empty where all is there
+        self._addressed: dict[int, list[int]] | None = None  # process to what is addressed to it by name
+        self._everyone: set[int] = set()  # what is addressed to everyone
+        self._alive: bytearray | None = None  # by message: whether a life that is up delivered it
+
+    @property
+    def last_view(self) -> int:
+        return max(self.members, default=NONE)
+
+    def message(self, key: MessageKey) -> int:
+        """The integer of a message, a new one at first sight."""
+        found = self.ids.get(key)
+        if found is None:
+            found = self.ids[key] = len(self.names)
+            self.names.append(key)
+            self.submitted.append(None)
+        return found
+
+    def own(self, message: int) -> Submitted | None:
+        """What was said of a message that was submitted to this group; none of one that was carried into it."""
+        return self.submitted[message] if self.names[message][0] == self.number else None
+
+    def addresses(self, message: int, process: int) -> bool:
+        """Whether a message is meant for a process of this group; one that was carried into it is for all."""
+        source = self.own(message)
+        return source is None or source.destinations is None or process in source.destinations
+
+    def lacking(self, life: Life) -> list[int]:
+        """What was submitted to this group and is addressed to a life's process, which never delivered it."""
+        if self._addressed is None:
+            self._addressed = {}
+            for message, source in enumerate(self.submitted):
+                if source is None or self.names[message][0] != self.number:
+                    continue
+                if source.destinations is None:
+                    self._everyone.add(message)
+                else:
+                    for process in dict.fromkeys(source.destinations):
+                        self._addressed.setdefault(process, []).append(message)
+        lacking = list(self._everyone - life.delivered)
+        lacking += [message for message in self._addressed.get(life.process, ()) if message not in life.delivered]
+        lacking.sort()
+        return lacking
+
+    def alive(self, message: int) -> bool:
+        """Whether a life that is up delivered a message."""
+        if self._alive is None:
+            self._alive = bytearray(len(self.names))
+            for life in self.lives:
+                for one in life.delivered if life.up else ():
+                    self._alive[one] = 1
+        return bool(self._alive[message])
+
+    def finalists(self) -> list[Life]:
+        """The lives that are up at the end and in the last view of the group; in a static group, all that are up."""
+        last = self.last_view
+        return [life for life in self.lives if life.up and life.epochs[-1].view == last]
+
+
+def tag_of(row: Row) -> int:
+    """Bytes and digest of a row's payload as one number; the digest is 0 where it is not told."""
+    return row[PAYLOAD] + (row[VALUE] << DIGEST_SHIFT) if row[VALUE] else row[PAYLOAD]

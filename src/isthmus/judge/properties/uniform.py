@@ -1,0 +1,53 @@
+"""Uniform agreement: what any life delivered in a view, also one that crashed, all who go on from that view have too.
+
+Agreement compares those that went the same way; a site that delivered a message, answered to it and died without a
+trace is beyond it. Where delivery is safe that must not happen. A life *goes on* from a view if it installs another
+one after it, or is up and in the settled last view at the end.
+"""
+
+from __future__ import annotations
+
+from isthmus.judge.history import Group, Life
+from isthmus.judge.properties.basic import Finding, disagreement
+from isthmus.judge.witness import AT_END, LACKS
+from isthmus.trace.schema import NONE
+
+Stretch = tuple[
+    Life, int | None, set[int]
+]  # a life, where it goes on to (None: nowhere), what it delivered in the view
+
+
+def uniform_agreement(group: Group) -> Finding:
+    """What any life delivered in a view is delivered in it by all who go on from there, as far as it is for them."""
+    finding = Finding(group.cut or LACKS["uniform-agreement"])
+    finalists = set(map(id, group.finalists() if not group.unsettled else ()))
+    static = not group.members
+    by_view: dict[int, list[Stretch]] = {}
+    for life in group.lives:
+        spans = list(life.spans())
+        for place, (epoch, start, end) in enumerate(spans):
+            if place + 1 < len(spans):
+                onward: int | None = spans[place + 1][0].view if epoch.view != NONE else None
+            else:
+                onward = AT_END if id(life) in finalists and not (static and life.incarnation) else None
+            by_view.setdefault(epoch.view, []).append((life, onward, set(life.deliveries[start:end])))
+    for view, stretches in sorted(by_view.items()):
+        compare(group, view, stretches, finding)
+    return finding
+
+
+def compare(group: Group, view: int, stretches: list[Stretch], finding: Finding) -> None:
+    """Find what some delivered in a view and others, which went on from it, did not."""
+    going = [stretch for stretch in stretches if stretch[1] is not None]
+    others = [stretch for stretch in stretches if stretch[1] is None and stretch[2]]
+    if len(going) + len(others) < 2 or not going:
+        return
+    finding.evidence_count += sum(len(delivered) for _, _, delivered in (*going, *others))
+    union = set().union(*(delivered for _, _, delivered in (*going, *others)))
+    for message in sorted(union - going[0][2].intersection(*(delivered for _, _, delivered in going))):
+        if group.submitted[message] is None:
+            continue
+        having = next(life for life, _, delivered in (*going, *others) if message in delivered)
+        for life, onward, delivered in going:
+            if message not in delivered and onward is not None and group.addresses(message, life.process):
+                finding.violate(disagreement(group, message, view, onward, having, life, "unshared"))

@@ -1,0 +1,1 @@
+"""What a program imports to join groups."""

@@ -1,0 +1,1 @@
+"""The clock service of a live site, and its references."""

@@ -1,0 +1,1 @@
+"""The wire: sockets, datagrams, names, timestamps, emulated delays."""

@@ -1,0 +1,121 @@
+"""Names of hosts as addresses of sockets: looked up when a site opens, and again when a link fails.
+
+A socket speaks one family, that of its own site's address; names that stand for both are taken in that family. While
+a site runs, a name that cannot be looked up changes nothing: the address that it had is kept.
+
+Bounds: one look-up per site at a time, and no sooner than `AGAIN_S` after the one before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from isthmus.core.errors import InputError
+from isthmus.core.message import SiteId
+from isthmus.live.node.peers import logger
+from isthmus.topology.addresses import Endpoint, endpoint
+from isthmus.topology.model import Topology
+
+Address = tuple[Any, ...]  # of a socket: host and port, for IPv6 flow and scope as well
+Look = Callable[[Endpoint, int], Address]  # an endpoint and a family, to the first address
+AGAIN_S = 5.0
+LOOPBACK = "127.0.0.1"
+FAMILIES = {socket.AF_INET: "IPv4", socket.AF_INET6: "IPv6"}
+
+
+def look_up(where: Endpoint, family: int = socket.AF_UNSPEC) -> Address:
+    """The first address of a host; may take a while where it is a name."""
+    found = socket.getaddrinfo(where.host, where.port, family, socket.SOCK_DGRAM)
+    return found[0][4]
+
+
+def family_of(address: Address) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+
+
+class Resolver:
+    """Where the sites of a network are, as far as this one knows."""
+
+    def __init__(self, site: SiteId, endpoints: Sequence[Endpoint], names: Sequence[str], look: Look = look_up) -> None:
+        self.site = site
+        self.endpoints = endpoints
+        self.names = names  # of the sites
+        self.look = look
+        self.family: int = socket.AF_UNSPEC
+        self.looked_s: dict[SiteId, float] = {}  # when a name was last looked up
+        self.tasks: dict[SiteId, asyncio.Task[None]] = {}
+
+    async def find(self, site: SiteId) -> Address:
+        """The address of a site now."""
+        endpoint = self.endpoints[site]
+        if endpoint.is_numeric():
+            return self.look(endpoint, socket.AF_UNSPEC)
+        return await asyncio.get_running_loop().run_in_executor(None, self.look, endpoint, self.family)
+
+    async def find_all(self) -> list[Address]:
+        """The addresses of all sites, this one's first looked up, as it decides on the family."""
+        found: dict[SiteId, Address] = {}
+        order = sorted((SiteId(n) for n in range(len(self.endpoints))), key=lambda site: site != self.site)
+        for site in order:
+            name, shown = self.names[site], str(self.endpoints[site])
+            try:
+                address = await self.find(site)
+            except OSError as error:
+                why = f"{shown!r}, which is not known ({error.strerror or error})"
+                raise InputError(
+                    "addresses", name, why, "a name that this machine can look up, or an address"
+                ) from None
+            self.family = self.family or family_of(address)
+            if family_of(address) != self.family:
+                here = FAMILIES[socket.AddressFamily(self.family)]
+                expected = f"an {here} address, as that of {self.names[self.site]} is"
+                raise InputError("addresses", name, repr(shown), expected)
+            twin = next((other for other, known in found.items() if known == address), None)
+            if twin is not None:
+                found_twice = f"{shown!r}, which is also where {self.names[twin]} listens"
+                raise InputError("addresses", name, found_twice, "an address of its own for each site")
+            found[site] = address
+        return [found[SiteId(n)] for n in range(len(self.endpoints))]
+
+    def look_again(self, site: SiteId, moved: Callable[[SiteId, Address], None]) -> None:
+        """Look a name up once more, as nothing comes from there; `moved` is told the address."""
+        loop = asyncio.get_running_loop()
+        soon = loop.time() - self.looked_s.get(site, -AGAIN_S) < AGAIN_S
+        if self.endpoints[site].is_numeric() or soon or site in self.tasks:
+            return
+        self.looked_s[site] = loop.time()
+        self.tasks[site] = asyncio.create_task(self.renew(site, moved))
+
+    async def renew(self, site: SiteId, moved: Callable[[SiteId, Address], None]) -> None:
+        try:
+            moved(site, await self.find(site))
+        except OSError as error:
+            logger.warning(
+                "the name of site %s, %s, is not known now: %s", self.names[site], self.endpoints[site].host, error
+            )
+        finally:
+            del self.tasks[site]
+
+    def close(self) -> None:
+        for task in list(self.tasks.values()):
+            task.cancel()
+
+
+def host_of(topology: Topology, site: SiteId) -> str:
+    """The host that a topology gives a site; the loopback where it says nothing."""
+    given = topology.sites[site].address
+    return endpoint(given).host if given else LOOPBACK
+
+
+def address_of(topology: Topology, site: SiteId, port: int) -> Address:
+    """Where a site of a topology listens; port 0: at the topology's, or at any."""
+    given = topology.sites[site].address
+    made = Endpoint(host_of(topology, site), port or (endpoint(given).port if given else 0))
+    try:
+        return look_up(made)
+    except OSError as error:
+        found = f"{made.host!r}, which is not known ({error.strerror or error})"
+        raise InputError("address", topology.sites[site].name, found, "a host") from None

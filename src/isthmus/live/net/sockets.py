@@ -1,0 +1,254 @@
+"""The UDP socket of one site, under asyncio: a plain non-blocking socket with a reader callback.
+
+Up to `READ_MAX` datagrams are taken in one go; then `on_read` is called once, so that what they lead to leaves
+together. Where the system says that a port refused a datagram (Linux does), `on_refused` hears whose. The socket knows
+where each site listens, and holds back on the way out what an emulated network delays.
+
+Bounds: `HELD_MAX` datagrams on the emulated network, `BACKLOG_MAX` that the system has not taken yet; what exceeds
+either is dropped and counted, as by a full queue in a router.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from heapq import heappop, heappush
+
+from isthmus.core.errors import InputError
+from isthmus.core.message import SiteId
+from isthmus.live.net.emulation import Emulation
+from isthmus.live.net.names import LOOPBACK, Address, family_of
+from isthmus.live.net.timestamps import ANCILLARY_BYTES, ask_for_stamps, stamp_of
+from isthmus.live.node.alarm import Wake
+from isthmus.topology.addresses import Endpoint
+
+READ_MAX = 32
+# Linux: have errors of single datagrams reported, with the address that each was sent to
+RECVERR = {socket.AF_INET: (socket.IPPROTO_IP, 11), socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}
+MSG_ERRQUEUE = getattr(socket, "MSG_ERRQUEUE", 0)
+HELD_MAX = 100_000
+BACKLOG_MAX = 1_000
+BUFFER_BYTES = 4 << 20  # asked for, each way; the system may give less
+DATAGRAM_READ_BYTES = 65_536
+
+
+class Socket:
+    """Where one site sends and receives datagrams."""
+
+    def __init__(self, address: Address) -> None:
+        self.loop = asyncio.get_running_loop()
+        family = family_of(address)
+        self.socket = socket.socket(family, socket.SOCK_DGRAM)
+        self.socket.setblocking(False)
+        for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+            self.socket.setsockopt(socket.SOL_SOCKET, option, BUFFER_BYTES)
+        try:
+            self.socket.bind(address)
+        except OSError as error:
+            self.socket.close()
+            found = f"{Endpoint(*address[:2])}, which cannot be bound ({error.strerror})"
+            raise InputError("port", "", found, "a free port of this machine, at an address of its own") from None
+        if MSG_ERRQUEUE:
+            self.socket.setsockopt(*RECVERR[family], 1)
+        self.on_refused: Callable[[SiteId], None] | None = None
+        self.cut: frozenset[SiteId] = frozenset()  # sites that nothing goes to or comes from, for tests of partitions
+        self.addresses: dict[SiteId, Address] = {}
+        self.known: dict[Address, SiteId] = {}  # whose address it is
+        self.emulation: Emulation | None = None
+        self.held: list[tuple[int, int, SiteId, bytes]] = []  # when it leaves, a counter, to whom, what
+        self.held_count = 0
+        self.backlog: deque[tuple[Address, bytes]] = deque()  # that the system has not taken
+        self.wake = Wake(self.loop, self.release_due)
+        self.closed = False
+        self.lost_count = 0  # by the emulated network, as it should
+        self.overflow_count = 0
+        self.stamped = False  # whether the system tells when a datagram arrived
+        self.arrival_ns: int | None = None  # when the one in hand did, on the system clock; None: not known
+        self.own_site: SiteId | None = None  # where what is broadcast is to come back, too
+
+    def keep_time(self, site: SiteId, kernel_stamps: bool = True) -> None:
+        """Have broadcasts of a site come back to it, and the system tell when datagrams arrive, where it can."""
+        self.own_site = site
+        self.stamped = kernel_stamps and ask_for_stamps(self.socket)
+
+    def own_address(self) -> Address:
+        """Where this socket reaches itself."""
+        host, *rest = self.socket.getsockname()
+        return ({"0.0.0.0": LOOPBACK, "::": "::1"}.get(host, host), *rest)
+
+    @property
+    def port(self) -> int:
+        port: int = self.socket.getsockname()[1]
+        return port
+
+    def open(
+        self,
+        addresses: dict[SiteId, Address],
+        emulation: Emulation | None,
+        on_datagram: Callable[[SiteId, bytes], None],
+        on_stranger: Callable[[Address, bytes], None],
+        on_read: Callable[[], None],
+    ) -> None:
+        """Learn where the others listen and what lies between, and begin to receive."""
+        self.addresses = addresses if self.own_site is None else addresses | {self.own_site: self.own_address()}
+        self.known = {address: site for site, address in self.addresses.items()}
+        self.emulation = emulation
+        self.on_datagram, self.on_stranger, self.on_read = on_datagram, on_stranger, on_read
+        self.loop.add_reader(self.socket.fileno(), self.read)
+
+    def move(self, site: SiteId, address: Address) -> bool:
+        """Send to a site at another address from now on, and take what comes from there; whether it is another."""
+        if self.addresses[site] == address or address in self.known:
+            return False
+        del self.known[self.addresses[site]]
+        self.addresses[site], self.known[address] = address, site
+        return True
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self.wake.cancel()
+            self.held.clear()
+            self.backlog.clear()
+            self.loop.remove_reader(self.socket.fileno())
+            self.loop.remove_writer(self.socket.fileno())
+            self.socket.close()
+
+    def read(self) -> None:
+        """Take what has come, as far as one turn goes."""
+        receive, known = self.receive_stamped if self.stamped else self.socket.recvfrom, self.known
+        try:
+            for count in range(READ_MAX):
+                try:
+                    datagram, address = receive(DATAGRAM_READ_BYTES)
+                except (BlockingIOError, InterruptedError):
+                    if not count:
+                        self.read_errors()  # what else woke us, where a thread was told of the refusal
+                    break
+                except OSError:  # a peer's port is closed, for now or for good: the datagram is lost like any other
+                    self.read_errors()
+                    continue
+                source = known.get(address)
+                if source is None:
+                    self.on_stranger(address, datagram)
+                elif source not in self.cut:
+                    self.on_datagram(source, datagram)
+                if self.closed:
+                    return
+        finally:
+            self.on_read()
+
+    def receive_stamped(self, size: int) -> tuple[bytes, Address]:
+        """Take a datagram, and note when it arrived."""
+        datagram, ancillary, _, address = self.socket.recvmsg(size, ANCILLARY_BYTES)
+        self.arrival_ns = stamp_of(ancillary)
+        return datagram, address
+
+    def read_errors(self) -> None:
+        """Take what the system tells of datagrams that did not arrive."""
+        for _ in range(READ_MAX if MSG_ERRQUEUE else 0):
+            try:
+                *_, address = self.socket.recvmsg(64, 256, MSG_ERRQUEUE)
+            except OSError:
+                return
+            site = self.known.get(address)
+            if site is not None and self.on_refused is not None:
+                self.on_refused(site)
+
+    def send(self, target: SiteId, datagram: bytes) -> None:
+        """Send now, or when the emulated network lets it arrive."""
+        if target in self.cut:
+            self.lost_count += 1
+            return
+        if self.emulation is None:
+            self.release(self.addresses[target], datagram)
+            return
+        now = time.monotonic_ns()
+        arrivals = self.emulation.arrivals(target, now, len(datagram))
+        self.lost_count += not arrivals
+        for at_ns in arrivals:
+            if len(self.held) >= HELD_MAX:
+                self.overflow_count += 1
+            else:
+                self.held_count += 1
+                heappush(self.held, (at_ns, self.held_count, target, datagram))
+        if self.held:
+            self.wake.set(self.held[0][0])
+
+    def repeat(self, target: SiteId, datagram: bytes) -> None:
+        """Send from a thread, or not at all."""
+        if not self.closed and target not in self.cut:
+            with suppress(OSError):
+                self.socket.sendto(datagram, self.addresses[target])
+
+    def broadcast(self, targets: Sequence[SiteId], datagram: bytes) -> None:
+        """Send one datagram to several sites, this one perhaps included, as nearly at one instant as can be."""
+        reached = [target for target in targets if target not in self.cut]
+        if self.emulation is None:
+            for target in reached:
+                self.release(self.addresses[target], datagram)
+            return
+        now = time.monotonic_ns()
+        found = {t: self.emulation.arrivals(t, now, len(datagram)) for t in reached if t != self.own_site}
+        common_ns = min((times[0] for times in found.values() if times), default=now)
+        for target in reached:
+            if found.get(target, [now]):
+                self.held_count += 1
+                heappush(self.held, (common_ns, self.held_count, target, datagram))
+            else:
+                self.lost_count += 1
+        if self.held:
+            self.wake.set(self.held[0][0])
+
+    def release(self, address: Address, datagram: bytes) -> None:
+        """Give a datagram to the system; what it does not take now waits."""
+        if self.closed:
+            return
+        if not self.backlog:
+            try:
+                self.socket.sendto(datagram, address)
+                return
+            except (BlockingIOError, InterruptedError):
+                self.loop.add_writer(self.socket.fileno(), self.release_backlog)
+            except ConnectionRefusedError:  # of an earlier one; this one has not left
+                self.read_errors()
+                self.backlog.append((address, datagram))
+                self.loop.call_soon(self.release_backlog)
+                return
+            except OSError:  # too large for this path, or no way to the target now
+                self.overflow_count += 1
+                return
+        if len(self.backlog) < BACKLOG_MAX:
+            self.backlog.append((address, datagram))
+        else:
+            self.overflow_count += 1
+
+    def release_backlog(self) -> None:
+        if self.closed:
+            return
+        while self.backlog:
+            address, datagram = self.backlog[0]
+            try:
+                self.socket.sendto(datagram, address)
+            except (BlockingIOError, InterruptedError):
+                return
+            except ConnectionRefusedError:  # of an earlier one, which is told once
+                self.read_errors()
+                continue
+            except OSError:
+                self.overflow_count += 1
+            self.backlog.popleft()
+        self.loop.remove_writer(self.socket.fileno())
+
+    def release_due(self) -> None:
+        """Send what the emulated network lets arrive now."""
+        now = time.monotonic_ns()
+        while self.held and self.held[0][0] <= now:
+            _, _, target, datagram = heappop(self.held)
+            self.release(self.addresses[target], datagram)
+        if self.held:
+            self.wake.set(self.held[0][0])

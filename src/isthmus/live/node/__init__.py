@@ -1,0 +1,1 @@
+"""One process as a site: its stacks, driver, peers and incarnations."""

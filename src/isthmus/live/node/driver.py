@@ -1,0 +1,99 @@
+"""A live site on a socket, under asyncio: who calls when.
+
+One look at the socket is a turn: up to 32 datagrams, then the end of the turn, in which their acknowledgements, grants
+and tickets leave together. What the application does in one round of the event loop is a turn, too: it asks for the end
+of it with `turn_soon`, once however often. Timers that are due are a turn. After each turn the next deadline is armed,
+where it is earlier than the one that is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from isthmus.core.message import SiteId
+from isthmus.live.net.names import Address
+from isthmus.live.net.sockets import Socket
+from isthmus.live.node.alarm import Wake
+from isthmus.live.node.peers import logger
+from isthmus.live.node.site import LivePort, LiveSite
+from isthmus.topology.addresses import Endpoint
+
+
+class Driver:
+    """Takes turns with a site."""
+
+    def __init__(self, site: LiveSite, socket: Socket) -> None:
+        self.site = site
+        self.socket = socket
+        self.loop = asyncio.get_running_loop()
+        self.wake = Wake(self.loop, self.fire)
+        self.gatherers: list[Callable[[], None]] = []  # of the applications: hand over what a turn has gathered
+        self.turn_asked = False
+        self.closed = False
+        self.on_refused: Callable[[str], None] = logger.debug  # the others do not take this site
+
+    def turn_soon(self) -> None:
+        """Have the turn of the application end once this round of the event loop has run."""
+        if not self.turn_asked:
+            self.turn_asked = True
+            self.loop.call_soon(self.end_turn)
+
+    def run(self, port: LivePort, event: Callable[[], None]) -> None:
+        """One event of the application or of the membership, as part of a turn; what it raises comes out."""
+        if not self.closed:
+            port.enter()
+            try:
+                event()
+            finally:
+                self.turn_soon()
+
+    def end_turn(self) -> None:
+        self.turn_asked = False
+        if not self.closed:
+            try:
+                for gather in self.gatherers:
+                    gather()
+            finally:
+                self.finish()
+
+    def receive(self, source: SiteId, datagram: bytes) -> None:
+        if not self.closed:
+            site = self.site
+            site.arrival_ns = self.socket.arrival_ns
+            site.receive(source, datagram)
+            site.arrival_ns = None
+
+    def stranger(self, address: Address, datagram: bytes) -> None:
+        answer = self.site.peers.stranger(str(Endpoint(*address[:2])), datagram, self.site.clock())
+        if answer is not None:
+            self.socket.release(address, answer)
+
+    def fire(self) -> None:
+        try:
+            self.site.fire_due()
+        finally:
+            self.finish()
+
+    def finish(self) -> None:
+        """End a turn, and arm the next deadline."""
+        if self.closed:
+            return
+        try:
+            self.site.finish()
+        finally:
+            if self.site.peers.refused_why:
+                self.close()
+                self.on_refused(self.site.peers.refused_why)
+            else:
+                due_ns = self.site.next_deadline_ns()
+                if due_ns is not None:
+                    self.wake.set(due_ns)
+
+    def close(self) -> None:
+        """Stop: nothing is received, sent or due from now on."""
+        if not self.closed:
+            self.closed = True
+            self.wake.cancel()
+            self.site.stop()
+            self.socket.close()

@@ -1,0 +1,307 @@
+"""A live site and its ports: the effects of stacks in real time, without sockets or event loops.
+
+Problem: the same stacks must run on a real network, and what runs them must be tested without one. Idea: the clocks and
+the outlet come from outside. A driver calls `receive`, `fire_due` and the ports' events, then `finish`, which ends the
+turn; it asks `next_deadline_ns` when to call again, and is handed datagrams.
+
+A *turn* is all that happens between two calls of `finish`: the datagrams that one look at the socket finds, the timers
+that are due, what the application submits in one round of its event loop. What is sent within a turn leaves at its end:
+the messages to one target share datagrams, in the order sent.
+
+Invariants:
+- `now_ns` of a port is set before each event; it and timers are monotonic, the trace has the wall clock;
+- a message to oneself comes back as an event of its own within the turn, never over the network, never lost;
+- events of one site never overlap;
+- a timer fires once for each time it was set; timers that a round of timers sets wait for the next.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from heapq import heappop, heappush
+from random import Random
+from typing import TYPE_CHECKING
+
+from isthmus.core.errors import RemoteError
+from isthmus.core.layer import ClockState, Kind, Layer, Reading, Stack
+from isthmus.core.message import ONLY_GROUP, Cast, GroupId, Message, SiteId, Targets
+from isthmus.core.port import Port
+from isthmus.core.sizes import PACKET_HEAD_BYTES, packet_bytes
+from isthmus.live.net.framing import LOOPBACK_DATAGRAM_BYTES, MESSAGES, check_size, entry, frame_bytes_for, join, split
+from isthmus.live.net.hello import Hello
+from isthmus.live.node.peers import Outlet, Peers
+from isthmus.trace.log import SiteLog
+
+if TYPE_CHECKING:
+    from isthmus.live.clock.service import Timekeeper
+
+Clock = Callable[[], int]  # ns
+NOBODY = Hello(0, "", "", "", (), ())
+
+
+class Counters:
+    """What a site has sent, for its summary."""
+
+    __slots__ = ("control_bytes", "datagram_count", "message_count", "payload_bytes")
+
+    def __init__(self) -> None:
+        self.datagram_count = 0  # sent to others
+        # Where the site measures:
+        self.message_count = 0  # copies that they carried
+        self.payload_bytes = 0  # over all copies
+        self.control_bytes = 0  # over all copies, heads included
+
+
+class LiveSite:
+    """One life of one site: what its ports share."""
+
+    __slots__ = (
+        *("arrival_ns", "beginning", "clock", "counters", "datagram_bytes", "heap", "incarnation", "log", "looped"),
+        *("measures", "outbox", "outlet", "peers", "ports", "random", "set_count", "site", "stamped", "timekeeper"),
+        *("timers", "wall", "wire_log"),
+    )
+
+    def __init__(
+        self,
+        site: SiteId,
+        random: Random,
+        outlet: Outlet,
+        clock: Clock,
+        wall: Clock,
+        log: SiteLog,
+        *,
+        life: int = 0,
+        incarnation: int = 0,
+        token: int = 0,
+        names: tuple[str, ...] = (),
+        hello: Hello = NOBODY,
+        datagram_bytes: int = LOOPBACK_DATAGRAM_BYTES,
+        wire_log: bool = False,
+        measures: bool = True,
+        renewable: bool = False,
+    ) -> None:
+        self.site = site
+        self.random = random
+        self.outlet = outlet
+        self.clock = clock  # never jumps
+        self.wall = wall  # the same at all sites, as far as clocks are
+        self.log = log
+        self.datagram_bytes = datagram_bytes
+        self.wire_log = wire_log  # trace every send and receive
+        self.measures = measures  # count messages and bytes
+        self.incarnation = incarnation
+        self.peers = Peers(site, life, token, names, hello, outlet, clock(), renewable)
+        self.beginning = self.peers.head(MESSAGES)
+        self.counters = Counters()
+        self.ports: dict[int, LivePort] = {}  # by group
+        self.looped: deque[tuple[LivePort, int, Message]] = deque()  # to oneself: where, view, what; empty after turns
+        self.outbox: dict[SiteId, list[bytes]] = {}  # messages with their heads; empty after turns
+        self.timers: dict[tuple[Layer, int], int] = {}  # armed timers, each with its number in the heap
+        self.heap: list[tuple[int, int, Layer, int]] = []  # due time, number, whose, key; stale if the number differs
+        self.set_count = 0
+        self.arrival_ns: int | None = None  # when the datagram in hand arrived, on the wall clock, where that is known
+        self.stamped = False  # whether the system tells that
+        self.timekeeper: Timekeeper | None = None  # of the clock service, where it runs
+
+    def read_clock(self, now_ns: int) -> Reading:
+        """The calendar at a time of the clock, a recent one: by the clock service, or as it is."""
+        if self.timekeeper is None:
+            return Reading(self.wall(), None)
+        served = self.timekeeper.service.read(now_ns)
+        return Reading(self.wall() - self.clock() + now_ns, None, ClockState.FREE_RUNNING) if served is None else served
+
+    def port(self, group: GroupId = ONLY_GROUP) -> LivePort:
+        """A new port, for a stack that is then attached to it."""
+        port = self.ports[group] = LivePort(self, group)
+        return port
+
+    # Turns
+
+    def run(self, port: LivePort, event: Callable[[], None]) -> None:
+        """One event in a group as a turn of its own; what it raises comes out after the turn."""
+        try:
+            port.enter()
+            event()
+        finally:
+            self.finish()
+
+    def receive(self, source: SiteId, datagram: bytes) -> None:
+        """Take the messages of a datagram that came from a site's address, or none of them."""
+        now, peers = self.clock(), self.peers
+        if datagram[:PACKET_HEAD_BYTES] == peers.expected.get(source):
+            peers.heard[source] = now
+        elif source == self.site or not peers.admits(source, datagram, now):  # of an earlier life, or not to be taken
+            return
+        try:
+            packets = [(self.ports[group], view_id, packet) for group, view_id, packet in split(datagram)]
+        except KeyError:  # of a group that this site is not in
+            peers.foreign_count += 1
+            return
+        except RemoteError:
+            peers.garbled_count += 1
+            return
+        found = []
+        for port, view_id, packet in packets:
+            try:
+                found.append((port, view_id, port.decode(packet)))
+            except RemoteError:
+                port.trace(Kind.REJECT, value=source)
+                return
+        for port, view_id, message in found:
+            port.now_ns = now
+            if self.wire_log:
+                port.trace_wire(Kind.RECEIVE, message, source)
+            port.take(source, view_id, message)
+            if port.installing is not None or port.resuming:
+                self.settle()  # what follows is of the new view
+
+    def fire_due(self) -> None:
+        """Fire the timers that are due now."""
+        now, last = self.clock(), self.set_count
+        later = []
+        try:
+            while self.heap and self.heap[0][0] <= now:
+                due_ns, number, layer, key = heappop(self.heap)
+                if self.timers.get((layer, key)) != number:
+                    continue
+                if number > last:
+                    later.append((due_ns, number, layer, key))
+                    continue
+                del self.timers[layer, key]
+                layer.host.now_ns = self.clock()
+                layer.timer(key)
+                self.settle()
+        finally:
+            for postponed in later:
+                heappush(self.heap, postponed)
+
+    def next_deadline_ns(self) -> int | None:
+        """When `fire_due` has something to do, on the clock; None: not before another turn."""
+        while self.heap:
+            due_ns, number, layer, key = self.heap[0]
+            if self.timers.get((layer, key)) == number:
+                return due_ns
+            heappop(self.heap)
+        return None
+
+    def finish(self) -> None:
+        """End a turn: carry out what it has left for its end, and let go of what was sent."""
+        try:
+            self.settle()
+            if self.timekeeper is not None:
+                self.timekeeper.follow()
+                self.settle()
+        finally:
+            if self.outbox:
+                self.flush()
+
+    def settle(self) -> None:
+        """Carry out what events have left, and hand back what was sent to oneself, each message as an event."""
+        while True:
+            for port in self.ports.values():
+                if port.turn_due:
+                    port.finish()
+            if not self.looped:
+                return
+            port, view_id, message = self.looped.popleft()
+            port.now_ns = self.clock()
+            port.take(self.site, view_id, message)
+
+    def flush(self) -> None:
+        """Send the messages of this turn, those to one target together."""
+        outbox, self.outbox = self.outbox, {}
+        counters, before, datagrams = self.counters, [b""], [b""]
+        for target, entries in outbox.items():
+            if entries != before:  # what goes to all alike is put together once
+                before, datagrams = entries, list(join(self.beginning, entries, self.datagram_bytes))
+            counters.datagram_count += len(datagrams)
+            if self.measures:
+                counters.control_bytes += PACKET_HEAD_BYTES * len(datagrams)
+            for datagram in datagrams:
+                self.outlet(target, datagram)
+
+    def stop(self) -> None:
+        """Do nothing more: no timer is due, nothing leaves."""
+        self.timers.clear()
+        self.heap.clear()
+        self.looped.clear()
+        self.outbox.clear()
+
+
+class LivePort(Port):
+    """One site's end of one group."""
+
+    __slots__ = ("decode", "encode", "owner")
+
+    def __init__(self, owner: LiveSite, group: GroupId) -> None:
+        super().__init__(owner.site, group, owner.incarnation, owner.random, frame_bytes_for(owner.datagram_bytes))
+        self.owner = owner
+        self.traces = owner.log.sink is not None or owner.log.summary is not None
+        self.enter()
+
+    def attach(self, stack: Stack) -> None:
+        """Take part in the group with a stack."""
+        self.stack = stack
+        self.encode, self.decode = stack.codec.encode, stack.codec.decode
+
+    def enter(self) -> None:
+        """Set the clock for an event."""
+        self.now_ns = self.owner.clock()
+
+    # Effects
+
+    def clock(self) -> Reading:
+        return self.owner.read_clock(self.now_ns)
+
+    def heard_ns(self, site: SiteId) -> int | None:
+        return self.owner.peers.heard.get(site)
+
+    def send(self, targets: Targets, message: Message) -> None:
+        owner = self.owner
+        packet = self.encode(message)
+        check_size(packet)
+        view_id = 0 if message.viewless else self.view_id
+        wrapped = entry(self.group, view_id, packet)
+        copies = len(targets)
+        outbox = owner.outbox
+        for target in targets:
+            if target == self.site:
+                owner.looped.append((self, view_id, message))
+                copies -= 1
+            elif target in outbox:
+                outbox[target].append(wrapped)
+            else:
+                outbox[target] = [wrapped]
+        if copies and owner.measures:
+            payload = copies * message.payload_bytes()
+            counters = owner.counters
+            counters.message_count += copies
+            counters.payload_bytes += payload
+            counters.control_bytes += copies * len(wrapped) - payload
+        if owner.wire_log:
+            self.trace_wire(Kind.SEND, message, len(targets))
+
+    def set_timer(self, layer: Layer, key: int, delay_ns: int) -> None:
+        owner = self.owner
+        owner.set_count += 1
+        owner.timers[layer, key] = owner.set_count
+        heappush(owner.heap, (owner.clock() + max(0, delay_ns), owner.set_count, layer, key))
+
+    def cancel_timer(self, layer: Layer, key: int) -> None:
+        self.owner.timers.pop((layer, key), None)
+
+    def trace(self, kind: Kind, subject: Cast | None = None, value: int = 0) -> None:
+        owner = self.owner
+        owner.log.write(owner.wall(), kind, subject, value, self.group, self.stack.view)
+
+    def gauge(self, gauge: int, value: int, subject: Cast | None = None) -> None:
+        owner = self.owner
+        owner.log.write(owner.wall(), Kind.GAUGE, subject, value, self.group, self.stack.view, 0, gauge)
+
+    def trace_wire(self, kind: Kind, message: Message, value: int) -> None:
+        """Write a row for a message on its way; one that carries several names none."""
+        subjects, owner = message.subjects(), self.owner
+        size = packet_bytes(message, len(self.encode(message))) - message.payload_bytes()
+        subject = subjects[0] if len(subjects) == 1 else None
+        owner.log.write(owner.wall(), kind, subject, value, self.group, self.stack.view, max(0, size))

@@ -1,0 +1,1 @@
+"""`isthmus live`: one process per site, faults, and the judged result."""

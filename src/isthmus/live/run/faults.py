@@ -1,0 +1,183 @@
+"""The faults of a live run, and what is told of it: sites that are killed, started again, stopped, cut off, or leave.
+
+A killed process cannot say that it crashed, nor complete its trace: whoever killed it writes what the process had not
+yet put into a segment (trace/tail.py), and that row, above all others that the process may have written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from isthmus import __version__
+from isthmus.core.layer import Kind, View
+from isthmus.core.message import SiteId
+from isthmus.live.run.child import SiteChild
+from isthmus.live.run.site_protocol import ROWS_OF_LIFE, prefix_of
+from isthmus.scenario.faults import Crash, Fault, Heal, Leave, Partition, Pause, Recover
+from isthmus.scenario.model import Scenario
+from isthmus.scenario.workload import named_sites
+from isthmus.trace.log import SiteLog
+from isthmus.trace.schema import Recording
+from isthmus.trace.tail import read_tail, tail_path
+from isthmus.trace.writer import TraceWriter
+
+News = Callable[[float, str], None]  # seconds since the start, and what happened
+
+
+class Chronicle:
+    """Puts into words what sites tell, each thing once."""
+
+    def __init__(self, scenario: Scenario, news: News | None) -> None:
+        self.names = [site.name for site in scenario.topology.sites]
+        self.groups = {group.id: group.name for group in scenario.groups_of_run()}
+        self.news = news
+        self.start_s: float | None = None  # None: the run has not begun; what is told has time 0
+        self.views: set[tuple[int, int]] = set()  # group and number of those that were told
+
+    def hear(self, site: str, word: dict[str, Any]) -> None:
+        """Take what a site says of its views and of others."""
+        if "suspects" in word:
+            other = self.names[word["suspects"]]
+            self.say(f"{site} suspects {other}" if word["on"] else f"{site} trusts {other} again")
+        elif (word["group"], word["view"]) not in self.views:
+            self.views.add((word["group"], word["view"]))
+            group = self.groups.get(word["group"], "")
+            members = ", ".join(self.names[member] for member in word["members"])
+            self.say(f"view {word['view']}{' of ' + group if group else ''}: {members}")
+
+    def say(self, text: str) -> None:
+        if self.news is not None:
+            self.news(0.0 if self.start_s is None else max(0.0, time.monotonic() - self.start_s), text)
+
+
+class Trouble:
+    """Brings a scenario's faults about."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        folder: Path,
+        arguments: list[str],
+        children: list[SiteChild],
+        begin: dict[str, Any],
+        told: Chronicle,
+    ) -> None:
+        self.scenario = scenario
+        self.folder = folder
+        self.arguments = arguments
+        self.children = children
+        self.begin = begin
+        self.told = told
+        self.lives = [0] * len(children)
+        self.standing: dict[Fault, SiteChild] = {}  # processes that are stopped, by the pause that did it
+        self.turns = [asyncio.Lock() for _ in children]  # of each site: its faults come one after the other
+        self.tasks: list[asyncio.Task[None]] = []  # faults that are being brought about
+        self.parts: list[set[SiteId]] = []  # which sites hear each other; []: all do
+
+    async def strike(self) -> None:
+        """Bring about all faults, each at its time; a slow one, such as a start, holds up its own site only."""
+        faults = self.scenario.faults_of_run()
+        moments = [(fault.at_ms, fault, False) for fault in faults]
+        moments += [(fault.until_ms, fault, True) for fault in faults if isinstance(fault, Pause)]
+        start_s = self.told.start_s or time.monotonic()
+        try:
+            for at_ms, fault, ends in sorted(moments, key=lambda moment: moment[0]):
+                await asyncio.sleep(max(0.0, start_s + at_ms / 1e3 - time.monotonic()))
+                if isinstance(fault, Partition | Heal):
+                    self.divide(fault)
+                elif isinstance(fault, Crash | Recover | Leave | Pause):
+                    self.tasks.append(asyncio.create_task(self.in_turn(fault, ends)))
+                    await asyncio.sleep(0)  # it takes its turn before the next one asks for it
+            await asyncio.gather(*self.tasks)
+        finally:
+            for task in self.tasks:
+                task.cancel()
+            await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    async def in_turn(self, fault: Crash | Recover | Leave | Pause, ends: bool) -> None:
+        """Bring about what happens to one site, after what happened to it before."""
+        site = self.scenario.topology.site_id(fault.site)
+        async with self.turns[site]:
+            if isinstance(fault, Crash):
+                await self.crash(site)
+            elif isinstance(fault, Recover):
+                await self.recover(site)
+            elif isinstance(fault, Leave):
+                self.told.say(f"{fault.site} is told to leave")
+                self.children[site].tell({"leave": True})
+            elif ends:
+                self.end_pause(fault)
+            else:
+                self.pause(fault)
+
+    def divide(self, fault: Partition | Heal) -> None:
+        if isinstance(fault, Heal):
+            self.cut([])
+            self.told.say("healed")
+            return
+        self.cut([set(named_sites(self.scenario.topology, group, "groups")) for group in fault.groups])
+        self.told.say(f"cut: {' | '.join(', '.join(group) for group in fault.groups)}")
+
+    def pause(self, fault: Pause) -> None:
+        child = self.children[self.scenario.topology.site_id(fault.site)]
+        if not child.killed and child.stand_still():
+            self.standing[fault] = child
+            self.told.say(f"{child.name} is stopped")
+
+    def end_pause(self, fault: Fault) -> None:
+        """Have a process go on, unless it was killed meanwhile."""
+        child = self.standing.pop(fault, None)
+        if child is not None and not child.killed:
+            child.go_on()
+            self.told.say(f"{child.name} goes on")
+
+    def cut(self, sides: list[set[SiteId]]) -> None:
+        """Let sites of different sides, the rest being one, hear nothing of each other."""
+        everybody = {SiteId(number) for number in range(len(self.children))}
+        named: set[SiteId] = set().union(*sides)
+        self.parts = [*sides, everybody - named] if sides else [everybody]
+        for number, child in enumerate(self.children):
+            if not child.killed:
+                child.tell({"cut": self.unheard(SiteId(number))})
+
+    def unheard(self, site: SiteId) -> list[SiteId]:
+        """The sites that a site hears nothing of now."""
+        return sorted(other for part in self.parts if site not in part for other in part)
+
+    async def crash(self, site: SiteId) -> None:
+        child = self.children[site]
+        if child.killed:
+            return
+        child.killed = True
+        child.process.kill()
+        await child.process.wait()
+        self.told.say(f"{child.name} is killed")
+        with TraceWriter(
+            self.folder, {"version": __version__}, prefix=f"site-{site:03d}-crash-{self.lives[site]}"
+        ) as writer:
+            tail = tail_path(self.folder, prefix_of(site, self.lives[site]))
+            for row in read_tail(tail):
+                writer.append(row)
+            tail.unlink(missing_ok=True)
+            log = SiteLog(site, writer)
+            log.local = (self.lives[site] + 1) * ROWS_OF_LIFE - 10
+            log.record(time.time_ns(), Recording.ENDED)  # all of this life is here
+            log.write(time.time_ns(), Kind.CRASH, None, 0, self.scenario.groups_of_run()[0].id, View(0, ()))
+
+    async def recover(self, site: SiteId) -> None:
+        old = self.children[site]
+        if not old.killed:
+            return
+        self.lives[site] += 1
+        await old.stop()
+        more = ["--site", str(site), "--life", str(self.lives[site]), "--port", str(self.begin["ports"][site])]
+        child = await SiteChild.spawn(old.name, [*self.arguments, *more], self.told.hear)
+        self.children[site] = child
+        await child.port
+        child.tell(self.begin)  # with the start, which is past
+        child.tell({"cut": self.unheard(site)})
+        self.told.say(f"{child.name} is started again")

@@ -1,0 +1,172 @@
+"""A live run: one process per site, started together, stopped when nothing is owed any more, and judged.
+
+The coordinator tells the sites each other's ports and a common start, watches how many messages each has sent and
+delivered, and stops them once all that was sent has arrived, or when the drain time is over. A count is enough: after
+a site is done its number of messages stays, and deliveries only grow, so that equal sums mean that nothing is owed.
+
+However it ends, by Ctrl-C too, every site process has ended when `run_live` returns: closing a site's standard input
+stops it, and one that does not stop within `STOP_S` is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from secrets import randbits
+from typing import Any
+
+from isthmus.core.errors import LocalError
+from isthmus.core.layer import Kind
+from isthmus.live.node.alarm import NS_PER_S
+from isthmus.live.run.child import NOTHING, SiteChild, SiteSummary
+from isthmus.live.run.faults import Chronicle, News, Trouble
+from isthmus.live.run.scenario import live_scenario
+from isthmus.measure.summary import Summary
+from isthmus.scenario.model import Scenario
+from isthmus.scenario.participants.trace import LIGHT
+from isthmus.trace.reader import read_rows
+from isthmus.trace.schema import GROUP, KIND
+
+READY_S = 60.0  # for a process to load its scenario and bind its socket
+FORMED_S = 30.0  # for sites to form their groups; then it begins with those that are in
+LEAD_S = 0.3  # from the last word before the start to the start
+OVER_S = 2.0  # for sites to learn that the run is over
+SETTLE_S = 0.3  # how long a run goes on once nothing is owed, so that a late second delivery shows
+
+REST_S = 4.5  # without a delivery, after faults: nothing is owed; the last frames, if lost, are asked for every 2 s
+Progress = Callable[[float, int, int], None]  # seconds since the start, deliveries so far, deliveries owed
+Statuses = Callable[[Mapping[str, Mapping[str, Any]]], None]  # the last word of each site, by name
+
+
+async def run_live(
+    scenario: Scenario,
+    path: Path,
+    folder: Path,
+    emulate: bool = True,
+    progress: Progress | None = None,
+    news: News | None = None,
+    children: list[SiteChild] | None = None,
+    words: Mapping[str, Sequence[str]] = {},
+    statuses: Statuses | None = None,
+) -> list[SiteSummary]:
+    """Run a scenario that was loaded from a path; each site writes its segments into the folder.
+
+    `children` is filled with the processes of the sites, for a caller that may have to kill them. `words` are more
+    arguments for the processes of sites, by name; `statuses` is given what sites tell, now and then.
+    """
+    scenario = live_scenario(scenario, str(path))
+    agreed = scenario.membership.kind == "agreed"
+    arguments = [str(path), "--out", str(folder), "--seed", str(scenario.seed)]
+    arguments += [] if emulate else ["--no-emulate"]
+    children = [] if children is None else children
+    told = Chronicle(scenario, news)
+    try:
+        for number, site in enumerate(scenario.topology.sites):
+            own = [*arguments, "--site", str(number), *words.get(site.name, ())]
+            children.append(await SiteChild.spawn(site.name, own, told.hear))
+        begin = await start(children, agreed)
+        told.start_s = time.monotonic() + LEAD_S
+        trouble = Trouble(scenario, folder, arguments, children, begin, told)
+        striking = asyncio.create_task(trouble.strike())
+        try:
+            await watch(children, scenario, progress, striking, statuses)
+        finally:
+            striking.cancel()
+        await end(children, agreed)
+    finally:
+        await asyncio.shield(asyncio.gather(*(child.stop() for child in children)))
+    for child in children:
+        if child.summary is None:
+            child.check()
+    return [child.summary or NOTHING for child in children]
+
+
+async def start(children: list[SiteChild], agreed: bool) -> dict[str, Any]:
+    """Wait until all are there, and in their groups where they agree on views; say when it begins."""
+    end_s = time.monotonic() + READY_S
+    while not all(child.port.done() for child in children):
+        for child in children:
+            child.check()
+        if time.monotonic() > end_s:
+            late = next(child.name for child in children if not child.port.done())
+            raise LocalError(f"the process of site {late} was not ready within {READY_S:g} s")
+        await asyncio.sleep(0.01)
+    begin = {"ports": [child.port.result() for child in children], "token": randbits(63)}
+    for child in children:
+        child.tell(begin)
+    end_s = time.monotonic() + FORMED_S
+    while agreed and not all(child.formed for child in children) and time.monotonic() < end_s:
+        for child in children:
+            child.check()
+        await asyncio.sleep(0.01)
+    begin["start_ns"] = time.time_ns() + round(LEAD_S * NS_PER_S)
+    for child in children:
+        child.tell({"start_ns": begin["start_ns"]})
+    return begin
+
+
+async def watch(
+    children: list[SiteChild],
+    scenario: Scenario,
+    progress: Progress | None,
+    striking: asyncio.Task[None],
+    told: Statuses | None = None,
+) -> None:
+    """Wait until all that was sent has arrived, or the drain time is over; where clocks are kept, for all of the run.
+
+    After a fault, what was sent need not arrive everywhere, and equal sums say nothing, as one message may have come to
+    more sites and another to fewer: then until nothing arrives any more.
+    """
+    moved_s, before = time.monotonic(), [0]
+    start_s = time.monotonic() + LEAD_S
+    least_s = start_s + (scenario.duration_ms / 1e3 if scenario.clocks.service is not None else 0.0)
+    end_s = start_s + (scenario.duration_ms + scenario.drain_ms) / 1e3
+    while time.monotonic() < end_s:
+        for child in children:
+            child.check()
+        statuses = [child.status for child in children]
+        delivered, owed = tally(statuses)
+        if progress is not None:
+            progress(max(0.0, time.monotonic() - start_s), sum(delivered), sum(owed))
+        if told is not None:
+            told({child.name: child.status for child in children})
+        if striking.done():
+            striking.result()  # what went wrong with a fault
+        if delivered != before or not striking.done():
+            moved_s, before = time.monotonic(), delivered
+        done = all(child.status.get("done") for child in children if not child.killed)
+        at_rest = time.monotonic() - moved_s > REST_S if scenario.faults else delivered == owed
+        if done and at_rest and time.monotonic() >= least_s:
+            await asyncio.sleep(SETTLE_S)
+            return
+        await asyncio.sleep(0.05)
+
+
+async def end(children: list[SiteChild], agreed: bool) -> None:
+    """Tell all that the run is over; where they watch each other, wait until they know, so that none is suspected."""
+    for child in children:
+        if not child.killed:
+            child.tell({"over": True})
+    end_s = time.monotonic() + OVER_S
+    while agreed and time.monotonic() < end_s:
+        if all(child.status.get("over") for child in children if not child.killed):
+            return
+        await asyncio.sleep(0.01)
+
+
+def tally(statuses: list[dict[str, Any]]) -> tuple[list[int], list[int]]:
+    """How many messages each site has delivered, and how many were sent to it."""
+    delivered = [status.get("delivered", 0) for status in statuses]
+    sent = [status.get("sent", [0] * len(statuses)) for status in statuses]
+    return delivered, [sum(column) for column in zip(*sent, strict=True)]
+
+
+def measure(folder: Path, summary: Summary) -> Summary:
+    """The figures of a run from its trace, in which sites come one after the other: first all that was submitted."""
+    for submits in (True, False):
+        for row in read_rows(folder):
+            if (row[KIND] == Kind.SUBMIT) is submits and row[GROUP] < LIGHT:
+                summary.append(row)
+    return summary

@@ -1,0 +1,75 @@
+"""What the process of a site of a live run tells: lines to its parent process, the head of its trace, its summary."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+from isthmus import __version__
+from isthmus.core.message import SiteId
+from isthmus.judge.promises import promise_of
+from isthmus.live.net.sockets import Socket
+from isthmus.live.node.site import LiveSite
+from isthmus.scenario.composition.check import domains_of
+from isthmus.scenario.faults import Crash
+from isthmus.scenario.model import Scenario
+from isthmus.scenario.traffic import SiteTraffic
+from isthmus.trace.domain import META_DOMAINS, written_domains
+from isthmus.trace.schema import PROMISES
+
+ROWS_OF_LIFE = 2**40  # rows that one life of a site may write: the next one numbers its own above
+
+
+def prefix_of(site: SiteId, life: int) -> str:
+    """The prefix of the segments of one process of a site."""
+    return f"site-{site:03d}" + (f"-life-{life}" if life else "")
+
+
+def may_be_killed(scenario: Scenario) -> bool:
+    """Whether a process may end without being able to complete its trace."""
+    return any(isinstance(fault, Crash) for fault in scenario.faults)
+
+
+def meta_of(scenario: Scenario, site: SiteId) -> dict[str, str]:
+    """What the trace of a site says of its run."""
+    meta = {"scenario": scenario.name, "seed": str(scenario.seed), "stack": scenario.stack.name}
+    meta[PROMISES] = promise_of(scenario)
+    names = [each.name for each in scenario.topology.sites]
+    meta |= {"version": __version__, "host": "live", "site": names[site]}
+    meta["sites"] = json.dumps(names, ensure_ascii=False)
+    if scenario.composition is not None:
+        meta[META_DOMAINS] = written_domains(domains_of(scenario.composition))
+    return meta
+
+
+def summary_of(traffic: SiteTraffic, site: LiveSite, socket: Socket) -> dict[str, Any]:
+    """What a site tells at its end."""
+    counters, peers = site.counters, site.peers
+    return {
+        "submitted": traffic.submitted_count,
+        "refused": traffic.refused_count,
+        "delivered": delivered_of(traffic),
+        "rejected": site.log.rejected_count,
+        "messages": counters.message_count,
+        "datagrams": counters.datagram_count,
+        "payload_bytes": counters.payload_bytes,
+        "control_bytes": counters.control_bytes,
+        "lost": socket.lost_count,
+        "overflow": socket.overflow_count,
+        "foreign": peers.foreign_count + peers.garbled_count + peers.refused_count + peers.stale_count,
+    }
+
+
+def delivered_of(traffic: SiteTraffic) -> int:
+    """The messages that came for the applications of a site; a router has none, whatever passes it."""
+    return 0 if traffic.carries else traffic.delivered_count
+
+
+def say(word: dict[str, Any]) -> None:
+    """Tell the parent process; where it is gone, nobody needs to know."""
+    try:
+        print(json.dumps(word), flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,1 @@
+"""Measures of one run in memory: latency, optimism, clocks."""

@@ -1,0 +1,1 @@
+"""Checks on Spark: from a trace to verdicts with witnesses."""

@@ -1,0 +1,1 @@
+"""The causal past on Spark, in blocks of receivers."""

@@ -1,0 +1,173 @@
+"""Runs that fit a task, judged in the executors by the oracle of one process; so both engines say the same of them.
+
+The idea: most traces are many small runs, or one that a process could hold. Their rows are brought together by run, and
+the in-process oracle (judge/oracle.py) gives the verdicts and witnesses there, all runs in parallel. Only runs that
+outgrow a task need tables of their own (tables.py).
+
+Bringing rows together is a shuffle, which costs several times what the oracle does. A sweep needs none: each of its
+runs was written by one task, and so stands whole in one file. Its files are dealt out to tasks and read there.
+
+Invariant: a run is judged by all its rows or not at all. A file that lacks rows of a run is an error, not a verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby, pairwise
+from operator import itemgetter
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import StructType
+
+from isthmus.core.errors import LocalError
+from isthmus.judge.oracle import Oracle, Verdict
+from isthmus.judge.witness import WitnessEvent
+from isthmus.pipeline.engine.formats import VERDICT, ddl
+from isthmus.pipeline.engine.session import cores_of
+from isthmus.pipeline.sweep.balance import deal
+from isthmus.trace.domain import Domain
+from isthmus.trace.reader import read_batches, to_rows
+from isthmus.trace.schema import SCHEMA
+
+Spans = Mapping[str, Sequence[range] | None]  # each property with the runs that it is asked of; None: all
+
+
+TASKS_PER_CORE = 4  # for files: so that no core waits long for the last one
+
+
+class RunFile(NamedTuple):
+    """A file with whole runs."""
+
+    path: Path
+    shift: int  # what is added to the numbers of its runs
+
+
+class Judge:
+    """Asks the oracle for the verdicts on one run after another; in the executors."""
+
+    __slots__ = ("bounds", "domains", "partial", "shape", "wanted")
+
+    def __init__(self, spans: Spans, bounds: Mapping[str, int], domains: Sequence[Domain], partial: bool) -> None:
+        self.wanted = {name: None if given is None else list(given) for name, given in spans.items()}
+        self.bounds = bounds
+        self.domains = domains
+        self.partial = partial
+        self.shape = pa.schema([pa.field(name, arrow_type(kind)) for name, kind in VERDICT.items()])
+
+    def oracle(self) -> Oracle:
+        return Oracle(domains=self.domains, bounds=self.bounds, partial=self.partial)
+
+    def verdicts(self, run: int, oracle: Oracle) -> list[dict[str, object]]:
+        asked = [name for name, given in self.wanted.items() if given is None or any(run in span for span in given)]
+        return [verdict_row(run, verdict) for verdict in oracle.scoped(asked)] if asked else []
+
+
+def judge_runs(
+    trace: DataFrame, spans: Spans, bounds: Mapping[str, int], domains: Sequence[Domain], partial: bool
+) -> DataFrame:
+    """The verdicts on every run of a trace, each run in one task."""
+    judge = Judge(spans, bounds, domains, partial)
+
+    def judge_rows(rows: pa.Table) -> pa.Table:
+        oracle = judge.oracle()
+        for batch in rows.select(SCHEMA.names).cast(SCHEMA).to_batches():
+            oracle.extend(to_rows(batch))
+        return pa.Table.from_pylist(judge.verdicts(rows.column("run")[0].as_py(), oracle), schema=judge.shape)
+
+    return trace.select(*SCHEMA.names).groupBy("run").applyInArrow(judge_rows, ddl(VERDICT))
+
+
+def judge_files(
+    spark: SparkSession, files: Sequence[RunFile], row_counts: Mapping[int, int], spans: Spans
+) -> DataFrame:
+    """The verdicts on runs that stand whole in files; `row_counts` has those to judge, by their shifted numbers."""
+    judge = Judge(spans, {}, (), partial=False)
+    counts = dict(row_counts)
+    tasks = max(1, min(len(files), TASKS_PER_CORE * cores_of(spark)))
+    dealt = deal([file.path.stat().st_size for file in files], tasks)
+    table = pa.table(
+        {
+            "path": pa.array([str(file.path.resolve()) for file in files], pa.string()),
+            "shift": pa.array([file.shift for file in files], pa.int64()),
+            "task": pa.array(dealt, pa.int32()),
+        }
+    )
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                found = judge_file(judge, RunFile(Path(row["path"]), row["shift"]), counts)
+                yield from pa.Table.from_pylist(found, schema=judge.shape).to_batches()
+
+    return spark.createDataFrame(table).repartitionById(tasks, "task").mapInArrow(work, ddl(VERDICT))
+
+
+def judge_file(judge: Judge, file: RunFile, counts: Mapping[int, int]) -> list[dict[str, object]]:
+    """The verdicts on those runs of a file that are to be judged."""
+    found: list[dict[str, object]] = []
+    for run, parts in groupby(stretches(file), itemgetter(0)):
+        if run not in counts:
+            continue
+        oracle, seen = judge.oracle(), 0
+        for _, part in parts:
+            oracle.extend(to_rows(part))
+            seen += part.num_rows
+        if seen != counts[run]:
+            raise LocalError(f"{file.path} has {seen} rows of run {run}, which has {counts[run]}")
+        found += judge.verdicts(run, oracle)
+    return found
+
+
+def stretches(file: RunFile) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of a file, cut where one run ends and the next begins: the number of the run, and rows of it."""
+    for batch in read_batches(file.path):
+        runs = batch.column("run").to_numpy() + file.shift
+        bounds = [0, *(np.flatnonzero(runs[1:] != runs[:-1]) + 1).tolist(), len(runs)]
+        for start, end in pairwise(bounds):
+            if start < end:
+                yield int(runs[start]), batch.slice(start, end - start)
+
+
+def arrow_type(kind: str) -> pa.DataType:
+    """The Arrow type of a Spark type, by its name."""
+    shape = StructType.fromDDL(f"x {kind}")
+    assert isinstance(shape, StructType)
+    return to_arrow_type(shape["x"].dataType)
+
+
+def verdict_row(run: int, verdict: Verdict) -> dict[str, object]:
+    """A verdict of the oracle in the columns of a table."""
+    shown = verdict.shown
+    return {
+        "run": run,
+        "group": verdict.group,
+        "domain": verdict.domain,
+        "property": verdict.property,
+        "status": verdict.status,
+        "evidence_count": verdict.evidence_count,
+        "violation_count": verdict.violation_count,
+        "witness": verdict.witness,
+        "witness_events": [event_row(event) for event in verdict.events],
+        "shown": None
+        if shown is None
+        else {
+            "form": shown.form,
+            "lives": [{"process": process, "life": life} for process, life in shown.lives],
+            "messages": [
+                {"origin": origin, "sender": sender, "number": number} for origin, sender, number in shown.messages
+            ],
+            "numbers": list(shown.numbers),
+            "members": [list(members) for members in shown.members],
+        },
+    }
+
+
+def event_row(event: WitnessEvent) -> dict[str, object]:
+    place = {"process": event.process, "local": event.local, "time_ns": event.time_ns, "kind": int(event.kind)}
+    message = {"origin": event.origin, "sender": event.sender, "number": event.number}
+    return place | message | {"group": event.group, "view": event.view, "role": event.role, "missing": event.missing}

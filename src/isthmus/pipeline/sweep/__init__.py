@@ -1,0 +1,1 @@
+"""Sweeps: grids of runs, simulated in the executors."""

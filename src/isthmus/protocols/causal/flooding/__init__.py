@@ -1,0 +1,1 @@
+"""Causal order by flooding an overlay, with static and with changing links."""

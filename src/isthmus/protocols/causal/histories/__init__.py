@@ -1,0 +1,1 @@
+"""Causal order by extended histories, relayed by gateways and cut by separators."""

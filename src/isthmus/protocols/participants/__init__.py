@@ -1,0 +1,1 @@
+"""Participant groups (PM) on a site group, and the local failure detector (FD)."""

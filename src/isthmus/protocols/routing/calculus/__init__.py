@@ -1,0 +1,1 @@
+"""The calculus of compositions: which order they guarantee end to end."""

@@ -1,0 +1,1 @@
+"""Hybrid total order: active and passive processes, tickets, roles."""

@@ -1,0 +1,137 @@
+"""What the hybrid protocol says on the wire, and what it leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Generic, Literal
+
+import msgspec
+
+from isthmus.core.document import LONGEST_MS, Invalid, show, within
+from isthmus.core.errors import RemoteError
+from isthmus.core.message import B, Carried, Cast, Message, SiteId, Targets
+from isthmus.protocols.estimator import EstimatorOptions
+from isthmus.protocols.total.hybrid.clocks import ClockName
+
+Number = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+Index = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+RANGE_MAX = 1024  # entries that one range of tickets orders
+Count = Annotated[int, msgspec.Meta(ge=1, le=RANGE_MAX)]
+Ticket = tuple[Number, SiteId, Index, Count]  # first number, sender and first index of the entries, how many
+
+
+RuleName = Literal["fixed", "paper", "dynamic", "planned", "restless"]
+
+
+class HybridPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """How the hybrid protocol works, whoever is active."""
+
+    clock: ClockName = "rate"
+    null_ms: float = 25.0  # an active process that has nothing to say says so after this time; 0: never
+    eager: bool = True  # tickets for others' messages leave at once; otherwise with the next message or null
+    threshold: float = 0.2  # by how much a period must differ from the delay before a role changes
+    estimator: EstimatorOptions = EstimatorOptions()
+
+    def __post_init__(self) -> None:
+        if self.null_ms and not 0.1 <= self.null_ms <= LONGEST_MS:
+            raise Invalid("null_ms", show(self.null_ms), f"0, or a number from 0.1 to {LONGEST_MS:g}")
+        within("threshold", self.threshold, 0, 10)
+
+
+class HybridOptions(HybridPolicy, frozen=True, kw_only=True):
+    """The same with who is active, sites by their ids."""
+
+    rule: RuleName = "fixed"
+    active: Targets | None = None  # of the fixed rule; None: everybody
+    # Where the nearest active process is not what is wanted:
+    sequencer_of: dict[SiteId, SiteId] = msgspec.field(default_factory=dict)
+    distances: tuple[tuple[float, ...], ...] = ()  # from site to site by the topology: until measured
+
+
+class Go(Message, frozen=True, gc=False, array_like=True, tag=24):
+    """A member asks for another role; ordered like a message, so that all change the configuration at one place."""
+
+    active: bool
+    period_ns: float = 0.0  # the reasons: how often its application sends,
+    delays_ns: tuple[float, ...] = ()  # and how far each member of the view is from it
+
+
+class Plan(Message, frozen=True, gc=False, array_like=True, tag=34):
+    """The eldest member proposes a role for everybody; ordered like a message, so that all adopt it at one place."""
+
+    sequencers: Targets  # of the members, in the order of the view; itself where it is to be active
+
+    def fits(self, members: Targets) -> bool:
+        """Whether it is a plan for these members: everybody's sequencer is active."""
+        of = dict(zip(members, self.sequencers, strict=False))
+        return len(self.sequencers) == len(members) and all(of.get(other) == other for other in self.sequencers)
+
+
+ENTRY_TYPES = {Cast, Carried, Go, Plan, type(None)}
+
+
+class Packet(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=21):
+    """Tickets and a promise, and perhaps entries: one packet of a member's FIFO stream to all.
+
+    The entries have the indices from `index` on. Those of an active process have the tickets up to `promise`.
+    """
+
+    promise: Number  # later tickets of this issuer are higher; 0 of a passive process
+    tickets: tuple[Ticket, ...] = ()  # of others' entries, in order
+    index: Index = 0  # of the first entry among the sender's in this view: 1, 2, 3 ...; 0: there is none
+    sequencer: SiteId = SiteId(0)  # who is to ticket the entries,
+    role_number: int = 0  # in which of its terms
+    bodies: tuple[B | None, ...] = ()  # Cast, Carried, Go or Plan; None where it went ahead, to those whom it is for
+
+    def payload_bytes(self) -> int:
+        return sum([body.payload_bytes() for body in self.bodies if body is not None])  # type: ignore[attr-defined]
+
+    def subjects(self) -> tuple[Cast, ...]:
+        return tuple([body for body in self.bodies if isinstance(body, Cast)])
+
+    def check(self, source: SiteId, received: Mapping[SiteId, int]) -> None:
+        """Refuse what no member says that goes by the rules; `received` is the last index of each member."""
+        tickets, bodies = self.tickets, self.bodies
+        if source not in received or any(ticket[1] not in received for ticket in tickets):
+            raise RemoteError(f"a packet of site {source} with others than members")
+        if tickets and tickets[-1][0] + tickets[-1][3] - 1 > self.promise:
+            raise RemoteError(f"site {source} promises {self.promise}, below a ticket it issues")
+        if bool(self.index) != bool(bodies) or len(bodies) > RANGE_MAX:
+            raise RemoteError(f"{len(bodies)} entries of site {source} from index {self.index} on")
+        if not self.index:
+            return
+        if self.sequencer == source and self.promise < len(bodies):
+            raise RemoteError(f"entry {self.index} of site {source} has no ticket, nor a sequencer to issue one")
+        if self.index <= received[source]:  # some may be missing, where their sender died
+            raise RemoteError(f"entry {self.index} of site {source}; the last was {received[source]}")
+        if not ENTRY_TYPES.issuperset(map(type, bodies)):
+            raise RemoteError(f"entry {self.index} of site {source} is neither a message nor a request")
+
+
+class Ahead(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=32):
+    """The body of an entry that is for some members only, sent to them just before the packet that goes to all."""
+
+    index: Index
+    cast: B  # Cast, or Carried
+
+    def payload_bytes(self) -> int:
+        return self.cast.payload_bytes()  # type: ignore[attr-defined,no-any-return]
+
+    def subjects(self) -> tuple[Cast, ...]:
+        return (self.cast,)  # type: ignore[return-value]
+
+
+class Reassign(Message, frozen=True, gc=False, array_like=True, tag=30):
+    """The sender's entries after one index, up to another, are to be ticketed by somebody else."""
+
+    after: Index
+    upto: Index
+    sequencer: SiteId
+    role_number: int
+
+
+class Roles(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """Who is active, and in which term each member is: the state of the protocol, for those who join."""
+
+    active: Targets
+    role_numbers: tuple[int, ...]  # in the order of the view's members

@@ -1,0 +1,398 @@
+"""Total order by a rotating token: the ring.
+
+Problem: all members must deliver in one order, and how long a message takes at most should be known beforehand. Idea: a
+token visits the members in turn. Who holds it multicasts up to a batch of messages, which take the next positions of
+the order, and passes the token on; all deliver by position. Nobody waits longer than one rotation for the token, and
+nobody sends more than a batch when it comes: that bounds the latency (`ring_bound`).
+
+It runs over FIFO channels and a view-synchronous service.
+
+Invariants:
+- there is at most one token in a view: the eldest has it at the start, and who passes it on no longer has it. Visits
+  are numbered, and a copy of a visit that has been is dropped. Whoever passed the token on keeps a copy and repeats it
+  until its heir says that it was taken; the token dies only with its holder or its heir, and then the next view brings
+  a new one. No time-out ever makes one;
+- positions of a view are 1, 2, 3 ...; the token says how many are given;
+- the holder announces the positions of its messages to all members, whoever the messages are for (as `Tickets`, of
+  its own messages only); members deliver in the order of positions, and what they are told early waits;
+- the token leaves once the announcement has come back to the holder itself, so that its batch is on the wire first.
+
+Where the transport gathers nothing, each message is a packet of its own, and the announcement goes ahead of the
+messages: they are delivered as they come, not when the last of the batch has. Then a `BatchEnd` to the holder itself,
+behind the batch, tells that it is through, and the token leaves.
+
+At rest: after a whole rotation without a message the holder keeps the token. A member that has something to send and
+cannot be sure that the token will come multicasts a `Wake`; whoever holds the token then passes it straight to the next
+such member along the ring, and it goes round again from there. It is sure to come to a member that has seen an
+announcement since it last passed the token on empty-handed: n empty visits must follow an announcement before the token
+rests, and one of them is its own. Announcements and token take different ways, so that what counts is what the
+announcement says: positions beyond those that the token had given at its last visit.
+
+When a holder dies, survivors hold the same announcements and the same messages. All deliver the announced ones by
+position, over the gaps of announcements that nobody has, and then the rest by sender and number.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from enum import Enum
+from typing import NamedTuple
+
+import msgspec
+
+from isthmus.core.document import within
+from isthmus.core.errors import RemoteError
+from isthmus.core.layer import Finality, Handler, Kind, Layer, View, places
+from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
+from isthmus.protocols.total.positions import left_over, position
+from isthmus.protocols.total.ring.visits import round_of
+from isthmus.protocols.total.token_site import BATCH_MAX, Ticketed, Tickets, ranges_of
+from isthmus.protocols.transport.reliable.pacing import Pacing
+
+REPEAT = 0  # timer key
+FIRST_WAIT_MS = 100.0  # before the token is repeated, as long as no round trip is known
+LEAST_WAIT_MS = 10.0  # beyond a round trip
+LONGEST_WAIT_MS = 200.0  # unless a round trip takes longer
+GONE_ROLE, RESTING_ROLE = 0, 1  # roles, as traced: the token rests here, or no longer does
+
+
+class RingOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the ring leaves open."""
+
+    batch: int = 30  # messages that a member may send at each visit of the token
+
+    def __post_init__(self) -> None:
+        within("batch", self.batch, 1, BATCH_MAX, "a whole number")
+
+
+class Token(Message, frozen=True, gc=False, array_like=True, tag=28):
+    """The right to send; one a view."""
+
+    visit: int  # which visit of the view this is; the eldest's first is 1
+    given: int  # the last position given out
+    empty: int  # visits since the last one that sent anything
+
+
+class Taken(Message, frozen=True, gc=False, array_like=True, tag=27):
+    """The token has come; sent where it may get lost."""
+
+    visit: int
+
+
+class Wake(Message, frozen=True, gc=False, array_like=True, tag=29):
+    """A member has something to send, and the token may be at rest."""
+
+
+class BatchEnd(Message, frozen=True, gc=False, array_like=True, tag=31):
+    """What was sent before it, to its sender itself, is through."""
+
+
+class Passed(NamedTuple):
+    """A token on its way."""
+
+    token: Token
+    heir: SiteId
+    at_ns: int
+    once: bool  # it was not repeated yet
+
+
+class Phase(Enum):
+    """What the token is doing, as seen here."""
+
+    AWAY = 0
+    VISITING = 1  # here, to send what waits
+    RESTING = 2  # here, as nobody had anything to send for a whole rotation
+    ANNOUNCED = 3  # here, until the batch has come back
+
+
+class Ring(Layer):
+    """Sends when the token is here, and delivers by the positions that holders announce."""
+
+    __slots__ = (
+        *("ahead", "asked", "assured", "data", "early", "left", "options", "order", "pacing", "passed", "phase"),
+        *("repeats", "round", "sent", "ticketed", "token", "twice", "view", "waiting", "waking"),
+    )
+
+    timer_names = ("repeat",)
+
+    def __init__(self, options: RingOptions | None = None, repeats: bool = True, twice: Targets = ()) -> None:
+        self.options = options or RingOptions()
+        self.twice = twice  # members that the token visits twice in a rotation
+        self.round: Targets = ()  # the members as the token visits them
+        self.repeats = repeats  # False: over channels that lose nothing
+        self.ahead = not repeats  # announce messages before they are sent: over a transport that gathers nothing
+        self.pacing = Pacing(FIRST_WAIT_MS, LEAST_WAIT_MS / 2)
+        self.view = View(0, ())
+        self.reset()
+
+    def reset(self) -> None:
+        self.phase = Phase.AWAY
+        self.token = Token(0, 0, 0)  # as it is, or as it was when it last came
+        self.passed: Passed | None = None  # a token that its heir has not acknowledged
+        self.left = 0  # messages that may still be sent at this visit
+        self.sent: list[Cast] = []  # in this turn, at this visit; not announced yet, unless ahead
+        self.asked = False  # somebody above wants to send
+        self.assured = False  # the token will come without a Wake
+        self.waking = False  # a Wake of this site is out
+        self.waiting: set[SiteId] = set()  # who sent a Wake and has announced nothing since
+        # Bounded by flow control: at most a window of messages of each member is undelivered.
+        self.data: dict[SiteId, deque[Cast]] = defaultdict(deque)  # by sender: received, not delivered
+        self.order: deque[Ticketed] = deque()  # announced without a gap, addressed here, not delivered
+        self.ticketed = 0  # up to this position everything is announced
+        self.early: dict[int, Tickets] = {}  # announced ahead of a gap, by first position
+
+    def handlers(self) -> dict[type[Message], Handler]:
+        return {Token: self.on_token, Taken: self.on_taken}
+
+    def bodies(self) -> dict[type[Message], Handler]:
+        return {Tickets: self.on_tickets, Wake: self.on_wake, BatchEnd: self.on_batch_end}
+
+    # Sending
+
+    def writable(self) -> bool:
+        if self.phase in (Phase.VISITING, Phase.RESTING) and self.left and self.below.writable():
+            return True
+        self.asked = self.host.turn_due = True
+        return False
+
+    def allowance(self) -> int:
+        return min(self.left, self.below.allowance())
+
+    def submit(self, message: Message, targets: Targets = ALL) -> None:
+        assert isinstance(message, Cast)
+        self.left -= 1
+        self.sent.append(message)
+        self.host.turn_due = True
+        if self.ahead:
+            self.announce((message,))
+        self.below.submit(message, targets)
+
+    def submit_all(self, casts: Sequence[Cast]) -> None:
+        self.left -= len(casts)
+        self.sent.extend(casts)
+        self.host.turn_due = True
+        if self.ahead:
+            self.announce(casts)
+        self.below.submit_all(casts)
+
+    def end_turn(self) -> None:
+        if self.sent:
+            self.end_batch()
+        if self.asked and self.below.writable():  # otherwise its `resume` makes those above ask again
+            self.asked = False
+            if self.phase is Phase.AWAY and not (self.assured or self.waking):
+                self.waking = True
+                self.below.submit(Wake())
+
+    def announce(self, casts: Sequence[Cast]) -> None:
+        """Give messages their positions."""
+        self.below.submit(Tickets(self.token.given + 1, *ranges_of(casts)))
+        self.token = Token(self.token.visit, self.token.given + len(casts), 0)
+
+    def end_batch(self) -> None:
+        """Send no more at this visit; the token leaves when what was sent has come back."""
+        casts, self.sent = self.sent, []
+        if self.phase is Phase.RESTING:
+            self.host.trace(Kind.ROLE, value=GONE_ROLE)
+        self.phase = Phase.ANNOUNCED
+        if self.ahead:
+            self.below.submit(BatchEnd(), (self.host.site,))
+        else:
+            self.announce(casts)
+
+    def settled(self) -> bool:
+        return not self.sent and self.passed is None and self.below.settled()
+
+    # The token
+
+    def on_token(self, source: SiteId, token: Token) -> None:
+        members = places(self.view.members)
+        if source not in members:
+            raise RemoteError(f"a token of site {source}, which is not in the view")
+        if token.visit > self.token.visit:
+            if self.phase is not Phase.AWAY:
+                raise RemoteError(f"a token of site {source}, while there is one here")
+            if token.given < max(self.ticketed, self.token.given) or token.empty < 0:
+                raise RemoteError(f"{token} of site {source}; the last one here was {self.token}")
+            self.passed = None  # it has been round: whoever it was passed to has had it
+        if self.repeats:
+            self.send((source,), Taken(token.visit))
+        if token.visit > self.token.visit:
+            self.take(token)
+
+    def take(self, token: Token) -> None:
+        self.token = token
+        self.left = self.options.batch
+        self.waking = self.assured = False
+        self.phase = Phase.VISITING
+        self.visit()
+
+    def visit(self) -> None:
+        """Have sent what waits above; an empty-handed visit ends at once, unless the token is to rest here."""
+        if not self.below.writable():
+            return  # its `resume` comes here
+        self.above.resume()
+        if self.sent:
+            return  # it leaves with what is announced
+        self.asked = False  # what waits for credit asks again when it has some
+        empty = self.token.empty + 1
+        self.token = Token(self.token.visit, self.token.given, empty)
+        if empty < len(self.round):
+            self.pass_on(self.successor())
+        elif self.waiting:
+            self.pass_on(min(self.waiting, key=self.distance))
+        else:
+            self.phase = Phase.RESTING
+            self.host.trace(Kind.ROLE, value=RESTING_ROLE)
+
+    def place(self) -> int:
+        """Where on its round the token is, which is here; visits count along the round where some have two places."""
+        if len(self.round) > len(self.view.members):
+            return (self.token.visit - 1) % len(self.round)
+        return places(self.view.members)[self.host.site]
+
+    def successor(self) -> SiteId:
+        return self.round[(self.place() + 1) % len(self.round)]
+
+    def distance(self, site: SiteId) -> int:
+        """How far a member is along the ring; the token only ever moves forward, so that it passes nobody over."""
+        here = self.place()
+        return min((place - here - 1) % len(self.round) + 1 for place, other in enumerate(self.round) if other == site)
+
+    def pass_on(self, heir: SiteId) -> None:
+        if self.view is not self.stack.view:
+            return  # the view closes: in the next one, as which this would leave, there is another token
+        steps = self.distance(heir) if len(self.round) > len(self.view.members) else 1
+        token = Token(self.token.visit + steps, self.token.given, self.token.empty)
+        if heir == self.host.site:  # it is alone
+            self.take(token)
+            return
+        self.phase = Phase.AWAY
+        self.waiting.discard(heir)
+        self.send((heir,), token)
+        if self.repeats:
+            self.passed = Passed(token, heir, self.host.now_ns, True)
+            self.arm(heir)
+
+    def arm(self, heir: SiteId) -> None:
+        """Repeat the token when an answer is overdue; not too seldom, as the whole group waits for it."""
+        longest_ns = round(max(self.pacing.once_ms(heir, 0), LONGEST_WAIT_MS) * 1e6)
+        self.host.set_timer(self, REPEAT, min(self.pacing.wait_ns(heir), longest_ns))
+
+    def timer(self, key: int) -> None:
+        assert key == REPEAT
+        if self.passed is None:
+            return
+        token, heir, at_ns, _ = self.passed
+        self.passed = Passed(token, heir, at_ns, False)
+        self.pacing.in_vain(heir)
+        self.send((heir,), token)
+        self.arm(heir)
+
+    def on_taken(self, source: SiteId, taken: Taken) -> None:
+        passed = self.passed
+        if passed is None or passed.heir != source or passed.token.visit != taken.visit:
+            return  # of a copy
+        if passed.once:
+            self.pacing.answered(source, max(0, self.host.now_ns - passed.at_ns))
+        self.passed = None
+        self.host.cancel_timer(self, REPEAT)
+
+    def on_wake(self, source: SiteId, _wake: Wake) -> None:
+        if source == self.host.site:
+            return
+        self.waiting.add(source)
+        if self.phase is Phase.RESTING and not self.sent:
+            self.host.trace(Kind.ROLE, value=GONE_ROLE)
+            self.pass_on(source)
+
+    def resume(self) -> None:
+        if self.phase is Phase.VISITING and not self.sent:
+            self.visit()
+        else:
+            self.above.resume()
+
+    # Receiving
+
+    def deliver(self, cast: Cast, finality: Finality = Finality.FINAL) -> None:  # noqa: ARG002  from below: always final
+        self.data[cast.sender].append(cast)
+        if self.order:
+            self.deliver_ready()
+
+    def deliver_all(self, casts: Sequence[Cast]) -> None:
+        """Take messages of one sender."""
+        self.data[casts[0].sender].extend(casts)
+        if self.order:
+            self.deliver_ready()
+
+    def on_tickets(self, source: SiteId, tickets: Tickets) -> None:
+        tickets.count()
+        if any(sender != source for sender, _, _ in tickets.ranges):
+            raise RemoteError(f"site {source} announces messages of others: {tickets}")
+        if tickets.first <= self.ticketed or tickets.first in self.early:
+            raise RemoteError(f"positions from {tickets.first} on of site {source}, which are given")
+        self.waiting.discard(source)
+        if self.phase is Phase.AWAY and tickets.first > self.token.given:
+            self.assured = True
+        self.early[tickets.first] = tickets
+        while (following := self.early.pop(self.ticketed + 1, None)) is not None:
+            self.ticketed += following.count()
+            self.order.extend(following.mine(self.host.site))
+        self.deliver_ready()
+        if source == self.host.site and not self.ahead:
+            self.leave()
+
+    def on_batch_end(self, source: SiteId, _end: BatchEnd) -> None:
+        if source != self.host.site:
+            raise RemoteError(f"the end of a batch of site {source}, which concerns nobody else")
+        self.leave()
+
+    def leave(self) -> None:
+        """Let the token go on: the batch has come back."""
+        if self.phase is Phase.ANNOUNCED:
+            self.assured = True
+            self.pass_on(self.successor())
+
+    def deliver_ready(self) -> None:
+        """Deliver from the head of the order as far as messages are here."""
+        order = self.order
+        while order:
+            ticket, sender, first, count = order[0]
+            waiting = self.data[sender]
+            if not waiting or waiting[0].number != first:
+                return
+            self.stack.position = position(self.view, ticket)
+            here = min(count, len(waiting))
+            if here == count:
+                order.popleft()
+            else:
+                order[0] = (ticket + here, sender, first + here, count - here)
+            self.above.deliver_all([waiting.popleft() for _ in range(here)])
+
+    # View change
+
+    def install(self, view: View) -> None:
+        self.close_view()
+        self.host.cancel_timer(self, REPEAT)
+        self.view = view
+        self.round = round_of(view.members, self.twice)
+        self.reset()
+        if view.members[0] == self.host.site:
+            self.token = Token(1, 0, len(self.round))
+            self.left = self.options.batch
+            self.phase = Phase.VISITING
+
+    def close_view(self) -> None:
+        """Deliver all that the flush left: the announced by position, then the rest by sender and number."""
+        for first in sorted(self.early):
+            self.order.extend(self.early[first].mine(self.host.site))
+        for ticket, sender, first, count in self.order:
+            waiting = self.data[sender]
+            while waiting and waiting[0].number < first + count:  # one that died with its sender is passed over
+                self.stack.position = position(self.view, ticket + waiting[0].number - first)
+                self.above.deliver(waiting.popleft())
+        for sender in sorted(self.data):
+            for cast in self.data[sender]:
+                self.stack.position = left_over(self.view, cast)
+                self.above.deliver(cast)

@@ -1,0 +1,1 @@
+"""Reliable FIFO channels between neighbours."""

@@ -1,0 +1,220 @@
+"""A reliable FIFO channel from one site to another: the arithmetic of its two ends, without timers or sends.
+
+Problem: a flood needs each neighbour to hand up, once and in order, what it was sent, over a network that loses,
+repeats and reorders; and the cost must grow with the number of neighbours, not of members.
+
+Idea: frames are numbered per channel. The receiver acknowledges how far it has got and which frames are missing before
+those that it holds; the frames of the other direction carry the first half of that. The sender repeats what is told
+missing, once per round trip, and what has not been acknowledged for as long as an acknowledgement takes; where all that
+was in flight is lost, nobody can tell so, and each answer has the next frames repeated, twice as many. What is in
+flight is bounded by a window (congestion.py); a frame that fills half of it asks for an acknowledgement at once.
+
+Invariants:
+- `unacked` has the frames from the first that is not acknowledged to the last sent, by number, without a gap;
+- the receiver's `received` is the highest number such that all up to it were handed up; held frames are above it;
+- a frame that was sent again is no sample of a round trip.
+
+Bounds: the layer above sees `backlog` and must not offer more than it may (links.py); `hold_max` frames are held, then
+the furthest is dropped and comes again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Generic, NamedTuple
+
+from isthmus.core.message import B, Cast, Message, SiteId
+from isthmus.protocols.transport.reliable.congestion import FLOOR_FRAMES, Window
+from isthmus.protocols.transport.reliable.frames import FRAME_BYTES
+from isthmus.protocols.transport.reliable.pacing import Gaps
+
+GAPS_MAX = 64  # named in one acknowledgement
+
+
+class Frame(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=97):
+    """One numbered frame of a channel; `received` acknowledges the other direction."""
+
+    seq: int
+    body: B  # a Batch where several were submitted in one turn
+    received: int = 0
+    ask: bool = False  # acknowledge at once
+    lives: int = 0  # of sender and receiver, where no view tells them (links.py)
+
+    def payload_bytes(self) -> int:
+        return self.body.payload_bytes()  # type: ignore[attr-defined,no-any-return]
+
+    def subjects(self) -> tuple[Cast, ...]:
+        return self.body.subjects()  # type: ignore[attr-defined,no-any-return]
+
+
+class LinkAck(Message, frozen=True, gc=False, array_like=True, tag=98):
+    """How far its sender has got in a channel, and what is missing before what it holds."""
+
+    received: int
+    gaps: Gaps = ()
+    seq: int = 0  # the frame that made this due; 0: none
+    waited_ns: int = 0  # since that frame came
+    lives: int = 0
+
+
+class FreeFrame(Frame[B], Generic[B], frozen=True, gc=False, array_like=True, tag=92):
+    """The same for channels that outlive views."""
+
+    viewless = True
+
+
+class FreeAck(LinkAck, frozen=True, gc=False, array_like=True, tag=93):
+    """The same for channels that outlive views."""
+
+    viewless = True
+
+
+class Sent(NamedTuple):
+    """A frame that is not acknowledged yet."""
+
+    body: Message
+    size: int
+    sent_ns: int  # last
+    once: bool
+
+
+class Outbound:
+    """The sending end."""
+
+    __slots__ = (
+        *("asked_bytes", "doubted", "in_flight", "peer", "quiet_count", "run", "seq", "size", "unacked", "waiting"),
+        "window",
+    )
+
+    def __init__(self, peer: SiteId, most_bytes: int) -> None:
+        self.peer = peer
+        self.window = Window(most_bytes)
+        self.seq = 0  # of the last frame sent
+        self.unacked: dict[int, Sent] = {}
+        self.waiting: deque[tuple[Message, int]] = deque()  # bodies without room in the window, with their sizes
+        self.in_flight = 0  # bytes of what is unacknowledged
+        self.size = 0  # bytes of that and of what waits
+        self.asked_bytes = 0  # sent since an acknowledgement was last asked for
+        self.quiet_count = 0  # waits in vain since the last progress
+        self.doubted = 0  # the last frame that was sent before the last wait in vain: up to here all may be lost
+        self.run = 1  # how many of these go again at the next answer
+
+    @property
+    def backlog(self) -> int:
+        """Frames that are not acknowledged, or not even sent."""
+        return len(self.unacked) + len(self.waiting)
+
+    def offer(self, body: Message) -> None:
+        size = FRAME_BYTES + body.payload_bytes()
+        self.waiting.append((body, size))
+        self.size += size
+
+    def next(self, now_ns: int) -> tuple[int, Message, bool] | None:
+        """The next frame to send, if the window has room: its number, its body, whether to ask for an answer."""
+        if not self.waiting:
+            return None
+        body, size = self.waiting[0]
+        if self.in_flight and self.in_flight + size > self.window.size:
+            return None
+        self.waiting.popleft()
+        self.seq += 1
+        self.unacked[self.seq] = Sent(body, size, now_ns, True)
+        self.in_flight += size
+        self.asked_bytes += size
+        half = 2 * self.in_flight >= self.window.size
+        ask = half and (bool(self.waiting) or 4 * self.asked_bytes >= self.window.size)
+        if ask:
+            self.asked_bytes = 0
+        return self.seq, body, ask
+
+    def acknowledge(self, received: int) -> bool:
+        """Drop what has arrived in order; whether that is news."""
+        news = False
+        while self.unacked and (first := next(iter(self.unacked))) <= received:
+            size = self.unacked.pop(first).size
+            self.in_flight -= size
+            self.size -= size
+            news = True
+        if news:
+            self.quiet_count = 0
+        return news
+
+    def sample(self, seq: int, waited_ns: int, now_ns: int) -> int | None:
+        """The round trip that an acknowledgement tells, the receiver's wait left out; None where it tells none."""
+        sent = self.unacked.get(seq)
+        if sent is None or not sent.once or not 0 <= waited_ns <= now_ns - sent.sent_ns:
+            return None
+        return now_ns - sent.sent_ns - waited_ns
+
+    def again(self, seq: int, now_ns: int) -> Message | None:
+        """The body of a frame that is to be sent again; None where it has arrived."""
+        sent = self.unacked.get(seq)
+        if sent is None:
+            return None
+        self.unacked[seq] = sent._replace(sent_ns=now_ns, once=False)
+        self.window.repaired += sent.size
+        return sent.body
+
+    def doubt(self) -> None:
+        """Note a wait in vain: a receiver that has nothing of what was sent cannot tell what is missing."""
+        self.doubted, self.run = self.seq, 1
+
+    def doubtful(self, most: int) -> Gaps:
+        """What to send again at an answer to what was in doubt; twice as much each time, as the path takes it."""
+        first = next(iter(self.unacked), self.seq + 1)
+        if first > self.doubted:
+            return ()
+        self.run = min(2 * self.run, most)
+        return ((first, min(self.doubted, first + self.run - 1)),)
+
+    def floor(self) -> int:
+        """The least window: a few frames of mean size."""
+        return max(1, FLOOR_FRAMES * self.in_flight // max(1, len(self.unacked)))
+
+
+class Inbound:
+    """The receiving end."""
+
+    __slots__ = ("came_ns", "came_seq", "due_count", "held", "received")
+
+    def __init__(self) -> None:
+        self.received = 0
+        self.held: dict[int, Any] = {}  # bodies ahead of a gap, by number
+        self.due_count = 0  # frames since the last acknowledgement
+        self.came_seq = 0  # the first of them, and when it came
+        self.came_ns = 0
+
+    def take(self, seq: int, body: Message, now_ns: int, hold_max: int) -> list[Message]:
+        """Take a frame; the bodies that are now to be handed up, in order."""
+        if not self.due_count:
+            self.came_seq, self.came_ns = seq, now_ns
+        self.due_count += 1
+        if seq <= self.received:
+            return []
+        if seq > self.received + 1:
+            if len(self.held) >= hold_max and (furthest := max(self.held)) > seq:
+                del self.held[furthest]
+            if len(self.held) < hold_max:
+                self.held[seq] = body
+            return []
+        ready = [body]
+        self.received = seq
+        while (following := self.held.pop(self.received + 1, None)) is not None:
+            self.received += 1
+            ready.append(following)
+        return ready
+
+    def gaps(self) -> Gaps:
+        """What is missing before what is held."""
+        found: list[tuple[int, int]] = []
+        expected = self.received + 1
+        for seq in sorted(self.held):
+            if seq > expected:
+                found.append((expected, seq - 1))
+            expected = seq + 1
+        return tuple(found[:GAPS_MAX])
+
+    def answered(self) -> tuple[int, int]:
+        """Note that an acknowledgement leaves; the frame that made it due, and when that came."""
+        self.due_count = 0
+        return self.came_seq, self.came_ns

@@ -1,0 +1,1 @@
+"""Reliable multicast: frames, acknowledgements, retransmission, windows."""

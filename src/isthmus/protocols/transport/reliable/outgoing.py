@@ -1,0 +1,42 @@
+"""The numbers of a sender's own frames: the last that is for each member.
+
+As long as every frame goes to all, the frame before a frame is simply the number before, for everybody, and nothing
+is kept per member. A frame to fewer ends that; the next one to all says for each what came before, and restores it.
+"""
+
+from __future__ import annotations
+
+from isthmus.core.message import Message, SiteId, Targets
+from isthmus.protocols.transport.reliable.frames import Data
+
+
+class Outgoing:
+    """The stream of this site in one view."""
+
+    __slots__ = ("last_to", "members", "seq", "uniform")
+
+    def __init__(self, members: Targets) -> None:
+        self.members = members
+        self.seq = 0  # of the last frame
+        self.uniform = True  # the last frame went to all, so that it is the frame before the next one for everybody
+        self.last_to: dict[SiteId, int] = {}  # the last frame that is for each member; only if not uniform
+
+    def frame(self, message: Message, targets: Targets) -> Data[Message]:
+        """The next frame; `targets` are members."""
+        self.seq += 1
+        if self.uniform:
+            if targets is self.members:
+                return Data(self.seq, message)
+            self.uniform = False
+            self.last_to = dict.fromkeys(self.members, self.seq - 1)
+        prevs = tuple(self.last_to[site] for site in targets)
+        if targets is self.members:
+            self.uniform = True
+            return Data(self.seq, message, (), prevs)
+        for site in targets:
+            self.last_to[site] = self.seq
+        return Data(self.seq, message, targets, prevs)
+
+    def last(self, site: SiteId) -> int:
+        """The last frame that is for a member, sent or deferred."""
+        return self.seq if self.uniform else self.last_to[site]

@@ -1,0 +1,1 @@
+"""Pictures: networks, overlays, compositions, and space-time diagrams of witnesses."""

@@ -1,0 +1,1 @@
+"""Compositions of a scenario: read from TOML, checked, and turned into groups."""

@@ -1,0 +1,207 @@
+"""A composition in a scenario: whether the two fit, which ways its messages go, and what its domains are judged by.
+
+The sites of the topology are the processes and the routers of the composition, by name. Nodes are the groups of the
+run, in the order of the composition: groups, then IGPs. Routers are members of their nodes, and processes of none:
+they submit nothing of their own, and a trace's views do not name them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache, partial
+from typing import Protocol
+
+from isthmus.core.document import Invalid, one_of, show
+from isthmus.core.errors import InputError
+from isthmus.core.message import SiteId, Targets
+from isthmus.protocols.routing.calculus.model import PARTS, Composition, Igp, OrderingDomain, connected_domains
+from isthmus.protocols.routing.calculus.semantics import decide
+from isthmus.protocols.routing.options import RouterOptions
+from isthmus.protocols.routing.recomputed import RecomputedRoutes
+from isthmus.protocols.routing.routes import Routes, site_names
+from isthmus.protocols.routing.wire import ROUTED_MAX
+from isthmus.scenario.checks import with_prefix
+from isthmus.scenario.workload import Workload, named_sites
+from isthmus.topology.model import Topology
+from isthmus.trace.domain import Domain
+
+
+class Named(Protocol):
+    """A group of a scenario."""
+
+    @property
+    def name(self) -> str: ...
+
+
+@cache
+def routes_of(composition: Composition, topology: Topology) -> Routes:
+    """The composition with the sites of a topology."""
+    numbers = {site.name: SiteId(number) for number, site in enumerate(topology.sites)}
+    return Routes(composition, numbers)
+
+
+@cache
+def recomputed_routes_of(composition: Composition, topology: Topology) -> RecomputedRoutes:
+    """The same, with routers that find the ways; raises Invalid where they may not."""
+    numbers = {site.name: SiteId(number) for number, site in enumerate(topology.sites)}
+    return RecomputedRoutes(composition, numbers)
+
+
+def couriers_of(composition: Composition | None, topology: Topology) -> Targets:
+    """The sites that only carry: the routers."""
+    return () if composition is None else tuple(sorted(routes_of(composition, topology).router_of))
+
+
+def processes_of(composition: Composition | None, topology: Topology, members: Targets) -> Targets:
+    """The members of a group that have applications."""
+    couriers = couriers_of(composition, topology)
+    return tuple(site for site in members if site not in couriers)
+
+
+def is_bare(composition: Composition | None, number: int) -> bool:
+    """Whether a group is a node of bare datagrams."""
+    if composition is None:
+        return False
+    node = composition.nodes[number]
+    return isinstance(node, Igp) and node.kind == "datagrams"
+
+
+def check_views(composition: Composition | None, agreed: bool) -> None:
+    """Refuse views by agreement over datagrams: what is lost of a view could not be had from anybody."""
+    bare = [] if composition is None else [igp.name for igp in composition.igps if igp.kind == "datagrams"]
+    if agreed and bare:
+        raise Invalid(
+            "membership", f"agreed, where {bare[0]} is datagrams", "ideal membership in a simulation, or static"
+        )
+
+
+def check_composition(
+    composition: Composition | None, topology: Topology, workloads: Sequence[Workload], groups: Sequence[Named]
+) -> None:
+    """Refuse sites that the topology lacks, and messages that the composition does not take."""
+    if composition is None:
+        for index, workload in enumerate(workloads):
+            if workload.to_groups:
+                raise Invalid(
+                    f"workloads[{index}].to_groups", repr(workload.to_groups), "a scenario with a composition"
+                )
+        return
+    missing = missing_site(composition, topology)
+    if missing:
+        raise Invalid("composition", *missing)
+    assert [group.name for group in groups] == [node.name for node in composition.nodes]
+    routes = routes_of(composition, topology)
+    for index, workload in enumerate(workloads):
+        with_prefix(f"workloads[{index}]", partial(check_traffic, routes, topology, workload))
+
+
+def check_recomputed(composition: Composition | None, topology: Topology, options: RouterOptions) -> None:
+    """Refuse routes that are to be recomputed where routers may not choose ways."""
+    if options.routes == "recomputed":
+        if composition is None:
+            raise Invalid("router.routes", "'recomputed'", "a scenario with a composition")
+        recomputed_routes_of(composition, topology)
+
+
+def check_traffic(routes: Routes, topology: Topology, workload: Workload) -> None:
+    """Refuse messages of routers or to them, those that the composition has no way for, and those too large."""
+    composition = routes.composition
+    group = group_number(composition, workload.group)
+    name, processes = composition.groups[group].name, routes.processes[group]
+    if not workload.senders(topology, processes):
+        raise Invalid("sites", show(list(workload.sites)), f"processes of {name}; routers and other groups do not send")
+    if not isinstance(workload.to, str | int):
+        for site in named_sites(topology, workload.to, "to"):
+            if site in routes.router_of:
+                raise Invalid("to", f"{topology.sites[site].name!r}, a router", f"processes of {name}")
+    most = len(workload.candidates(topology, processes))
+    if isinstance(workload.to, int) and workload.to > most:
+        raise Invalid("to", repr(workload.to), f"at most the {most} processes of {name}")
+    for to in addressed(routes, workload, group):
+        reason = routes.refusal(group, to)
+        if reason:
+            raise Invalid("to_groups", reason, "messages of a domain's flows, to open groups")
+        if to != (group,) and workload.largest_bytes() > ROUTED_MAX:
+            found = f"a message of {workload.largest_bytes():,} bytes to other groups"
+            raise Invalid("payload_bytes", found, f"at most {ROUTED_MAX:,}; larger ones go to their own group alone")
+
+
+def missing_site(composition: Composition, topology: Topology) -> tuple[str, str] | None:
+    """A site of a composition that a topology lacks, as what was found and what was expected; None: it has all."""
+    known = [site.name for site in topology.sites]
+    name = next((name for name in site_names(composition) if name not in known), None)
+    if name is None:
+        return None
+    expected = f"a topology with a site of that name for each process and router: {one_of(name, known)}"
+    return f"{name!r}, which is no site", expected
+
+
+def check_sites(composition: Composition, topology: Topology, source: str) -> None:
+    """Refuse a composition with sites that a topology lacks."""
+    missing = missing_site(composition, topology)
+    if missing:
+        raise InputError(source, "", *missing)
+
+
+def group_number(composition: Composition, name: str) -> int:
+    """The number of a group that sends, by its name; the first where none is given."""
+    names = [group.name for group in composition.groups]
+    if name and name not in names:
+        raise Invalid("group", repr(name), f"a group of the composition: {one_of(name, names)}")
+    return names.index(name) if name else 0
+
+
+def addressed(routes: Routes, workload: Workload, source: int) -> list[tuple[int, ...]]:
+    """The sets of groups that a workload's messages go to; one is drawn for each message."""
+    given, composition = workload.to_groups, routes.composition
+    if not given:
+        return [(source,)]
+    if not isinstance(given, str):
+        names = [group.name for group in composition.groups]
+        for index, name in enumerate(given):
+            if name not in names:
+                raise Invalid(f"to_groups[{index}]", repr(name), f"a group of the composition: {one_of(name, names)}")
+        return [tuple(sorted({names.index(name) for name in given}))]
+    own = composition.groups[source].name
+    domain = next((one for one in composition.domains if own in one.groups), None)
+    reach = [] if domain is None else [routes.group_ids[name] for name in domain.groups if is_open(composition, name)]
+    others = tuple(group for group in sorted(reach) if group != source)
+    if given == "other":
+        return [(other,) for other in others]
+    return [others if given == "others" else tuple(sorted({*others, source}))]
+
+
+def is_open(composition: Composition, name: str) -> bool:
+    return composition.group(name).open
+
+
+def check_wanted(composition: Composition, source: str) -> None:
+    """Refuse a composition whose domains want more than it gives, with the answer of the calculus.
+
+    A domain is judged with all that share groups with it: what is delivered in its groups is theirs, too.
+    """
+    for part in connected_domains(composition.domains):
+        for domain in part:
+            found = decide(composition, part, domain.scope)
+            if not found.gives(domain.wants):
+                lacks = found.lacking(domain.wants)
+                key = f"domains[{composition.domains.index(domain)}].wants"
+                told = f"{domain.wants!r} over {domain.scope} messages, where {lacks.order} is not kept: {lacks.reason}"
+                right = f"{found.gets!r} at most, or a change that `isthmus compose check` tells"
+                raise InputError(source, key, told, right)
+
+
+def domains_of(composition: Composition | None) -> tuple[Domain, ...]:
+    """The domains as the checks know them: groups by number."""
+    if composition is None:
+        return ()
+    numbers = {node.name: number for number, node in enumerate(composition.nodes)}
+    return tuple(
+        Domain(domain.name, tuple(sorted(numbers[name] for name in domain.groups)), domain.scope)
+        for domain in composition.domains
+    )
+
+
+def wanted_properties(domain: OrderingDomain) -> tuple[str, ...]:
+    """What the checks are asked of a domain: that nothing is made up or repeated, and the orders that it wants."""
+    return ("integrity", *PARTS[domain.wants])

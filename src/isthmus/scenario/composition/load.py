@@ -1,0 +1,237 @@
+"""Compositions from TOML, and back to tables.
+
+Groups and IGPs name a stack, whose promises give the semantics, or the semantics themselves. Members are names, or a
+number of processes that are named after their group. What is left out: a group is open, an IGP is a group with a stack
+(a link is FIFO, datagrams keep nothing), a router is alone, a domain has all groups, judges messages between groups and
+forwards plainly. docs/design/routing.md has the form with every key. Every mistake raises one `InputError`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from isthmus.core.document import Invalid, convert, one_of, read_toml, show
+from isthmus.core.errors import InputError
+from isthmus.protocols.routing.calculus.model import (
+    Composition,
+    DomainScope,
+    Flow,
+    Forwarding,
+    Igp,
+    IgpKind,
+    OrderingDomain,
+    ProcessGroup,
+    Router,
+    Semantics,
+    StaticRoute,
+    Wanted,
+)
+from isthmus.protocols.routing.calculus.shape import Shape
+from isthmus.stacks.registry import STACKS
+
+MEMBERS_MAX = 10_000
+KINDS: dict[str, Semantics] = {"datagrams": "none", "link": "fifo"}
+
+
+class RawGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A group as written."""
+
+    name: str
+    members: tuple[str, ...] | int
+    stack: str | None = None
+    semantics: Semantics | None = None
+    open: bool = True
+
+
+class RawIgp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An inter-group protocol as written."""
+
+    name: str
+    kind: IgpKind = "group"
+    stack: str | None = None
+    semantics: Semantics | None = None
+
+
+class RawRouter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A router as written."""
+
+    name: str
+    joins: tuple[str, ...]
+    replicas: int = 1
+
+
+class RawFlow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"source": "from"}):
+    """A flow as written."""
+
+    source: str
+    to: tuple[str, ...]
+
+
+class RawDomain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A domain as written."""
+
+    name: str
+    wants: Wanted
+    groups: tuple[str, ...] | None = None
+    scope: DomainScope = "inter"
+    forwarding: Forwarding = "plain"
+    flows: tuple[RawFlow, ...] = ()
+    intra: tuple[str, ...] | None = None
+    igps: tuple[str, ...] = ()
+    root: str = ""
+    prioritised: bool = False
+
+
+class RawStaticRoute(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"source": "from"}):
+    """A static route as written."""
+
+    source: str
+    to: str
+    via: tuple[str, ...]
+
+
+class RawComposition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A composition as written."""
+
+    name: str
+    groups: tuple[RawGroup, ...]
+    routers: tuple[RawRouter, ...]
+    domains: tuple[RawDomain, ...]
+    igps: tuple[RawIgp, ...] = ()
+    routes: tuple[RawStaticRoute, ...] = ()
+
+
+def load_composition(path: Path) -> Composition:
+    """Read a composition."""
+    return composition_from_tables(read_toml(path), str(path))
+
+
+def composition_from_tables(tables: dict[str, Any], source: str) -> Composition:
+    """Check and complete a composition given as plain tables."""
+    raw = convert(tables, RawComposition, source)
+    groups = tuple(complete_group(one, source, f"groups[{at}]") for at, one in enumerate(raw.groups))
+    igps = tuple(complete_igp(one, source, f"igps[{at}]") for at, one in enumerate(raw.igps))
+    routers = []
+    for at, router in enumerate(raw.routers):
+        try:
+            routers.append(Router(router.name, router.joins, router.replicas))
+        except Invalid as error:
+            raise error.at(source, f"routers[{at}]") from None
+    everyone = tuple(group.name for group in groups)
+    domains = tuple(complete_domain(one, everyone, source, f"domains[{at}]") for at, one in enumerate(raw.domains))
+    routes = tuple(StaticRoute(route.source, route.to, route.via) for route in raw.routes)
+    try:
+        composition = Composition(raw.name, groups, tuple(routers), domains, igps, routes)
+        for domain in domains:
+            Shape(composition, domain)
+    except Invalid as error:
+        raise error.at(source, "") from None
+    return composition
+
+
+def complete_group(raw: RawGroup, source: str, key: str) -> ProcessGroup:
+    if isinstance(raw.members, int):
+        if not 1 <= raw.members <= MEMBERS_MAX:
+            raise InputError(source, f"{key}.members", show(raw.members), f"a number from 1 to {MEMBERS_MAX}")
+        members = tuple(f"{raw.name}-{number}" for number in range(raw.members))
+    else:
+        members = raw.members
+    semantics = semantics_of(raw.stack, raw.semantics, source, key)
+    try:
+        return ProcessGroup(raw.name, members, semantics, raw.stack or "", raw.open)
+    except Invalid as error:
+        raise error.at(source, key) from None
+
+
+def complete_igp(raw: RawIgp, source: str, key: str) -> Igp:
+    if raw.kind in KINDS:
+        for name, given in (("stack", raw.stack), ("semantics", raw.semantics)):
+            if given is not None:
+                raise InputError(source, f"{key}.{name}", show(given), f"nothing, as it is of kind {raw.kind}")
+        return Igp(raw.name, KINDS[raw.kind], raw.kind)
+    return Igp(raw.name, semantics_of(raw.stack, raw.semantics, source, key), raw.kind, raw.stack or "")
+
+
+def complete_domain(raw: RawDomain, everyone: tuple[str, ...], source: str, key: str) -> OrderingDomain:
+    flows = tuple(Flow(flow.source, flow.to) for flow in raw.flows)
+    groups = everyone if raw.groups is None else raw.groups
+    try:
+        return OrderingDomain(
+            raw.name,
+            groups,
+            raw.wants,
+            raw.scope,
+            raw.forwarding,
+            flows,
+            raw.intra,
+            raw.igps,
+            raw.root,
+            raw.prioritised,
+        )
+    except Invalid as error:
+        raise error.at(source, key) from None
+
+
+def semantics_of(stack: str | None, semantics: Semantics | None, source: str, key: str) -> Semantics:
+    """The semantics that are given, or those that a stack promises."""
+    if (stack is None) == (semantics is None):
+        found = "both a stack and semantics" if stack is not None else "neither a stack nor semantics"
+        raise InputError(source, key, found, "one of the two")
+    if semantics is not None:
+        return semantics
+    assert stack is not None
+    if stack not in STACKS:
+        raise InputError(source, f"{key}.stack", show(stack), one_of(stack, STACKS))
+    return semantics_of_stack(stack)
+
+
+def semantics_of_stack(stack: str) -> Semantics:
+    """What a named stack promises, in the words of compositions."""
+    promised = STACKS[stack].properties
+    if "total" in promised:
+        return "fifo-total" if "fifo" in promised else "total"
+    return "causal" if "causal" in promised else "fifo" if "fifo" in promised else "none"
+
+
+def composition_tables(composition: Composition) -> dict[str, Any]:
+    """The tables that load as an equal composition."""
+    groups = []
+    for group in composition.groups:
+        numbered = group.members == tuple(f"{group.name}-{number}" for number in range(len(group.members)))
+        table: dict[str, Any] = {"name": group.name, "members": len(group.members) if numbered else list(group.members)}
+        groups.append(table | order_table(group) | ({} if group.open else {"open": False}))
+    igps = [
+        {"name": igp.name} | (order_table(igp) if igp.kind == "group" else {"kind": igp.kind})
+        for igp in composition.igps
+    ]
+    routers = [
+        {"name": router.name, "joins": list(router.joins)}
+        | ({"replicas": router.replicas} if router.replicas > 1 else {})
+        for router in composition.routers
+    ]
+    tables: dict[str, Any] = {"name": composition.name, "groups": groups}
+    tables |= {"igps": igps} if igps else {}
+    tables |= {"routers": routers, "domains": [domain_table(domain) for domain in composition.domains]}
+    if composition.routes:
+        tables["routes"] = [{"from": one.source, "to": one.to, "via": list(one.via)} for one in composition.routes]
+    return tables
+
+
+def order_table(node: ProcessGroup | Igp) -> dict[str, str]:
+    return {"stack": node.stack} if node.stack else {"semantics": node.semantics}
+
+
+def domain_table(domain: OrderingDomain) -> dict[str, Any]:
+    """A domain as written: what differs from what holds otherwise."""
+    table: dict[str, Any] = {"name": domain.name, "groups": list(domain.groups), "wants": domain.wants}
+    table |= {"scope": domain.scope, "forwarding": domain.forwarding}
+    if domain.flows:
+        table["flows"] = [{"from": flow.source, "to": list(flow.to)} for flow in domain.flows]
+    if domain.intra is not None:
+        table["intra"] = list(domain.intra)
+    table |= {"igps": list(domain.igps)} if domain.igps else {}
+    table |= {"root": domain.root} if domain.root else {}
+    return table | ({"prioritised": True} if domain.prioritised else {})

@@ -1,0 +1,129 @@
+"""The nodes of a composition as groups of a scenario, with their stacks.
+
+A node that names a stack runs it, with the scenario's options where it is the scenario's stack, or with those that a
+[[groups]] table of the scenario gives. A node that only tells its semantics runs the plainest stack that keeps them. A
+link is the stack fifo between two routers; datagrams are packets as the network brings them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from isthmus.core.document import one_of, show
+from isthmus.core.errors import InputError
+from isthmus.core.message import GroupId, SiteId
+from isthmus.protocols.routing.calculus.model import KEEPS, Composition, Igp, ProcessGroup
+from isthmus.protocols.routing.calculus.walks import is_safe
+from isthmus.protocols.routing.member import Member
+from isthmus.protocols.routing.options import RouterOptions
+from isthmus.protocols.routing.recomputed import SteeringRouter
+from isthmus.protocols.routing.router import Router
+from isthmus.protocols.routing.routes import Routes, replica_names
+from isthmus.scenario.composition.check import recomputed_routes_of, routes_of
+from isthmus.scenario.composition.load import semantics_of_stack
+from isthmus.scenario.model import GroupOfRun, GroupSpec, Scenario, StackSpec
+from isthmus.stacks.registry import STACKS, StackOptions
+from isthmus.topology.model import Topology
+
+PLAINEST = {
+    "none": "unordered",
+    "fifo": "fifo",
+    "causal": "causal-vector",
+    "total": "optimistic-arrival",
+    "fifo-total": "token-site",
+    "causal-total": "token-site",
+}
+
+
+def nodes_as_groups(
+    composition: Composition, given: Sequence[GroupSpec] = (), stack: StackSpec | None = None, source: str = ""
+) -> tuple[GroupSpec, ...]:
+    """One group per node; `given` may say with which options a node runs its stack."""
+    names = [node.name for node in composition.nodes]
+    specs: dict[str, StackSpec] = {}
+    for index, group in enumerate(given):
+        if group.name not in names:
+            raise InputError(source, f"groups[{index}].name", repr(group.name), f"a node: {one_of(group.name, names)}")
+        if group.sites or group.stack is None:
+            raise InputError(source, f"groups[{index}]", "sites" if group.sites else "no stack", "a stack alone")
+        specs[group.name] = group.stack
+    made = []
+    for node in composition.nodes:
+        own = stack_of_node(node, stack)
+        chosen = specs.get(node.name, own)
+        needed, kept = KEEPS[node.semantics], KEEPS[semantics_of_stack(chosen.name)]
+        if not all(has or not needs for has, needs in zip(parts(kept), parts(needed), strict=True)):
+            key = f"groups[{names.index(node.name)}].stack.name"
+            raise InputError(
+                source, key, show(chosen.name), f"a stack that keeps {node.semantics}, as {node.name} must"
+            )
+        if is_safe(composition, node.name):
+            chosen = safely(chosen, node.name, source, f"groups[{names.index(node.name)}].stack.name")
+        made.append(GroupSpec(name=node.name, sites=sites_of(composition, node), stack=chosen))
+    return tuple(made)
+
+
+Routing = Callable[[GroupId, StackOptions], StackOptions]  # of one life of a site: adds what a node's stack needs
+
+
+def routing_at(composition: Composition, topology: Topology, site: SiteId, options: RouterOptions) -> Routing:
+    """What one life of a site adds to its nodes' stacks: the filters of a process, or the ends of a router."""
+    routes: Routes
+    if options.routes == "recomputed":
+        routes = found = recomputed_routes_of(composition, topology)
+        router: Router | None = SteeringRouter(found, site, options) if site in routes.router_of else None
+    else:
+        routes = routes_of(composition, topology)
+        router = Router(routes, site, options) if site in routes.router_of else None
+    prioritised = {  # processes of domains in which messages between groups have priority
+        process: None
+        for domain in composition.domains
+        if domain.prioritised
+        for name in domain.groups
+        for process in routes.processes[routes.group_ids[name]]
+    }
+
+    def routed(node: GroupId, given: StackOptions) -> StackOptions:
+        layer = Member(routes, options) if router is None else router.port(node)
+        members = routes.members(node)
+        first = any(member in prioritised for member in members)
+        twice = tuple(member for member in members if member in routes.router_of) if first else ()
+        return msgspec.structs.replace(given, routing=layer, twice=twice)
+
+    return routed
+
+
+def safely(stack: StackSpec, node: str, source: str, key: str) -> StackSpec:
+    """The stack with safe delivery, as a node with replicated routers needs it."""
+    if "safe" not in STACKS[stack.name].options or stack.transport != "reliable":
+        able = ", ".join(name for name, known in STACKS.items() if "safe" in known.options)
+        found = f"{stack.name!r} over the {stack.transport} transport" if stack.transport != "reliable" else stack.name
+        raise InputError(source, key, found, f"a stack that delivers safely, as {node} has replicated routers: {able}")
+    return msgspec.structs.replace(stack, safe=True)
+
+
+def routed_options(scenario: Scenario, site: SiteId) -> Callable[[GroupOfRun], StackOptions]:
+    """The options of each group at one life of a site; in a composition with its filters, or its router's ends."""
+    if scenario.composition is None:
+        return lambda group: group.options
+    routed = routing_at(scenario.composition, scenario.topology, site, scenario.router)
+    return lambda group: routed(group.id, group.options)
+
+
+def parts(keeps: object) -> tuple[bool, ...]:
+    return tuple(getattr(keeps, name) for name in ("fifo", "causal", "total"))
+
+
+def sites_of(composition: Composition, node: ProcessGroup | Igp) -> tuple[str, ...]:
+    """The members of a node: its processes, and its routers."""
+    processes = node.members if isinstance(node, ProcessGroup) else ()
+    routers = [name for router in composition.routers_of(node.name) for name in replica_names(router)]
+    return (*processes, *routers)
+
+
+def stack_of_node(node: ProcessGroup | Igp, stack: StackSpec | None) -> StackSpec:
+    """The stack that a node runs where nothing else is said."""
+    name = node.stack or PLAINEST[node.semantics]
+    return stack if stack is not None and stack.name == name else StackSpec(name=name)

@@ -1,0 +1,64 @@
+"""Participant groups in a trace: each is a group of its own, nested in a site group, so that every check knows it.
+
+A VIEW row names the sites that host members; SUBMIT and DELIVER rows name messages by the site of their sender and by
+the label that begins their payload, which is the same however often a message was repeated. The number of the group is
+a digest of its name, of the site group and of its *era*: where nobody kept the state of the site group, views of
+participants are numbered anew, and are then views of another group.
+
+The origin of such a VIEW row is the site group: that is how a reader knows that the group is nested (judge/nested.py).
+"""
+
+from __future__ import annotations
+
+import zlib
+
+from isthmus.core.layer import Kind
+from isthmus.core.message import GroupId
+from isthmus.protocols.participants.wire import ParticipantView, hosts_of
+from isthmus.scenario.participants.model import LABEL_BYTES
+from isthmus.scenario.participants.traffic import Note, Utterance
+from isthmus.trace.log import SiteLog
+from isthmus.trace.schema import COUNTER_BITS, NONE, digest_of
+
+LIGHT = 1 << 30  # participant groups have numbers from here on
+
+
+def light_group(within: GroupId, name: str, era: int) -> int:
+    """The number of a participant group in a trace."""
+    return LIGHT | zlib.crc32(f"{within}/{era}/{name}".encode()) % LIGHT
+
+
+def message_number(payload: bytes) -> int:
+    """The number of a message, from its label."""
+    incarnation, count = map(int, payload[:LABEL_BYTES].split(b"."))
+    return incarnation << COUNTER_BITS | count
+
+
+class LightLog:
+    """Writes what participants of one site said and were told into the trace of the site."""
+
+    __slots__ = ("log",)
+
+    def __init__(self, log: SiteLog) -> None:
+        self.log = log
+
+    def write(self, note: Note, time_ns: int) -> None:
+        log, what = self.log, note.what
+        if log.sink is None:
+            return
+        group = light_group(note.within, what.group, note.era)
+        message: tuple[int, int, int]
+        if isinstance(what, ParticipantView):
+            hosts = hosts_of(what.members)
+            if note.site not in hosts:
+                return  # as for sites: whoever is out is told of no view
+            log.views[group] = what.number
+            kind, message, size, value = Kind.VIEW, (note.within, NONE, NONE), 0, what.number
+        else:
+            said = isinstance(what, Utterance)
+            kind, hosts, size = Kind.SUBMIT if said else Kind.DELIVER, (), len(what.payload)
+            value = digest_of(what.payload)
+            message = (group, what.sender.site, message_number(what.payload))
+        log.local += 1
+        place = (log.run, log.process, log.local, time_ns, kind)
+        log.sink.append((*place, *message, group, log.views.get(group, NONE), hosts or None, size, 0, value, 0))

@@ -1,0 +1,1 @@
+"""Clocks of simulated sites, and the clock service of a run."""

@@ -1,0 +1,1 @@
+"""Every named stack: its layers, options and promises."""

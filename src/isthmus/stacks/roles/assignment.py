@@ -1,0 +1,234 @@
+"""Which sites should be active, and which of them issues tickets for each of the others.
+
+Two ways. The paper's rule compares each site with the nearest active one alone: it should be active where it sends
+again before a round trip to a sequencer would be over. It ignores what this costs the others: every active site makes
+all others wait for its next packet, near or far. The planner takes that into account (`prediction`): from several
+starts it adds, drops or exchanges one active site at a time as long as the mean latency falls.
+
+The paper's rule is 001, Figure 2, read as: the passive sites are visited by rate, then id, and each change counts at
+once; of several nearest active sites the one of highest rate, then lowest id, is the sequencer.
+
+Invariants: an assignment has an active site; the same setting gives the same assignment; no choice is ever worse than
+the best token site, the symmetric protocol or the paper's rule, as all of them are starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations, product
+
+import msgspec
+
+from isthmus.core.document import Invalid
+from isthmus.stacks.roles.multicasts import multicast_rate
+from isthmus.stacks.roles.prediction import Prediction, Roles, Setting, predict
+
+THOROUGH_MAX = 12  # sites; beyond, the first change that helps is taken, and only the best token sites are starts
+STARTS = 2  # how many token sites, then
+EXCHANGES = 8  # sites of each kind that are tried in the place of an active one, then
+REFINED_MAX = 6  # sites; beyond, sequencers are chosen one by one only at the end
+EXHAUSTIVE_MAX = 10  # sites
+FEW = 4  # of many sequencers, those by which messages are first are tried one by one
+SEQUENCERS_MAX = 300  # choices of sequencers that are tried for one set of active sites
+LESS = 1 - 1e-9  # a gain below is none: it ends every search
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """An assignment of roles with what it is expected to cost."""
+
+    roles: Roles
+    prediction: Prediction
+
+    @property
+    def mean_ms(self) -> float:
+        return self.prediction.mean_ms
+
+
+def token_site_roles(count: int, sequencer: int) -> Roles:
+    """One active site, the sequencer of all."""
+    return Roles((sequencer,) * count)
+
+
+def symmetric_roles(count: int) -> Roles:
+    """All active."""
+    return Roles(tuple(range(count)))
+
+
+def paper_rule(delays_ms: Sequence[Sequence[float]], periods_ms: Sequence[float]) -> Roles:
+    """The assignment of paper 001, Figure 2; a silent site has the period inf."""
+    order = sorted(range(len(periods_ms)), key=lambda site: (periods_ms[site], site))
+    active = order[:1]  # in the order of rates, so that the first of several nearest is the fastest
+
+    def nearest(site: int) -> int:
+        return min(sorted(active, key=order.index), key=lambda other: delays_ms[site][other])
+
+    changed = True
+    while changed:
+        changed = False
+        for site in order:
+            if site not in active and periods_ms[site] < delays_ms[site][nearest(site)]:  # D + t < 2 D
+                active.append(site)
+                changed = True
+    return Roles(tuple(site if site in active else nearest(site) for site in range(len(order))))
+
+
+def evaluate(setting: Setting, roles: Roles) -> Choice:
+    return Choice(roles, predict(setting, roles))
+
+
+def best_token_site(setting: Setting) -> Choice:
+    """The sequencer of all that costs least."""
+    return cheapest(evaluate(setting, token_site_roles(setting.count, site)) for site in range(setting.count))
+
+
+def plan(setting: Setting, slack: float = 0.0) -> Choice:
+    """The assignment that the greedy search finds; quick for tens of sites.
+
+    With some slack, of all that it has tried and that are slower by no more than this share, the one of the fewest
+    multicasts.
+    """
+    search = Search(setting)
+    found = search.run()
+    if not slack:
+        return found
+    close = [choice for choice in (found, *search.tried.values()) if choice.mean_ms <= (1 + slack) * found.mean_ms]
+    return min(
+        close, key=lambda choice: (multicast_rate(setting, choice.roles), choice.mean_ms, choice.roles.sequencer)
+    )
+
+
+def best(setting: Setting) -> Choice:
+    """The best of all assignments, by trying them.
+
+    Every set of active sites is tried; with it every choice of sequencers where they are few, otherwise those that
+    changing one at a time leads to.
+    """
+    if setting.count > EXHAUSTIVE_MAX:
+        raise Invalid("delays_ms", f"{setting.count} sites", f"at most {EXHAUSTIVE_MAX} to try all assignments")
+    sets = [s for size in range(1, setting.count + 1) for s in combinations(range(setting.count), size)]
+    return cheapest(every_sequencer(setting, active) for active in sets)
+
+
+def every_sequencer(setting: Setting, active: tuple[int, ...]) -> Choice:
+    """The best sequencers for a set of active sites."""
+    passive = [site for site in range(setting.count) if site not in active]
+    if len(active) ** len(passive) > SEQUENCERS_MAX or not setting.eager:
+        return refine(setting, with_nearest(setting, active))
+    options = [(site,) if site in active else active for site in range(setting.count)]
+    return cheapest(evaluate(setting, Roles(sequencers)) for sequencers in product(*options))
+
+
+def with_nearest(setting: Setting, active: Sequence[int]) -> Choice:
+    """Each passive site with the nearest active one; where tickets wait for a next packet, there is nothing better."""
+    delays = setting.delays_ms
+    rows = range(setting.count)
+    nearest = [site if site in active else min(active, key=lambda a: (delays[site][a], a)) for site in rows]
+    return evaluate(setting, Roles(tuple(nearest)))
+
+
+def with_earliest(setting: Setting, nearest: Choice) -> Choice:
+    """Each passive site with the one through which its messages are first, as it is before any of them moves."""
+    active, rows = nearest.roles.active, range(setting.count)
+    first = [site if site in active else min(active, key=lambda a: through(setting, nearest, site, a)) for site in rows]
+    moved = Roles(tuple(first))
+    return nearest if moved == nearest.roles else cheapest((nearest, evaluate(setting, moved)))
+
+
+def refine(setting: Setting, choice: Choice) -> Choice:
+    """Change the sequencer of one passive site at a time as long as it helps, the fastest sites first."""
+    if not setting.eager or len(choice.roles.active) == 1:
+        return choice
+    order = sorted(range(setting.count), key=lambda site: (setting.periods_ms[site], site))
+    few = setting.count if setting.count <= THOROUGH_MAX else FEW
+    before = None
+    while before is None or choice.mean_ms < before.mean_ms * LESS:
+        before, active = choice, choice.roles.active
+        for site in order:
+            if site not in active:
+                sequencer = choice.roles.sequencer
+                near = sorted(active, key=lambda a: through(setting, choice, site, a))[:few]
+                moves = (Roles((*sequencer[:site], a, *sequencer[site + 1 :])) for a in near if a != sequencer[site])
+                choice = cheapest((choice, *(evaluate(setting, roles) for roles in moves)))
+    return choice
+
+
+def through(setting: Setting, choice: Choice, site: int, sequencer: int) -> tuple[float, int]:
+    """What a site's messages would take through a sequencer, did nothing else change; then its id."""
+    return setting.delays_ms[site][sequencer] + choice.prediction.site_ms[sequencer], sequencer
+
+
+def cheapest(choices: Iterable[Choice]) -> Choice:
+    """The one of least mean latency; of equals the first with the fewest active sites."""
+    found: Choice | None = None
+    for choice in choices:
+        if (
+            found is None
+            or choice.mean_ms < found.mean_ms * LESS
+            or (choice.mean_ms <= found.mean_ms and len(choice.roles.active) < len(found.roles.active))
+        ):
+            found = choice
+    assert found is not None
+    return found
+
+
+class Search:
+    """Greedy search over sets of active sites, each tried once."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.small = setting.count <= THOROUGH_MAX
+        self.order = sorted(range(setting.count), key=lambda site: (setting.periods_ms[site], site))
+        self.tried: dict[frozenset[int], Choice] = {}
+
+    def run(self) -> Choice:
+        setting = self.setting
+        paper = paper_rule(setting.delays_ms, setting.periods_ms)
+        tokens = sorted((self.of(frozenset((site,))) for site in range(setting.count)), key=lambda c: c.mean_ms)
+        starts = [*tokens[: None if self.small else STARTS], self.of(frozenset(range(setting.count)))]
+        starts.append(self.of(frozenset(paper.active)))
+        found = cheapest((evaluate(setting, paper), *map(self.climb, starts)))
+        if not self.small:
+            found = cheapest((found, self.climb(self.exchanged(found))))
+        return refine(setting, found)
+
+    def climb(self, choice: Choice) -> Choice:
+        """Change one active site at a time as long as it helps."""
+        before = None
+        while before is None or choice.mean_ms < before.mean_ms * LESS:
+            before = choice
+            choice = self.best_change(choice) if self.small else self.any_changes(choice)
+        return choice
+
+    def best_change(self, choice: Choice) -> Choice:
+        """The best set with one more, one less or another active site, if there is a better one."""
+        active, sites = frozenset(choice.roles.active), range(self.setting.count)
+        changed = [active ^ {site} for site in sites if active != {site}]
+        changed += [active ^ {old, new} for old in sites for new in sites if old in active and new not in active]
+        return cheapest((choice, *map(self.of, changed)))
+
+    def any_changes(self, choice: Choice) -> Choice:
+        """Go through all sites, the slowest first, and change each where that helps."""
+        for site in reversed(self.order):
+            if choice.roles.active != (site,):
+                choice = cheapest((choice, self.of(frozenset(choice.roles.active) ^ {site})))
+        return choice
+
+    def exchanged(self, choice: Choice) -> Choice:
+        """Put another site in the place of each active one where that helps."""
+        delays = self.setting.delays_ms
+        for old in choice.roles.active:
+            active = frozenset(choice.roles.active)
+            rest = [site for site in self.order if site not in active]
+            near = sorted(rest, key=lambda site: (delays[old][site], site))[:EXCHANGES]
+            tried = dict.fromkeys([*rest[:EXCHANGES], *near])  # the fastest, and the nearest
+            choice = cheapest((choice, *(self.of(active ^ {old, new}) for new in tried)))
+        return choice
+
+    def of(self, active: frozenset[int]) -> Choice:
+        """The sequencers for a set of active sites."""
+        if active not in self.tried:
+            choice = with_nearest(self.setting, sorted(active))
+            if self.setting.eager:
+                choice = with_earliest(self.setting, choice)
+            self.tried[active] = refine(self.setting, choice) if self.setting.count <= REFINED_MAX else choice
+        return self.tried[active]

@@ -1,0 +1,1 @@
+"""Study: causal separators (paper 000, section 4)."""

@@ -1,0 +1,179 @@
+"""The network and the traffic of the causal studies: a ring of LANs, groups inside LANs and across two of them.
+
+LAN k has `hosts` hosts and two dedicated gateways. Group G_k is all hosts of LAN k; group O_k is the second half of LAN
+k and the first half of LAN k + 1. Each host sends 30 messages at 10 a second, Poisson: 80 % to its LAN, 20 % to the O
+that it belongs to. Or each host has sets of its own, drawn at random, four in its LAN and one over all LANs; or the set
+is drawn anew for each message. Or LANs have nodes, whose participants send mostly to each other. Channels reorder: a
+LAN takes 1 ms and an exponential time of 0.3 ms, a WAN link 50 ms and 10 ms.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Literal
+
+from msgspec.structs import replace
+
+from isthmus.core.message import SiteId
+from isthmus.protocols.causal.options import CausalPolicy
+from isthmus.scenario.model import Scenario, StackSpec
+from isthmus.scenario.workload import Poisson, Workload
+from isthmus.stacks.registry import STACKS
+from isthmus.topology.delay import Gamma
+from isthmus.topology.gateways.lans import GATEWAYS
+from isthmus.topology.model import Channel, Cluster, Region, Site, Topology, WanLink
+from isthmus.topology.shapes import lan_ring, ring
+
+Traffic = Literal["groups", "subsets", "drawn", "nested", "regions"]  # nested: nodes on LANs; regions: in one, too
+NESTED = ("nested", "regions")
+
+LAN = Channel(Gamma(1.3, 0.3**2, 1.0), fifo=False)
+WAN = Channel(Gamma(60.0, 10.0**2, 50.0), fifo=False)
+RATE_PER_S, LOCAL, MESSAGES = 10.0, 0.8, 30
+SETS = 5  # to which a host sends, where they are drawn at random
+NODES, PARTICIPANTS = 2, 4  # on each LAN, and on each node, where zones are nested
+SENDING_MS = 1000 * MESSAGES / RATE_PER_S
+WARM_UP = 0.4  # of the time of sending, before sizes are taken
+
+GAUGE_MS = 5.0
+BARE = CausalPolicy(gauge_ms=GAUGE_MS, anywhere=False, remainder=False, forgetting=False)  # the rules of the paper
+RULES: dict[str, CausalPolicy] = {
+    "literal": replace(BARE, symmetric=False, separators=False),
+    "literal, R9": replace(BARE, symmetric=False),
+    "symmetric": replace(BARE, separators=False),
+    "symmetric, R9": BARE,
+    "R9 anywhere": CausalPolicy(gauge_ms=GAUGE_MS, remainder=False, forgetting=False),
+    "R9 anywhere, remainder": CausalPolicy(gauge_ms=GAUGE_MS, forgetting=False),
+    "all": CausalPolicy(gauge_ms=GAUGE_MS),
+    "all, masks": CausalPolicy(gauge_ms=GAUGE_MS, coding="masks"),
+    "all, not extended": CausalPolicy(gauge_ms=GAUGE_MS, extended=False),
+    "all, forced": CausalPolicy(gauge_ms=GAUGE_MS, forced=True),
+    "all but symmetric": CausalPolicy(gauge_ms=GAUGE_MS, symmetric=False),
+    "all but anywhere": CausalPolicy(gauge_ms=GAUGE_MS, anywhere=False),
+    "all but remainder": CausalPolicy(gauge_ms=GAUGE_MS, remainder=False),
+    "all but forgetting": CausalPolicy(gauge_ms=GAUGE_MS, forgetting=False),
+    "all but R9": CausalPolicy(gauge_ms=GAUGE_MS, separators=False),
+    "vector": CausalPolicy(gauge_ms=GAUGE_MS),
+    "matrix": CausalPolicy(gauge_ms=GAUGE_MS),
+    "R1 to R4": replace(BARE, symmetric=False, separators=False, pruning=False),
+    "R1 to R8": replace(BARE, symmetric=False, separators=False),
+}
+STACKS_OF = {
+    "vector": "causal-vector",
+    "matrix": "causal-matrix",
+    "R1 to R4": "causal-history",
+    "R1 to R8": "causal-history",
+}
+
+
+def hosts_of(lan: int, lans: int, hosts: int) -> tuple[str, ...]:
+    return tuple(f"c{lan % lans}-{number}" for number in range(hosts))
+
+
+def group_traffic(lans: int, hosts: int) -> list[Workload]:
+    """Messages to the groups of LANs, and to those across two LANs."""
+    made: list[Workload] = []
+    for lan in range(lans):
+        inside = hosts_of(lan, lans, hosts)
+        across = inside[hosts // 2 :] + hosts_of(lan + 1, lans, hosts)[: hosts // 2]
+        for group, share in ((inside, LOCAL), (across, 1 - LOCAL)):
+            made.append(Poisson(rate_per_s=share * RATE_PER_S, count=round(share * MESSAGES), sites=group, to=group))
+    return made
+
+
+def subset_traffic(lans: int, hosts: int, seed: int) -> list[Workload]:
+    """As many messages, each host's to sets of hosts of its own drawn at random: inside its LAN, and over all LANs."""
+    random = Random(f"subsets/{seed}")
+    made: list[Workload] = []
+    everyone = [host for lan in range(lans) for host in hosts_of(lan, lans, hosts)]
+    for lan in range(lans):
+        inside = hosts_of(lan, lans, hosts)
+        for host in inside:
+            for among, share in ((inside, LOCAL), (everyone, 1 - LOCAL)):
+                sets = round(share * SETS)
+                for _ in range(sets):
+                    to = tuple(random.sample(among, hosts // 2))
+                    rate, count = share * RATE_PER_S / sets, round(share * MESSAGES / sets)
+                    made.append(Poisson(rate_per_s=rate, count=count, sites=(host,), to=to))
+    return made
+
+
+def drawn_traffic(lans: int, hosts: int) -> list[Workload]:
+    """As many messages, each to a set of hosts drawn for it: of the sender's LAN, or of all LANs."""
+    everyone = tuple(host for lan in range(lans) for host in hosts_of(lan, lans, hosts))
+    made: list[Workload] = []
+    for lan in range(lans):
+        inside = hosts_of(lan, lans, hosts)
+        for among, share in ((inside, LOCAL), (everyone, 1 - LOCAL)):
+            rate, count = share * RATE_PER_S, round(share * MESSAGES)
+            made.append(Poisson(rate_per_s=rate, count=count, sites=inside, to=max(1, hosts // 2), among=among))
+    return made
+
+
+def nested_ring(lans: int, region: bool) -> Topology:
+    """A ring of LANs, each with nodes: a communication server and participants; half of the LANs may be a region."""
+    plain = lan_ring(lans, 1, LAN, WAN)
+    sites, clusters, links = list(plain.sites), list(plain.clusters), list(plain.links)
+    for lan in range(lans):
+        for number in range(NODES):
+            node = len(clusters)
+            ids = tuple(SiteId(len(sites) + place) for place in range(1 + PARTICIPANTS))
+            names = (f"n{lan}{number}-server", *participants_of(lan, number, lans))
+            sites += [Site(name, node) for name in names]
+            clusters.append(Cluster(f"n{lan}{number}", ids, ids[0], LAN, gateways=ids[:1], node_of=lan))
+            links.append(WanLink(lan, node, LAN, LAN))
+    regions = (Region("region", tuple(range((lans + 1) // 2))),) if region else ()
+    name = f"nested-ring-{lans}"
+    return Topology(name, tuple(sites), tuple(clusters), tuple(links), (), plain.gateway_links, (), regions)
+
+
+def participants_of(lan: int, number: int, lans: int) -> tuple[str, ...]:
+    return tuple(f"n{lan % lans}{number}-{place}" for place in range(PARTICIPANTS))
+
+
+def nested_traffic(lans: int) -> list[Workload]:
+    """Messages of participants: most to their node, some to all nodes of their LAN, few to a node of the next LAN."""
+    made: list[Workload] = []
+    for lan in range(lans):
+        on_lan = tuple(name for number in range(NODES) for name in participants_of(lan, number, lans))
+        for number in range(NODES):
+            inside = participants_of(lan, number, lans)
+            across = (*inside, *participants_of(lan + 1, number, lans))
+            for to, share in ((inside, LOCAL**2), (on_lan, LOCAL * (1 - LOCAL)), (across, 1 - LOCAL)):
+                rate, count = share * RATE_PER_S, round(share * MESSAGES)
+                made.append(Poisson(rate_per_s=rate, count=count, sites=inside, to=to))
+    return made
+
+
+def first_group(lans: int, hosts: int, traffic: Traffic) -> tuple[int, int]:
+    """The first and the last site of the first LAN's hosts, or of the first node's participants."""
+    if traffic not in NESTED:
+        return 0, hosts - 1
+    before = (1 + GATEWAYS) * lans + 1  # the sites on LANs, and the first server
+    return before, before + PARTICIPANTS - 1
+
+
+def flat_traffic(lans: int, hosts: int, seed: int, traffic: Traffic) -> list[Workload]:
+    """The messages of hosts, where there are no nodes."""
+    if traffic == "groups":
+        return group_traffic(lans, hosts)
+    return subset_traffic(lans, hosts, seed) if traffic == "subsets" else drawn_traffic(lans, hosts)
+
+
+def causal_scenario(
+    lans: int, hosts: int, stack: str, policy: CausalPolicy, seed: int, traffic: Traffic = "groups"
+) -> Scenario:
+    """Traffic of a kind over a ring of LANs; without dedicated gateways where the stack has no use for them."""
+    if traffic in NESTED:
+        topology, workloads = nested_ring(lans, traffic == "regions"), nested_traffic(lans)
+    else:
+        topology = (lan_ring if STACKS[stack].relays else ring)(lans, hosts, LAN, WAN)
+        workloads = flat_traffic(lans, hosts, seed, traffic)
+    return Scenario(
+        name="causal-separators",
+        topology=topology,
+        stack=StackSpec(name=stack, transport="direct", causal=policy),
+        workloads=tuple(workloads),
+        seed=seed,
+        duration_ms=1.5 * SENDING_MS,
+    )

@@ -1,0 +1,98 @@
+"""Sizes of timestamps and histories at any number of LANs and hosts, from one run at a time and without Spark.
+
+The set-up and what is counted are those of the study: timestamps as first sent, to hosts of the first LAN, and the
+history of its first host every 5 ms, both after 40 % of the time of sending.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from statistics import fmean
+
+import msgspec
+
+from isthmus.core.layer import Kind
+from isthmus.sim.run import Run
+from isthmus.studies.causal.setup import (
+    RULES,
+    SENDING_MS,
+    STACKS_OF,
+    WARM_UP,
+    Traffic,
+    causal_scenario,
+    first_group,
+)
+from isthmus.trace.schema import DESTINATIONS, GAUGE, KIND, NUMBER, PROCESS, SENDER, TIME_NS, VALUE, Gauge, Row
+
+FIRST_NS, LAST_NS = round(WARM_UP * SENDING_MS * 1e6), round(SENDING_MS * 1e6)
+TABLE = (
+    "literal",
+    "literal, R9",
+    "symmetric",
+    "symmetric, R9",
+    "all",
+)  # the rules that are shown unless others are asked for
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """What a number of values were."""
+
+    mean: float
+    p95: float
+    most: float
+
+
+class CausalSizes(msgspec.Struct, frozen=True):
+    """What the messages of a run told, and what a host kept."""
+
+    rules: str
+    messages: int  # of which timestamps were taken
+    entries: Spread | None  # None: there were none
+    stamp_bytes: Spread | None
+    history: Spread | None  # None: the stack keeps none
+
+
+def spread_of(values: Sequence[int]) -> Spread | None:
+    if not values:
+        return None
+    ordered = sorted(values)
+    return Spread(fmean(ordered), ordered[-(-95 * len(ordered) // 100) - 1], ordered[-1])
+
+
+def causal_sizes(lans: int, hosts: int, rules: str, seeds: Iterable[int], traffic: Traffic) -> CausalSizes:
+    """The sizes with some rules, over the runs of all seeds."""
+    values: dict[int, list[int]] = defaultdict(list)
+    for seed in seeds:
+        scenario = causal_scenario(lans, hosts, STACKS_OF.get(rules, "causal-separators"), RULES[rules], seed, traffic)
+        gauges = Gauges(*first_group(lans, hosts, traffic))
+        Run(scenario, gauges).execute()
+        for gauge, found in gauges.values.items():
+            values[gauge] += found
+    entries, sizes, history = (
+        values[gauge] for gauge in (Gauge.TIMESTAMP_ENTRIES, Gauge.TIMESTAMP_BYTES, Gauge.HISTORY_ENTRIES)
+    )
+    return CausalSizes(rules, len(entries), spread_of(entries), spread_of(sizes), spread_of(history))
+
+
+class Gauges:
+    """Keeps, of the rows of a run, the sizes that count."""
+
+    def __init__(self, first: int, last: int) -> None:
+        self.first, self.last = first, last  # the sites whose messages count, if they go to no others
+        self.local: set[tuple[int, int]] = set()
+        self.values: dict[int, list[int]] = defaultdict(list)
+
+    def append(self, row: Row) -> None:
+        if row[KIND] == Kind.SUBMIT:
+            to = row[DESTINATIONS] or ()
+            if to and self.first <= min(to) and max(to) <= self.last:
+                self.local.add((row[SENDER], row[NUMBER]))
+        elif row[KIND] == Kind.GAUGE and FIRST_NS <= row[TIME_NS] <= LAST_NS:
+            wanted = (
+                row[PROCESS] == self.first
+                if row[GAUGE] == Gauge.HISTORY_ENTRIES
+                else (row[SENDER], row[NUMBER]) in self.local
+            )
+            if wanted:
+                self.values[row[GAUGE]].append(row[VALUE])

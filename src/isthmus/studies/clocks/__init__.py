@@ -1,0 +1,1 @@
+"""Study: the clock service (paper 000, section 3)."""

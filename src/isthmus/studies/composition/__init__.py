@@ -1,0 +1,1 @@
+"""Study: groups joined by routers (paper 003)."""

@@ -1,0 +1,183 @@
+"""The groups, routers, networks and load of the study of compositions.
+
+Members are dealt out to groups in equal parts; each group has one router more, which is a member of its ring. Two
+groups are joined by a FIFO link between their routers, four by a ring of routers. Each group is on a LAN of its own,
+and so is what lies between them. A message takes 200 us of its sender's CPU, 80 us of the wire, 5 us of propagation and
+300 us of each receiver's CPU; a hop of the token takes 1 ms; a router has one CPU per interface. Control messages other
+than the token take no time, unless stacks are compared by them: positions ride on messages in the paper's ring.
+
+Each member submits a batch when its last one has passed: on a ring right after the token has left, the worst time.
+Messages to other groups go half to all groups, half to one other, by plain forwarding.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from isthmus.core.message import SiteId
+from isthmus.protocols.routing.calculus.model import Composition, Igp, OrderingDomain, ProcessGroup, Router
+from isthmus.protocols.routing.options import RouterOptions
+from isthmus.protocols.total.ring.ring import RingOptions
+from isthmus.protocols.total.token_site import BATCH_MAX
+from isthmus.protocols.transport.credit import CreditOptions
+from isthmus.scenario.composition.nodes import nodes_as_groups
+from isthmus.scenario.costs import CostSpec
+from isthmus.scenario.model import GroupSpec, Scenario, StackSpec
+from isthmus.scenario.packets import NetworkSpec
+from isthmus.scenario.workload import Closed, Poisson, Workload
+from isthmus.topology.delay import Constant
+from isthmus.topology.model import Channel, Cluster, Site, Topology, WanLink
+
+Between = Literal["link", "ring", "causal"]  # what joins the routers
+
+PROPAGATION_MS = 0.005
+ROUNDS, WARM_UP = 14, 4  # batches of each member; those that are not counted
+DURATION_MS = 600_000.0  # far beyond the last batch
+PAYLOAD_BYTES = 1
+FLOW = 1_000_000  # a window that nothing in a run fills: flow control says nothing
+
+
+def stack_spec(name: str, batch: int = BATCH_MAX) -> StackSpec:
+    """A stack over the direct transport; whoever has a ring's token sends all it has, as routers must."""
+    credit = CreditOptions(window=FLOW, queue_max=FLOW)
+    if name == "ring":
+        return StackSpec(name=name, transport="direct", credit=credit, ring=RingOptions(batch=batch))
+    return StackSpec(name=name, transport="direct", credit=credit)
+
+
+def names_of(groups: int, members: int) -> list[list[str]]:
+    """The names of the members of each group."""
+    return [[f"g{group}-{place}" for place in range(members // groups)] for group in range(groups)]
+
+
+def composition_of(groups: int, members: int, inside: str, between: Between, first: bool = False) -> Composition:
+    """Groups of equal size below one protocol that joins their routers."""
+    kept: Literal["causal", "fifo-total"] = "causal" if between == "causal" else "fifo-total"
+    igp = Igp("core", "fifo", "link") if between == "link" else Igp("core", kept, "group", STACK_BETWEEN[between])
+    names = names_of(groups, members)
+    everyone = tuple(f"g{number}" for number in range(groups))
+    return Composition(
+        name=f"{groups}-groups",
+        groups=tuple(ProcessGroup(f"g{number}", tuple(own), "fifo-total", inside) for number, own in enumerate(names)),
+        routers=tuple(Router(f"r{number}", (f"g{number}", "core")) for number in range(groups)),
+        domains=(OrderingDomain("all", everyone, "fifo", "inter" if first else "all", prioritised=first),),
+        igps=(igp,),
+    )
+
+
+STACK_BETWEEN = {"link": "fifo", "ring": "ring", "causal": "causal-vector"}
+
+
+def network_of(groups: int, members: int, wan_ms: float) -> Topology:
+    """A cluster per group, with its router."""
+    sites: list[Site] = []
+    clusters: list[Cluster] = []
+    for number, own in enumerate(names_of(groups, members)):
+        names = [*own, f"r{number}"] if groups > 1 else own
+        ids = tuple(SiteId(len(sites) + place) for place in range(len(names)))
+        sites += [Site(name, number) for name in names]
+        clusters.append(Cluster(f"lan-{number}", ids, ids[0], Channel(Constant(PROPAGATION_MS))))
+    wan = Channel(Constant(wan_ms))
+    links = tuple(WanLink(a, b, wan, wan) for b in range(groups) for a in range(b))
+    return Topology(f"{groups}-groups-of-{members // groups}", tuple(sites), tuple(clusters), links)
+
+
+def composed(
+    groups: int,
+    members: int,
+    batch: int,
+    inter: float,
+    seed: int,
+    *,
+    inside: str = "ring",
+    between: Between | None = None,
+    wan_ms: float = PROPAGATION_MS,
+    pack: int = 1,
+    charged: bool = False,
+    shared: bool = False,
+    first: bool = False,
+    rounds: int = ROUNDS,
+) -> Scenario:
+    """One run; with one group, the single group of the same members.
+
+    `charged`: control messages take time like any other. `shared`: groups are on one LAN in pairs. `first`: messages
+    between groups go first, as the token visits routers twice in a rotation.
+    """
+    lans = tuple((f"g{at}", f"g{at + 1}") for at in range(0, groups, 2)) if shared else ()
+    load: dict[str, Any] = {"burst_count": batch, "rounds": rounds, "payload_bytes": PAYLOAD_BYTES}
+    loads = (
+        [Closed(**load)]
+        if groups == 1
+        else [Closed(group=f"g{number}", inter_share=inter, **load) for number in range(groups)]
+    )
+    return joined(
+        *(groups, members, seed, tuple(loads), CostSpec(control_free=not charged, lans=lans), DURATION_MS),
+        inside=inside,
+        between=between,
+        wan_ms=wan_ms,
+        pack=pack,
+        first=first,
+        batch=batch,
+    )
+
+
+def loaded(
+    groups: int, members: int, rate_per_s: float, inter: float, seed: int, inside: str, duration_ms: float
+) -> Scenario:
+    """One run with an open load, so that other stacks than the ring can be compared: messages come when they come.
+
+    Control messages take time like any other, as it is by them that these stacks differ.
+    """
+    loads: list[Poisson] = []
+    for number in range(groups):
+        name = f"g{number}" if groups > 1 else ""
+        shares: list[tuple[str | tuple[str, ...], float]] = [((), 1.0)]
+        if groups > 1:
+            shares = [((), 1 - inter), ("all", inter / 2), ("other", inter / 2)]
+        loads += [
+            Poisson(group=name, to_groups=to, rate_per_s=rate_per_s * share / members, payload_bytes=PAYLOAD_BYTES)
+            for to, share in shares
+        ]
+    return joined(groups, members, seed, tuple(loads), CostSpec(), duration_ms, inside=inside)
+
+
+def joined(
+    groups: int,
+    members: int,
+    seed: int,
+    loads: tuple[Workload, ...],
+    costs: CostSpec,
+    duration_ms: float,
+    *,
+    inside: str,
+    between: Between | None = None,
+    wan_ms: float = PROPAGATION_MS,
+    pack: int = 1,
+    first: bool = False,
+    batch: int = BATCH_MAX,
+) -> Scenario:
+    """Groups with their routers, or one group alone, under a load."""
+    common: dict[str, Any] = {
+        "name": "composition",
+        "seed": seed,
+        "duration_ms": duration_ms,
+        "network": NetworkSpec(costs=costs),
+        "wire": "reference",
+        "topology": network_of(groups, members, wan_ms),
+        "stack": stack_spec(inside, batch if groups == 1 else BATCH_MAX),
+        "workloads": loads,
+    }
+    if groups == 1:
+        return Scenario(**common)
+    chosen: Between = between or ("link" if groups == 2 else "ring")
+    composition = composition_of(groups, members, inside, chosen, first)
+    given = tuple(
+        GroupSpec(name=name, stack=stack_spec(stack))
+        for name, stack in (*((f"g{number}", inside) for number in range(groups)), ("core", STACK_BETWEEN[chosen]))
+    )
+    return Scenario(
+        composition=composition,
+        groups=nodes_as_groups(composition, given),
+        router=RouterOptions(pack_max=pack, window=FLOW, queue_max=FLOW),
+        **common,
+    )

@@ -1,0 +1,168 @@
+"""The theorems of paper 003 as claims: each is judged by the calculus, and what that says is tried by executions.
+
+The figure of a theorem is 1 where its order is guaranteed and no execution drawn at random broke it, 0 where an
+execution that breaks it was found. Anything else is no figure, and the verdict is unknown. docs/design/routing.md tells
+what was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+from isthmus.advise.composition.abstract_run import AbstractRun
+from isthmus.advise.composition.counterexample import counterexample, drawn_script, is_fault, judge_domain
+from isthmus.protocols.routing.calculus.model import (
+    Composition,
+    DomainScope,
+    Flow,
+    Forwarding,
+    Igp,
+    OrderingDomain,
+    Part,
+    ProcessGroup,
+    Router,
+    Semantics,
+    StaticRoute,
+)
+from isthmus.protocols.routing.calculus.semantics import decide
+from isthmus.protocols.routing.calculus.walks import network_of
+from isthmus.studies.model import Claim, Tables
+
+EXECUTIONS, MESSAGES = 10, 6
+Flows = Sequence[tuple[str, str]]  # the group that sends, and those it sends to, a letter each
+
+
+def groups_of(semantics: dict[str, Semantics]) -> tuple[ProcessGroup, ...]:
+    return tuple(
+        ProcessGroup(name, tuple(f"{name}{place}" for place in range(3)), kept) for name, kept in semantics.items()
+    )
+
+
+def domain_of(groups: str, forwarding: Forwarding, flows: Flows, root: str = "") -> tuple[OrderingDomain, ...]:
+    sent = tuple(Flow(source, tuple(to)) for source, to in flows)
+    return (OrderingDomain("d", tuple(groups), "fifo", "inter", forwarding, sent, root=root),)
+
+
+def below_one(
+    semantics: dict[str, Semantics], igp: Semantics, forwarding: Forwarding = "plain", flows: Flows = ()
+) -> Composition:
+    """Groups around one IGP."""
+    routers = tuple(Router(f"r{name}", (name, "I")) for name in semantics)
+    domains = domain_of("".join(semantics), forwarding, flows)
+    return Composition("star", groups_of(semantics), routers, domains, (Igp("I", igp),))
+
+
+def below_two(semantics: Semantics, forwarding: Forwarding) -> Composition:
+    """A and B below one IGP, C and D below another, both below a root, all with the same semantics."""
+    below = {"A": "left", "B": "left", "C": "right", "D": "right"}
+    routers = tuple(Router(f"r{name}", (name, igp)) for name, igp in below.items())
+    routers += (Router("left-root", ("left", "root")), Router("right-root", ("right", "root")))
+    igps = tuple(Igp(name, semantics) for name in ("left", "right", "root"))
+    domains = domain_of("ABCD", forwarding, (), "root")
+    return Composition("tree", groups_of(dict.fromkeys("ABCD", semantics)), routers, domains, igps)
+
+
+def by_two_routers() -> Composition:
+    """What A sends goes to B by one router and to C by another; B answers to C."""
+    joins = {"r1": "A", "r2": "A", "rB": "B", "rC": "C"}
+    routers = tuple(Router(name, (group, "I")) for name, group in joins.items())
+    routes = (StaticRoute("A", "B", ("r1", "rB")), StaticRoute("A", "C", ("r2", "rC")))
+    groups = groups_of(dict.fromkeys("ABC", "causal"))
+    domains = domain_of("ABC", "plain", (("A", "BC"), ("B", "C")))
+    return Composition("two", groups, routers, domains, (Igp("I", "causal"),), routes)
+
+
+def verdict_on(composition: Composition, scope: DomainScope, order: Part) -> float | None:
+    """1: guaranteed, and kept by executions; 0: refused, and broken by one; None: the two do not agree."""
+    random = Random(f"{composition.name}/{scope}/{order}")
+    network = network_of(composition, composition.domains, scope)
+    if not decide(composition, composition.domains, scope).of(order).holds:
+        return None if counterexample(network, scope, order, random) is None else 0.0
+    for _ in range(EXECUTIONS):
+        rows = AbstractRun(network, drawn_script(network, random, MESSAGES), random).play()
+        if is_fault(judge_domain(network, rows, scope, order)):
+            return None
+    return 1.0
+
+
+def theorem(
+    number: str, statement: str, composition: Composition, scope: DomainScope, order: Part, note: str = ""
+) -> Claim:
+    def measure(_tables: Tables) -> float | None:
+        return verdict_on(composition, scope, order)
+
+    return Claim(statement=statement, source=f"theorem {number}", measure=measure, expected=1.0, note=note)
+
+
+SENDERS: dict[str, Semantics] = {"A": "causal", "B": "causal", "C": "fifo", "D": "fifo"}
+TO_ALL = (("A", "ABCD"), ("B", "ABC"), ("A", "C"), ("B", "CD"))
+OVERLAP: dict[str, Semantics] = {"A": "fifo-total", "B": "total", "C": "fifo-total"}
+TOTALS: dict[str, Semantics] = dict.fromkeys("ABC", "fifo-total")
+PAIR: dict[str, Semantics] = dict.fromkeys("AB", "fifo-total")
+ONE_TO_MANY: dict[str, Semantics] = {"A": "causal", "B": "fifo", "C": "fifo"}
+ONE_FLOWS = (("A", "BC"), ("A", "B"), ("A", "C"))
+CAUSAL_PAIR: dict[str, Semantics] = dict.fromkeys("AB", "causal")
+NOT_FIFO: dict[str, Semantics] = {"A": "total", "B": "fifo"}
+TOTAL_ONLY = "the paper claims total order alone here"
+
+THEOREMS: tuple[Claim, ...] = (
+    theorem("1", "FIFO forwarding keeps FIFO order.", below_one(ONE_TO_MANY, "fifo", flows=ONE_FLOWS), "inter", "fifo"),
+    theorem(
+        "1",
+        "FIFO forwarding keeps the causal order of one sending group.",
+        below_one(ONE_TO_MANY, "fifo", flows=ONE_FLOWS),
+        *("inter", "causal"),
+    ),
+    theorem(
+        "1",
+        "So it does where a group has two routers.",
+        by_two_routers(),
+        *("inter", "causal"),
+        "a receiver has by one router what another lacks by the other, and answers",
+    ),
+    theorem("2", "Two causal groups keep causal order.", below_one(CAUSAL_PAIR, "fifo"), "all", "causal"),
+    theorem("3", "Two groups keep total order by total forwarding.", below_one(PAIR, "total", "total"), "all", "total"),
+    theorem(
+        "4",
+        "Several causal senders keep causal order between groups.",
+        below_one(SENDERS, "causal", flows=TO_ALL),
+        *("inter", "causal"),
+    ),
+    theorem(
+        "4",
+        "So they do over all messages.",
+        below_one(SENDERS, "causal", flows=TO_ALL),
+        *("all", "causal"),
+        "a group that only receives, and is FIFO, has messages of its own",
+    ),
+    theorem(
+        "5",
+        "With an overlap of one group, total order needs no total forwarding.",
+        below_one(OVERLAP, "fifo-total", flows=(("A", "AC"), ("B", "AC"))),
+        *("inter", "total"),
+        "that group delivers its own first; it holds without own copies, with one sender, or by total forwarding",
+    ),
+    theorem(
+        "6",
+        "Many groups keep total order by total forwarding.",
+        below_one(TOTALS, "fifo-total", "total"),
+        *("all", "total"),
+        TOTAL_ONLY,
+    ),
+    theorem("7", "A tree of causal protocols keeps causal order.", below_two("causal", "plain"), "all", "causal"),
+    theorem(
+        "8",
+        "A tree keeps total order by hierarchical forwarding.",
+        below_two("fifo-total", "hierarchical"),
+        *("all", "total"),
+        TOTAL_ONLY,
+    ),
+    theorem(
+        "1, tables 1 and 2",
+        "Any group over a FIFO protocol gives FIFO order.",
+        below_one(NOT_FIFO, "fifo"),
+        *("inter", "fifo"),
+        "not where a protocol is total but not FIFO",
+    ),
+)

@@ -1,0 +1,1 @@
+"""Study: roles that follow the load (paper 001)."""

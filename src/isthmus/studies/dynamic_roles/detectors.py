@@ -1,0 +1,142 @@
+"""Detectors of a mean set beside each other on traffic: how far each is from what comes next.
+
+A detector is of use where its mean, after a gap, is near the mean of the gaps that follow. The *error* is by which
+factor it is off on the geometric mean, too high or too low alike: a role is chosen by comparing a period with a delay,
+and twice is as wrong as half. The *bias* is the same with its sign: below 1, periods seem shorter than they are. Where
+traffic is what it was, that is all; where it shifts, what the error of all has in common is what nobody could know.
+
+Traffic is the submissions of the study's own runs, periodic and Poisson, through its nine phases; and a conversation as
+it is recorded in chats (`chat_gaps`): bursts of answers, pauses of any length, some gaps a thousand times others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from math import exp, log
+from random import Random
+from statistics import fmean
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from isthmus.core.layer import Kind
+from isthmus.protocols.detectors import DETECTORS, Detector
+from isthmus.studies.model import Claim, Figure, Tables, matching
+from isthmus.studies.nine_scenarios.tickets import OURS, SOURCES
+
+CHAT, CHATS = "chat", 4  # conversations
+AHEAD = 8  # gaps whose mean an estimate should be near
+SAMPLES: Mapping[str, int] = {"mean-shift": 7, "sliding": 32, "exponential": 32, "cusum": 32}  # as each is meant
+LEAST = 1e-9  # a gap of 0, where a record has whole seconds, would be any factor off
+
+
+class Fit(NamedTuple):
+    """How well a detector does on a series of gaps."""
+
+    error_factor: float  # geometric mean of how many times too high or too low, at least 1
+    bias_factor: float  # geometric mean of estimate over what came
+    judged: int  # estimates that were compared
+
+
+def detector(name: str) -> Detector:
+    """A detector with the number of samples it is meant to have."""
+    return DETECTORS[name](SAMPLES[name])
+
+
+def fit(gaps: Sequence[float], name: str) -> Fit:
+    """Let a detector follow gaps, and compare each of its estimates with the gaps that come next."""
+    judge, logs = detector(name), []
+    for place, gap in enumerate(gaps):
+        judge.add(gap)
+        coming = gaps[place + 1 : place + 1 + AHEAD]
+        if judge.mean is not None and len(coming) == AHEAD:
+            logs.append(log(max(judge.mean, LEAST) / max(fmean(coming), LEAST)))
+    if not logs:
+        return Fit(1.0, 1.0, 0)
+    return Fit(exp(fmean(map(abs, logs))), exp(fmean(logs)), len(logs))
+
+
+def chat_gaps(seed: int, count: int = 2_000) -> list[float]:
+    """Times between the messages of a conversation, in seconds: bursts, and pauses that may be very long."""
+    random = Random(f"chat/{seed}")
+    return list(_gaps(random, count))
+
+
+def _gaps(random: Random, count: int) -> Iterator[float]:
+    given = 0
+    while given < count:
+        pace = random.lognormvariate(log(12.0), 0.8)  # seconds between answers of one burst
+        length = 1 + int(random.paretovariate(1.1))
+        for _ in range(min(length, 200, count - given)):
+            given += 1
+            yield random.expovariate(1 / pace)
+        if given < count:
+            given += 1
+            yield 60.0 * random.paretovariate(0.9)
+
+
+def compared(traffic: Mapping[str, Sequence[Sequence[float]]]) -> list[dict[str, object]]:
+    """One row per kind of traffic and detector, over all series of that kind."""
+    rows: list[dict[str, object]] = []
+    for kind, series in traffic.items():
+        for name in DETECTORS:
+            fits = [found for found in (fit(gaps, name) for gaps in series) if found.judged]
+            weights = sum(found.judged for found in fits) or 1
+            error = exp(sum(log(found.error_factor) * found.judged for found in fits) / weights)
+            bias = exp(sum(log(found.bias_factor) * found.judged for found in fits) / weights)
+            rows.append({"traffic": kind, "detector": name, "error_factor": error, "bias_factor": bias})
+    return rows
+
+
+def gaps_of(trace: DataFrame, runs: DataFrame) -> dict[str, list[list[float]]]:
+    """The times between the submissions of each site in ms, by kind of source, and those of chats."""
+    first = F.broadcast(runs.select("run", "source"))
+    rows = trace.where(F.col("kind") == int(Kind.SUBMIT)).join(first, "run")
+    times = rows.groupBy("source", "run", "process").agg(F.sort_array(F.collect_list("time_ns")).alias("times"))
+    found: dict[str, list[list[float]]] = {source: [] for source in SOURCES}
+    for row in times.orderBy("source", "run", "process").toArrow().to_pylist():
+        found[row["source"]].append([(after - before) / 1e6 for before, after in pairwise(row["times"])])
+    return found | {CHAT: [chat_gaps(seed) for seed in range(CHATS)]}
+
+
+# Claims
+
+
+def detector_errors(tables: Tables, traffic: str) -> dict[str, float]:
+    return {row["detector"]: float(row["error_factor"]) for row in matching(tables["detectors"], traffic=traffic)}
+
+
+def detector_claim(other: str, statement: str, expected: float) -> Claim:
+    """The sliding mean beside another detector, on the traffic where it does worst."""
+
+    def measure(tables: Tables) -> float:
+        errors = [detector_errors(tables, traffic) for traffic in (*SOURCES, CHAT)]
+        rivals = [name for name in errors[0] if name != "sliding" and other in ("", name)]
+        return max(each["sliding"] / min(each[name] for name in rivals) for each in errors)
+
+    return Claim(
+        statement=statement,
+        source=OURS,
+        kind="promise",
+        measure=measure,
+        expected=expected,
+        relation="at most",
+        unit="times",
+        note="by which factor an estimate is off the mean of the next eight gaps, ours over theirs; the worst of three "
+        "kinds of traffic: both kinds of source through the nine phases, and chats",
+    )
+
+
+DETECTOR_FIGURE = Figure(
+    id="detectors",
+    title="Detectors of a mean on traffic of three kinds",
+    caption="By which factor an estimate is off the mean of the next eight gaps, on the geometric mean.",
+    table="detectors",
+    x="traffic",
+    y="error_factor",
+    series="detector",
+    xlabel="traffic",
+    ylabel="error (times)",
+)

@@ -1,0 +1,1 @@
+"""Study: flooding over networks of 1,000 to 50,000 nodes."""

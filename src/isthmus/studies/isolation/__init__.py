@@ -1,0 +1,1 @@
+"""Study: sequencer and symmetric order in isolation (paper 001)."""

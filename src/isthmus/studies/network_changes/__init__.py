@@ -1,0 +1,1 @@
+"""Study: roles while the network changes."""

@@ -1,0 +1,1 @@
+"""Study: the nine scenarios of two clusters (paper 001)."""

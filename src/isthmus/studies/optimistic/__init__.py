@@ -1,0 +1,1 @@
+"""Study: optimistic total order (paper 002)."""

@@ -1,0 +1,1 @@
+"""Study: causal order by flooding an overlay (paper 004)."""

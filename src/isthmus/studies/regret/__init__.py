@@ -1,0 +1,1 @@
+"""Study: how far chosen roles are from the best fixed ones."""

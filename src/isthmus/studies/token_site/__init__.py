@@ -1,0 +1,1 @@
+"""Study: the token-site protocol in isolation (paper 001)."""

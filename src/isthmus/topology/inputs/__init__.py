@@ -1,0 +1,1 @@
+"""Networks from measurements: round trips, backbone maps."""

@@ -1,0 +1,1 @@
+"""Overlays: neighbours, ids and what an overlay is worth."""

@@ -1,0 +1,168 @@
+"""Parquet of any system as rows: other integer types, columns left out, kinds by name, partition folders.
+
+The strict reader (reader.py) takes what Isthmus writes; this one takes what docs/TRACE.md allows others to write. What
+is wrong is said of a file and a column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from isthmus.core.errors import InputError
+from isthmus.core.layer import Kind
+from isthmus.trace.inputs.columns import (
+    DEFAULTS,
+    HIVE,
+    KINDS_EXPECTED,
+    VIEW_NUMBER,
+    WITH_MESSAGE,
+    arrow_type,
+    check_column,
+    is_text,
+)
+from isthmus.trace.reader import BATCH_ROWS, check_version, conform, to_rows, unreadable
+from isthmus.trace.schema import NONE, SCHEMA, Row, meta_of
+
+MESSAGE_KINDS = pa.array([int(kind) for kind in WITH_MESSAGE], pa.int8())
+KIND_NUMBERS = {kind.name: int(kind) for kind in Kind}
+
+
+def table_rows(root: Path, files: Sequence[Path]) -> Iterator[Row]:
+    """Every row of some Parquet files, in their order."""
+    studies: dict[int, str] = {}  # run to the study that has it
+    for file in files:
+        folders = file.relative_to(root).parts[:-1] if file != root else ()
+        hive = {found[1]: found[2] for found in map(HIVE.match, folders) if found}
+        try:
+            with pq.ParquetFile(file) as opened:
+                schema = opened.schema_arrow
+                check_version(file, schema)
+                for field in SCHEMA:
+                    check_column(str(file), schema, field, hive)
+                known = [name for name in SCHEMA.names if name in schema.names]
+                for batch in opened.iter_batches(batch_size=BATCH_ROWS, columns=known):
+                    whole = conform(file, completed(file, batch, hive))
+                    if "study" in hive:
+                        refuse_mixed(root, whole, hive["study"], studies)
+                    yield from to_rows(whole)
+        except (OSError, pa.ArrowException) as error:
+            raise unreadable(file, error) from error
+
+
+def table_count(files: Sequence[Path]) -> int:
+    """How many rows some Parquet files have, by their footers."""
+    count = 0
+    for file in files:
+        try:
+            count += pq.read_metadata(file).num_rows
+        except (OSError, pa.ArrowException) as error:
+            raise unreadable(file, error) from error
+    return count
+
+
+def table_columns(file: Path) -> list[str]:
+    """The names of the columns that a file has."""
+    try:
+        return list(pq.read_schema(file).names)
+    except (OSError, pa.ArrowException) as error:
+        raise unreadable(file, error) from error
+
+
+def table_meta(file: Path) -> dict[str, str]:
+    """The description that a file carries."""
+    try:
+        return meta_of(pq.read_schema(file))
+    except (OSError, pa.ArrowException) as error:
+        raise unreadable(file, error) from error
+
+
+def completed(file: Path, batch: pa.RecordBatch, hive: dict[str, str]) -> pa.RecordBatch:
+    """The batch with every column of the schema: defaults where it has none, no nulls where none belong."""
+    given = {name: batch.column(name) for name in batch.schema.names}
+    given["kind"] = kinds_of(file, column_of(file, given, hive, "kind", batch.num_rows))
+    if "view" in given:
+        given["value"] = view_numbers(file, given)
+    columns = []
+    for field in SCHEMA:
+        name = field.name
+        if name == "destinations":
+            found = given.get(name)
+            there = found is not None and not pa.types.is_null(found.type)
+            columns.append(found if there else pa.nulls(batch.num_rows, field.type))
+        elif name == "origin" and name not in given:
+            continue  # the reader derives it
+        else:
+            found = column_of(file, given, hive, name, batch.num_rows)
+            columns.append(filled(file, name, found, given["kind"]))
+    names = [name for name in SCHEMA.names if name != "origin" or "origin" in given]
+    return pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def column_of(file: Path, given: dict[str, pa.Array], hive: dict[str, str], name: str, count: int) -> pa.Array:
+    if name in given:
+        return given[name]
+    value: Any = hive.get(name, DEFAULTS.get(name, NONE))
+    try:
+        return pa.repeat(pa.scalar(int(value), pa.int64()), count)
+    except ValueError:
+        raise InputError(str(file), name, repr(value), f"{arrow_type(name)} in the name of its folder") from None
+
+
+def kinds_of(file: Path, column: pa.Array) -> pa.Array:
+    """Kinds from their numbers or names."""
+    if is_text(column.type):
+        found = []
+        for text in column.to_pylist():
+            plain = (text or "").strip()
+            found.append(int(plain) if plain.isdigit() else KIND_NUMBERS.get(plain.upper()))
+            if found[-1] is None or not 1 <= found[-1] <= len(Kind):
+                raise InputError(str(file), "kind", f"'{text}'" if text else "nothing", KINDS_EXPECTED)
+        return pa.array(found, pa.int8())
+    if column.null_count:
+        raise InputError(str(file), "kind", "nothing", KINDS_EXPECTED)
+    wrong = column.filter(pc.or_(pc.less(column, 1), pc.greater(column, len(Kind))))
+    if len(wrong):
+        raise InputError(str(file), "kind", f"'{wrong[0].as_py()}'", KINDS_EXPECTED)
+    return column.cast(pa.int8())
+
+
+def view_numbers(file: Path, given: dict[str, pa.Array]) -> pa.Array:
+    """The values, in VIEW rows the number of the view, which a row may tell in either column."""
+    installs, view = pc.equal(given["kind"], int(Kind.VIEW)), given["view"].cast(pa.int64())
+    value = given["value"].cast(pa.int64()) if "value" in given else pa.nulls(len(view), pa.int64())
+    differs = pc.and_(pc.not_equal(view, value), pc.greater(view, 0))
+    wrong = pc.indices_nonzero(pc.fill_null(pc.and_(installs, differs), False))
+    if len(wrong):
+        at = wrong[0].as_py()
+        raise InputError(str(file), "view", f"{view[at]} in a row of the value {value[at]}", VIEW_NUMBER)
+    return pc.if_else(pc.and_(installs, pc.is_null(value)), view, value)
+
+
+def filled(file: Path, name: str, column: pa.Array, kinds: pa.Array) -> pa.Array:
+    """A column without nulls: what they stand for, or a sentence where something must be told."""
+    if not column.null_count:
+        return column
+    if name in ("process", "local"):
+        raise InputError(str(file), name, "nothing", f"{arrow_type(name)} in every row")
+    if name in ("sender", "number"):
+        needed = pc.is_in(kinds, MESSAGE_KINDS)
+        if pc.any(pc.and_(needed, pc.is_null(column))).as_py():
+            raise InputError(str(file), name, "nothing", "a message in a row of this kind")
+    default = DEFAULTS.get(name)
+    return pc.fill_null(column, pa.scalar(NONE if default is None else default, column.type))
+
+
+def refuse_mixed(root: Path, batch: pa.RecordBatch, study: str, studies: dict[int, str]) -> None:
+    """Refuse a run number that two studies have, because their rows would be taken for one run's."""
+    for run in pc.unique(batch.column("run")).to_pylist():
+        other = studies.setdefault(run, study)
+        if other != study:
+            one, two = sorted((other, study))
+            shown = f"run {run} in the studies {one} and {two}"
+            raise InputError(str(root), "run", shown, f"one study, such as {root}/study={one}")

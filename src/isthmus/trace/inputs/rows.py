@@ -1,0 +1,116 @@
+"""A trace of any format as rows in this process, with what is known about it besides: names, lines, size, hash."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from isthmus.trace.domain import Domain, read_domains
+from isthmus.trace.inputs.columns import misspelt_columns
+from isthmus.trace.inputs.files import chosen_files, digest_of_files, line_count
+from isthmus.trace.inputs.parquet import table_columns, table_count, table_meta, table_rows
+from isthmus.trace.inputs.shiviz import PATTERNS, Log
+from isthmus.trace.inputs.text import csv_cells, json_cells, text_rows
+from isthmus.trace.schema import LOCAL, PROCESS, PROMISES, RUN, Row
+
+Place = tuple[int, int, int]  # run, process, local: a row
+
+
+class Source:
+    """A file, or a folder of files of one format; nothing is read before it is asked for."""
+
+    __slots__ = ("_log", "files", "form", "path", "patterns")
+
+    def __init__(self, path: Path, form: str = "auto", patterns: Mapping[str, str] = PATTERNS) -> None:
+        self.path = path
+        self.patterns = patterns
+        self.form, self.files = chosen_files(path, form)
+        self._log: Log | None = None
+
+    @property
+    def log(self) -> Log:
+        """The events of a ShiViz log, which are read once."""
+        if self._log is None:
+            self._log = Log(self.files, str(self.path), self.patterns)
+        return self._log
+
+    def size(self) -> int:
+        """About how many rows there are, at most: by the footers of Parquet, by the lines of a text."""
+        if self.form == "parquet":
+            return table_count(self.files)
+        lines = line_count(self.files)
+        return lines // 2 if self.form == "shiviz" else lines
+
+    def rows(self) -> Iterator[Row]:
+        """Every row, in the order of the files."""
+        if self.form == "parquet":
+            yield from table_rows(self.path, self.files)
+        else:
+            for row, _, _ in self._placed():
+                yield row
+
+    def places(self, wanted: Container[Place]) -> dict[Place, str]:
+        """The file and line of some rows of a text; nothing of Parquet."""
+        if self.form == "parquet":
+            return {}
+        return {
+            (row[RUN], row[PROCESS], row[LOCAL]): f"{file.name}:{line}"
+            for row, file, line in self._placed()
+            if (row[RUN], row[PROCESS], row[LOCAL]) in wanted
+        }
+
+    def names(self) -> dict[int, str]:
+        """The names of processes, where the input has them: the hosts of a log, the sites of a run of ours."""
+        if self.form == "shiviz":
+            return {process: host for host, process in self.log.hosts.items()}
+        if self.form != "parquet":
+            return {}
+        try:
+            sites = json.loads(table_meta(self.files[0]).get("sites", "[]"))
+        except ValueError:
+            return {}
+        return {number: str(name) for number, name in enumerate(sites)} if isinstance(sites, list) else {}
+
+    def domains(self) -> tuple[Domain, ...]:
+        """The ordering domains that a run of ours has told."""
+        return read_domains(table_meta(self.files[0])) if self.form == "parquet" else ()
+
+    def promised(self) -> set[str] | None:
+        """What the stacks of a run of ours promise; None where the input does not say."""
+        if self.form != "parquet":
+            return None
+        words = [table_meta(file).get(PROMISES) for file in self.files]
+        told = [word.split(",") for word in words if word is not None]
+        return {name for names in told for name in names} if told else None
+
+    def notes(self) -> list[str]:
+        """What a user should know of the reading: events of a log, or columns, that look misspelt."""
+        if self.form != "shiviz":
+            return misspelt_columns(self._columns())
+        if not self.log.misspelt:
+            return []
+        told = ", ".join(
+            f"{word!r} {count} time{'s' if count > 1 else ''} (first in {where})"
+            for word, (count, where) in sorted(self.log.misspelt.items())
+        )
+        count = sum(count for count, _ in self.log.misspelt.values())
+        return [f"{count} event{'s' if count > 1 else ''} passed over as misspelt: {told}"]
+
+    def _columns(self) -> Sequence[str]:
+        """The columns that the first file has, by its head or its first object."""
+        first = self.files[0]
+        if self.form == "parquet":
+            return table_columns(first)
+        with closing(csv_cells(first) if self.form == "csv" else json_cells(first)) as cells:
+            return next(cells)[1]
+
+    def digest(self) -> str:
+        """The SHA-256 over the files."""
+        return digest_of_files(self.path, self.files)
+
+    def _placed(self) -> Iterator[tuple[Row, Path, int]]:
+        if self.form == "shiviz":
+            return self.log.rows()
+        return text_rows(self.files, self.form, str(self.path))
