@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
+from tests.harness.ports import free_ports
 
-from harness.ports import free_ports
 from isthmus.live.api.group import Group
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel

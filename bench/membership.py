@@ -21,8 +21,7 @@ from statistics import median
 
 from rich.console import Console
 from rich.table import Table
-
-from harness.ports import free_ports
+from tests.harness.ports import free_ports
 
 ROUNDS = 20
 SIZES = (3, 7)

@@ -16,9 +16,9 @@ from collections.abc import Callable
 
 from rich.console import Console
 from rich.table import Table
+from tests.harness.ports import free_ports
 
 from bench.membership import READY_S, alike
-from harness.ports import free_ports
 
 MINUTES, SITES, RATE = 3.0, 5, 100.0
 WARM_UP = 0.1  # of the run: before that, caches and buffers fill

@@ -12,7 +12,8 @@ from xdist.scheduler import LoadScopeScheduling
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SPARK = ("tests/pipeline/", "tests/unit/test_cli_check.py")  # where tests may use the fixture of that name
+# where tests may use the fixture of that name
+SPARK = ("tests/pipeline/", "tests/unit/cli/test_cli_check.py", "tests/unit/pipeline/")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -8,9 +8,9 @@ import pkgutil
 from pathlib import Path
 
 import pytest
+from tests.harness.set_iteration import found_in, gather
 
 import isthmus
-from harness.set_iteration import found_in, gather
 from isthmus.core.layer import Layer
 from isthmus.core.message import Message
 

@@ -14,13 +14,13 @@ from random import Random
 
 import msgspec
 import pytest
+from tests.harness.clock_scenarios import random_clock_scenario
+from tests.harness.composed_runs import composed_scenario
+from tests.harness.random_compositions import random_composition
+from tests.harness.recomputed_runs import recomputed_scenario
+from tests.harness.ring_runs import random_ring_run
+from tests.harness.router_failover import failover_scenario
 
-from harness.clock_scenarios import random_clock_scenario
-from harness.composed_runs import composed_scenario
-from harness.random_compositions import random_composition
-from harness.recomputed_runs import recomputed_scenario
-from harness.ring_runs import random_ring_run
-from harness.router_failover import failover_scenario
 from isthmus.fuzz.agreed import agreed_scenario
 from isthmus.fuzz.large import large_scenario
 from isthmus.fuzz.scenarios import bridged_scenario, hard_scenario, random_scenario

@@ -9,10 +9,14 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from tests.cells import Measured, measure
+from tests.harness.cells import Measured, measure
 
-from isthmus.studies import dynamic_roles, isolation, network_changes, nine_scenarios, regret
+from isthmus.studies.dynamic_roles import study as dynamic_roles
+from isthmus.studies.isolation import study as isolation
+from isthmus.studies.network_changes import study as network_changes
+from isthmus.studies.nine_scenarios import study as nine_scenarios
 from isthmus.studies.nine_scenarios.tickets import PERIODIC, POISSON, SOURCES
+from isthmus.studies.regret import study as regret
 from isthmus.studies.regret.instances import NINE
 
 WITHIN = 0.03

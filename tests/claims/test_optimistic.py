@@ -10,7 +10,7 @@ from functools import cache
 
 import msgspec
 import pytest
-from tests.planted_optimistic import SignReversed
+from tests.planted.optimistic import SignReversed
 
 from isthmus.core.layer import Host, Stack
 from isthmus.core.message import ONLY_GROUP

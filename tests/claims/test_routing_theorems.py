@@ -10,8 +10,8 @@ from random import Random
 
 import msgspec
 import pytest
+from tests.harness.compositions import domain, group, star, tree
 
-from harness.compositions import domain, group, star, tree
 from isthmus.advise.composition.abstract_run import AbstractRun
 from isthmus.advise.composition.counterexample import counterexample, drawn_script, is_fault, judge_domain
 from isthmus.protocols.routing.calculus.model import Composition, DomainScope, Igp, Router, StaticRoute

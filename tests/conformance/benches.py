@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Iterable
 from random import Random
 
-from harness.recording import send_line, trace_line
+from tests.harness.recording import send_line, trace_line
+
 from isthmus.core.layer import Kind, Reading, Stack
 from isthmus.core.message import ONLY_GROUP, Message, SiteId
-from isthmus.live import framing
+from isthmus.live.net import framing
 from isthmus.live.node.site import LiveSite
 from isthmus.sim.clocks.clock import SiteClock
 from isthmus.sim.network.delays import DelayNetwork, Stamp

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from benches import LiveBench, SimBench, shared
+from tests.harness.golden import SCRIPTS, StackRig
+from tests.harness.recording import RecordingSite
+from tests.harness.script_blocks import read_script
+from tests.harness.scripts import MakeBench, Script
 
-from harness.golden import SCRIPTS, StackRig
-from harness.recording import RecordingSite
-from harness.script_blocks import read_script
-from harness.scripts import MakeBench, Script
 from isthmus.core.message import SiteId
 
 

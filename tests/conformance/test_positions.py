@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.harness.ports import free_ports
 
-from harness.ports import free_ports
 from isthmus.core.layer import Finality, Host, Stack
 from isthmus.core.message import Cast
 from isthmus.fuzz.agreed import agreed_scenario

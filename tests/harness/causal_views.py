@@ -12,8 +12,8 @@ from itertools import pairwise
 from random import Random
 
 import msgspec
+from tests.harness.causal_runs import CausalWorld, Kind, MakeHistory
 
-from harness.causal_runs import CausalWorld, Kind, MakeHistory
 from isthmus.core.message import SiteId
 from isthmus.protocols.causal.histories.history import ExtendedHistory
 from isthmus.topology.gateways.hops import Routes

@@ -12,8 +12,8 @@ from random import Random
 from typing import NamedTuple
 
 import msgspec
+from tests.harness.random_compositions import SCOPES
 
-from harness.random_compositions import SCOPES
 from isthmus.core.message import SiteId
 from isthmus.judge.oracle import Oracle
 from isthmus.protocols.routing.calculus.model import Composition, DomainScope, OrderingDomain, connected_domains

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import permutations
 
-from harness.membership_bench import QUICK, ROUND_NS, Bench, Kind
-from harness.membership_bench_checks import wrong
+from tests.harness.membership_bench import QUICK, ROUND_NS, Bench, Kind
+from tests.harness.membership_bench_checks import wrong
+
 from isthmus.core.message import Message, SiteId
 from isthmus.protocols.membership.agreement import Agreement
 from isthmus.protocols.membership.quorum import quorum

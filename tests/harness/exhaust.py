@@ -15,9 +15,9 @@ from collections import deque
 from collections.abc import Iterator
 
 import msgspec
+from tests.harness.membership_bench import ROUND_NS, Bench, Kind
+from tests.harness.membership_bench_checks import wrong
 
-from harness.membership_bench import ROUND_NS, Bench, Kind
-from harness.membership_bench_checks import wrong
 from isthmus.core.message import SiteId
 from isthmus.protocols.membership.agreement import Agreement
 

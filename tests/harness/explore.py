@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from itertools import combinations, product
 from random import Random
 
-from harness.membership_bench import ROUND_NS, Bench, Kind
+from tests.harness.membership_bench import ROUND_NS, Bench, Kind
+
 from isthmus.core.message import SiteId
 from isthmus.protocols.membership.agreement import Agreement
 

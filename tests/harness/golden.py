@@ -14,9 +14,9 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import msgspec
+from tests.harness.recording import RecordingPort
+from tests.harness.script_blocks import parse_sites
 
-from harness.recording import RecordingPort
-from harness.script_blocks import parse_sites
 from isthmus.core.layer import Finality, Host, Layer, Stack
 from isthmus.core.message import Author, Carried, Cast, GroupId, Message, SiteId, Targets
 from isthmus.protocols.application import Application

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from harness.membership_bench import Bench, Site
+from tests.harness.membership_bench import Bench, Site
+
 from isthmus.core.layer import View
 from isthmus.core.message import SiteId
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from random import Random
 
 import msgspec
+from tests.harness.composed_runs import DURATION_MS, composed_scenario
+from tests.harness.router_failover import DETECTION_MS, judged
 
-from harness.composed_runs import DURATION_MS, composed_scenario
-from harness.router_failover import DETECTION_MS, judged
 from isthmus.protocols.routing.calculus.model import Composition, Igp, OrderingDomain, ProcessGroup, Router, Semantics
 from isthmus.protocols.routing.options import RouterOptions
 from isthmus.scenario.faults import Crash, Fault, Recover

@@ -17,9 +17,9 @@ from __future__ import annotations
 from random import Random
 
 import msgspec
+from tests.harness.composed_runs import DURATION_MS, composed_scenario, judge_guarantees
+from tests.harness.random_compositions import random_composition
 
-from harness.composed_runs import DURATION_MS, composed_scenario, judge_guarantees
-from harness.random_compositions import random_composition
 from isthmus.core.layer import Kind
 from isthmus.protocols.routing.calculus.model import Composition
 from isthmus.protocols.routing.routes import replica_names, site_names

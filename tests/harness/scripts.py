@@ -1,7 +1,7 @@
 """Golden scripts for one site: a stack driven by a text file, its effects written below each command.
 
 Problem: what a protocol does in a given situation should be readable by someone who does not know its code, and any
-change of it should show as a diff. `testing/blocks.py` has the form of a script; these are its commands:
+change of it should show as a diff. `tests/harness/script_blocks.py` has the form of a script; these are its commands:
 
     stack NAME site=1 [members=0,1,2] [key=value ...]   build the stack; with members also install and resume view 1
     submit "text" [to=0,2]                              the application multicasts
@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from harness.script_blocks import (
+from tests.harness.script_blocks import (
     Block,
     Command,
     parse_bytes,
@@ -34,6 +34,7 @@ from harness.script_blocks import (
     parse_span,
     run_blocks,
 )
+
 from isthmus.core.errors import LocalError, RemoteError
 from isthmus.core.layer import Host, Stack, View
 from isthmus.core.message import ALL, Message, SiteId, Targets

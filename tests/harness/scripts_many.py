@@ -1,8 +1,8 @@
 """Golden scripts for several sites: a story in which the reader decides what the network does.
 
 Problem: what goes wrong in a group goes wrong between sites: a packet that one site has and another lacks, a view that
-one has installed already. Idea: the sites of `testing/recording.py` share one clock; what they send waits on channels,
-one per pair, until the script delivers, drops or duplicates it. The commands:
+one has installed already. Idea: the sites of `recording.py` share one clock; what they send waits on channels, one per
+pair, until the script delivers, drops or duplicates it. The commands:
 
     sites 0,1,2 stack=NAME [group=1] [key=value ...]    build a group's stacks, install and resume view 1; for a group
                                                         that is there already everything starts over
@@ -36,9 +36,10 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from harness.recording import RecordingPort, RecordingSite, show
-from harness.script_blocks import Block, Command, parse_sites, parse_span, run_blocks
-from harness.scripts import Rig
+from tests.harness.recording import RecordingPort, RecordingSite, show
+from tests.harness.script_blocks import Block, Command, parse_sites, parse_span, run_blocks
+from tests.harness.scripts import Rig
+
 from isthmus.core.errors import LocalError
 from isthmus.core.layer import Host, View
 from isthmus.core.message import ALL, ONLY_GROUP, Author, Carried, Cast, GroupId, Message, SiteId, Targets

@@ -22,8 +22,9 @@ from heapq import heappop, heappush
 from itertools import combinations, permutations
 from random import Random
 
-from harness.membership_bench import QUICK, ROUND_NS, Bench, Kind
-from harness.membership_bench_checks import wrong
+from tests.harness.membership_bench import QUICK, ROUND_NS, Bench, Kind
+from tests.harness.membership_bench_checks import wrong
+
 from isthmus.core.layer import View
 from isthmus.core.message import SiteId
 from isthmus.protocols.membership.agreement import Agreement

@@ -8,7 +8,7 @@ from random import Random
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from tests.unit.trace.stories import Story
+from tests.unit.judge.stories import Story
 
 from isthmus.core.layer import Kind
 from isthmus.trace.domain import Domain

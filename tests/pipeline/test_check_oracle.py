@@ -9,11 +9,11 @@ from random import Random
 import pytest
 from histories import DOMAINS, frame, guessed, random_groups, random_rows, statuses
 from pyspark.sql import SparkSession
-from tests.unit.trace.brute import breaks_causality
+from tests.unit.judge.brute import breaks_causality
 
 from isthmus.core.layer import Kind
 from isthmus.judge.oracle import PROPERTIES, Oracle
-from isthmus.pipeline import verdicts as on_spark
+from isthmus.pipeline.check import verdicts as on_spark
 from isthmus.trace.domain import DOMAIN_PROPERTIES
 from isthmus.trace.schema import KIND, Row
 

@@ -9,12 +9,12 @@ import pytest
 from histories import frame, statuses
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import SparkSession
-from tests.unit.trace.stories import Story
+from tests.unit.judge.stories import Story
 
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
 from isthmus.judge.oracle import PROPERTIES
-from isthmus.pipeline import verdicts as on_spark
+from isthmus.pipeline.check import verdicts as on_spark
 from isthmus.trace.domain import DOMAIN_PROPERTIES, Domain
 from isthmus.trace.schema import DESTINATIONS, KIND, LOCAL, NUMBER, PAYLOAD, PROCESS, SENDER, VALUE, Gauge, Row
 

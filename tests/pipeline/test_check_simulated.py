@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from isthmus.core.layer import Kind
 from isthmus.fuzz.scenarios import random_scenario
 from isthmus.judge.oracle import PROPERTIES, Oracle
-from isthmus.pipeline import verdicts as on_spark
+from isthmus.pipeline.check import verdicts as on_spark
 from isthmus.sim.run import Run
 from isthmus.stacks.registry import STACKS
 from isthmus.trace.schema import KIND, LOCAL, PAYLOAD, PROCESS, Row

@@ -9,7 +9,7 @@ from histories import DOMAINS, frame, guessed, random_groups, random_rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Row, SparkSession
-from tests.unit.trace.stories import Story, answers, quiet_run, recorded
+from tests.unit.judge.stories import Story, answers, quiet_run, recorded
 
 from isthmus.core.layer import Kind
 from isthmus.judge.oracle import PROPERTIES, Oracle, Verdict

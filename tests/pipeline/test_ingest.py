@@ -35,7 +35,7 @@ from isthmus.trace.schema import (
 from isthmus.trace.writer import TraceWriter, to_batch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "trace"))
-from stories import quiet_run
+from tests.unit.judge.stories import quiet_run
 
 ROWS: list[Row] = [
     (0, 1, 0, 1000, 1, 0, 1, 1, 0, -1, (1, 2), 5, 0, 0, 0),

@@ -7,11 +7,11 @@ from random import Random
 
 import pyarrow as pa
 import pytest
-from isthmus.pipeline.measures import gauges, latency, load, membership, optimism, seeds, throughput
 
 from isthmus.core.layer import Kind
 from isthmus.measure.summary import Summary
-from isthmus.pipeline import formats
+from isthmus.pipeline.engine import formats
+from isthmus.pipeline.measure import gauges, latency, load, membership, optimism, seeds, throughput
 from isthmus.scenario.faults import Crash, Recover
 from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Poisson

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.trace.test_past import Wild, expected, wild
+from tests.unit.judge.test_past import Wild, expected, wild
 
 from isthmus.judge.causality.past import CARRIED, CODE_BITS
-from isthmus.pipeline import message_ids
+from isthmus.pipeline.check.causality import message_ids
 from isthmus.pipeline.check.causality.message_ids import MessageIds
 from isthmus.pipeline.check.causality.past import BROUGHT, DELIVERED, EVENT, NOWHERE, OWED, SUBMITTED, pack, walk
 

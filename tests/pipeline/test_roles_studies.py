@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.cells import measure
+from tests.harness.cells import measure
 
 from isthmus.pipeline.sweep.sweep import sweep
-from isthmus.studies import dynamic_roles, isolation, network_changes, nine_scenarios, regret
+from isthmus.studies.dynamic_roles import study as dynamic_roles
+from isthmus.studies.isolation import study as isolation
 from isthmus.studies.model import Study
+from isthmus.studies.network_changes import study as network_changes
+from isthmus.studies.nine_scenarios import study as nine_scenarios
 from isthmus.studies.nine_scenarios.tickets import PERIODIC, POISSON
+from isthmus.studies.regret import study as regret
 
 
 def collected(spark, tmp_path, study: Study, cells) -> dict[str, list[dict[str, object]]]:

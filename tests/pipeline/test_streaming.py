@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.errors import InputError
 from isthmus.judge.oracle import Oracle
-from isthmus.pipeline import formats
+from isthmus.pipeline.engine import formats
 from isthmus.pipeline.engine.formats import ddl
 from isthmus.pipeline.engine.spark_errors import one_sentence
 from isthmus.pipeline.ingest.frames import read_trace
@@ -22,7 +22,7 @@ from isthmus.trace.schema import ADDED, SCHEMA, VERSION_KEY
 from isthmus.trace.writer import TraceWriter, to_batch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "trace"))
-from stories import Story
+from tests.unit.judge.stories import Story
 
 FIFO = ("fifo",)
 VERDICT = ddl({name: kind for name, kind in formats.VERDICT.items() if name not in ("witness_events", "shown")})

@@ -14,9 +14,9 @@ from isthmus.pipeline.sweep.balance import expected_cost
 from isthmus.pipeline.sweep.sweep import sweep
 from isthmus.report.results import find_studies
 from isthmus.sim.run import Run
-from isthmus.studies import token_site
 from isthmus.studies.model import Cell
 from isthmus.studies.run import Result, Swept, batch_studies, judge_runs, run_studies
+from isthmus.studies.token_site import study as token_site
 from isthmus.studies.verdicts import NOT_JUDGED
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from isthmus.core.errors import InputError, LocalError
 from isthmus.fuzz.scenarios import random_scenario
-from isthmus.pipeline import simulate
+from isthmus.pipeline.sweep import simulate
 from isthmus.pipeline.sweep.simulate import OUTCOMES, Outcome, simulate_all
 from isthmus.pipeline.sweep.sweep import RunSpec, runs_table, spec_table, sweep, sweep_together
 from isthmus.scenario.model import Scenario, StackSpec

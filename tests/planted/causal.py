@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from harness.causal_runs import CausalWorld, Kind, MakeHistory, Packet
+from tests.harness.causal_runs import CausalWorld, Kind, MakeHistory, Packet
+
 from isthmus.core.message import SiteId
 from isthmus.protocols.causal.histories.history import (
     SENDER,

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from tests.harness.membership_bench import Bench, Site
 
-from harness.membership_bench import Bench, Site
 from isthmus.core.layer import Handler, Life, View
 from isthmus.core.message import Message, SiteId
 from isthmus.protocols.membership import cut as cuts

@@ -15,7 +15,7 @@ from isthmus.protocols.routing.filter import AuthorStream, Fate
 from isthmus.protocols.routing.member import Member
 from isthmus.protocols.routing.router import Router, RouterPort
 from isthmus.protocols.routing.wire import Routed
-from isthmus.scenario import composing
+from isthmus.scenario.composition import nodes as composing
 from isthmus.scenario.model import StackSpec
 
 

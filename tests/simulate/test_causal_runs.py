@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.harness.causal_runs import KINDS, CausalWorld, Kind
+from tests.harness.causal_views import ChangingWorld
+from tests.planted.causal import HISTORIES, WORLDS
 
-from harness.causal_runs import KINDS, CausalWorld, Kind
-from harness.causal_views import ChangingWorld
 from isthmus.topology.gateways.lans import Lans
-from planted.causal import HISTORIES, WORLDS
 
 CHUNK = 100
 QUICK = range(0, 200, CHUNK)

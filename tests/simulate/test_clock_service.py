@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tests.harness.clock_runs import clocks, lans, options, run, scenario
+from tests.harness.clock_scenarios import broken_by
 
-from harness.clock_runs import clocks, lans, options, run, scenario
-from harness.clock_scenarios import broken_by
 from isthmus.core.layer import ClockState, Kind
 from isthmus.judge.promises import promised_verdicts
 from isthmus.measure.clocks import ClockFigures

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.harness.clock_runs import clocks, lans, run, scenario
 
-from harness.clock_runs import clocks, lans, run, scenario
 from isthmus.core.layer import ClockState, Reading
 from isthmus.core.message import SiteId
 from isthmus.judge.promises import promised_verdicts

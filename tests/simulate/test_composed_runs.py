@@ -5,9 +5,8 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-
-from harness.composed_runs import ComposedRun, composed_scenario, run_composed
-from harness.random_compositions import random_composition
+from tests.harness.composed_runs import ComposedRun, composed_scenario, run_composed
+from tests.harness.random_compositions import random_composition
 
 LIGHT, FULL, CHUNK = 60, 2_000, 250
 

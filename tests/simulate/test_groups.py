@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.harness.courier import BridgedRun, Courier, ForgedRun
 
-from harness.courier import BridgedRun, Courier, ForgedRun
 from isthmus.core.layer import Kind
 from isthmus.core.message import Carried, SiteId
 from isthmus.fuzz.group_rows import key_of

@@ -6,7 +6,7 @@ A failure prints what broke and the command that replays it.
 from __future__ import annotations
 
 import pytest
-from tests.planted_fragments import PLANTED, planted
+from tests.planted.fragments import PLANTED, planted
 
 from isthmus.core.layer import Kind
 from isthmus.fuzz.judge import judge

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from tests.light_runs import LightRun, agreed_light_scenario, light_scenario
-from tests.planted_participants import FIFO, TOTAL, with_participants
+from tests.harness.light_runs import LightRun, agreed_light_scenario, light_scenario
+from tests.planted.participants import FIFO, TOTAL, with_participants
 
 from isthmus.protocols.participants.marked import MarkedParticipants
 from isthmus.protocols.participants.wire import ParticipantsOptions

@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from tests.planted import PLANTED
-from tests.planted_contract import PLANTED_CONTRACT
-from tests.planted_flooding import PLANTED_FLOODING
-from tests.planted_hybrid import PLANTED_HYBRID
-from tests.planted_optimistic import PLANTED as PLANTED_OPTIMISTIC
-from tests.planted_optimistic import with_order
-from tests.planted_ring import PLANTED_RING
+from tests.planted.contract import PLANTED_CONTRACT
+from tests.planted.flooding import PLANTED_FLOODING
+from tests.planted.hybrid import PLANTED_HYBRID
+from tests.planted.optimistic import PLANTED as PLANTED_OPTIMISTIC
+from tests.planted.optimistic import with_order
+from tests.planted.ring import PLANTED_RING
+from tests.planted.transport import PLANTED
 
 from isthmus.fuzz.judge import Judged, judge
 from isthmus.fuzz.scenarios import random_scenario

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from tests.harness.clock_runs import clocks, lans, run, scenario
+from tests.planted.clocks import adopt_as_of_now, choose_by_consistency, mean
 
-from harness.clock_runs import clocks, lans, run, scenario
 from isthmus.judge.promises import promised_verdicts
 from isthmus.scenario.clocks import Broadcasts, Clocks, TimeService
 from isthmus.scenario.faults import ReferenceJump
 from isthmus.scenario.model import Scenario
 from isthmus.trace.schema import Row
-from planted.clocks import adopt_as_of_now, choose_by_consistency, mean
 
 
 def drifting() -> Scenario:

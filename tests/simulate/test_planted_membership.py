@@ -12,14 +12,14 @@ from unittest.mock import patch
 
 import msgspec
 import pytest
-from tests.directed_membership import DIRECTED
-from tests.planted_membership import PLANTED_MEMBERSHIP, Bug
+from tests.harness.directed_membership import DIRECTED
+from tests.harness.exhaust import SCOPES, explore
+from tests.harness.explore import planned_schedule, plans, random_schedule
+from tests.harness.membership_bench import Bench
+from tests.harness.membership_bench_checks import wrong
+from tests.harness.storms import storm
+from tests.planted.membership import PLANTED_MEMBERSHIP, Bug
 
-from harness.exhaust import SCOPES, explore
-from harness.explore import planned_schedule, plans, random_schedule
-from harness.membership_bench import Bench
-from harness.membership_bench_checks import wrong
-from harness.storms import storm
 from isthmus.core.message import SiteId
 from isthmus.fuzz.agreed import agreed_scenario
 from isthmus.fuzz.judge import judge_run

@@ -9,9 +9,9 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from tests.harness.random_compositions import Tried, random_composition, try_composition
 
-from harness.random_compositions import Tried, random_composition, try_composition
-from isthmus.protocols.routing import orientation, overtaking
+from isthmus.protocols.routing.calculus import orientation, overtaking
 from isthmus.protocols.routing.calculus.walks import WalkNetwork
 
 REFUTED_MIN = 0.99

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.harness.recomputed_runs import recomputed_faults, recomputed_scenario
+from tests.harness.router_failover import judged
+from tests.planted.recomputed import PLANTED
 
-from harness.recomputed_runs import recomputed_faults, recomputed_scenario
-from harness.router_failover import judged
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
 from isthmus.judge.promises import promised_verdicts
@@ -18,7 +19,6 @@ from isthmus.scenario.load import scenario_from_tables
 from isthmus.scenario.model import Scenario
 from isthmus.sim.run import Run
 from isthmus.trace.schema import KIND, NUMBER, ORIGIN, TIME_NS, Row
-from planted.recomputed import PLANTED
 
 LIGHT, FULL, CHUNK = 12, 800, 100
 TRIES = 60  # schedules within which a wrong policy must be found

@@ -6,9 +6,9 @@ from random import Random
 
 import msgspec
 import pytest
-from tests.planted_ring import GoesBack, TokenOutlivesView, over
+from tests.harness.ring_runs import judge_ring, random_ring_run
+from tests.planted.ring import GoesBack, TokenOutlivesView, over
 
-from harness.ring_runs import judge_ring, random_ring_run
 from isthmus.core.document import Invalid
 from isthmus.core.layer import Kind
 from isthmus.fuzz.agreed import agreed_scenario

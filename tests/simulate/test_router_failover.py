@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
-from harness.router_failover import failover_faults, failover_scenario
-from planted.router import PLANTED
+from tests.harness.router_failover import failover_faults, failover_scenario
+from tests.planted.router import PLANTED
 
 LIGHT, FULL, CHUNK = 24, 2_000, 100
 AGREED = 6  # schedules with agreed membership in every run of the tests

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.planted_safe_links import PLANTED_SAFE_LINKS
-from tests.safe_link_runs import (
+from tests.harness.safe_link_runs import (
     FOUNDERS,
     SITES,
     failures_of,
@@ -14,6 +13,7 @@ from tests.safe_link_runs import (
     ring_with_crashes,
     scenario_of,
 )
+from tests.planted.safe_links import PLANTED_SAFE_LINKS
 
 from isthmus.core.layer import Kind
 from isthmus.protocols.causal.flooding.safe_wire import DynamicOptions

@@ -16,12 +16,12 @@ from isthmus.cli import check, watch
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
 from isthmus.judge.runs import choose
-from isthmus.pipeline import checking
+from isthmus.pipeline.check import check as checking
 from isthmus.pipeline.ingest.streaming import Change
 from isthmus.trace.writer import TraceWriter
 
 sys.path.insert(0, str(Path(__file__).parent / "trace"))
-from stories import Story, quiet_run
+from tests.unit.judge.stories import Story, quiet_run
 
 CROSSED = Story().submit(1, 1).submit(2, 1).deliver(1, (1, 1), (2, 1)).deliver(2, (2, 1), (1, 1))
 

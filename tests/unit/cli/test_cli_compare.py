@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.planted import PLANTED
+from tests.planted.transport import PLANTED
 
 from isthmus.advise.compare.choice import choose
 from isthmus.advise.compare.figures import SEEDS_MIN, figures_of, mean_of

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.planted import PLANTED
-from tests.planted_participants import FIFO, with_participants
+from tests.planted.participants import FIFO, with_participants
+from tests.planted.transport import PLANTED
 
 from isthmus.cli import fuzz as fuzz_command
 from isthmus.cli import sim as sim_command

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from stories import Story, quiet_run
+from tests.unit.judge.stories import Story, quiet_run
 
 from isthmus.cli import check
 from isthmus.cli.trace import command

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.harness.golden import StackRig
+from tests.harness.recording import RecordingSite
 
-from harness.golden import StackRig
-from harness.recording import RecordingSite
 from isthmus.core.errors import LocalError, RemoteError
 from isthmus.core.message import NESTING, B, Batch, Carried, Cast, Codec, GroupId, Message, SiteId, closed, codec_of
 from isthmus.protocols.total.hybrid.wire import Ahead, Go, Packet, Reassign

@@ -5,9 +5,9 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from tests.harness.golden import StackRig
+from tests.harness.recording import RecordingSite
 
-from harness.golden import StackRig
-from harness.recording import RecordingSite
 from isthmus.core.layer import Handler, Layer, Stack, View
 from isthmus.core.message import Cast, Message, SiteId
 from isthmus.core.sizes import HEAD_BYTES, MESSAGE_HEAD_BYTES, PACKET_HEAD_BYTES, packet_bytes, size_of

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from harness.golden import StackRig
-from harness.recording import RecordingSite, show
-from harness.script_blocks import (
+from tests.harness.golden import StackRig
+from tests.harness.recording import RecordingSite, show
+from tests.harness.script_blocks import (
     commands_of,
     differences,
     parse_bytes,
@@ -18,7 +17,8 @@ from harness.script_blocks import (
     read_script,
     write_script,
 )
-from harness.scripts import Script
+from tests.harness.scripts import Script
+
 from isthmus.core.errors import LocalError
 from isthmus.core.layer import Handler, Layer, Stack, View
 from isthmus.core.message import Batch, Carried, Cast, GroupId, Message, SiteId

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from harness.golden import SCRIPTS, StackRig
-from harness.recording import RecordingSite
-from harness.script_blocks import differences, read_script, write_script
-from harness.scripts import Script
+from tests.harness.golden import SCRIPTS, StackRig
+from tests.harness.recording import RecordingSite
+from tests.harness.script_blocks import differences, read_script, write_script
+from tests.harness.scripts import Script
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)

@@ -6,8 +6,7 @@ import ast
 from textwrap import dedent
 
 import pytest
-
-from harness.set_iteration import found_in, gather
+from tests.harness.set_iteration import found_in, gather
 
 
 def found(text: str) -> list[int]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.harness.golden import StackRig
+from tests.harness.script_blocks import read_script
+from tests.harness.scripts_many import Story
 
-from harness.golden import StackRig
-from harness.script_blocks import read_script
-from harness.scripts_many import Story
 from isthmus.core.errors import LocalError
 
 

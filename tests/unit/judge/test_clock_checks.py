@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from stories import Story
+from tests.unit.judge.stories import Story
 
 from isthmus.core.layer import ClockState, Reading
 from isthmus.core.message import SiteId

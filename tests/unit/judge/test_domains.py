@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from stories import Story
+from tests.unit.judge.stories import Story
 
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from stories import Story, quiet_run
+from tests.unit.judge.stories import Story, quiet_run
 
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind

@@ -8,8 +8,8 @@ import pytest
 from brute import breaks_causality, broken_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stories import Story
 from tests.pipeline.histories import DOMAINS, random_groups, random_rows
+from tests.unit.judge.stories import Story
 
 from isthmus.core.layer import Kind
 from isthmus.judge.oracle import Oracle

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from isthmus.judge.causality import compiled, past
 from isthmus.judge.causality.past import ABSENT, CARRIED, CODE_BITS, UNKNOWN, Judgement, Late, Owed, chain, judge
-from isthmus.trace import compiled, past
 
 Wild = tuple[list[list[int]], list[int], list[tuple[int, int, int]]]  # steps, sources, owed (slot, message, code)
 NOTHING = Owed(*(np.zeros(0, np.int64) for _ in range(3)))

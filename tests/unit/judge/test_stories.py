@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from harness.golden import STORIES, StackRig
-from harness.script_blocks import differences, read_script, write_script
-from harness.scripts_many import Story
+from tests.harness.golden import STORIES, StackRig
+from tests.harness.script_blocks import differences, read_script, write_script
+from tests.harness.scripts_many import Story
 
 
 @pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)

@@ -8,7 +8,7 @@ import pytest
 
 from isthmus.core.errors import LocalError, RemoteError
 from isthmus.core.message import SiteId
-from isthmus.live import framing
+from isthmus.live.net import framing
 
 HEAD = framing.head(SiteId(3), 10**18, 77)
 LIMIT = framing.PATH_DATAGRAM_BYTES

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.harness.ports import free_ports
 
-from harness.ports import free_ports
 from isthmus.core.errors import InputError, LocalError
 from isthmus.core.message import Cast, SiteId
 from isthmus.live.api.errors import Refused, SendTimeout

@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 import pytest
 from bench.clock_site import lan
+from tests.harness.ports import free_ports
 
-from harness.ports import free_ports
 from isthmus.core.errors import InputError, LocalError
 from isthmus.core.layer import ClockState, Kind
 from isthmus.judge.oracle import Oracle

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.harness.ports import free_ports
 
-from harness.ports import free_ports
 from isthmus.cli.router import command
 from isthmus.core.errors import InputError, LocalError
 from isthmus.core.message import Carried, GroupId, SiteId

@@ -6,8 +6,8 @@ import asyncio
 from random import Random
 
 import pytest
+from tests.harness.ports import free_ports
 
-from harness.ports import free_ports
 from isthmus.live.api.group import Group
 from isthmus.live.api.plans import AgreedPlan
 from isthmus.protocols.fragments import LARGEST_BYTES

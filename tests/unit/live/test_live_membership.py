@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 from bench.membership import measure
+from tests.harness.ports import free_ports
 
-from harness.ports import free_ports
 from isthmus.core.errors import InputError
 from isthmus.core.layer import View
 from isthmus.core.message import SiteId
-from isthmus.live import sending
+from isthmus.live.api import sending
 from isthmus.live.api.errors import Blocked
 from isthmus.live.api.group import Group
 from isthmus.live.api.plans import AgreedPlan

@@ -10,9 +10,9 @@ import subprocess
 import sys
 
 import pytest
+from tests.harness.ports import free_ports
 from tests.unit.live.test_group import NAMES, NETWORK, run
 
-from harness.ports import free_ports
 from isthmus.core.errors import LocalError
 from isthmus.live.api.group import Group
 from isthmus.live.api.participants import LiveParticipant

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.harness.ports import free_ports
 
-from harness.ports import free_ports
 from isthmus.cli.live import command
 from isthmus.core.errors import InputError, LocalError
 from isthmus.core.layer import Kind

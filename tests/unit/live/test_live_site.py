@@ -10,7 +10,7 @@ import pytest
 from isthmus.core.errors import LocalError
 from isthmus.core.layer import Kind, Layer, Stack, View
 from isthmus.core.message import Batch, Cast, GroupId, SiteId
-from isthmus.live import framing
+from isthmus.live.net import framing
 from isthmus.live.net.hello import Hello, Refusal, encode_note, read_hello, read_refusal
 from isthmus.live.node.peers import ANSWER_NS, SILENT_NS
 from isthmus.live.node.site import LivePort, LiveSite

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 
 import pytest
+from tests.harness.recording import RecordingSite
 
-from harness.recording import RecordingSite
 from isthmus.core.document import Invalid
 from isthmus.core.layer import Stack
 from isthmus.core.message import SiteId

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from isthmus.core.errors import InputError
-from isthmus.pipeline import session
+from isthmus.pipeline.engine import session
 from isthmus.pipeline.engine.session import (
     LOOPBACK,
     SETTINGS,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.harness.golden import StackRig
+from tests.harness.recording import RecordingSite
 
-from harness.golden import StackRig
-from harness.recording import RecordingSite
 from isthmus.core.errors import LocalError
 from isthmus.core.layer import View
 from isthmus.core.message import Author, GroupId, SiteId

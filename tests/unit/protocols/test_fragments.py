@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.harness.recording import RecordingSite
 
-from harness.recording import RecordingSite
 from isthmus.core.errors import LocalError
 from isthmus.core.layer import View
 from isthmus.core.message import ALL, Carried, Cast, SiteId, Targets

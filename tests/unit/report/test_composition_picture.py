@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from tests.harness.random_compositions import random_composition
 
-from harness.random_compositions import random_composition
 from isthmus.report.pictures.composition import draw_composition, label_shift
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from tests.unit.report.sample import DELAYS_MS, nine, token_site
 
-from isthmus.report import words
+from isthmus.report import text as words
 from isthmus.report.figures import SOFT, draw_plot, inline_svg, looks_of, name_text, one_line, spread_names
 from isthmus.report.lines import Line, Plot, Spread, make_plot, plots_of
 from isthmus.report.pictures.distributions import draw_spread_plot

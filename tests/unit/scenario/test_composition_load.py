@@ -8,8 +8,8 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.harness.random_compositions import random_composition
 
-from harness.random_compositions import random_composition
 from isthmus.core.errors import InputError
 from isthmus.protocols.routing.calculus.model import connected_domains
 from isthmus.protocols.routing.calculus.semantics import decide, decide_wanted

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from isthmus.studies import dynamic_roles, isolation, nine_scenarios, regret
+from isthmus.studies.dynamic_roles import study as dynamic_roles
+from isthmus.studies.isolation import study as isolation
 from isthmus.studies.model import figure_of, matching, numbers_of
+from isthmus.studies.nine_scenarios import study as nine_scenarios
 from isthmus.studies.nine_scenarios.tickets import PERIODIC, POISSON, SITES, five, workloads
+from isthmus.studies.regret import study as regret
 from isthmus.studies.regret.instances import CLOUDS, KINDS, NINE, cloud_setting, nine_setting
 
 MODULES = (isolation, nine_scenarios, dynamic_roles, regret)

@@ -13,9 +13,9 @@ from isthmus.cli.study import command
 from isthmus.core.errors import InputError
 from isthmus.pipeline.sweep.simulate import Outcome
 from isthmus.scenario.model import Scenario
-from isthmus.studies import token_site
 from isthmus.studies.catalogue import STUDIES
 from isthmus.studies.model import SCALES, Claim, find_study
+from isthmus.studies.token_site import study as token_site
 from isthmus.studies.verdicts import NOT_JUDGED, RunVerdict, count_by_status, to_table, unknown_all
 
 

@@ -10,7 +10,7 @@ import sys
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from stories import quiet_run
+from tests.unit.judge.stories import quiet_run
 
 from isthmus.core.errors import InputError, LocalError
 from isthmus.trace import writer as writer_module

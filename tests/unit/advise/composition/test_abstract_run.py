@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from tests.harness.compositions import star
 
-from harness.compositions import star
 from isthmus.advise.composition.abstract_run import AbstractRun, Postponed, Sending
 from isthmus.core.layer import Kind
 from isthmus.protocols.routing.calculus.model import Composition

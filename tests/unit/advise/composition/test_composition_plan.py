@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import inf
 
 import pytest
+from tests.harness.compositions import star
 
-from harness.compositions import star
 from isthmus.advise.composition.cost import (
     LoadedMember,
     composition_cost,

@@ -6,9 +6,9 @@ from random import Random
 
 import msgspec
 import pytest
+from tests.harness.compositions import star
+from tests.harness.random_compositions import random_composition
 
-from harness.compositions import star
-from harness.random_compositions import random_composition
 from isthmus.advise.composition.remedy import STEPS, remedy, with_semantics
 from isthmus.protocols.routing.calculus.model import Composition
 from isthmus.protocols.routing.calculus.semantics import grants

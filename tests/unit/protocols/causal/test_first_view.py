@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from harness.recording import RecordingSite
+from tests.harness.recording import RecordingSite
+
 from isthmus.core.message import Batch, Cast, SiteId
 from isthmus.core.port import EARLY_MAX
 from isthmus.protocols.application import Application

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.harness.recording import RecordingPort, RecordingSite
 
-from harness.recording import RecordingPort, RecordingSite
 from isthmus.core.layer import ClockState, Reading, Stack, View
 from isthmus.core.message import SiteId
 from isthmus.protocols.clocks.agreement import Reception

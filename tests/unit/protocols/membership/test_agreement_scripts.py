@@ -14,9 +14,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.harness.membership_bench import ROUND_NS, Bench
+from tests.harness.membership_bench_checks import wrong
 
-from harness.membership_bench import ROUND_NS, Bench
-from harness.membership_bench_checks import wrong
 from isthmus.core.message import SiteId
 from isthmus.protocols.membership.wire import Word
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.harness.membership_bench import Notes
+from tests.harness.recording import RecordingSite
 
-from harness.membership_bench import Notes
-from harness.recording import RecordingSite
 from isthmus.core.layer import Stack, View
 from isthmus.core.message import Cast, Message, SiteId
 from isthmus.protocols.membership.agreement import Agreement

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from tests.claims.test_suspicion import HERE, MS, THERE, Watcher
+from tests.harness.recording import RecordingSite
 
-from harness.recording import RecordingSite
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Stack
 from isthmus.core.message import SiteId

@@ -8,9 +8,9 @@ from functools import partial
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.harness.golden import StackRig
+from tests.harness.recording import RecordingSite
 
-from harness.golden import StackRig
-from harness.recording import RecordingSite
 from isthmus.core.errors import Busy, LocalError, RemoteError
 from isthmus.core.layer import View
 from isthmus.core.message import Carried, Message, SiteId

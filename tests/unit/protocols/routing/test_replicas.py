@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import msgspec
+from tests.harness.compositions import domain, group
 
-from harness.compositions import domain, group
 from isthmus.protocols.routing.calculus.model import Composition, Igp, Router
 from isthmus.protocols.routing.calculus.semantics import Guarantee, decide
 

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.harness.compositions import domain, group, star, tree
+from tests.harness.random_compositions import random_composition
 
-from harness.compositions import domain, group, star, tree
-from harness.random_compositions import random_composition
 from isthmus.advise.composition.counterexample import counterexample
 from isthmus.advise.composition.remedy import LADDER, STEPS, with_semantics
 from isthmus.core.document import Invalid

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tests.harness.compositions import star
 
-from harness.compositions import star
 from isthmus.core.errors import RemoteError
 from isthmus.core.message import GroupId, SiteId
 from isthmus.protocols.routing.ends import checked_walk

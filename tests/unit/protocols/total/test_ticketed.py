@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from harness.recording import RecordingPort, RecordingSite
+from tests.harness.recording import RecordingPort, RecordingSite
+
 from isthmus.core.layer import Stack, View
 from isthmus.core.message import Cast, Message, SiteId, Targets
 from isthmus.core.sizes import size_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.harness.recording import RecordingPort, RecordingSite
 
-from harness.recording import RecordingPort, RecordingSite
 from isthmus.core.message import SiteId
 from isthmus.protocols.total.hybrid.clocks import Lamport, Rate, Synchronised
 from isthmus.protocols.total.hybrid.tickets import Held, TicketOrder
