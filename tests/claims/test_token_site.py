@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from isthmus.core.layer import Kind
+from isthmus.core.units import NS_PER_MS
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Poisson
 from isthmus.sim.run import Run
@@ -12,8 +13,6 @@ from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
 from isthmus.trace.schema import GROUP, KIND, ORIGIN, TIME_NS, Row
-
-NS_PER_MS = 1_000_000
 
 
 @pytest.mark.parametrize("transport", ["reliable", "direct"])

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from isthmus.core.layer import Kind
+from isthmus.core.units import NS_PER_MS
 from isthmus.sim.run import Run
 from isthmus.studies.model import Cell
 from isthmus.trace.schema import KIND, NUMBER, SENDER, TIME_NS, Row
-
-NS_PER_MS = 1_000_000
 
 
 class Measured(NamedTuple):

@@ -7,6 +7,7 @@ from random import Random
 import msgspec
 
 from isthmus.core.message import GroupId
+from isthmus.core.units import NS_PER_MS
 from isthmus.fuzz.agreed import agreed_scenario
 from isthmus.fuzz.scenarios import hard_scenario, random_scenario
 from isthmus.judge.participants import History
@@ -15,7 +16,7 @@ from isthmus.protocols.participants.ordered import Participants
 from isthmus.protocols.participants.wire import Participant
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.participants.model import LABEL_BYTES, ParticipantSpec
-from isthmus.scenario.workload import NS_PER_MS, Poisson
+from isthmus.scenario.workload import Poisson
 from isthmus.sim.run import SETTLE_NS, Run
 from isthmus.stacks.registry import STACKS, Build
 from isthmus.trace.schema import Row

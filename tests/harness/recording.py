@@ -24,10 +24,10 @@ import msgspec
 from isthmus.core.layer import Kind, Layer, Reading, Stack
 from isthmus.core.message import ONLY_GROUP, Cast, GroupId, Message, SiteId, Targets
 from isthmus.core.port import Port
+from isthmus.core.units import NS_PER_MS
 from isthmus.trace.log import NOTHING, identity
 from isthmus.trace.schema import Gauge, message_name
 
-NS_PER_MS = 1_000_000
 FRAME_BYTES = 32_000
 VALUED = (Kind.VIEW, Kind.ROLE, Kind.SUSPECT, Kind.TRUST, Kind.REJECT, Kind.RECOVER)  # kinds whose value says something
 Transmit = Callable[["RecordingPort", SiteId, int, Message], None]  # from, to, in which view

@@ -13,13 +13,14 @@ from random import Random
 from typing import NamedTuple
 
 from isthmus.core.layer import Kind
+from isthmus.core.units import NS_PER_MS
 from isthmus.fuzz.judge import judge_run
 from isthmus.fuzz.watch import WatchedRun
 from isthmus.judge.promises import latency_bound
 from isthmus.protocols.total.ring.ring import RingOptions
 from isthmus.scenario.faults import Crash, Fault, Loss, Recover
 from isthmus.scenario.model import Membership, Scenario, StackSpec
-from isthmus.scenario.workload import NS_PER_MS, Periodic
+from isthmus.scenario.workload import Periodic
 from isthmus.stacks.registry import Build
 from isthmus.stacks.ring_bound import RingCosts
 from isthmus.topology.delay import Uniform

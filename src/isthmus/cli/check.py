@@ -20,6 +20,7 @@ from rich.table import Table
 from isthmus.cli.console import wide_console
 from isthmus.cli.trace import COLORS
 from isthmus.core.errors import InputError
+from isthmus.core.units import NS_PER_MS
 from isthmus.judge.oracle import PROPERTIES
 from isthmus.judge.proof import FILE, check_free, document, replaced, status_of, write
 from isthmus.judge.runs import Judged, Summary, Told, judge
@@ -31,7 +32,6 @@ from isthmus.trace.inputs.shiviz import patterns_of
 
 EXIT_CODES = {"valid": 0, "violated": 1, "unknown": 3}
 LOCAL_ROWS_MAX = 2_000_000  # rows that the in-process engine takes by itself: about a gigabyte of memory
-NS_PER_MS = 1_000_000
 NAMES_SHOWN = 30
 
 domain_option = click.option(

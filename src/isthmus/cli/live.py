@@ -21,6 +21,7 @@ from isthmus.cli.options import HELP, force_option, output_folder, seed_option
 from isthmus.cli.trace import print_verdicts
 from isthmus.core.errors import InputError
 from isthmus.core.message import Targets
+from isthmus.core.units import NS_PER_MS
 from isthmus.judge.oracle import Verdict
 from isthmus.judge.promises import LightVerdicts, light_verdicts, promised_verdicts
 from isthmus.live.run.child import SiteChild, SiteSummary
@@ -32,7 +33,6 @@ from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
 from isthmus.trace.reader import read_rows
 
-NS_PER_MS = 1e6
 TROUBLE = ("refused", "lost", "rejected", "foreign")
 
 

@@ -26,6 +26,7 @@ from isthmus.cli.options import HELP, force_option, json_option, output_folder, 
 from isthmus.cli.trace import print_verdicts
 from isthmus.core.errors import InputError
 from isthmus.core.layer import ClockState
+from isthmus.core.units import NS_PER_MS
 from isthmus.judge.oracle import Verdict
 from isthmus.judge.participants import History
 from isthmus.judge.promises import latency_bound, promise_of, promised_verdicts
@@ -48,7 +49,6 @@ from isthmus.trace.schema import PROMISES, Recording
 from isthmus.trace.writer import TraceWriter
 
 CHECK_MAX = 2_000_000  # deliveries that the in-process check takes in reasonable memory
-NS_PER_MS = 1e6
 
 
 @click.command(context_settings=HELP)

@@ -14,11 +14,11 @@ import msgspec
 
 from isthmus.core.layer import Layer
 from isthmus.core.message import GroupId, Message, SiteId, Targets
+from isthmus.core.units import NS_PER_MS
 from isthmus.protocols.application import Application
 from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.credit import Credit
 from isthmus.scenario.model import GroupOfRun, Scenario
-from isthmus.scenario.workload import NS_PER_MS
 from isthmus.sim.base import Progress
 from isthmus.sim.membership.ideal import Change, IdealMembership
 from isthmus.sim.network.delays import Network, Receive, Stamp

@@ -19,11 +19,10 @@ from statistics import fmean
 import msgspec
 
 from isthmus.core.layer import Kind
+from isthmus.core.units import NS_PER_MS
 from isthmus.measure.histogram import Histogram
 from isthmus.measure.latency import elapsed_ns
 from isthmus.trace.schema import GROUP, KIND, ORIGIN, PROCESS, TIME_NS, MessageKey, Row
-
-NS_PER_MS = 1_000_000
 
 
 class Optimism(msgspec.Struct, frozen=True):

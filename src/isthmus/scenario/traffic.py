@@ -24,12 +24,13 @@ from isthmus.core.errors import Busy, LocalError
 from isthmus.core.layer import Finality
 from isthmus.core.message import ALL, ONLY_GROUP, Cast, GroupId, SiteId, Targets
 from isthmus.core.port import Port
+from isthmus.core.units import NS_PER_MS
 from isthmus.protocols.application import Application
 from isthmus.protocols.routing.member import Member
 from isthmus.protocols.routing.routes import Routes
 from isthmus.scenario.composition.check import addressed, couriers_of, routes_of
 from isthmus.scenario.model import GroupOfRun, Scenario
-from isthmus.scenario.workload import NS_PER_MS, Arrival, Burst, Closed, Poisson, Reply, Workload, named_sites
+from isthmus.scenario.workload import Arrival, Burst, Closed, Poisson, Reply, Workload, named_sites
 
 ALL_THEN_ONE = tuple(Poisson(rate_per_s=1, to_groups=to) for to in ("all", "other"))  # what a closed loop mixes
 FRESH = 0  # depth of a message that answers nothing; the first byte of a payload

@@ -15,10 +15,10 @@ import msgspec
 
 from isthmus.core.document import LONGEST_MS, SHORTEST_MS, Invalid, show, within
 from isthmus.core.message import ALL, SiteId, Targets
+from isthmus.core.units import NS_PER_MS
 from isthmus.protocols.fragments import LARGEST_BYTES
 from isthmus.topology.model import Topology
 
-NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
 Arrival = tuple[int, int]  # time in ns, payload bytes
 

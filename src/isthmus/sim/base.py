@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from isthmus.core.message import SiteId, Targets
+from isthmus.core.units import NS_PER_MS
 from isthmus.measure.classes import ClassSummary
 from isthmus.measure.summary import Summary
 from isthmus.scenario.composition.check import couriers_of
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.participants.traffic import Note
-from isthmus.scenario.workload import NS_PER_MS
 from isthmus.sim.packets.figures import DelaySummary
 from isthmus.sim.scheduler import Scheduler
 from isthmus.sim.site import Meter

@@ -12,6 +12,7 @@ import msgspec
 
 from isthmus.core.layer import Kind, Stack
 from isthmus.core.message import GroupId, SiteId, Targets
+from isthmus.core.units import NS_PER_MS
 from isthmus.protocols.causal.histories.relay import RelayedOrder
 from isthmus.protocols.membership.suspicion import Suspicion
 from isthmus.protocols.transport.relay import Relay
@@ -34,7 +35,7 @@ from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.scenario.participants.trace import LightLog
 from isthmus.scenario.participants.traffic import Note, Visitors
 from isthmus.scenario.traffic import At, SiteTraffic
-from isthmus.scenario.workload import NS_PER_MS, named_sites
+from isthmus.scenario.workload import named_sites
 from isthmus.sim.base import Simulation
 from isthmus.sim.clocks.service import ClockWorld, clock_of, set_calendar
 from isthmus.sim.membership.agreed import AgreedMembership, AgreedOptions

@@ -17,8 +17,8 @@ from random import Random
 import msgspec
 
 from isthmus.core.document import Invalid
+from isthmus.core.units import NS_PER_MS
 
-NS_PER_MS = 1_000_000
 Sampler = Callable[[], int]
 
 

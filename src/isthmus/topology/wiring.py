@@ -23,10 +23,10 @@ from random import Random
 from typing import NamedTuple
 
 from isthmus.core.document import Invalid
+from isthmus.core.units import NS_PER_MS
 from isthmus.topology.model import Channel, Topology
 from isthmus.topology.overlay.links import reaches_all
 
-NS_PER_MS = 1_000_000
 PS_PER_BYTE_AT_1_MBPS = 8_000_000
 DRAWS_MAX = 1000  # of a random graph, until one is connected
 NOWHERE = -1  # as the next link: the node is the target

@@ -10,7 +10,8 @@ import pytest
 
 from isthmus.core.document import Invalid
 from isthmus.core.message import ALL, SiteId
-from isthmus.scenario.workload import NS_PER_MS, NS_PER_S, Burst, OnOff, Periodic, Poisson, Recorded, Reply, Workload
+from isthmus.core.units import NS_PER_MS
+from isthmus.scenario.workload import NS_PER_S, Burst, OnOff, Periodic, Poisson, Recorded, Reply, Workload
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh

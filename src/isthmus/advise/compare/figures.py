@@ -13,7 +13,8 @@ from typing import Literal
 
 import msgspec
 
-from isthmus.advise.compare.measure import NS_PER_MS, Measured
+from isthmus.advise.compare.measure import Measured
+from isthmus.core.units import NS_PER_MS
 from isthmus.measure.histogram import Histogram
 
 SEEDS_MIN = 3  # for an interval

@@ -17,7 +17,6 @@ from isthmus.sim.packets.twin import run_of
 from isthmus.trace.schema import Row
 
 ROWS_MAX = 2_000_000  # that a worker keeps in memory to judge them
-NS_PER_MS = 1e6
 
 
 class Task(msgspec.Struct, frozen=True):

@@ -12,12 +12,13 @@ from statistics import fmean
 
 import msgspec
 
-from isthmus.advise.compare.measure import NS_PER_MS, Task, measure
+from isthmus.advise.compare.measure import Task, measure
 from isthmus.advise.order.delays import delay_notes, delays_of
 from isthmus.advise.order.metadata import CausalSetting, Flow, Sizes, cheapest_of, fixed_sizes, history_sizes
 from isthmus.advise.order.traffic import mean_rate
 from isthmus.core.document import Invalid
 from isthmus.core.message import SiteId
+from isthmus.core.units import NS_PER_MS
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Workload
 from isthmus.topology.model import Topology

@@ -14,6 +14,7 @@ import msgspec
 from isthmus.advise.order.total import Advice, Option
 from isthmus.core.document import Invalid
 from isthmus.core.layer import Kind
+from isthmus.core.units import NS_PER_MS
 from isthmus.measure.latency import LatencyMeter
 from isthmus.scenario.model import Scenario
 from isthmus.sim.run import Run
@@ -24,7 +25,6 @@ MESSAGES_MIN = 40  # of the slowest sender in a simulation, where that does not 
 DELIVERIES_MAX = 200_000  # of a simulation: some seconds
 SHORT_MS, LONG_MS = 10_000.0, 300_000.0  # of a simulation
 MARGIN = 0.1  # of a simulation at its start and at its end, whose messages do not count
-NS_PER_MS = 1e6
 Progress = Callable[[float], None]  # called with the share that is done
 
 

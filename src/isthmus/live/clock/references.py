@@ -20,8 +20,8 @@ from typing import NamedTuple, Protocol
 
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Reading
+from isthmus.core.units import NS_PER_MS
 
-NS_PER_MS = 1_000_000
 NS_PER_US = 1_000
 LINE_BYTES = 256
 OFFSET_MS_MAX = 1e9

@@ -28,6 +28,7 @@ from isthmus.core.errors import InputError
 from isthmus.core.layer import ClockState, Kind, Reading, Stack, View
 from isthmus.core.message import ONLY_GROUP, GroupId, Message, SiteId, Targets
 from isthmus.core.port import SHUT
+from isthmus.core.units import NS_PER_MS
 from isthmus.live.clock.references import KINDS, Source, source_of
 from isthmus.live.net.framing import entry
 from isthmus.live.net.timestamps import ahead_ns
@@ -45,7 +46,6 @@ Broadcast = Callable[[Targets, bytes], None]  # one datagram to several sites, t
 CLOCK_GROUP = GroupId(0xFFFE)  # the port of the clock service
 SAMPLE = 5  # timer key, beside those of the service
 NS_PER_US = 1_000
-NS_PER_MS = 1_000_000
 LIVE_SERVICE = TimeService(window_ms=100.0, agreement_ms=300.0)  # processes may have to wait for a busy machine
 DRIFT_PPM = 200.0  # quartz is within 100; what steers the system clock may turn the monotonic one by as much again
 GRANULARITY_US = 1.0  # of stamps: of two readings that are compared

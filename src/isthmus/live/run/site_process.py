@@ -37,6 +37,7 @@ from typing import Any
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind, View
 from isthmus.core.message import GroupId, SiteId
+from isthmus.core.units import NS_PER_MS
 from isthmus.live.api.plans import AgreedPlan, GroupPlan
 from isthmus.live.clock.service import ClockPlan, Timekeeper, as_json
 from isthmus.live.net.emulation import Emulation
@@ -66,7 +67,6 @@ from isthmus.scenario.model import Scenario
 from isthmus.scenario.participants.trace import LightLog
 from isthmus.scenario.participants.traffic import Visitors
 from isthmus.scenario.traffic import At, SiteTraffic
-from isthmus.scenario.workload import NS_PER_MS
 from isthmus.stacks.registry import STACKS
 from isthmus.topology.addresses import Endpoint
 from isthmus.trace.log import SiteLog

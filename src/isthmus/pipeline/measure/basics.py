@@ -6,8 +6,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
+from isthmus.core.units import NS_PER_MS
 
-NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
 ACCURACY = 10_000
 SHARES = (0.5, 0.9, 0.99)

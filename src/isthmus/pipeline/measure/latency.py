@@ -20,8 +20,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
+from isthmus.core.units import NS_PER_MS
 from isthmus.pipeline.engine.formats import MESSAGE, measured
-from isthmus.pipeline.measure.basics import NS_PER_MS, of_kind, spread_ms
+from isthmus.pipeline.measure.basics import of_kind, spread_ms
 
 PRESENT = (  # kinds whose rows show that a process is in the group; crashes and clocks are of the whole process
     *(Kind.SUBMIT, Kind.SEND, Kind.RECEIVE, Kind.TENTATIVE, Kind.DELIVER, Kind.REVOKE, Kind.VIEW, Kind.ROLE),

@@ -15,8 +15,9 @@ from heapq import heapify, heapreplace
 from itertools import islice
 from random import Random
 
+from isthmus.core.units import NS_PER_MS
 from isthmus.scenario.model import Scenario
-from isthmus.scenario.workload import NS_PER_MS, Closed, Workload
+from isthmus.scenario.workload import Closed, Workload
 from isthmus.sim.packets.twin import has_twin
 from isthmus.stacks.registry import STACKS
 

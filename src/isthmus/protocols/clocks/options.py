@@ -15,8 +15,8 @@ import msgspec
 
 from isthmus.core.document import LONGEST_MS, SHORTEST_MS, Invalid, within
 from isthmus.core.message import SiteId
+from isthmus.core.units import NS_PER_MS
 
-NS_PER_MS = 1_000_000
 NS_PER_US = 1_000
 DRIFT_PPM_MAX = 10_000.0
 SPAN_US_MAX = 1e9

@@ -34,9 +34,10 @@ from collections.abc import Callable
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import ClockState, Handler, Layer, Reading, View, places
 from isthmus.core.message import Message, SiteId, Targets
+from isthmus.core.units import NS_PER_MS
 from isthmus.protocols.clocks.agreement import Agreed, Reception, Table, agree, choose
 from isthmus.protocols.clocks.intervals import Span, VirtualClock, beyond, fit_rate
-from isthmus.protocols.clocks.options import NS_PER_MS, ClockOptions, accuracy_ns
+from isthmus.protocols.clocks.options import ClockOptions, accuracy_ns
 from isthmus.protocols.clocks.wire import Candidate, ClockHost, Receptions, TableAsk
 
 ROUND, SEND, CLOSE, ASK, INSTALL = range(5)  # timer keys

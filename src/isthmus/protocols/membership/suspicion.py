@@ -32,12 +32,12 @@ from isthmus.core.document import LONGEST_MS, SHORTEST_MS, within
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Handler, Layer
 from isthmus.core.message import Message, SiteId, Targets
+from isthmus.core.units import NS_PER_MS
 
 WINDOW_NS = 600_000_000_000  # P looks back over this window and the one before
 MARGIN = 1.25
 INCARNATION_MAX = (1 << 31) - 1  # as in traces
 NEAR, FAR, CHECK = 0, 1, 2  # timer keys: heartbeats on the LAN, over the WAN, the next deadline
-NS_PER_MS = 1_000_000
 Tell = Callable[[SiteId, bool], None]
 
 

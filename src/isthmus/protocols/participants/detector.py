@@ -19,9 +19,9 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 
 from isthmus.core.document import LONGEST_MS, Invalid, within
+from isthmus.core.units import NS_PER_MS
 
 K = TypeVar("K", bound=Hashable)  # what a host calls a participant by
-NS_PER_MS = 1_000_000
 
 
 class DetectorOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

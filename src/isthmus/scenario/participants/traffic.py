@@ -14,12 +14,12 @@ from typing import NamedTuple
 from isthmus.core.errors import Busy, LocalError
 from isthmus.core.layer import Layer
 from isthmus.core.message import GroupId, SiteId
+from isthmus.core.units import NS_PER_MS
 from isthmus.protocols.participants.ordered import Participants
 from isthmus.protocols.participants.wire import Participant, ParticipantView, Speech
 from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.scenario.participants.model import LABEL_BYTES, ParticipantSpec
 from isthmus.scenario.traffic import At
-from isthmus.scenario.workload import NS_PER_MS
 
 AGAIN_NS = 10 * NS_PER_MS  # a participant that has yet to leave before it can join waits this long
 

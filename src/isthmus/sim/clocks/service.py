@@ -18,6 +18,7 @@ import msgspec
 
 from isthmus.core.layer import ClockState, Kind, Layer, Reading, Stack, View
 from isthmus.core.message import ONLY_GROUP, GroupId, Message, SiteId, Targets
+from isthmus.core.units import NS_PER_MS
 from isthmus.measure.clocks import ClockFigures
 from isthmus.protocols.clocks.client import ClockClient
 from isthmus.protocols.clocks.options import NS_PER_US, ClockOptions, accuracy_ns, precision_ns, worldwide_ns
@@ -26,7 +27,6 @@ from isthmus.protocols.clocks.service import INSTALL, ClockService
 from isthmus.protocols.clocks.wire import Candidate
 from isthmus.scenario.faults import OfReference, ReferenceDeath, ReferenceJump
 from isthmus.scenario.model import Scenario
-from isthmus.scenario.workload import NS_PER_MS
 from isthmus.sim.clocks.clock import SiteClock
 from isthmus.sim.network.broadcast import LanBroadcast
 from isthmus.sim.network.delays import DelayNetwork, Stamp

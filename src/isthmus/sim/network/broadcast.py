@@ -14,9 +14,9 @@ from __future__ import annotations
 from random import Random
 
 from isthmus.core.message import GroupId, Targets
+from isthmus.core.units import NS_PER_MS
 from isthmus.protocols.clocks.wire import Candidate
 from isthmus.scenario.clocks import Broadcasts
-from isthmus.scenario.workload import NS_PER_MS
 from isthmus.sim.network.delays import DelayNetwork, Stamp
 
 NS_PER_US = 1_000

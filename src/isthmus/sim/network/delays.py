@@ -18,8 +18,8 @@ from random import Random
 from typing import Protocol
 
 from isthmus.core.message import GroupId, Message, SiteId, Targets
+from isthmus.core.units import NS_PER_MS
 from isthmus.scenario.faults import DelayShift, Loss
-from isthmus.scenario.workload import NS_PER_MS
 from isthmus.sim.scheduler import Scheduler
 from isthmus.topology.model import Channel, Topology
 from isthmus.topology.passage import Passage, Pipe

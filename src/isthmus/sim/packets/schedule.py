@@ -13,9 +13,10 @@ from itertools import count
 from typing import NamedTuple
 
 from isthmus.core.message import SiteId, Targets
+from isthmus.core.units import NS_PER_MS
 from isthmus.scenario.faults import Crash
 from isthmus.scenario.model import GroupOfRun, Scenario
-from isthmus.scenario.workload import NS_PER_MS, Arrival
+from isthmus.scenario.workload import Arrival
 from isthmus.sim.packets.network import flows
 from isthmus.sim.packets.ways import Roots, Ways
 

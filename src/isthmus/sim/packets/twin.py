@@ -18,11 +18,12 @@ from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind, View
 from isthmus.core.message import Cast, SiteId
 from isthmus.core.sizes import HEAD_BYTES
+from isthmus.core.units import NS_PER_MS
 from isthmus.protocols.transport.reliable.frames import ReliableOptions
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.packets import NetworkSpec
 from isthmus.scenario.traffic import FRESH, payload
-from isthmus.scenario.workload import NS_PER_MS, Burst
+from isthmus.scenario.workload import Burst
 from isthmus.sim.base import Simulation
 from isthmus.sim.packets.compiled import find_compiled, has_numba, need_numba
 from isthmus.sim.packets.figures import NS_IN_MS, DelaySummary

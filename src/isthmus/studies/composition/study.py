@@ -20,7 +20,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
-from isthmus.pipeline.measure.basics import NS_PER_MS, NS_PER_S, of_kind
+from isthmus.core.units import NS_PER_MS
+from isthmus.pipeline.measure.basics import NS_PER_S, of_kind
 from isthmus.pipeline.measure.seeds import over_seeds
 from isthmus.pipeline.sweep.sweep import Scalar
 from isthmus.scenario.model import Scenario

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from isthmus.pipeline.measure.basics import NS_PER_MS
+from isthmus.core.units import NS_PER_MS
 from isthmus.pipeline.measure.latency import message_table
 from isthmus.protocols.estimator import EstimatorOptions
 from isthmus.scenario.model import HybridSpec, StackSpec

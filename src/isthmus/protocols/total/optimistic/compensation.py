@@ -36,9 +36,9 @@ import msgspec
 
 from isthmus.core.document import LONGEST_MS, SHORTEST_MS, within
 from isthmus.core.message import SiteId, Targets
+from isthmus.core.units import NS_PER_MS
 from isthmus.protocols.total.optimistic.estimate import ODD_MAX, Estimate
 
-NS_PER_MS = 1_000_000
 PolicyName = Literal["none", "compensation", "open-loop", "stamped"]
 
 
