@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.unit.judge.stories import quiet_run
 
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
@@ -33,9 +32,6 @@ from isthmus.trace.schema import (
     Row,
 )
 from isthmus.trace.writer import TraceWriter, to_batch
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "trace"))
-from tests.unit.judge.stories import quiet_run
 
 ROWS: list[Row] = [
     (0, 1, 0, 1000, 1, 0, 1, 1, 0, -1, (1, 2), 5, 0, 0, 0),

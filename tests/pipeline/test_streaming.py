@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
+from tests.unit.judge.stories import Story
 
 from isthmus.core.errors import InputError
 from isthmus.judge.oracle import Oracle
@@ -20,9 +20,6 @@ from isthmus.pipeline.ingest.streaming import Change, Lake, follow
 from isthmus.trace.reader import read_rows
 from isthmus.trace.schema import ADDED, SCHEMA, VERSION_KEY
 from isthmus.trace.writer import TraceWriter, to_batch
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "trace"))
-from tests.unit.judge.stories import Story
 
 FIFO = ("fifo",)
 VERDICT = ddl({name: kind for name, kind in formats.VERDICT.items() if name not in ("witness_events", "shown")})

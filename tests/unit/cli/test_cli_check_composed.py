@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "composition-multi-group.toml"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "composition-multi-group.toml"
 Isthmus = Callable[..., tuple[int, str, str]]
 GROUPS = ("north", "south", "east", "west")
 

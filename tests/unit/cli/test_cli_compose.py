@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 Isthmus = Callable[..., tuple[int, str, str]]
 REFUSED = """
 name = "refused"
