@@ -58,6 +58,11 @@ ALLOWED = {  # core reads TOML files; it still knows no clock and no network
     "core/document.py": {"pathlib"},
 }
 LINES_MAX = 400
+LONG_LINES_MAX = 1_200  # of a state machine, which is in one file however long it has to be
+LONG_FILES = {
+    "protocols/total/hybrid/hybrid.py",
+    "sim/run.py",
+}
 FILES = sorted(path.relative_to(SOURCE) for path in SOURCE.rglob("*.py"))
 STDLIB = set(__import__("sys").stdlib_module_names)
 
@@ -134,7 +139,8 @@ def test_nothing_iterates_over_a_set(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=str)
 def test_files_are_small_and_speak_first(path: Path) -> None:
     text = (SOURCE / path).read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= LINES_MAX, f"{path} has more than {LINES_MAX} lines: is it one thing?"
+    longest = LONG_LINES_MAX if str(path) in LONG_FILES else LINES_MAX
+    assert len(text.splitlines()) <= longest, f"{path} has more than {longest} lines: is it one thing?"
     assert ast.get_docstring(ast.parse(text)), f"{path} does not say what it is for"
     assert "TODO" not in text and "FIXME" not in text
 

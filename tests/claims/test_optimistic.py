@@ -16,7 +16,7 @@ from isthmus.core.layer import Host, Stack
 from isthmus.core.message import ONLY_GROUP
 from isthmus.measure.optimism import Optimism, optimism, usable_ms
 from isthmus.protocols.application import Application
-from isthmus.protocols.total.optimistic.compensation import Compensation, PolicyName
+from isthmus.protocols.total.optimistic.compensation import CompensatedDelay, PolicyName
 from isthmus.protocols.total.optimistic.optimistic import Optimistic
 from isthmus.sim.run import Run
 from isthmus.stacks.registry import STACKS, Build, StackOptions
@@ -47,7 +47,7 @@ def delays(build: Build | None = None) -> dict[int, list[float]]:
     found = {}
     for site in (NEAR, DISTANT):
         policy = run.sites[site].ports[ONLY_GROUP].stack.find(Optimistic).policy
-        assert isinstance(policy, Compensation)
+        assert isinstance(policy, CompensatedDelay)
         found[site] = [round(delay / 1e6, 6) for delay in policy.delays_ns.values()]
     own = run.sites[SEQUENCER].ports[ONLY_GROUP].stack.find(Optimistic).requests
     return found | {SEQUENCER: [round(max(asked for asked, _ in own.asked.values()) / 1e6, 6)]}

@@ -13,10 +13,10 @@ from itertools import combinations
 import pytest
 
 from isthmus.advise.order.simulation import simulate_option
-from isthmus.advise.order.total import Advice, Option, hybrid_stack
+from isthmus.advise.order.total import TotalOrderAdvice, TotalOrderOption, hybrid_stack
 from isthmus.scenario.model import HybridSpec
 from isthmus.stacks.roles.assignment import (
-    Choice,
+    RoleChoice,
     best,
     evaluate,
     paper_rule,
@@ -43,12 +43,12 @@ DELIVERIES = 10_000  # of a simulation that is one of many
 RIVALS = 6  # the sets of active sites that are predicted to cost least are simulated besides the plan
 
 
-def simulated_ms(setting: Setting, choice: Choice, duration_ms: float, seeds: tuple[int, ...] = (1,)) -> float:
+def simulated_ms(setting: Setting, choice: RoleChoice, duration_ms: float, seeds: tuple[int, ...] = (1,)) -> float:
     """The mean latency of the hybrid stack with these roles, over constant delays."""
     topology = as_topology(setting)
     spec = HybridSpec(null_ms=setting.null_ms, eager=setting.eager)
-    option = Option("", choice, hybrid_stack(topology, choice.roles, spec))
-    advice = Advice(topology, as_workloads(setting), setting, (option,), ())
+    option = TotalOrderOption("", choice, hybrid_stack(topology, choice.roles, spec))
+    advice = TotalOrderAdvice(topology, as_workloads(setting), setting, (option,), ())
     measured = simulate_option(advice, option, seeds, duration_ms)
     assert measured.mean_ms is not None
     return measured.mean_ms
@@ -81,7 +81,7 @@ def test_the_ends_of_the_scale_take_what_is_predicted(load: str, kind: StreamKin
 
 
 @cache
-def every_set(seed: int, kind: StreamKind) -> tuple[Setting, list[Choice]]:
+def every_set(seed: int, kind: StreamKind) -> tuple[Setting, list[RoleChoice]]:
     """An instance with each set of active sites, each passive site with the nearest of them."""
     setting = drawn_setting(seed, kind, null_ms=NULL_MS)
     sites = range(setting.count)

@@ -14,7 +14,7 @@ from tests.harness.compositions import domain, group, star, tree
 
 from isthmus.advise.composition.abstract_run import AbstractRun
 from isthmus.advise.composition.counterexample import counterexample, drawn_script, is_fault, judge_domain
-from isthmus.protocols.routing.calculus.model import Composition, DomainScope, Igp, Router, StaticRoute
+from isthmus.protocols.routing.calculus.model import Composition, DomainScope, Igp, RouterSpec, StaticRoute
 from isthmus.protocols.routing.calculus.semantics import Guarantee, Part, decide
 from isthmus.protocols.routing.calculus.walks import network_of
 
@@ -54,9 +54,7 @@ def test_theorem_1_holds_for_fifo_and_for_what_one_group_sends() -> None:
 def test_theorem_1_fails_for_causal_order_with_two_routers() -> None:
     """Everything is causal; B answers what it has by one router, and C has not had it by the other."""
     groups = tuple(group(name, "causal") for name in "ABC")
-    routers = (
-        Router("r1", ("A", "I")), Router("r2", ("A", "I")), Router("rB", ("B", "I")), Router("rC", ("C", "I")),
-    )  # fmt: skip
+    routers = tuple(RouterSpec(f"r{name}", ("A" if name in "12" else name, "I")) for name in "12BC")
     routes = (StaticRoute("A", "B", ("r1", "rB")), StaticRoute("A", "C", ("r2", "rC")))
     two = Composition("two", groups, routers, (domain("ABC", flows="A>BC, B>C"),), (Igp("I", "causal"),), routes)
     holds(two, "inter", "fifo")

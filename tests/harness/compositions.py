@@ -5,12 +5,12 @@ from __future__ import annotations
 from isthmus.protocols.routing.calculus.model import (
     Composition,
     DomainScope,
-    Flow,
     Forwarding,
+    GroupFlow,
     Igp,
     OrderingDomain,
     ProcessGroup,
-    Router,
+    RouterSpec,
     Semantics,
 )
 
@@ -19,10 +19,10 @@ def group(name: str, semantics: Semantics, members: int = 3) -> ProcessGroup:
     return ProcessGroup(name, tuple(f"{name}{place}" for place in range(members)), semantics)
 
 
-def flows_of(text: str) -> tuple[Flow, ...]:
+def flows_of(text: str) -> tuple[GroupFlow, ...]:
     """Flows such as 'A>BC, B>AC'."""
     pairs = [part.strip().split(">") for part in text.split(",")] if text else []
-    return tuple(Flow(source, tuple(to)) for source, to in pairs)
+    return tuple(GroupFlow(source, tuple(to)) for source, to in pairs)
 
 
 def domain(
@@ -41,7 +41,7 @@ def star(
 ) -> Composition:
     """Groups around one IGP, named by letters."""
     groups = tuple(group(name, kind) for name, kind in semantics.items())
-    routers = tuple(Router(f"r{name}", (name, "I")) for name in semantics)
+    routers = tuple(RouterSpec(f"r{name}", (name, "I")) for name in semantics)
     return Composition(
         "star", groups, routers, (domain("".join(semantics), forwarding, flows, **rest),), (Igp("I", igp),)
     )
@@ -53,7 +53,7 @@ def tree(
     """A and B below one IGP, C and D below another, both below a root."""
     groups = tuple(group(name, semantics) for name in "ABCD")
     below = {"A": "left", "B": "left", "C": "right", "D": "right"}
-    routers = tuple(Router(f"r{name}", (name, igp)) for name, igp in below.items())
-    routers += (Router("left-root", ("left", "root")), Router("right-root", ("right", "root")))
+    routers = tuple(RouterSpec(f"r{name}", (name, igp)) for name, igp in below.items())
+    routers += (RouterSpec("left-root", ("left", "root")), RouterSpec("right-root", ("right", "root")))
     nodes = tuple(Igp(name, igps) for name in ("left", "right", "root"))
     return Composition("tree", groups, routers, (domain("ABCD", forwarding, flows, root="root", **rest),), nodes)

@@ -23,11 +23,11 @@ from isthmus.protocols.application import Application
 from isthmus.protocols.causal.options import CausalOptions
 from isthmus.protocols.participants.ordered import Participants
 from isthmus.protocols.participants.wire import ParticipantView, Speech
-from isthmus.protocols.routing.calculus.model import Composition, Igp, OrderingDomain, ProcessGroup, Router
-from isthmus.protocols.routing.member import Member
+from isthmus.protocols.routing.calculus.model import Composition, Igp, OrderingDomain, ProcessGroup, RouterSpec
+from isthmus.protocols.routing.member import ComposedProcess
 from isthmus.protocols.routing.options import RouterOptions
-from isthmus.protocols.routing.router import Router as RouterOfSite
-from isthmus.protocols.routing.routes import Routes, site_names
+from isthmus.protocols.routing.router import Router
+from isthmus.protocols.routing.routes import CompositionRoutes, site_names
 from isthmus.protocols.total.token_site import TokenSite
 from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.credit import Credit
@@ -65,20 +65,22 @@ PAIRED = Composition(  # sites 0 and 1 in group 0, 2 and 3 in group 1; router 4,
         ProcessGroup("a", ("a0", "a1"), "fifo-total"),
         ProcessGroup("b", ("b0", "b1"), "fifo-total"),
     ),
-    (Router("ra", ("a", "line")), Router("rb", ("b", "line"), 2)),
+    (RouterSpec("ra", ("a", "line")), RouterSpec("rb", ("b", "line"), 2)),
     (OrderingDomain("both", ("a", "b"), "fifo"),),
     (Igp("line", "fifo", "link"),),
 )
-ROUTERS: WeakKeyDictionary[object, RouterOfSite] = WeakKeyDictionary()  # of each life of a site
+ROUTERS: WeakKeyDictionary[object, Router] = WeakKeyDictionary()  # of each life of a site
 
 
 def routing_layer(host: Host, composition: Composition) -> Layer:
     """The filters of a process, or one end of the router that all ports of a site share."""
-    routes = Routes(composition, {name: SiteId(number) for number, name in enumerate(site_names(composition))})
+    routes = CompositionRoutes(
+        composition, {name: SiteId(number) for number, name in enumerate(site_names(composition))}
+    )
     if host.site not in routes.router_of:
-        return Member(routes, RouterOptions())
+        return ComposedProcess(routes, RouterOptions())
     assert isinstance(host, RecordingPort)
-    router = ROUTERS.setdefault(host.owner, RouterOfSite(routes, host.site, RouterOptions()))
+    router = ROUTERS.setdefault(host.owner, Router(routes, host.site, RouterOptions()))
     return router.port(host.group)
 
 

@@ -18,12 +18,12 @@ from isthmus.core.document import Invalid
 from isthmus.protocols.routing.calculus.model import (
     Composition,
     DomainScope,
-    Flow,
     Forwarding,
+    GroupFlow,
     Igp,
     OrderingDomain,
     ProcessGroup,
-    Router,
+    RouterSpec,
     Semantics,
 )
 from isthmus.protocols.routing.calculus.semantics import ORDERS, guarantee
@@ -123,7 +123,7 @@ class Draw:
         prioritised = self.random.random() < 0.03
         return OrderingDomain(name, names, "fifo", forwarding=mode, flows=flows, intra=intra, prioritised=prioritised)
 
-    def flows(self, groups: list[ProcessGroup]) -> tuple[Flow, ...]:
+    def flows(self, groups: list[ProcessGroup]) -> tuple[GroupFlow, ...]:
         """A few flows to open groups."""
         found = []
         for _ in range(self.random.randint(1, 4)):
@@ -131,7 +131,7 @@ class Draw:
             reach = [group.name for group in groups if group.open or group is source]
             to = tuple(name for name in reach if self.random.random() < 0.6)
             if to and to != (source.name,):
-                found.append(Flow(source.name, to))
+                found.append(GroupFlow(source.name, to))
         return tuple(found)
 
 
@@ -180,5 +180,5 @@ def joined(
         igps = [igp for igp in igps if igp.name not in idle]
         joins = [[name for name in names if name not in idle] for names in joins]
         joins = [names for names in joins if len(names) > 1]
-    routers = tuple(Router(f"r{number}", tuple(dict.fromkeys(names))) for number, names in enumerate(joins))
+    routers = tuple(RouterSpec(f"r{number}", tuple(dict.fromkeys(names))) for number, names in enumerate(joins))
     return Composition(f"random-{draw.likely}", tuple(groups), routers, domains, tuple(igps))

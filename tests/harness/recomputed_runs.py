@@ -14,7 +14,14 @@ import msgspec
 from tests.harness.composed_runs import DURATION_MS, composed_scenario
 from tests.harness.router_failover import DETECTION_MS, judged
 
-from isthmus.protocols.routing.calculus.model import Composition, Igp, OrderingDomain, ProcessGroup, Router, Semantics
+from isthmus.protocols.routing.calculus.model import (
+    Composition,
+    Igp,
+    OrderingDomain,
+    ProcessGroup,
+    RouterSpec,
+    Semantics,
+)
 from isthmus.protocols.routing.options import RouterOptions
 from isthmus.scenario.faults import Crash, Fault, Recover
 from isthmus.scenario.model import Membership, Scenario
@@ -31,17 +38,17 @@ def ring_of(orders: tuple[Semantics, ...], members: int, linked: tuple[bool, ...
         ProcessGroup(f"g{at}", tuple(f"g{at}-{place}" for place in range(members)), order)
         for at, order in enumerate(orders)
     )
-    routers: list[Router] = []
+    routers: list[RouterSpec] = []
     igps: list[Igp] = []
     for at, is_linked in enumerate(linked):
         here, there = f"g{at}", f"g{(at + 1) % len(orders)}"
         if is_linked:
             igps.append(Igp(f"i{at}", "fifo", kind="link"))
-            routers += [Router(f"r{at}-out", (here, f"i{at}")), Router(f"r{at}-in", (f"i{at}", there))]
+            routers += [RouterSpec(f"r{at}-out", (here, f"i{at}")), RouterSpec(f"r{at}-in", (f"i{at}", there))]
         else:
-            routers.append(Router(f"r{at}", (here, there)))
+            routers.append(RouterSpec(f"r{at}", (here, there)))
     if chord:
-        routers.append(Router("chord", ("g0", "g2")))
+        routers.append(RouterSpec("chord", ("g0", "g2")))
     domain = OrderingDomain("ring", tuple(group.name for group in groups), "fifo", "all")
     return Composition("ring", groups, tuple(routers), (domain,), tuple(igps))
 

@@ -7,9 +7,9 @@ from isthmus.core.message import SiteId
 from isthmus.protocols.application import Application
 from isthmus.protocols.estimator import Estimator
 from isthmus.protocols.total.hybrid.hybrid import TICKETS_MAX, Hybrid
-from isthmus.protocols.total.hybrid.roles import SERVED, Phase
+from isthmus.protocols.total.hybrid.roles import SERVED, RolePhase
 from isthmus.protocols.total.hybrid.tickets import NEVER, Place, TicketOrder
-from isthmus.protocols.total.hybrid.wire import Go, HybridOptions, Packet
+from isthmus.protocols.total.hybrid.wire import HybridOptions, RoleRequest, TicketPacket
 from isthmus.protocols.transport.credit import Credit
 from isthmus.stacks.registry import Build, StackOptions, bottom
 
@@ -91,7 +91,7 @@ class EverybodyReassigns(Hybrid):
 
     __slots__ = ()
 
-    def on_go(self, number: int, sender: SiteId, go: Go) -> None:
+    def on_go(self, number: int, sender: SiteId, go: RoleRequest) -> None:
         served = self.phase in SERVED and self.sequencer != sender != self.host.site
         super().on_go(number, sender, go)
         if served and not go.active and sender not in self.order.active:
@@ -144,13 +144,13 @@ class LastOneLeaves(Hybrid):
 
     __slots__ = ()
 
-    def on_go(self, number: int, sender: SiteId, go: Go) -> None:
+    def on_go(self, number: int, sender: SiteId, go: RoleRequest) -> None:
         if not go.active and self.order.active == {sender}:
             self.order.dismiss(sender)
             self.terms[sender] += 1
-            if sender == self.host.site and self.phase is not Phase.LISTENING:
+            if sender == self.host.site and self.phase is not RolePhase.LISTENING:
                 self.sequencer = sender
-                self.carry_on(Phase.PASSIVE)
+                self.carry_on(RolePhase.PASSIVE)
             return
         super().on_go(number, sender, go)
 
@@ -174,7 +174,7 @@ class PromiseBeyondUnsent(Hybrid):
         tickets, self.unsent = tuple(self.unsent[:TICKETS_MAX]), self.unsent[TICKETS_MAX:]
         self.order.clock = max(self.order.clock, self.clock.reading(self.host))
         self.heard, self.sent_ns = False, self.host.now_ns
-        self.below.submit(Packet(self.order.clock, tickets))
+        self.below.submit(TicketPacket(self.order.clock, tickets))
 
 
 class LastOfRangeSkipped(Hybrid):

@@ -7,7 +7,7 @@ import msgspec
 from isthmus.core.layer import Finality, Host, Stack
 from isthmus.core.message import SiteId
 from isthmus.protocols.application import Application
-from isthmus.protocols.total.optimistic.compensation import Compensation
+from isthmus.protocols.total.optimistic.compensation import CompensatedDelay
 from isthmus.protocols.total.optimistic.optimistic import Optimistic
 from isthmus.protocols.total.optimistic.wire import Numbers
 from isthmus.protocols.total.together import Together, Waiting
@@ -15,7 +15,7 @@ from isthmus.protocols.transport.credit import Credit
 from isthmus.stacks.registry import Build, StackOptions, bottom
 
 
-class SignReversed(Compensation):
+class SignReversed(CompensatedDelay):
     """Lowers the delay that should be raised. No order breaks; the delays never settle where they should."""
 
     __slots__ = ()

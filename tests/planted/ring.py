@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from isthmus.core.layer import Host, Stack
 from isthmus.core.message import SiteId
 from isthmus.protocols.application import Application
-from isthmus.protocols.total.ring.ring import Phase, Ring, Taken, Token
+from isthmus.protocols.total.ring.ring import Ring, Token, TokenAck, TokenPhase
 from isthmus.protocols.total.token_site import Tickets
 from isthmus.protocols.transport.credit import Credit
 from isthmus.stacks.registry import Build, StackOptions, bottom
@@ -19,8 +19,8 @@ class CopyTaken(Ring):
     __slots__ = ()
 
     def on_token(self, source: SiteId, token: Token) -> None:
-        if self.phase is Phase.AWAY and token.visit <= self.token.visit:
-            self.send((source,), Taken(token.visit))
+        if self.phase is TokenPhase.AWAY and token.visit <= self.token.visit:
+            self.send((source,), TokenAck(token.visit))
             self.take(token)
         else:
             super().on_token(source, token)
@@ -41,7 +41,7 @@ class NewTokenByTimeout(Ring):
     __slots__ = ()
 
     def timer(self, key: int) -> None:
-        if self.passed is not None and not self.passed.once and self.phase is Phase.AWAY:
+        if self.passed is not None and not self.passed.once and self.phase is TokenPhase.AWAY:
             token, self.passed = self.passed.token, None
             self.take(Token(token.visit + 1, token.given, 0))
         else:

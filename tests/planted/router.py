@@ -10,9 +10,9 @@ import pytest
 from isthmus.core.message import Carried
 from isthmus.protocols.routing import ends
 from isthmus.protocols.routing.calculus.walks import Walk
-from isthmus.protocols.routing.ends import Arrived, NodeEnd
+from isthmus.protocols.routing.ends import NodeEnd, ReceivedCopy
 from isthmus.protocols.routing.filter import AuthorStream, Fate
-from isthmus.protocols.routing.member import Member
+from isthmus.protocols.routing.member import ComposedProcess
 from isthmus.protocols.routing.router import Router, RouterPort
 from isthmus.protocols.routing.wire import Routed
 from isthmus.scenario.composition import nodes as composing
@@ -116,14 +116,14 @@ def joining_without_state(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Router, "become_forwarding", nothing)
     patch.setattr(Router, "forward_again", nothing)
     patch.setattr(NodeEnd, "restore", nothing)
-    patch.setattr(Member, "restore", nothing)
+    patch.setattr(ComposedProcess, "restore", nothing)
 
 
 def keyed_on_the_router(patch: pytest.MonkeyPatch) -> None:
     """Messages are counted by who forwards them."""
     sift, stream_of = NodeEnd.sift, ends.stream_of
 
-    def by_courier(self: NodeEnd, arrived: Arrived, walk: Walk) -> list[Arrived] | None:
+    def by_courier(self: NodeEnd, arrived: ReceivedCopy, walk: Walk) -> list[ReceivedCopy] | None:
         def keyed(copy: Routed, domain: int) -> tuple[int, int, int, int]:
             group, sender, life, _ = stream_of(copy, domain)
             return (group, sender, life + 1000 * (arrived.courier + 1), domain)

@@ -12,7 +12,7 @@ from isthmus.fuzz.judge import judge
 from isthmus.protocols.application import Application
 from isthmus.protocols.estimator import Estimator
 from isthmus.protocols.total.hybrid.hybrid import Hybrid
-from isthmus.protocols.total.hybrid.roles import Phase
+from isthmus.protocols.total.hybrid.roles import RolePhase
 from isthmus.protocols.transport.credit import Credit
 from isthmus.protocols.transport.direct import Direct
 from isthmus.protocols.transport.reliable.frames import ReliableOptions
@@ -95,14 +95,14 @@ class Scripted(Hybrid):
         when_ms, what = self.wishes.get(self.host.site, (float("inf"), ""))
         if self.host.now_ns < when_ms * 1e6 or not self.below.writable():
             return
-        if what == "passive" and self.phase is Phase.ACTIVE and len(self.order.active) > 1:
-            self.phase = Phase.TO_PASSIVE
+        if what == "passive" and self.phase is RolePhase.ACTIVE and len(self.order.active) > 1:
+            self.phase = RolePhase.TO_PASSIVE
             self.send_go(False)
-        elif what == "active" and self.phase is Phase.PASSIVE:
-            self.phase = Phase.TO_ACTIVE
+        elif what == "active" and self.phase is RolePhase.PASSIVE:
+            self.phase = RolePhase.TO_ACTIVE
             self.send_go(True)
-        elif what == "another" and self.phase is Phase.PASSIVE and len(self.order.active) > 1:
-            self.phase = Phase.CHANGING
+        elif what == "another" and self.phase is RolePhase.PASSIVE and len(self.order.active) > 1:
+            self.phase = RolePhase.CHANGING
             self.note_delivered()
 
     def choose_sequencer(self) -> SiteId:

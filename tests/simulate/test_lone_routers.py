@@ -14,7 +14,7 @@ from isthmus.core.layer import Kind
 from isthmus.core.message import GroupId
 from isthmus.judge.promises import promised_verdicts
 from isthmus.live.node.waiting import beyond
-from isthmus.protocols.routing.member import Member
+from isthmus.protocols.routing.member import ComposedProcess
 from isthmus.scenario.load import scenario_from_tables
 from isthmus.sim.run import Run
 from isthmus.trace.schema import DESTINATIONS, KIND, NUMBER, ORIGIN, PROCESS, TIME_NS, Row
@@ -92,7 +92,7 @@ def test_a_sender_does_not_wait_for_a_shadow_that_is_lost(router: str, window: i
     run, rows = played(given)
     lost = missing(run, rows)
     assert lost and max(lost) < BACK_MS + 500 and none_broken(run, rows)
-    waits = [port.stack.find(Member) for site in run.sites[:6] for port in site.ports.values()]
+    waits = [port.stack.find(ComposedProcess) for site in run.sites[:6] for port in site.ports.values()]
     assert not any(one.waiting or one.outstanding for one in waits)
 
 
@@ -116,7 +116,7 @@ def test_a_router_may_be_back_before_it_is_missed(stack: str, seed: int) -> None
     ]
     run, rows = played(given)
     members = [layer for site in run.sites for port in site.ports.values() for layer in port.stack.layers]
-    assert not any(one.waiting or one.outstanding for one in members if isinstance(one, Member))
+    assert not any(one.waiting or one.outstanding for one in members if isinstance(one, ComposedProcess))
     assert none_broken(run, rows)
 
 
@@ -216,7 +216,7 @@ def test_a_process_that_comes_back_does_not_overtake_itself() -> None:
         run, rows = played(crashed_process(seed))
         assert none_broken(run, rows), seed
         layers = [port.stack.layers[1] for site in run.sites for port in site.ports.values()]
-        waits = [one for one in layers if isinstance(one, Member) and (one.waiting or one.outstanding)]
+        waits = [one for one in layers if isinstance(one, ComposedProcess) and (one.waiting or one.outstanding)]
         assert not waits, seed
 
 

@@ -19,9 +19,9 @@ from isthmus.protocols.estimator import Estimator
 from isthmus.protocols.total import hybrid
 from isthmus.protocols.total.hybrid import planned
 from isthmus.protocols.total.hybrid.hybrid import Hybrid
-from isthmus.protocols.total.hybrid.planned import Planner, Situation
-from isthmus.protocols.total.hybrid.roles import SENDING, Planned
-from isthmus.protocols.total.hybrid.wire import Packet, Plan
+from isthmus.protocols.total.hybrid.planned import Planner, RoleSituation
+from isthmus.protocols.total.hybrid.roles import SENDING, PlannedRoles
+from isthmus.protocols.total.hybrid.wire import RolePlan, TicketPacket
 from isthmus.protocols.transport.credit import Credit
 from isthmus.scenario.model import HybridSpec, Scenario
 from isthmus.stacks.registry import Build, StackOptions, bottom
@@ -29,7 +29,7 @@ from isthmus.stacks.registry import Build, StackOptions, bottom
 SEEDS = range(40)
 
 
-def whims(situation: Situation) -> tuple[int, ...]:
+def whims(situation: RoleSituation) -> tuple[int, ...]:
     """Roles at random, others with every look."""
     random = Random(repr(situation))
     members = range(len(situation.periods_ms))
@@ -73,17 +73,17 @@ class AdoptedOnReceipt(Hybrid):
 
     __slots__ = ()
 
-    def take(self, source: SiteId, packet: Packet[Any]) -> None:
+    def take(self, source: SiteId, packet: TicketPacket[Any]) -> None:
         for body in packet.bodies:
-            if type(body) is Plan:
+            if type(body) is RolePlan:
                 self.outlook.rule.adopt(source, body, self.view.members)
         super().take(source, packet)
 
-    def on_plan(self, sender: SiteId, plan: Plan) -> None:
+    def on_plan(self, sender: SiteId, plan: RolePlan) -> None:
         pass
 
 
-class OutlivesItsPlanner(Planned):
+class OutlivesItsPlanner(PlannedRoles):
     """Goes on by the plan of a view that has closed, a proposal that was under way included."""
 
     __slots__ = ()
@@ -104,22 +104,22 @@ class EverybodyPlans(Planner):
     def timer(self, key: int) -> None:
         super().timer(key)
         if self.order.phase in SENDING and self.order.below.writable():
-            self.order.send_entries((Plan((self.host.site,) * len(self.view.members)),))
+            self.order.send_entries((RolePlan((self.host.site,) * len(self.view.members)),))
 
 
 def plans_adopted(scenario: Scenario, build: Build) -> int:
     """How many plans were adopted, at all members; fails where a member went by one that was not proposed to it."""
     count = 0
-    adopt = Planned.adopt
+    adopt = PlannedRoles.adopt
 
-    def counted(self: Planned, *given: Any) -> bool:
+    def counted(self: PlannedRoles, *given: Any) -> bool:
         nonlocal count
         adopted = adopt(self, *given)
         count += adopted
         return adopted
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Planned, "adopt", counted)
+        patch.setattr(PlannedRoles, "adopt", counted)
         assert judge(scenario, build).violations() == []
     return count
 
@@ -172,16 +172,16 @@ def test_a_plan_that_outlives_its_planner_is_found(monkeypatch: pytest.MonkeyPat
 def test_a_proposal_of_a_dead_planner_is_applied_by_nobody() -> None:
     """Members that opened a view go by no plan until one of this view, by its eldest, has been delivered."""
     opened = 0
-    open_view = Planned.open
+    open_view = PlannedRoles.open
 
-    def checked(self: Planned, members: Targets) -> None:
+    def checked(self: PlannedRoles, members: Targets) -> None:
         nonlocal opened
         open_view(self, members)
         opened += 1
         assert self.plan is None, "a plan of an earlier view"
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Planned, "open", checked)
+        patch.setattr(PlannedRoles, "open", checked)
         for seed in alone(range(10)):
             assert judge(by_plan(random_scenario("dynamic-hybrid", seed)), over(Hybrid)).violations() == []
     assert opened > 0

@@ -15,7 +15,7 @@ from isthmus.core.errors import InputError, LocalError
 from isthmus.core.layer import Kind
 from isthmus.core.message import GroupId, SiteId
 from isthmus.judge.promises import promised_verdicts
-from isthmus.protocols.routing.member import Member
+from isthmus.protocols.routing.member import ComposedProcess
 from isthmus.protocols.routing.router import RouterPort
 from isthmus.scenario.load import load_scenario, scenario_from_tables
 from isthmus.scenario.model import Scenario
@@ -101,7 +101,7 @@ def test_queues_stay_within_the_window() -> None:
     for _ in run.steps():
         ports = [port.stack.layers[1] for site in run.sites for port in site.ports.values()]
         most = max([most, *(len(port.queue) for port in ports if isinstance(port, RouterPort))])
-        sent = [len(way) for one in ports if isinstance(one, Member) for way in one.under_way.values()]
+        sent = [len(way) for one in ports if isinstance(one, ComposedProcess) for way in one.under_way.values()]
         assert max(sent, default=0) <= 8
     assert most <= 8 * 2
 

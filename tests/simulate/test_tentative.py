@@ -14,7 +14,7 @@ from isthmus.fuzz.judge import judge
 from isthmus.fuzz.scenarios import random_scenario
 from isthmus.judge.oracle import Oracle
 from isthmus.measure.optimism import optimism
-from isthmus.protocols.total.optimistic.compensation import POLICIES, PolicyName
+from isthmus.protocols.total.optimistic.compensation import DELAY_RULES, PolicyName
 from isthmus.protocols.total.optimistic.optimistic import Optimistic
 from isthmus.scenario.faults import ClockJump, Crash, Fault, Recover
 from isthmus.scenario.model import Clocks, Scenario
@@ -75,7 +75,7 @@ def test_a_clock_that_jumps_breaks_no_order_and_guesses_recover(policy: PolicyNa
     assert hit(rows, DISTANT, 14) > 0.75, "a site that hears from them"
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", DELAY_RULES)
 def test_the_next_sequencer_takes_over_without_loss_and_guesses_recover(policy: PolicyName) -> None:
     rows = run(scenario(policy, Crash(at_ms=6_000, site="c0-0")))
     alive = [row for row in rows if row[PROCESS] != SEQUENCER]

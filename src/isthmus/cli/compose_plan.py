@@ -13,7 +13,7 @@ import tomli_w
 from rich.markup import escape
 from rich.table import Table
 
-from isthmus.advise.composition.plan import Planned, plan_composition
+from isthmus.advise.composition.plan import PlannedComposition, plan_composition
 from isthmus.advise.composition.traffic import flows_between
 from isthmus.advise.order.delays import delay_notes, delays_of
 from isthmus.cli.console import print_whole, wide_console
@@ -101,7 +101,7 @@ def plan(
             click.echo(f"wrote {output}")
 
 
-def table_of(options: list[Planned]) -> Table:
+def table_of(options: list[PlannedComposition]) -> Table:
     """One row per option, the single group first."""
     table = Table(title="predicted, from submit to last delivery", title_justify="left")
     for heading in ("option", "groups", "group order", "IGP order", "forwarding"):
@@ -133,7 +133,7 @@ def ms(value: float) -> str:
     return f"{value:.1f}" if isfinite(value) else "full"
 
 
-def advice(options: list[Planned]) -> str:
+def advice(options: list[PlannedComposition]) -> str:
     """The recommendation in one sentence."""
     single, rest = options[0], options[1:]
     if not rest:
@@ -148,7 +148,7 @@ def advice(options: list[Planned]) -> str:
     return f"Recommended: {first.name}: {ms(first.cost.mean_ms)} ms against {ms(single.cost.mean_ms)} in one group."
 
 
-def document(options: list[Planned], wants: str, scope: str) -> dict[str, Any]:
+def document(options: list[PlannedComposition], wants: str, scope: str) -> dict[str, Any]:
     """All options as JSON; a latency is null where the load is too high."""
     found = []
     for option in options:

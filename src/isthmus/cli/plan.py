@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from isthmus.advise.order.simulation import Simulated, duration_ms, simulate_option
-from isthmus.advise.order.total import Advice, Option, advise, stack_tables
+from isthmus.advise.order.total import TotalOrderAdvice, TotalOrderOption, advise, stack_tables
 from isthmus.cli.console import print_whole, wide_console
 from isthmus.cli.options import HELP
 from isthmus.cli.plan_causal import plan_causal
@@ -125,7 +125,7 @@ def traffic_of(network: Path, traffic: Path | None) -> tuple[Workload, ...]:
     return workloads_of(tables.get("workloads"), str(path), path.parent)
 
 
-def verified(advice: Advice, seeds: int, duration: float | None, console: Console) -> dict[str, Simulated]:
+def verified(advice: TotalOrderAdvice, seeds: int, duration: float | None, console: Console) -> dict[str, Simulated]:
     """Simulate every option, with a progress bar; equal stacks are simulated once."""
     lasts = duration or duration_ms(advice.setting)
     found: dict[str, Simulated] = {}
@@ -143,7 +143,7 @@ def verified(advice: Advice, seeds: int, duration: float | None, console: Consol
     return found
 
 
-def options_table(advice: Advice, measured: Mapping[str, Simulated]) -> Table:
+def options_table(advice: TotalOrderAdvice, measured: Mapping[str, Simulated]) -> Table:
     """One row per option: its stack, its active sites and its latency."""
     table = Table(title=f"{advice.topology.name}: mean latency of a message, ms", title_justify="left")
     for heading in ("option", "stack", "active sites"):
@@ -160,7 +160,7 @@ def options_table(advice: Advice, measured: Mapping[str, Simulated]) -> Table:
     return table
 
 
-def roles_table(advice: Advice, measured: Mapping[str, Simulated]) -> Table:
+def roles_table(advice: TotalOrderAdvice, measured: Mapping[str, Simulated]) -> Table:
     """One row per site: its role, and the latency of its messages under each option."""
     topology, first = advice.topology, advice.recommended
     table = Table(title="latency by site, ms" + (" (predicted / measured)" if measured else ""), title_justify="left")
@@ -182,7 +182,7 @@ def roles_table(advice: Advice, measured: Mapping[str, Simulated]) -> Table:
     return table
 
 
-def active_text(topology: Topology, option: Option) -> str:
+def active_text(topology: Topology, option: TotalOrderOption) -> str:
     names = [topology.sites[site].name for site in option.choice.roles.active]
     if len(names) == len(topology.sites) > 1:
         return "all"
@@ -200,7 +200,7 @@ def off_text(predicted: float, measured: float | None) -> str:
     return f"{off:+.1f} %" if off else "0.0 %"
 
 
-def recommendation(advice: Advice) -> str:
+def recommendation(advice: TotalOrderAdvice) -> str:
     """The recommendation in one sentence."""
     first, rest = advice.recommended, advice.options[1:]
     words = {"token-site": "one sequencer", "symmetric": "every site active", "hybrid": "a role for every site"}
@@ -218,7 +218,7 @@ def again(network: Path, traffic: Path | None, null_ms: float | None, wait: bool
     return shlex.join(words)
 
 
-def write_plan(advice: Advice, folder: Path, replay: str) -> None:
+def write_plan(advice: TotalOrderAdvice, folder: Path, replay: str) -> None:
     """Write the stack as a file that a scenario can name, and a picture of the roles."""
     from isthmus.report.pictures.network import save_network
 

@@ -12,7 +12,7 @@ from random import Random
 import msgspec
 
 from isthmus.protocols.causal.options import CausalPolicy
-from isthmus.protocols.total.optimistic.compensation import POLICIES, OptimisticOptions
+from isthmus.protocols.total.optimistic.compensation import DELAY_RULES, OptimisticOptions
 from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.protocols.transport.reliable.frames import ReliableOptions
 from isthmus.scenario.faults import ClockJump, Crash, Fault, Recover
@@ -56,7 +56,7 @@ def strained(plain: Scenario, random: Random) -> Scenario:
 
 def random_options(random: Random) -> OptimisticOptions:
     return OptimisticOptions(
-        policy=random.choice(list(POLICIES)),
+        policy=random.choice(list(DELAY_RULES)),
         alpha=random.choice([0.95, 0.95, 0.5, 0.0]),
         gain=random.choice([0.02, 0.02, 0.5]),
         window_ms=random.choice([None, None, 0.0, 30.0]),

@@ -17,7 +17,7 @@ from isthmus.core.errors import Busy, LocalError, RemoteError
 from isthmus.core.layer import Finality, Handler, Kind, Layer, View
 from isthmus.core.message import ALL, Author, Carried, Cast, GroupId, Message, SiteId, Targets
 from isthmus.protocols.fragments import Fragments, Piece, Read
-from isthmus.protocols.routing.member import Member
+from isthmus.protocols.routing.member import ComposedProcess
 from isthmus.protocols.routing.wire import ROUTED_MAX
 
 OnDeliver = Callable[[Cast, Finality], None]
@@ -135,7 +135,7 @@ class Application(Layer):
     def multicast(self, payload: bytes, groups: Sequence[GroupId]) -> Cast:
         """Multicast to the processes of composed groups, one's own among them or not; raises Busy as `cast` does."""
         to = tuple(sorted(set(groups)))
-        self.stack.find(Member).receivers(to)  # raises where it may not
+        self.stack.find(ComposedProcess).receivers(to)  # raises where it may not
         if to == (self.host.group,):
             return self.cast(payload)
         if not self.writable():
@@ -147,7 +147,7 @@ class Application(Layer):
 
     def prepare_routed(self, payload: bytes, to: tuple[GroupId, ...]) -> Cast:
         """A message to groups, ascending, with its number; it is to be routed before the next one is prepared."""
-        receivers = self.stack.find(Member).receivers(to)
+        receivers = self.stack.find(ComposedProcess).receivers(to)
         if len(payload) > ROUTED_MAX:
             raise LocalError(f"a message of {len(payload)} bytes to other groups, which take {ROUTED_MAX} at most")
         cast = Cast(self.host.site, self.host.next_number(), payload, receivers)
@@ -157,7 +157,7 @@ class Application(Layer):
 
     def route(self, cast: Cast, to: tuple[GroupId, ...]) -> None:
         """Submit a message to groups that was prepared."""
-        self.stack.find(Member).route(cast, to)
+        self.stack.find(ComposedProcess).route(cast, to)
 
     def carry_on(self, payload: bytes, author: Author, destinations: Targets = ALL) -> Cast:
         """Multicast a message of another author, which keeps its identity; raises Busy where a buffer is full.

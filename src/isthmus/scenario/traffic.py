@@ -26,8 +26,8 @@ from isthmus.core.message import ALL, ONLY_GROUP, Cast, GroupId, SiteId, Targets
 from isthmus.core.port import Port
 from isthmus.core.units import NS_PER_MS
 from isthmus.protocols.application import Application
-from isthmus.protocols.routing.member import Member
-from isthmus.protocols.routing.routes import Routes
+from isthmus.protocols.routing.member import ComposedProcess
+from isthmus.protocols.routing.routes import CompositionRoutes
 from isthmus.scenario.composition.check import addressed, couriers_of, routes_of
 from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.scenario.workload import Arrival, Burst, Closed, Poisson, Reply, Workload, named_sites
@@ -171,7 +171,7 @@ class SiteTraffic:
         elsewhere = source.to_groups or source.mixed
         source.open = len(arrivals)  # before the first leaves: a host may bring it back at once
         if source.mixed and mailbox is not None:
-            mailbox.application.stack.find(Member).on_passed = partial(self.close_loop, [source])
+            mailbox.application.stack.find(ComposedProcess).on_passed = partial(self.close_loop, [source])
         if len(arrivals) > 1 and source.workload.to == "all" and not elsewhere and mailbox is not None:
             self.submit_turn(source, mailbox, [size for _, size in arrivals])
         else:
@@ -270,7 +270,7 @@ class SiteTraffic:
                 self.read_on(mailbox)
 
 
-def sets_of(routes: Routes, workload: Workload, group: GroupId) -> list[tuple[GroupId, ...]]:
+def sets_of(routes: CompositionRoutes, workload: Workload, group: GroupId) -> list[tuple[GroupId, ...]]:
     """The sets of groups that messages of a workload may go to."""
     return [tuple(map(GroupId, to)) for to in addressed(routes, workload, group)]
 

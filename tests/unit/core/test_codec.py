@@ -15,7 +15,7 @@ from tests.harness.recording import RecordingSite
 
 from isthmus.core.errors import LocalError, RemoteError
 from isthmus.core.message import NESTING, B, Batch, Carried, Cast, Codec, GroupId, Message, SiteId, closed, codec_of
-from isthmus.protocols.total.hybrid.wire import Ahead, Go, Packet, Reassign
+from isthmus.protocols.total.hybrid.wire import BodyAhead, ReassignEntries, RoleRequest, TicketPacket
 from isthmus.protocols.total.optimistic.wire import Numbers, Posted
 from isthmus.protocols.total.token_site import Tickets
 from isthmus.protocols.transport.credit import Grant, Probe
@@ -45,12 +45,15 @@ MESSAGES: list[tuple[Codec, Message]] = [
     (TOKEN, Status(3)),
     (TOKEN, Grant(-4)),
     (TOKEN, Probe()),
-    (HYBRID, Data(1, Packet(5, ((3, A, 1, 2),), 1, C, 0, (CAST, None, Go(True, 1.5, (0.0, 2.0)), CARRIED)))),
-    (HYBRID, Data(2, Batch((Ahead(3, CARRIED), Packet(0, (), 3, A, 1, (None,)))))),
-    (HYBRID, Data(3, Reassign(1, 2, C, 0))),
-    (DIRECT, Packet(9)),
+    (
+        HYBRID,
+        Data(1, TicketPacket(5, ((3, A, 1, 2),), 1, C, 0, (CAST, None, RoleRequest(True, 1.5, (0.0, 2.0)), CARRIED))),
+    ),
+    (HYBRID, Data(2, Batch((BodyAhead(3, CARRIED), TicketPacket(0, (), 3, A, 1, (None,)))))),
+    (HYBRID, Data(3, ReassignEntries(1, 2, C, 0))),
+    (DIRECT, TicketPacket(9)),
     (DIRECT, CAST),
-    (DIRECT, Carried(A, 1, body=Go(True))),
+    (DIRECT, Carried(A, 1, body=RoleRequest(True))),
     (OPTIMISTIC, Data(1, Posted((CAST, CARRIED), 1, 40, 50))),
     (OPTIMISTIC, Data(2, Batch((Posted((CAST,), 1), Numbers(1, ((A, 1, 1),), (5,)))))),
 ]
@@ -77,7 +80,7 @@ def test_every_stack_has_a_codec_and_stacks_of_one_name_share_it(stack: str) -> 
         Data(1, Ack((1,))),  # nor is a packet a body
         Data(1, Data(2, CAST)),
         Data(1, Posted((CAST,), 1)),  # of another stack
-        Packet(1),
+        TicketPacket(1),
         Repair(A, CAST),  # type: ignore[arg-type]
         Data(1, Batch((Grant(1),))),
     ],
@@ -105,7 +108,7 @@ def test_bodies_nest_as_deep_as_they_need_and_no_deeper() -> None:
     for depth in (NESTING + 1, NESTING + 2, 50):
         with pytest.raises(RemoteError):
             TOKEN.decode(TOKEN.encode(Data(1, nested(depth))))
-    deepest = Data(1, Batch((Packet(1, (), 1, A, 0, (Carried(A, 1, body=Go(True)),)),)))
+    deepest = Data(1, Batch((TicketPacket(1, (), 1, A, 0, (Carried(A, 1, body=RoleRequest(True)),)),)))
     assert HYBRID.decode(HYBRID.encode(deepest)) == deepest
 
 

@@ -12,7 +12,7 @@ from isthmus.core.layer import Kind
 from isthmus.core.message import Cast, GroupId, Message, SiteId, Targets
 from isthmus.fuzz.judge import judge
 from isthmus.fuzz.scenarios import random_scenario
-from isthmus.protocols.total.ring.ring import Token, Wake
+from isthmus.protocols.total.ring.ring import Token, TokenRequest
 from isthmus.scenario.costs import CostSpec
 from isthmus.scenario.model import GroupOfRun, GroupSpec, Scenario, StackSpec
 from isthmus.scenario.packets import NetworkSpec
@@ -139,15 +139,15 @@ def test_a_token_takes_its_hop_and_nothing_else_but_waits_for_what_came_before()
 @pytest.mark.parametrize(("control_free", "time"), [(False, 585.0), (True, 5.0)])
 def test_control_messages_cost_as_much_unless_they_are_free(control_free: bool, time: float) -> None:
     bench = Bench(control_free=control_free)
-    bench.send(0, A, (B,), Wake())
-    assert bench.at(B) == [(time, "Wake")]
+    bench.send(0, A, (B,), TokenRequest())
+    assert bench.at(B) == [(time, "TokenRequest")]
 
 
 def test_what_is_for_oneself_alone_costs_nothing_and_comes_back_behind_the_rest() -> None:
     bench = Bench()
     bench.send(0, A, (A, B), 1)
-    bench.send(0, A, (A,), Wake())
-    assert bench.at(A) == [(580.0, 1), (580.0, "Wake")]
+    bench.send(0, A, (A,), TokenRequest())
+    assert bench.at(A) == [(580.0, 1), (580.0, "TokenRequest")]
 
 
 def test_a_full_queue_drops_the_next_packet_and_counts_it() -> None:

@@ -8,7 +8,7 @@ import pytest
 from isthmus.report.pictures.layout import best_box, inside, overlap, place
 from isthmus.report.pictures.network import save_network
 from isthmus.report.pictures.roles import elsewhere, role_text
-from isthmus.stacks.roles.prediction import Roles
+from isthmus.stacks.roles.prediction import RoleAssignment
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import SHAPES, shape
@@ -47,7 +47,7 @@ def test_boxes_and_lines() -> None:
 @pytest.mark.parametrize("sites", [1, 3, 30])
 def test_roles_are_drawn_in_and_the_bytes_repeat(sites: int, tmp_path: Path) -> None:
     net = shape("mesh", 3, sites, LAN, WAN)
-    roles = Roles(tuple(0 if number < 2 * sites else 2 * sites for number in range(3 * sites)))
+    roles = RoleAssignment(tuple(0 if number < 2 * sites else 2 * sites for number in range(3 * sites)))
     for name in ("one", "other"):
         save_network(net, tmp_path / f"{name}.svg", roles=roles)
     save_network(net, tmp_path / "plain.svg")
@@ -57,7 +57,7 @@ def test_roles_are_drawn_in_and_the_bytes_repeat(sites: int, tmp_path: Path) -> 
 
 def test_arrows_lead_to_sequencers_elsewhere_and_labels_name_who_is_active() -> None:
     net = shape("mesh", 3, 2, LAN, WAN)
-    roles = Roles((0, 0, 0, 0, 4, 5))
+    roles = RoleAssignment((0, 0, 0, 0, 4, 5))
     assert elsewhere(net, roles) == {(1, 0)}
     assert [role_text(net, roles, number) for number in range(3)] == ["active: c0-0", "", "all active"]
-    assert role_text(shape("mesh", 1, 6, LAN, WAN), Roles((0, 1, 2, 3, 0, 0)), 0) == "4 of 6 active"
+    assert role_text(shape("mesh", 1, 6, LAN, WAN), RoleAssignment((0, 1, 2, 3, 0, 0)), 0) == "4 of 6 active"

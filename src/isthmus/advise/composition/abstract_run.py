@@ -28,7 +28,7 @@ LATE = 1e9  # added to the weight of what is late on purpose
 LOSS = 0.3  # of datagrams, to each member
 
 
-class Sending(NamedTuple):
+class ScriptedMessage(NamedTuple):
     """A message of a script: its class, the process that submits it, and what that process must have delivered."""
 
     walk: int
@@ -70,7 +70,7 @@ class AbstractRun:
     )
 
     def __init__(
-        self, network: WalkNetwork, script: Sequence[Sending], random: Random, late: Collection[Postponed] = ()
+        self, network: WalkNetwork, script: Sequence[ScriptedMessage], random: Random, late: Collection[Postponed] = ()
     ) -> None:
         self._network = network
         self._walks: tuple[Walk, ...] = network.walks

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from random import Random
 from typing import NamedTuple
 
-from isthmus.advise.composition.abstract_run import AbstractRun, Postponed, Sending
+from isthmus.advise.composition.abstract_run import AbstractRun, Postponed, ScriptedMessage
 from isthmus.judge.oracle import Oracle, Verdict
 from isthmus.protocols.routing.calculus.model import DomainScope
 from isthmus.protocols.routing.calculus.orientation import Conflict, comparable_parts, disagreement
@@ -81,14 +81,14 @@ def play(network: WalkNetwork, found: Overtaking, random: Random) -> list[Row]:
     """The execution that an overtaking describes: the late message, then the chain."""
     late, walk = found.late, network.walks[found.late.walk]
     lacking = 0 if late.at_sender else network.sizes[found.receiver] - 1
-    script = [Sending(late.walk, 0)]
+    script = [ScriptedMessage(late.walk, 0)]
     for link in found.chain:
         group = network.walks[link.walk].source
         if link.by_sender and link.after < 0:
-            script.append(Sending(link.walk, 0, following=0))
+            script.append(ScriptedMessage(link.walk, 0, following=0))
             continue
         process = 0 if link.by_sender else colleague(network, group, walk.source, found)
-        script.append(Sending(link.walk, process, after=link.after + 1))
+        script.append(ScriptedMessage(link.walk, process, after=link.after + 1))
     member: int | tuple[int, int] | None = late.taker
     if late.at_all:
         member = None
@@ -128,8 +128,8 @@ def shares(network: WalkNetwork, walk: int, others: Sequence[int]) -> bool:
     return any(to & set(network.walks[other].to) for other in others)
 
 
-def sending(network: WalkNetwork, walk: int, random: Random) -> Sending:
-    return Sending(walk, random.randrange(network.sizes[network.walks[walk].source]))
+def sending(network: WalkNetwork, walk: int, random: Random) -> ScriptedMessage:
+    return ScriptedMessage(walk, random.randrange(network.sizes[network.walks[walk].source]))
 
 
 def loss(network: WalkNetwork, random: Random) -> Found | None:
@@ -138,7 +138,7 @@ def loss(network: WalkNetwork, random: Random) -> Found | None:
         number for number, walk in enumerate(network.walks) if any(network.lossy[copy.node] for copy in walk.copies)
     ]
     for _ in range(TRIES):
-        run = AbstractRun(network, [Sending(random.choice(passing), 0)], random)
+        run = AbstractRun(network, [ScriptedMessage(random.choice(passing), 0)], random)
         rows = run.play()
         if run.undelivered:
             return Found(tuple(rows), None, tuple(run.undelivered))
@@ -157,9 +157,9 @@ def reordering(network: WalkNetwork, scope: DomainScope, random: Random) -> Foun
     return None
 
 
-def drawn_script(network: WalkNetwork, random: Random, count: int) -> list[Sending]:
+def drawn_script(network: WalkNetwork, random: Random, count: int) -> list[ScriptedMessage]:
     """Messages of any classes; most are answers to one that their sender delivers first."""
-    script: list[Sending] = []
+    script: list[ScriptedMessage] = []
     for number in range(count):
         answered = random.randrange(number) if number and random.random() < 0.6 else -1
         if answered >= 0:

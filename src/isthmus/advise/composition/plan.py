@@ -27,12 +27,12 @@ from isthmus.protocols.routing.calculus.model import (
     PARTS,
     Composition,
     DomainScope,
-    Flow,
     Forwarding,
+    GroupFlow,
     Igp,
     OrderingDomain,
     ProcessGroup,
-    Router,
+    RouterSpec,
     Semantics,
     Wanted,
 )
@@ -57,7 +57,7 @@ class SiteFlow(NamedTuple):
     rate: float
 
 
-class Planned(NamedTuple):
+class PlannedComposition(NamedTuple):
     """One way to compose the sites."""
 
     name: str
@@ -75,7 +75,7 @@ class Blueprint(NamedTuple):
 
 def plan_composition(
     topology: Topology, delays: Delays, flows: Sequence[SiteFlow], wants: Wanted, scope: DomainScope
-) -> list[Planned]:
+) -> list[PlannedComposition]:
     """The single group first, then what is granted of each shape, the fastest first."""
     if not flows:
         raise Invalid("workloads", "no messages", "traffic to plan for")
@@ -84,7 +84,7 @@ def plan_composition(
     members = [LoadedMember(site, sum(flow.rate for flow in flows if flow.source == site), False) for site in everyone]
     whole = node_cost(total, members, delays)
     rate = sum(flow.rate for flow in flows)
-    single = Planned(
+    single = PlannedComposition(
         "single group", None, Cost(whole.mean_ms, whole.worst_ms, 1000 * rate * whole.headroom, (whole.kind,))
     )
     found = []
@@ -169,7 +169,7 @@ def best_of(
     flows: Sequence[SiteFlow],
     wants: Wanted,
     scope: DomainScope,
-) -> Planned | None:
+) -> PlannedComposition | None:
     """The cheapest forwarding of a shape that the calculus grants, with protocols as weak as it allows."""
     strong: Semantics = "fifo-total" if "total" in PARTS[wants] else "causal" if "causal" in PARTS[wants] else "fifo"
     options = []
@@ -184,7 +184,7 @@ def best_of(
         if grants(strongest, strongest.domains[0]):
             chosen = weakened(topology, blueprint, flows, wants, scope, mode, strong)
             cost = priced(chosen, blueprint, topology, flows, delays)
-            return Planned(blueprint.name, with_stacks(chosen, cost.kinds), cost)
+            return PlannedComposition(blueprint.name, with_stacks(chosen, cost.kinds), cost)
     return None
 
 
@@ -234,16 +234,16 @@ def composed(
     several = len(blueprint.regions) > 1
     igps = [f"region-{number}" for number in range(len(blueprint.regions))] if several else ["backbone"]
     routers = [
-        Router(f"{names[group]}-router", (names[group], igp))
+        RouterSpec(f"{names[group]}-router", (names[group], igp))
         for igp, region in zip(igps, blueprint.regions, strict=True)
         for group in region
     ]
     if several:
-        routers += [Router(f"{igp}-router", (igp, "backbone")) for igp in igps]
+        routers += [RouterSpec(f"{igp}-router", (igp, "backbone")) for igp in igps]
         igps.append("backbone")
     used = classes_of(blueprint, flows)
     inter = tuple(
-        Flow(names[source], tuple(names[to] for to in sorted(tos))) for source, tos in used if tos != (source,)
+        GroupFlow(names[source], tuple(names[to] for to in sorted(tos))) for source, tos in used if tos != (source,)
     )
     intra = tuple(names[source] for source, tos in used if tos == (source,))
     domain = OrderingDomain(DOMAIN, tuple(names), wants, scope, mode, inter, intra, root="backbone")

@@ -14,7 +14,7 @@ import msgspec
 
 from isthmus.advise.compare.measure import Task, measure
 from isthmus.advise.order.delays import delay_notes, delays_of
-from isthmus.advise.order.metadata import CausalSetting, Flow, Sizes, cheapest_of, fixed_sizes, history_sizes
+from isthmus.advise.order.metadata import CausalSetting, SenderFlow, Sizes, cheapest_of, fixed_sizes, history_sizes
 from isthmus.advise.order.traffic import mean_rate
 from isthmus.core.document import Invalid
 from isthmus.core.message import SiteId
@@ -103,7 +103,7 @@ def setting_of(
 ) -> tuple[CausalSetting, bool]:
     """The flows of a network; and whether destinations are drawn at random."""
     members = tuple(SiteId(number) for number in range(len(topology.sites)))
-    flows: list[Flow] = []
+    flows: list[SenderFlow] = []
     drawn = False
     for index, workload in enumerate(workloads):
         senders = workload.senders(topology)
@@ -113,7 +113,7 @@ def setting_of(
         rates = [mean_rate(workload, place, len(senders)) for place in range(len(senders))]
         if not any(rates):
             notes.append(f"workloads[{index}] answers others: not counted")
-        flows += [Flow(int(site), to, rate / 1000) for site, rate in zip(senders, rates, strict=True) if rate > 0]
+        flows += [SenderFlow(int(site), to, rate / 1000) for site, rate in zip(senders, rates, strict=True) if rate > 0]
     sending = len({flow.sender for flow in flows})
     count = round(sum(flow.rate for flow in flows) * duration_ms / 2 / max(1, sending))
     zones = tuple(site.cluster for site in topology.sites)

@@ -36,7 +36,7 @@ KNOWN_SET_BYTES = 3  # of a set that has a number, with what differs
 Sites = frozenset[int]
 
 
-class Flow(msgspec.Struct, frozen=True):
+class SenderFlow(msgspec.Struct, frozen=True):
     """What one site sends to one set of sites."""
 
     sender: int
@@ -49,7 +49,7 @@ class CausalSetting(msgspec.Struct, frozen=True, dict=True):
 
     delays_ms: tuple[tuple[float, ...], ...]  # mean delay one way, row to column
     zones: tuple[int, ...]  # of each site: its LAN
-    flows: tuple[Flow, ...]
+    flows: tuple[SenderFlow, ...]
     count: int  # messages of a mean sender when sizes are looked at: counters grow with them
 
     def __post_init__(self) -> None:
@@ -68,7 +68,7 @@ class CausalSetting(msgspec.Struct, frozen=True, dict=True):
             found[flow.to] += flow.rate
         return found
 
-    def reach_ms(self, flow: Flow) -> float:
+    def reach_ms(self, flow: SenderFlow) -> float:
         return max((self.delays_ms[flow.sender][site] for site in sorted(flow.to)), default=0.0)
 
     @cached_property

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from isthmus.stacks.roles.assignment import (
-    Choice,
+    RoleChoice,
     best_token_site,
     cheapest,
     evaluate,
@@ -24,10 +24,10 @@ from isthmus.stacks.roles.prediction import Setting
 class Recommendation(msgspec.Struct, frozen=True):
     """The planned choice, and what it is compared with."""
 
-    planned: Choice
-    token_site: Choice
-    symmetric: Choice
-    paper: Choice  # by the rule of paper 001
+    planned: RoleChoice
+    token_site: RoleChoice
+    symmetric: RoleChoice
+    paper: RoleChoice  # by the rule of paper 001
 
 
 def recommend(setting: Setting) -> Recommendation:

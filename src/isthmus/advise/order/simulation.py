@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from isthmus.advise.order.total import Advice, Option
+from isthmus.advise.order.total import TotalOrderAdvice, TotalOrderOption
 from isthmus.core.document import Invalid
 from isthmus.core.layer import Kind
 from isthmus.core.units import NS_PER_MS
@@ -65,7 +65,7 @@ def duration_ms(setting: Setting) -> float:
     return max(SHORT_MS, min(MESSAGES_MIN * slowest, affordable, LONG_MS))
 
 
-def scenario_of(advice: Advice, option: Option, seed: int, duration: float) -> Scenario:
+def scenario_of(advice: TotalOrderAdvice, option: TotalOrderOption, seed: int, duration: float) -> Scenario:
     """A run of an option; over the direct transport where channels allow it, which is faster and changes no latency."""
     settings: dict[str, Any] = {"topology": advice.topology, "workloads": advice.workloads, "seed": seed}
     settings |= {"duration_ms": duration, "wire": "reference"}
@@ -76,8 +76,8 @@ def scenario_of(advice: Advice, option: Option, seed: int, duration: float) -> S
 
 
 def simulate_option(
-    advice: Advice,
-    option: Option,
+    advice: TotalOrderAdvice,
+    option: TotalOrderOption,
     seeds: Sequence[int],
     duration: float | None = None,
     progress: Progress | None = None,

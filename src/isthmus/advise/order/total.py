@@ -24,18 +24,18 @@ from isthmus.advise.order.traffic import streams_of
 from isthmus.core.document import Invalid
 from isthmus.scenario.model import HybridSpec, StackSpec
 from isthmus.scenario.workload import Workload
-from isthmus.stacks.roles.assignment import Choice
-from isthmus.stacks.roles.prediction import Roles, Setting
+from isthmus.stacks.roles.assignment import RoleChoice
+from isthmus.stacks.roles.prediction import RoleAssignment, Setting
 from isthmus.topology.model import Topology
 
 PLANNED, TOKEN_SITE, SYMMETRIC, PAPER = "planned", "token-site", "symmetric", "paper's rule"
 
 
-class Option(msgspec.Struct, frozen=True):
+class TotalOrderOption(msgspec.Struct, frozen=True):
     """One way to order all messages."""
 
     name: str
-    choice: Choice
+    choice: RoleChoice
     stack: StackSpec
 
     @property
@@ -43,21 +43,21 @@ class Option(msgspec.Struct, frozen=True):
         return self.choice.mean_ms
 
 
-class Advice(msgspec.Struct, frozen=True):
+class TotalOrderAdvice(msgspec.Struct, frozen=True):
     """The options, the recommended one first."""
 
     topology: Topology
     workloads: tuple[Workload, ...]
     setting: Setting
-    options: tuple[Option, ...]
+    options: tuple[TotalOrderOption, ...]
     notes: tuple[str, ...]
 
     @property
-    def recommended(self) -> Option:
+    def recommended(self) -> TotalOrderOption:
         return self.options[0]
 
 
-def advise(topology: Topology, workloads: Sequence[Workload], spec: HybridSpec | None = None) -> Advice:
+def advise(topology: Topology, workloads: Sequence[Workload], spec: HybridSpec | None = None) -> TotalOrderAdvice:
     """Plan for a network and its traffic; `spec` holds the ticket protocol's options, its roles aside."""
     spec = spec or HybridSpec()
     notes: list[str] = []
@@ -69,17 +69,19 @@ def advise(topology: Topology, workloads: Sequence[Workload], spec: HybridSpec |
     found = recommend(setting)
     token, rule = found.token_site, found.paper
     options = [
-        Option(TOKEN_SITE, token, StackSpec(name="token-site", sequencer=topology.sites[token.roles.active[0]].name)),
-        Option(SYMMETRIC, found.symmetric, StackSpec(name="symmetric", hybrid=spec)),
-        Option(PAPER, rule, hybrid_stack(topology, rule.roles, spec)),
+        TotalOrderOption(
+            TOKEN_SITE, token, StackSpec(name="token-site", sequencer=topology.sites[token.roles.active[0]].name)
+        ),
+        TotalOrderOption(SYMMETRIC, found.symmetric, StackSpec(name="symmetric", hybrid=spec)),
+        TotalOrderOption(PAPER, rule, hybrid_stack(topology, rule.roles, spec)),
     ]
     simple = next((option.stack for option in options[:2] if option.choice == found.planned), None)
-    first = Option(PLANNED, found.planned, simple or hybrid_stack(topology, found.planned.roles, spec))
+    first = TotalOrderOption(PLANNED, found.planned, simple or hybrid_stack(topology, found.planned.roles, spec))
     notes += flow_notes(topology, setting, first)
-    return Advice(topology, tuple(workloads), setting, (first, *options), tuple(notes))
+    return TotalOrderAdvice(topology, tuple(workloads), setting, (first, *options), tuple(notes))
 
 
-def hybrid_stack(topology: Topology, roles: Roles, spec: HybridSpec) -> StackSpec:
+def hybrid_stack(topology: Topology, roles: RoleAssignment, spec: HybridSpec) -> StackSpec:
     """The hybrid stack with these roles."""
     names = [site.name for site in topology.sites]
     sequencer_of = {names[p]: names[a] for p, a in enumerate(roles.sequencer) if p != a}
@@ -101,7 +103,7 @@ def stack_tables(stack: StackSpec) -> dict[str, Any]:
     return tables
 
 
-def flow_notes(topology: Topology, setting: Setting, option: Option) -> list[str]:
+def flow_notes(topology: Topology, setting: Setting, option: TotalOrderOption) -> list[str]:
     """A note where flow control would hold back more messages in flight than its window allows."""
     window = option.stack.credit.window
     in_flight = [

@@ -38,7 +38,7 @@ from isthmus.live.node.waiting import owed
 from isthmus.protocols.membership.agreement import Agreement
 from isthmus.protocols.membership.home import AgreementOptions, Past, SiteHome
 from isthmus.protocols.membership.suspicion import Suspicion
-from isthmus.protocols.routing.routes import Routes
+from isthmus.protocols.routing.routes import CompositionRoutes
 from isthmus.protocols.transport.relay import Relay
 from isthmus.scenario.composition.nodes import Routing
 from isthmus.scenario.model import Agreed
@@ -90,7 +90,7 @@ class Member:
         self.renewing = False
         self.sink: Sink | None = None  # set before joining: where the trace goes
         self.log: SiteLog | None = None  # the same with more to say of it
-        self.routes: Routes | None = None  # of the composition whose nodes the groups are
+        self.routes: CompositionRoutes | None = None  # of the composition whose nodes the groups are
         self.routing: Callable[[], Routing] | None = None  # set before joining: layers of each life, if composed
         self.couriers: Targets = ()  # set before joining: the routers, which a trace does not name
         self.wire_log = False  # set before joining: trace every send and receive, too

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from isthmus.core.layer import Stack
 from isthmus.core.message import SiteId
 from isthmus.live.node.peers import Peers, logger
-from isthmus.protocols.routing.member import Member
+from isthmus.protocols.routing.member import ComposedProcess
 from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.credit import Credit
 
@@ -67,7 +67,7 @@ def waited_for(stack: Stack, peers: Peers, now_ns: int) -> str:
 
 def beyond(stack: Stack) -> list[str]:
     """What a message to other groups of a composition waits for in its sender's filter."""
-    member = next((layer for layer in stack.layers if isinstance(layer, Member)), None)
+    member = next((layer for layer in stack.layers if isinstance(layer, ComposedProcess)), None)
     if member is None or not member.waiting:
         return []
     first, groups = member.waiting[0], member.routes.composition.groups

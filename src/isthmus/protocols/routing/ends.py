@@ -19,17 +19,17 @@ from isthmus.core.layer import Finality, Handler, Kind, Layer, View
 from isthmus.core.message import Carried, Cast, GroupId, Message, SiteId
 from isthmus.protocols.routing.calculus.walks import Walk
 from isthmus.protocols.routing.filter import Fate, Filter, StreamState, stream_of
-from isthmus.protocols.routing.keeping import Kept, KeptCopies, SettledTable
-from isthmus.protocols.routing.routes import Routes
+from isthmus.protocols.routing.keeping import KeptCopy, KeptTable, SettledTable
+from isthmus.protocols.routing.routes import CompositionRoutes
 from isthmus.protocols.routing.wire import (
     Alive,
     Chase,
+    ConsumedReport,
     Distances,
     Enquire,
     Forgotten,
     Missing,
     Pack,
-    Report,
     Routed,
     Settled,
     Steered,
@@ -42,7 +42,7 @@ EARLY_MAX = 1024
 NOBODY = SiteId(-1)  # as a courier: of a copy that was taken over from another member
 
 
-class Arrived(NamedTuple):
+class ReceivedCopy(NamedTuple):
     """A copy as it came: who submitted it here, as which message."""
 
     courier: SiteId
@@ -50,7 +50,7 @@ class Arrived(NamedTuple):
     copy: Routed
 
 
-class Begun(NamedTuple):
+class UnfinishedMessage(NamedTuple):
     """The last message of an author of this group to some groups that has left, and whose shadow it waits for."""
 
     sender: SiteId
@@ -64,9 +64,9 @@ class EndState(NamedTuple):
 
     streams: tuple[StreamState, ...]
     early: tuple[Routed | Steered, ...]
-    kept: tuple[Kept, ...]
+    kept: tuple[KeptCopy, ...]
     settled: tuple[tuple[int, StreamKey, int], ...]
-    begun: tuple[Begun, ...]
+    begun: tuple[UnfinishedMessage, ...]
 
 
 class NodeEnd(Layer):
@@ -74,13 +74,13 @@ class NodeEnd(Layer):
 
     __slots__ = ("begun", "early", "filter", "kept", "known", "routes", "view_id")
 
-    def __init__(self, routes: Routes, known: SettledTable) -> None:
+    def __init__(self, routes: CompositionRoutes, known: SettledTable) -> None:
         self.routes = routes
         self.known = known  # what destinations are done with
         self.filter = Filter()
-        self.early: dict[StreamKey, dict[int, Arrived]] = {}  # by the number that is missing before each
-        self.kept = KeptCopies()
-        self.begun: dict[tuple[SiteId, tuple[int, ...]], Begun] = {}  # for another life of their authors
+        self.early: dict[StreamKey, dict[int, ReceivedCopy]] = {}  # by the number that is missing before each
+        self.kept = KeptTable()
+        self.begun: dict[tuple[SiteId, tuple[int, ...]], UnfinishedMessage] = {}  # for another life of their authors
         self.view_id = 0  # of the view that messages are of which are handed up now
 
     def ordered(self) -> dict[type[Message], Handler]:
@@ -88,7 +88,7 @@ class NodeEnd(Layer):
 
     def handlers(self) -> dict[type[Message], Handler]:
         return {
-            Report: self.on_report,
+            ConsumedReport: self.on_report,
             Settled: self.on_settled,
             Enquire: self.on_enquire,
             Missing: self.on_missing,
@@ -100,7 +100,7 @@ class NodeEnd(Layer):
     def on_bare(self, source: SiteId, body: Message) -> None:
         raise LocalError(f"{body} of site {source} was not intercepted")
 
-    def on_report(self, source: SiteId, report: Report) -> None:
+    def on_report(self, source: SiteId, report: ConsumedReport) -> None:
         raise RemoteError(f"{report} of site {source} is for routers")
 
     def on_missing(self, source: SiteId, missing: Missing) -> None:
@@ -151,16 +151,16 @@ class NodeEnd(Layer):
     def note_begun(self, copy: Routed, walk: Walk) -> None:
         """Note a message of this group whose author, should it come back in another life, must wait for its shadow."""
         if copy.copy == 0 < walk.own and walk.holds:
-            self.begun[copy.sender, copy.to] = Begun(copy.sender, copy.to, copy.number, self.view_id)
+            self.begun[copy.sender, copy.to] = UnfinishedMessage(copy.sender, copy.to, copy.number, self.view_id)
 
     def keep(self, copy: Routed, walk: Walk) -> bool:
         """Keep a copy that may have to be forwarded again; whether it is not known to be in hand, or done with."""
         if not self.routes.keeps(walk, copy.copy):
             return True
-        kept = Kept(copy, walk.domain, self.routes.stops(walk))
+        kept = KeptCopy(copy, walk.domain, self.routes.stops(walk))
         return not self.known.has(*kept) and self.kept.add(kept)
 
-    def sift(self, arrived: Arrived, walk: Walk) -> list[Arrived] | None:
+    def sift(self, arrived: ReceivedCopy, walk: Walk) -> list[ReceivedCopy] | None:
         """What may be delivered now that a copy has come, in order; None: the copy was known, or only passes."""
         copy = arrived.copy
         if not self.is_end(copy, walk):
@@ -173,11 +173,13 @@ class NodeEnd(Layer):
         if fate is Fate.KNOWN or (fate is Fate.EARLY and (before in waiting or full)):
             return None
         if fate is Fate.EARLY:
-            waiting[before] = Arrived(NOBODY, 0, copy) if recomputed else arrived  # its courier gets credit at once
+            waiting[before] = (
+                ReceivedCopy(NOBODY, 0, copy) if recomputed else arrived
+            )  # its courier gets credit at once
             return []
         return [arrived, *self.next_of(key)]
 
-    def next_of(self, key: StreamKey) -> list[Arrived]:
+    def next_of(self, key: StreamKey) -> list[ReceivedCopy]:
         """Those that waited for what has come, or is no longer waited for."""
         stream, waiting, found = self.filter.of(key), self.early.get(key, {}), []
         while ready := [before for before in waiting if before <= stream.last]:
@@ -213,7 +215,7 @@ class NodeEnd(Layer):
         for copy in taken.early:
             walk = self.routes.walk(copy.origin, copy.to)
             key = stream_of(copy, walk.domain)
-            self.early.setdefault(key, {})[self.before_of(copy, walk)] = Arrived(NOBODY, 0, copy)
+            self.early.setdefault(key, {})[self.before_of(copy, walk)] = ReceivedCopy(NOBODY, 0, copy)
         for group, key, number in taken.settled:
             self.known.note(group, key, number)
         for kept in taken.kept:
@@ -221,7 +223,7 @@ class NodeEnd(Layer):
         self.begun = {(one.sender, one.to): one for one in taken.begun}
 
 
-def checked_walk(routes: Routes, group: GroupId, courier: SiteId, copy: Routed) -> Walk:
+def checked_walk(routes: CompositionRoutes, group: GroupId, courier: SiteId, copy: Routed) -> Walk:
     """The walk of a copy; raises RemoteError where its courier has no business to bring it here."""
     reason = routes.refusal(copy.origin, copy.to)
     if reason:

@@ -56,7 +56,7 @@ class SettledTable:
         return {group: tuple(entries) for group, entries in found.items()}
 
 
-class Kept(NamedTuple):
+class KeptCopy(NamedTuple):
     """A message that is kept: as it was taken, its domain, and the groups that it must reach."""
 
     copy: Routed | Steered
@@ -64,16 +64,16 @@ class Kept(NamedTuple):
     stops: tuple[int, ...]
 
 
-class KeptCopies:
+class KeptTable:
     """The messages of one node that its replicated routers may have to forward again."""
 
     __slots__ = ("copies", "pending")
 
     def __init__(self) -> None:
-        self.copies: dict[KeptKey, Kept] = {}
+        self.copies: dict[KeptKey, KeptCopy] = {}
         self.pending: deque[KeptKey] = deque()  # of a router with replicas: those that it has not passed on
 
-    def add(self, kept: Kept) -> bool:
+    def add(self, kept: KeptCopy) -> bool:
         """Keep a message; whether it was not kept already."""
         key = (kept.copy.author, kept.copy.copy)
         if key in self.copies:
@@ -82,7 +82,7 @@ class KeptCopies:
         self.pending.append(key)
         return True
 
-    def first_pending(self) -> Kept | None:
+    def first_pending(self) -> KeptCopy | None:
         """The first that was not passed on and is still kept."""
         while self.pending and self.pending[0] not in self.copies:
             self.pending.popleft()
@@ -96,6 +96,6 @@ class KeptCopies:
         if len(self.pending) > 2 * len(self.copies):
             self.pending = deque(key for key in self.pending if key in self.copies)
 
-    def find(self, author: Author) -> list[Kept]:
+    def find(self, author: Author) -> list[KeptCopy]:
         """The kept copies of one message."""
         return [kept for (one, _), kept in self.copies.items() if one == author]

@@ -35,18 +35,18 @@ from isthmus.core.message import ALL, Author, Carried, Cast, Message, SiteId, Ta
 from isthmus.core.port import INCARNATION_SHIFT
 from isthmus.protocols.routing.calculus.walks import Walk
 from isthmus.protocols.routing.done import DoneTable
-from isthmus.protocols.routing.ends import NOBODY, Arrived, Begun, NodeEnd
+from isthmus.protocols.routing.ends import NOBODY, NodeEnd, ReceivedCopy, UnfinishedMessage
 from isthmus.protocols.routing.filter import stream_of
 from isthmus.protocols.routing.held import BOTTOM, NO_DOMAIN, Unread, Waiting
 from isthmus.protocols.routing.keeping import SettledTable
 from isthmus.protocols.routing.options import RouterOptions
-from isthmus.protocols.routing.routes import Routes
+from isthmus.protocols.routing.routes import CompositionRoutes
 from isthmus.protocols.routing.wire import (
     Chase,
+    ConsumedReport,
     Enquire,
     Forgotten,
     Missing,
-    Report,
     Routed,
     Settled,
     StreamKey,
@@ -57,7 +57,7 @@ REPORT, ENQUIRE, ASK = 0, 1, 2  # timer keys
 BACKOFF_MAX = 4
 
 
-class Member(NodeEnd):
+class ComposedProcess(NodeEnd):
     """The filters of one process in one composed group."""
 
     __slots__ = (
@@ -67,7 +67,7 @@ class Member(NodeEnd):
     )
     timer_names = ("report", "enquire", "ask")
 
-    def __init__(self, routes: Routes, options: RouterOptions) -> None:
+    def __init__(self, routes: CompositionRoutes, options: RouterOptions) -> None:
         super().__init__(routes, SettledTable())
         self.options = options
         self.before: dict[tuple[int, int], int] = {}  # domain and group: the last message of this process to it
@@ -203,15 +203,15 @@ class Member(NodeEnd):
     def take_all(self, cast: Carried[Any], copies: tuple[Routed, ...]) -> None:
         self.packed[cast.sender, cast.number] = len(copies)
         for copy in copies:
-            self.take(Arrived(cast.sender, cast.number, copy))
+            self.take(ReceivedCopy(cast.sender, cast.number, copy))
         if self.waiting:
             self.release()
 
-    def take(self, arrived: Arrived) -> None:
+    def take(self, arrived: ReceivedCopy) -> None:
         """Deliver what a copy allows to be delivered."""
         copy = arrived.copy
         walk = self.checked(arrived.courier, copy)
-        found: list[Arrived] | None = None
+        found: list[ReceivedCopy] | None = None
         if walk is not None:
             if copy.sender == self.host.site and copy.origin == self.host.group:
                 self.note_own(copy, walk)
@@ -254,7 +254,7 @@ class Member(NodeEnd):
                 self.outstanding.pop(number, None)
             self.asked_count = 0
 
-    def take_trailer(self, arrived: Arrived, walk: Walk) -> None:
+    def take_trailer(self, arrived: ReceivedCopy, walk: Walk) -> None:
         """Wait no more for what has not come before it."""
         copy = arrived.copy
         if self.is_end(copy, walk):
@@ -265,7 +265,7 @@ class Member(NodeEnd):
             self.owe_report(key, at_once=True)
         self.consumed(Cast(arrived.courier, arrived.number))
 
-    def hand_up(self, arrived: Arrived) -> None:
+    def hand_up(self, arrived: ReceivedCopy) -> None:
         copy = arrived.copy
         walk = self.routes.walk(copy.origin, copy.to)
         routes, key = self.routes, stream_of(copy, walk.domain)
@@ -315,7 +315,7 @@ class Member(NodeEnd):
     def report(self, keys: Sequence[StreamKey], routers: Targets) -> None:
         if keys and routers:
             self.reported |= {key: self.done.count(key) for key in keys}
-            self.send(routers, Report(tuple((key, self.done.advance(key, self.host.now_ns)) for key in keys)))
+            self.send(routers, ConsumedReport(tuple((key, self.done.advance(key, self.host.now_ns)) for key in keys)))
 
     def on_enquire(self, source: SiteId, enquire: Enquire) -> None:  # noqa: ARG002
         self.report(self.done.keys(), (source,))
@@ -379,7 +379,7 @@ class Member(NodeEnd):
             if one.sender == self.host.site:
                 self.wait_for(one)
 
-    def wait_for(self, begun: Begun) -> None:
+    def wait_for(self, begun: UnfinishedMessage) -> None:
         """Hold what would overtake a message of an earlier life of this process, if that is still to come back."""
         walk, life = self.routes.walk(self.host.group, begun.to), begun.number >> INCARNATION_SHIFT
         final = self.routes.is_final(walk) and self.routes.is_fifo(walk.domain)

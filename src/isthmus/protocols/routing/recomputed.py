@@ -50,17 +50,17 @@ from isthmus.core.message import ALL, Carried, GroupId, SiteId, Targets
 from isthmus.protocols.routing.calculus.model import Composition
 from isthmus.protocols.routing.calculus.walks import Walk
 from isthmus.protocols.routing.distances import DistanceTable
-from isthmus.protocols.routing.ends import Arrived
+from isthmus.protocols.routing.ends import ReceivedCopy
 from isthmus.protocols.routing.filter import stream_of
 from isthmus.protocols.routing.options import RouterOptions
 from isthmus.protocols.routing.router import WAKE, Router, RouterPort
-from isthmus.protocols.routing.routes import Routes
+from isthmus.protocols.routing.routes import CompositionRoutes
 from isthmus.protocols.routing.wire import Alive, Distances, Enquire, Missing, Routed, Steered, StreamKey
 
 SILENT_ENQUIRIES = 5  # times `enquire_ms` without an answer to what was asked
 
 
-class RecomputedRoutes(Routes):
+class RecomputedRoutes(CompositionRoutes):
     """A composition whose routers find the ways; raises Invalid where they may not."""
 
     __slots__ = ()
@@ -210,7 +210,7 @@ class SteeringPort(RouterPort):
             walk = self.checked(cast.sender, copy)
             if walk is None or not isinstance(copy, Steered):
                 continue
-            self.sift(Arrived(cast.sender, cast.number, copy), walk)
+            self.sift(ReceivedCopy(cast.sender, cast.number, copy), walk)
             if self.keep(copy, walk) and cast.sender != self.host.site:
                 self.steerer.send_on(self.host.group, copy, copy.remaining)
         if self.kept.copies:

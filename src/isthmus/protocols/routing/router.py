@@ -41,18 +41,18 @@ from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Kind, View
 from isthmus.core.message import ALL, Carried, GroupId, SiteId, Targets
 from isthmus.core.port import INCARNATION_SHIFT
-from isthmus.protocols.routing.ends import Arrived, NodeEnd
-from isthmus.protocols.routing.keeping import Kept, KeptKey, SettledTable
+from isthmus.protocols.routing.ends import NodeEnd, ReceivedCopy
+from isthmus.protocols.routing.keeping import KeptCopy, KeptKey, SettledTable
 from isthmus.protocols.routing.options import RouterOptions
-from isthmus.protocols.routing.routes import Routes
+from isthmus.protocols.routing.routes import CompositionRoutes
 from isthmus.protocols.routing.wire import (
     Chase,
+    ConsumedReport,
     Enquire,
     Entry,
     Forgotten,
     Missing,
     Pack,
-    Report,
     Routed,
     Settled,
     StreamKey,
@@ -70,7 +70,7 @@ class Router:
 
     __slots__ = ("asked", "epoch", "forwards", "number", "options", "passed", "ports", "routes", "settled", "turn")
 
-    def __init__(self, routes: Routes, site: SiteId, options: RouterOptions) -> None:
+    def __init__(self, routes: CompositionRoutes, site: SiteId, options: RouterOptions) -> None:
         self.routes = routes
         self.number = routes.router_of[site]
         self.options = options
@@ -78,7 +78,7 @@ class Router:
         self.settled = SettledTable()
         self.forwards = not self.has_replicas  # where it has replicas, one of them does
         self.epoch = 0
-        self.passed: dict[KeptKey, Kept] = {}  # where it has replicas: what it has queued, and is not settled
+        self.passed: dict[KeptKey, KeptCopy] = {}  # where it has replicas: what it has queued, and is not settled
         self.asked: dict[SiteId, int] = {}  # the last enquiry of each asker
         self.turn = 0
 
@@ -133,7 +133,7 @@ class Router:
                     self.pass_on(kept.copy)
                     moved = True
 
-    def may_pass(self, kept: Kept) -> bool:
+    def may_pass(self, kept: KeptCopy) -> bool:
         """Whether what a copy of this router's own was made of has been passed on here, too.
 
         Messages from node 1 and node 2 go to node 3. Replica a takes m from 1, forwards it to 2 and to 3; somebody in 2
@@ -251,7 +251,7 @@ class RouterPort(NodeEnd):
             if copy.copy == 0:
                 self.taken[copy.sender] = max(copy.number, self.taken.get(copy.sender, 0))
             if not isinstance(copy, Trailer):
-                self.sift(Arrived(cast.sender, cast.number, copy), walk)
+                self.sift(ReceivedCopy(cast.sender, cast.number, copy), walk)
             fresh = self.keep(copy, walk)
             if self.router.forwards and not self.router.has_replicas:
                 self.router.pass_on(copy)
@@ -267,7 +267,7 @@ class RouterPort(NodeEnd):
     def others(self) -> Targets:
         return tuple(site for site in self.stack.view.members if site != self.host.site)
 
-    def on_report(self, source: SiteId, report: Report) -> None:
+    def on_report(self, source: SiteId, report: ConsumedReport) -> None:
         if source not in self.routes.processes[self.host.group]:
             raise RemoteError(f"a Report of site {source}, which is no process of group {self.host.group}")
         told = self.reported.setdefault(source, {})

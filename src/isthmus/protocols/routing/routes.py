@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from isthmus.core.errors import LocalError, RemoteError
 from isthmus.core.message import GroupId, SiteId, Targets
-from isthmus.protocols.routing.calculus.model import KEEPS, Composition, OrderingDomain, Router
+from isthmus.protocols.routing.calculus.model import KEEPS, Composition, OrderingDomain, RouterSpec
 from isthmus.protocols.routing.calculus.semantics import decide
 from isthmus.protocols.routing.calculus.shape import Shape
 from isthmus.protocols.routing.calculus.walks import SENDER, Walk, walk_of
@@ -23,7 +23,7 @@ from isthmus.protocols.routing.wire import Chase, Routed, Trailer
 Class = tuple[int, tuple[int, ...]]  # the group that sends, and the groups that it is for, ascending
 
 
-def replica_names(router: Router) -> tuple[str, ...]:
+def replica_names(router: RouterSpec) -> tuple[str, ...]:
     """The sites of a router: named after it, with a number where there are several."""
     if router.replicas == 1:
         return (router.name,)
@@ -47,7 +47,7 @@ class WalkTraits(NamedTuple):
     firsts: tuple[Targets, ...]  # the sites of each router that takes the class on from its group
 
 
-class Routes:
+class CompositionRoutes:
     """A composition with its names resolved; the same value at every site."""
 
     __slots__ = (

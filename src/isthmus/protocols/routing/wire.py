@@ -4,9 +4,9 @@ A message that leaves its group, or that is ordered outside it, travels as a `Ro
 message of whoever submits it there, with a place in that node's order, and inside it is the name that its author gave
 it. Filters and routers look at that inner head alone, never at who forwarded it.
 
-The rest goes straight over the network and may get lost: a `Report` says what a process is done with, a `Settled` what
-all processes of a group are done with, and an `Enquire` has both said again. A `Missing` asks for a message before one
-that has come; a `Forgotten` says that nobody has to wait for it.
+The rest goes straight over the network and may get lost: a `ConsumedReport` says what a process is done with, a
+`Settled` what all processes of a group are done with, and an `Enquire` has both said again. A `Missing` asks for a
+message before one that has come; a `Forgotten` says that nobody has to wait for it.
 
 Where a router without replicas may have lost messages with its life, a process that waits for them asks by a `Chase`
 for a `Trailer`: a copy without contents that goes the way of its author's messages, behind them.
@@ -87,7 +87,7 @@ class Pack(Message, frozen=True, gc=False, array_like=True, tag=111):
         return sum([len(copy.payload) for copy in self.copies])
 
 
-class Report(Message, frozen=True, gc=False, array_like=True, tag=112):
+class ConsumedReport(Message, frozen=True, gc=False, array_like=True, tag=112):
     """Up to where the sender of this is done with messages of some authors, in its group."""
 
     entries: tuple[Entry, ...]

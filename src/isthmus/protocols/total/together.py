@@ -9,7 +9,7 @@ from typing import Any
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import ClockState, Host
 from isthmus.core.message import Cast, SiteId
-from isthmus.protocols.total.optimistic.compensation import Arrived
+from isthmus.protocols.total.optimistic.compensation import MessageArrival
 from isthmus.protocols.total.optimistic.wire import Posted
 
 ISSUE = 0  # the timer key of the sequencer's batches; of messages: no timer waits for them
@@ -20,7 +20,7 @@ class Together:
 
     __slots__ = ("arrived", "casts", "due_ns", "key", "left", "place", "request_ns")
 
-    def __init__(self, casts: Sequence[Cast], place: int, request_ns: int, arrived: Arrived) -> None:
+    def __init__(self, casts: Sequence[Cast], place: int, request_ns: int, arrived: MessageArrival) -> None:
         self.casts = casts
         self.place = place  # of the first
         self.request_ns = request_ns
@@ -54,10 +54,10 @@ def arrivals(source: SiteId, posted: Posted[Any], stamp_ns: int, now_ns: int, si
     lengths = [len(cast.payload) for cast in casts]
     if not sizes or min(lengths) == max(lengths):
         size = lengths[0] if sizes else 0
-        return [Together(casts, posted.place, request_ns, Arrived(source, stamp_ns, size, now_ns))]
+        return [Together(casts, posted.place, request_ns, MessageArrival(source, stamp_ns, size, now_ns))]
     found, place = [], posted.place
     for size, alike in groupby(casts, lambda cast: len(cast.payload)):
         some = tuple(alike)
-        found.append(Together(some, place, request_ns, Arrived(source, stamp_ns, size, now_ns)))
+        found.append(Together(some, place, request_ns, MessageArrival(source, stamp_ns, size, now_ns)))
         place += len(some)
     return found

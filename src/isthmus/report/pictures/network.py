@@ -23,7 +23,7 @@ from matplotlib.text import Text
 from isthmus.report.pictures.layout import Box, Points, Segments, best_box, overlap, place
 from isthmus.report.pictures.roles import draw_roles, legend, ring_reach, role_text
 from isthmus.report.pictures.zones import INWARD, NODE, around_lans, draw_zones, legend_zones, ring_reaches
-from isthmus.stacks.roles.prediction import Roles
+from isthmus.stacks.roles.prediction import RoleAssignment
 from isthmus.topology.model import Topology, WanLink
 
 WIDE, HIGH = 11.0, 7.5  # inches
@@ -40,7 +40,9 @@ STYLE: Any = {
 }
 
 
-def draw_network(topology: Topology, roles: Roles | None = None, title: bool = True, zones: bool = False) -> Figure:
+def draw_network(
+    topology: Topology, roles: RoleAssignment | None = None, title: bool = True, zones: bool = False
+) -> Figure:
     """The picture of a topology, with the roles of its sites where they are given, and its causal zones if asked."""
     with mpl.rc_context(STYLE):
         high = HIGH + LEGEND_HIGH if roles is not None or zones else HIGH
@@ -135,7 +137,7 @@ def draw_discs(axes: Axes, topology: Topology, points: Points, radius: float) ->
 
 def label_clusters(
     axes: Axes, canvas: FigureCanvasAgg, topology: Topology, points: Points, reaches: list[float],
-    taken: list[Box], roles: Roles | None,
+    taken: list[Box], roles: RoleAssignment | None,
 ) -> None:  # fmt: skip
     """Names, with roles or else with agents where there is room; each where it covers least."""
     count = len(topology.clusters)
@@ -218,7 +220,7 @@ def shorten(name: str, length: int) -> str:
 
 
 def save_network(
-    topology: Topology, path: Path, kind: str = "", roles: Roles | None = None, zones: bool = False
+    topology: Topology, path: Path, kind: str = "", roles: RoleAssignment | None = None, zones: bool = False
 ) -> None:
     """Write the picture as `svg` or `png`, by default what the file's name ends in."""
     kind = kind or path.suffix[1:].lower()

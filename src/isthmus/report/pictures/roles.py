@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, FancyArrowPatch
 
 from isthmus.report.pictures.layout import Points
-from isthmus.stacks.roles.prediction import Roles
+from isthmus.stacks.roles.prediction import RoleAssignment
 from isthmus.topology.model import Topology
 
 ACTIVE, PASSIVE, EDGE = "#d9730d", "#ffffff", "#5b6573"
@@ -24,7 +24,7 @@ DOTS_MAX = 18  # sites of a cluster that have room on its ring
 NAMED_MAX = 3  # active sites of a cluster that its label names
 
 
-def draw_roles(axes: Axes, topology: Topology, roles: Roles, points: Points, radius: float) -> None:
+def draw_roles(axes: Axes, topology: Topology, roles: RoleAssignment, points: Points, radius: float) -> None:
     """Dots round the discs, and arrows to sequencers elsewhere."""
     for cluster, (x, y) in zip(topology.clusters, points, strict=True):
         count = len(cluster.sites)
@@ -52,14 +52,14 @@ def ring_reach(topology: Topology) -> float:
     return RING + DOT if any(1 < len(cluster.sites) <= DOTS_MAX for cluster in topology.clusters) else 1.0
 
 
-def elsewhere(topology: Topology, roles: Roles) -> set[tuple[int, int]]:
+def elsewhere(topology: Topology, roles: RoleAssignment) -> set[tuple[int, int]]:
     """The pairs of clusters of a passive site and of its sequencer."""
     places = [site.cluster for site in topology.sites]
     pairs = {(places[p], places[a]) for p, a in enumerate(roles.sequencer)}
     return {(here, there) for here, there in pairs if here != there}
 
 
-def role_text(topology: Topology, roles: Roles, number: int) -> str:
+def role_text(topology: Topology, roles: RoleAssignment, number: int) -> str:
     """The active sites of a cluster in a few words; empty where a colour shows it, or none is active."""
     cluster = topology.clusters[number]
     names = [topology.sites[site].name for site in cluster.sites if roles.sequencer[site] == site]
@@ -70,7 +70,7 @@ def role_text(topology: Topology, roles: Roles, number: int) -> str:
     return f"active: {', '.join(names)}" if names else ""
 
 
-def legend(figure: Figure, roles: Roles) -> None:
+def legend(figure: Figure, roles: RoleAssignment) -> None:
     """What dots and arrows mean."""
     dot = {"marker": "o", "linestyle": "none", "markeredgecolor": EDGE, "markersize": 8}
     handles = [

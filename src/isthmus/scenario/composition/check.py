@@ -18,7 +18,7 @@ from isthmus.protocols.routing.calculus.model import PARTS, Composition, Igp, Or
 from isthmus.protocols.routing.calculus.semantics import decide
 from isthmus.protocols.routing.options import RouterOptions
 from isthmus.protocols.routing.recomputed import RecomputedRoutes
-from isthmus.protocols.routing.routes import Routes, site_names
+from isthmus.protocols.routing.routes import CompositionRoutes, site_names
 from isthmus.protocols.routing.wire import ROUTED_MAX
 from isthmus.scenario.checks import with_prefix
 from isthmus.scenario.workload import Workload, named_sites
@@ -34,10 +34,10 @@ class Named(Protocol):
 
 
 @cache
-def routes_of(composition: Composition, topology: Topology) -> Routes:
+def routes_of(composition: Composition, topology: Topology) -> CompositionRoutes:
     """The composition with the sites of a topology."""
     numbers = {site.name: SiteId(number) for number, site in enumerate(topology.sites)}
-    return Routes(composition, numbers)
+    return CompositionRoutes(composition, numbers)
 
 
 @cache
@@ -103,7 +103,7 @@ def check_recomputed(composition: Composition | None, topology: Topology, option
         recomputed_routes_of(composition, topology)
 
 
-def check_traffic(routes: Routes, topology: Topology, workload: Workload) -> None:
+def check_traffic(routes: CompositionRoutes, topology: Topology, workload: Workload) -> None:
     """Refuse messages of routers or to them, those that the composition has no way for, and those too large."""
     composition = routes.composition
     group = group_number(composition, workload.group)
@@ -151,7 +151,7 @@ def group_number(composition: Composition, name: str) -> int:
     return names.index(name) if name else 0
 
 
-def addressed(routes: Routes, workload: Workload, source: int) -> list[tuple[int, ...]]:
+def addressed(routes: CompositionRoutes, workload: Workload, source: int) -> list[tuple[int, ...]]:
     """The sets of groups that a workload's messages go to; one is drawn for each message."""
     given, composition = workload.to_groups, routes.composition
     if not given:

@@ -18,13 +18,13 @@ from isthmus.core.errors import InputError
 from isthmus.protocols.routing.calculus.model import (
     Composition,
     DomainScope,
-    Flow,
     Forwarding,
+    GroupFlow,
     Igp,
     IgpKind,
     OrderingDomain,
     ProcessGroup,
-    Router,
+    RouterSpec,
     Semantics,
     StaticRoute,
     Wanted,
@@ -117,7 +117,7 @@ def composition_from_tables(tables: dict[str, Any], source: str) -> Composition:
     routers = []
     for at, router in enumerate(raw.routers):
         try:
-            routers.append(Router(router.name, router.joins, router.replicas))
+            routers.append(RouterSpec(router.name, router.joins, router.replicas))
         except Invalid as error:
             raise error.at(source, f"routers[{at}]") from None
     everyone = tuple(group.name for group in groups)
@@ -156,7 +156,7 @@ def complete_igp(raw: RawIgp, source: str, key: str) -> Igp:
 
 
 def complete_domain(raw: RawDomain, everyone: tuple[str, ...], source: str, key: str) -> OrderingDomain:
-    flows = tuple(Flow(flow.source, flow.to) for flow in raw.flows)
+    flows = tuple(GroupFlow(flow.source, flow.to) for flow in raw.flows)
     groups = everyone if raw.groups is None else raw.groups
     try:
         return OrderingDomain(

@@ -16,11 +16,11 @@ from isthmus.core.errors import InputError
 from isthmus.core.message import GroupId, SiteId
 from isthmus.protocols.routing.calculus.model import KEEPS, Composition, Igp, ProcessGroup
 from isthmus.protocols.routing.calculus.walks import is_safe
-from isthmus.protocols.routing.member import Member
+from isthmus.protocols.routing.member import ComposedProcess
 from isthmus.protocols.routing.options import RouterOptions
 from isthmus.protocols.routing.recomputed import SteeringRouter
 from isthmus.protocols.routing.router import Router
-from isthmus.protocols.routing.routes import Routes, replica_names
+from isthmus.protocols.routing.routes import CompositionRoutes, replica_names
 from isthmus.scenario.composition.check import recomputed_routes_of, routes_of
 from isthmus.scenario.composition.load import semantics_of_stack
 from isthmus.scenario.model import GroupOfRun, GroupSpec, Scenario, StackSpec
@@ -70,7 +70,7 @@ Routing = Callable[[GroupId, StackOptions], StackOptions]  # of one life of a si
 
 def routing_at(composition: Composition, topology: Topology, site: SiteId, options: RouterOptions) -> Routing:
     """What one life of a site adds to its nodes' stacks: the filters of a process, or the ends of a router."""
-    routes: Routes
+    routes: CompositionRoutes
     if options.routes == "recomputed":
         routes = found = recomputed_routes_of(composition, topology)
         router: Router | None = SteeringRouter(found, site, options) if site in routes.router_of else None
@@ -86,7 +86,7 @@ def routing_at(composition: Composition, topology: Topology, site: SiteId, optio
     }
 
     def routed(node: GroupId, given: StackOptions) -> StackOptions:
-        layer = Member(routes, options) if router is None else router.port(node)
+        layer = ComposedProcess(routes, options) if router is None else router.port(node)
         members = routes.members(node)
         first = any(member in prioritised for member in members)
         twice = tuple(member for member in members if member in routes.router_of) if first else ()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import isfinite
 
-from isthmus.protocols.total.hybrid.planned import Situation
+from isthmus.protocols.total.hybrid.planned import RoleSituation
 from isthmus.stacks.roles.assignment import evaluate, plan
 from isthmus.stacks.roles.multicasts import multicast_rate
-from isthmus.stacks.roles.prediction import Roles, Setting
+from isthmus.stacks.roles.prediction import RoleAssignment, Setting
 from isthmus.stacks.roles.rests import MessageStream
 
 GAIN = 0.05  # of the mean latency, that a change must promise: it stops those who change for a round trip
@@ -16,7 +16,7 @@ SAVING_SLOWER = 0.2  # and where it is, within SLACK: all active may be the fast
 SLACK = 0.03  # of the least mean latency: assignments that close are equals, and the fewest multicasts decide
 
 
-def advise(situation: Situation) -> tuple[int, ...] | None:
+def advise(situation: RoleSituation) -> tuple[int, ...] | None:
     """The sequencers of the plan; None where the roles as they are cost hardly more.
 
     For the same estimates no plan leads away from a plan: it is within SLACK of the fastest, so none gains GAIN on it,
@@ -27,7 +27,7 @@ def advise(situation: Situation) -> tuple[int, ...] | None:
         for period_ms, regular in zip(situation.periods_ms, situation.regular, strict=True)
     )
     setting = Setting(situation.delays_ms, streams, situation.eager, situation.null_ms)
-    now, best = evaluate(setting, Roles(situation.sequencers)), plan(setting, SLACK)
+    now, best = evaluate(setting, RoleAssignment(situation.sequencers)), plan(setting, SLACK)
     if best.mean_ms < (1 - GAIN) * now.mean_ms:
         return best.roles.sequencer
     if best.mean_ms > (1 + SLACK) * now.mean_ms:

@@ -21,7 +21,7 @@ import msgspec
 
 from isthmus.core.document import Invalid
 from isthmus.stacks.roles.multicasts import multicast_rate
-from isthmus.stacks.roles.prediction import Prediction, Roles, Setting, predict
+from isthmus.stacks.roles.prediction import Prediction, RoleAssignment, Setting, predict
 
 THOROUGH_MAX = 12  # sites; beyond, the first change that helps is taken, and only the best token sites are starts
 STARTS = 2  # how many token sites, then
@@ -33,10 +33,10 @@ SEQUENCERS_MAX = 300  # choices of sequencers that are tried for one set of acti
 LESS = 1 - 1e-9  # a gain below is none: it ends every search
 
 
-class Choice(msgspec.Struct, frozen=True):
+class RoleChoice(msgspec.Struct, frozen=True):
     """An assignment of roles with what it is expected to cost."""
 
-    roles: Roles
+    roles: RoleAssignment
     prediction: Prediction
 
     @property
@@ -44,17 +44,17 @@ class Choice(msgspec.Struct, frozen=True):
         return self.prediction.mean_ms
 
 
-def token_site_roles(count: int, sequencer: int) -> Roles:
+def token_site_roles(count: int, sequencer: int) -> RoleAssignment:
     """One active site, the sequencer of all."""
-    return Roles((sequencer,) * count)
+    return RoleAssignment((sequencer,) * count)
 
 
-def symmetric_roles(count: int) -> Roles:
+def symmetric_roles(count: int) -> RoleAssignment:
     """All active."""
-    return Roles(tuple(range(count)))
+    return RoleAssignment(tuple(range(count)))
 
 
-def paper_rule(delays_ms: Sequence[Sequence[float]], periods_ms: Sequence[float]) -> Roles:
+def paper_rule(delays_ms: Sequence[Sequence[float]], periods_ms: Sequence[float]) -> RoleAssignment:
     """The assignment of paper 001, Figure 2; a silent site has the period inf."""
     order = sorted(range(len(periods_ms)), key=lambda site: (periods_ms[site], site))
     active = order[:1]  # in the order of rates, so that the first of several nearest is the fastest
@@ -69,19 +69,19 @@ def paper_rule(delays_ms: Sequence[Sequence[float]], periods_ms: Sequence[float]
             if site not in active and periods_ms[site] < delays_ms[site][nearest(site)]:  # D + t < 2 D
                 active.append(site)
                 changed = True
-    return Roles(tuple(site if site in active else nearest(site) for site in range(len(order))))
+    return RoleAssignment(tuple(site if site in active else nearest(site) for site in range(len(order))))
 
 
-def evaluate(setting: Setting, roles: Roles) -> Choice:
-    return Choice(roles, predict(setting, roles))
+def evaluate(setting: Setting, roles: RoleAssignment) -> RoleChoice:
+    return RoleChoice(roles, predict(setting, roles))
 
 
-def best_token_site(setting: Setting) -> Choice:
+def best_token_site(setting: Setting) -> RoleChoice:
     """The sequencer of all that costs least."""
     return cheapest(evaluate(setting, token_site_roles(setting.count, site)) for site in range(setting.count))
 
 
-def plan(setting: Setting, slack: float = 0.0) -> Choice:
+def plan(setting: Setting, slack: float = 0.0) -> RoleChoice:
     """The assignment that the greedy search finds; quick for tens of sites.
 
     With some slack, of all that it has tried and that are slower by no more than this share, the one of the fewest
@@ -97,7 +97,7 @@ def plan(setting: Setting, slack: float = 0.0) -> Choice:
     )
 
 
-def best(setting: Setting) -> Choice:
+def best(setting: Setting) -> RoleChoice:
     """The best of all assignments, by trying them.
 
     Every set of active sites is tried; with it every choice of sequencers where they are few, otherwise those that
@@ -109,32 +109,32 @@ def best(setting: Setting) -> Choice:
     return cheapest(every_sequencer(setting, active) for active in sets)
 
 
-def every_sequencer(setting: Setting, active: tuple[int, ...]) -> Choice:
+def every_sequencer(setting: Setting, active: tuple[int, ...]) -> RoleChoice:
     """The best sequencers for a set of active sites."""
     passive = [site for site in range(setting.count) if site not in active]
     if len(active) ** len(passive) > SEQUENCERS_MAX or not setting.eager:
         return refine(setting, with_nearest(setting, active))
     options = [(site,) if site in active else active for site in range(setting.count)]
-    return cheapest(evaluate(setting, Roles(sequencers)) for sequencers in product(*options))
+    return cheapest(evaluate(setting, RoleAssignment(sequencers)) for sequencers in product(*options))
 
 
-def with_nearest(setting: Setting, active: Sequence[int]) -> Choice:
+def with_nearest(setting: Setting, active: Sequence[int]) -> RoleChoice:
     """Each passive site with the nearest active one; where tickets wait for a next packet, there is nothing better."""
     delays = setting.delays_ms
     rows = range(setting.count)
     nearest = [site if site in active else min(active, key=lambda a: (delays[site][a], a)) for site in rows]
-    return evaluate(setting, Roles(tuple(nearest)))
+    return evaluate(setting, RoleAssignment(tuple(nearest)))
 
 
-def with_earliest(setting: Setting, nearest: Choice) -> Choice:
+def with_earliest(setting: Setting, nearest: RoleChoice) -> RoleChoice:
     """Each passive site with the one through which its messages are first, as it is before any of them moves."""
     active, rows = nearest.roles.active, range(setting.count)
     first = [site if site in active else min(active, key=lambda a: through(setting, nearest, site, a)) for site in rows]
-    moved = Roles(tuple(first))
+    moved = RoleAssignment(tuple(first))
     return nearest if moved == nearest.roles else cheapest((nearest, evaluate(setting, moved)))
 
 
-def refine(setting: Setting, choice: Choice) -> Choice:
+def refine(setting: Setting, choice: RoleChoice) -> RoleChoice:
     """Change the sequencer of one passive site at a time as long as it helps, the fastest sites first."""
     if not setting.eager or len(choice.roles.active) == 1:
         return choice
@@ -147,19 +147,21 @@ def refine(setting: Setting, choice: Choice) -> Choice:
             if site not in active:
                 sequencer = choice.roles.sequencer
                 near = sorted(active, key=lambda a: through(setting, choice, site, a))[:few]
-                moves = (Roles((*sequencer[:site], a, *sequencer[site + 1 :])) for a in near if a != sequencer[site])
+                moves = (
+                    RoleAssignment((*sequencer[:site], a, *sequencer[site + 1 :])) for a in near if a != sequencer[site]
+                )
                 choice = cheapest((choice, *(evaluate(setting, roles) for roles in moves)))
     return choice
 
 
-def through(setting: Setting, choice: Choice, site: int, sequencer: int) -> tuple[float, int]:
+def through(setting: Setting, choice: RoleChoice, site: int, sequencer: int) -> tuple[float, int]:
     """What a site's messages would take through a sequencer, did nothing else change; then its id."""
     return setting.delays_ms[site][sequencer] + choice.prediction.site_ms[sequencer], sequencer
 
 
-def cheapest(choices: Iterable[Choice]) -> Choice:
+def cheapest(choices: Iterable[RoleChoice]) -> RoleChoice:
     """The one of least mean latency; of equals the first with the fewest active sites."""
-    found: Choice | None = None
+    found: RoleChoice | None = None
     for choice in choices:
         if (
             found is None
@@ -178,9 +180,9 @@ class Search:
         self.setting = setting
         self.small = setting.count <= THOROUGH_MAX
         self.order = sorted(range(setting.count), key=lambda site: (setting.periods_ms[site], site))
-        self.tried: dict[frozenset[int], Choice] = {}
+        self.tried: dict[frozenset[int], RoleChoice] = {}
 
-    def run(self) -> Choice:
+    def run(self) -> RoleChoice:
         setting = self.setting
         paper = paper_rule(setting.delays_ms, setting.periods_ms)
         tokens = sorted((self.of(frozenset((site,))) for site in range(setting.count)), key=lambda c: c.mean_ms)
@@ -191,7 +193,7 @@ class Search:
             found = cheapest((found, self.climb(self.exchanged(found))))
         return refine(setting, found)
 
-    def climb(self, choice: Choice) -> Choice:
+    def climb(self, choice: RoleChoice) -> RoleChoice:
         """Change one active site at a time as long as it helps."""
         before = None
         while before is None or choice.mean_ms < before.mean_ms * LESS:
@@ -199,21 +201,21 @@ class Search:
             choice = self.best_change(choice) if self.small else self.any_changes(choice)
         return choice
 
-    def best_change(self, choice: Choice) -> Choice:
+    def best_change(self, choice: RoleChoice) -> RoleChoice:
         """The best set with one more, one less or another active site, if there is a better one."""
         active, sites = frozenset(choice.roles.active), range(self.setting.count)
         changed = [active ^ {site} for site in sites if active != {site}]
         changed += [active ^ {old, new} for old in sites for new in sites if old in active and new not in active]
         return cheapest((choice, *map(self.of, changed)))
 
-    def any_changes(self, choice: Choice) -> Choice:
+    def any_changes(self, choice: RoleChoice) -> RoleChoice:
         """Go through all sites, the slowest first, and change each where that helps."""
         for site in reversed(self.order):
             if choice.roles.active != (site,):
                 choice = cheapest((choice, self.of(frozenset(choice.roles.active) ^ {site})))
         return choice
 
-    def exchanged(self, choice: Choice) -> Choice:
+    def exchanged(self, choice: RoleChoice) -> RoleChoice:
         """Put another site in the place of each active one where that helps."""
         delays = self.setting.delays_ms
         for old in choice.roles.active:
@@ -224,7 +226,7 @@ class Search:
             choice = cheapest((choice, *(self.of(active ^ {old, new}) for new in tried)))
         return choice
 
-    def of(self, active: frozenset[int]) -> Choice:
+    def of(self, active: frozenset[int]) -> RoleChoice:
         """The sequencers for a set of active sites."""
         if active not in self.tried:
             choice = with_nearest(self.setting, sorted(active))

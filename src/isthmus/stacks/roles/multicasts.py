@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from math import expm1, floor, isfinite
 
-from isthmus.stacks.roles.prediction import Roles, Setting, rests_of
+from isthmus.stacks.roles.prediction import RoleAssignment, Setting, rests_of
 from isthmus.stacks.roles.rests import Rest
 
 LONGEST = 700.0  # beyond, the exponential is as good as infinite
 
 
-def multicast_rate(setting: Setting, roles: Roles) -> float:
+def multicast_rate(setting: Setting, roles: RoleAssignment) -> float:
     """Multicasts a millisecond under an assignment of roles."""
     rate = sum(setting.rates)
     if setting.eager:

@@ -84,7 +84,7 @@ class Setting(msgspec.Struct, frozen=True, dict=True):
         return tuple(1 / rate if rate else inf for rate in self.rates)
 
 
-class Roles(msgspec.Struct, frozen=True):
+class RoleAssignment(msgspec.Struct, frozen=True):
     """Who issues tickets for whom: a site that is its own sequencer is active, every other passive."""
 
     sequencer: tuple[int, ...]  # of each site; always an active one
@@ -110,7 +110,7 @@ class Prediction(msgspec.Struct, frozen=True):
     mean_ms: float  # over all messages
 
 
-def predict(setting: Setting, roles: Roles) -> Prediction:
+def predict(setting: Setting, roles: RoleAssignment) -> Prediction:
     """The expected latencies under an assignment of roles."""
     assert len(roles.sequencer) == setting.count
     active, delays, reach = roles.active, setting.delays_ms, setting.reach_ms
@@ -140,7 +140,7 @@ def predict(setting: Setting, roles: Roles) -> Prediction:
     return Prediction(tuple(site_ms), weighted(setting.rates, site_ms))
 
 
-def rests_of(setting: Setting, roles: Roles) -> list[Rest]:
+def rests_of(setting: Setting, roles: RoleAssignment) -> list[Rest]:
     """The rest of each active site's packets."""
     active = roles.active
     served = [(site, *roles.followers(site)) for site in active]

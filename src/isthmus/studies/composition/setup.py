@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from isthmus.core.message import SiteId
-from isthmus.protocols.routing.calculus.model import Composition, Igp, OrderingDomain, ProcessGroup, Router
+from isthmus.protocols.routing.calculus.model import Composition, Igp, OrderingDomain, ProcessGroup, RouterSpec
 from isthmus.protocols.routing.options import RouterOptions
 from isthmus.protocols.total.ring.ring import RingOptions
 from isthmus.protocols.total.token_site import BATCH_MAX
@@ -59,7 +59,7 @@ def composition_of(groups: int, members: int, inside: str, between: Between, fir
     return Composition(
         name=f"{groups}-groups",
         groups=tuple(ProcessGroup(f"g{number}", tuple(own), "fifo-total", inside) for number, own in enumerate(names)),
-        routers=tuple(Router(f"r{number}", (f"g{number}", "core")) for number in range(groups)),
+        routers=tuple(RouterSpec(f"r{number}", (f"g{number}", "core")) for number in range(groups)),
         domains=(OrderingDomain("all", everyone, "fifo", "inter" if first else "all", prioritised=first),),
         igps=(igp,),
     )

@@ -15,13 +15,13 @@ from isthmus.advise.composition.counterexample import counterexample, drawn_scri
 from isthmus.protocols.routing.calculus.model import (
     Composition,
     DomainScope,
-    Flow,
     Forwarding,
+    GroupFlow,
     Igp,
     OrderingDomain,
     Part,
     ProcessGroup,
-    Router,
+    RouterSpec,
     Semantics,
     StaticRoute,
 )
@@ -40,7 +40,7 @@ def groups_of(semantics: dict[str, Semantics]) -> tuple[ProcessGroup, ...]:
 
 
 def domain_of(groups: str, forwarding: Forwarding, flows: Flows, root: str = "") -> tuple[OrderingDomain, ...]:
-    sent = tuple(Flow(source, tuple(to)) for source, to in flows)
+    sent = tuple(GroupFlow(source, tuple(to)) for source, to in flows)
     return (OrderingDomain("d", tuple(groups), "fifo", "inter", forwarding, sent, root=root),)
 
 
@@ -48,7 +48,7 @@ def below_one(
     semantics: dict[str, Semantics], igp: Semantics, forwarding: Forwarding = "plain", flows: Flows = ()
 ) -> Composition:
     """Groups around one IGP."""
-    routers = tuple(Router(f"r{name}", (name, "I")) for name in semantics)
+    routers = tuple(RouterSpec(f"r{name}", (name, "I")) for name in semantics)
     domains = domain_of("".join(semantics), forwarding, flows)
     return Composition("star", groups_of(semantics), routers, domains, (Igp("I", igp),))
 
@@ -56,8 +56,8 @@ def below_one(
 def below_two(semantics: Semantics, forwarding: Forwarding) -> Composition:
     """A and B below one IGP, C and D below another, both below a root, all with the same semantics."""
     below = {"A": "left", "B": "left", "C": "right", "D": "right"}
-    routers = tuple(Router(f"r{name}", (name, igp)) for name, igp in below.items())
-    routers += (Router("left-root", ("left", "root")), Router("right-root", ("right", "root")))
+    routers = tuple(RouterSpec(f"r{name}", (name, igp)) for name, igp in below.items())
+    routers += (RouterSpec("left-root", ("left", "root")), RouterSpec("right-root", ("right", "root")))
     igps = tuple(Igp(name, semantics) for name in ("left", "right", "root"))
     domains = domain_of("ABCD", forwarding, (), "root")
     return Composition("tree", groups_of(dict.fromkeys("ABCD", semantics)), routers, domains, igps)
@@ -66,7 +66,7 @@ def below_two(semantics: Semantics, forwarding: Forwarding) -> Composition:
 def by_two_routers() -> Composition:
     """What A sends goes to B by one router and to C by another; B answers to C."""
     joins = {"r1": "A", "r2": "A", "rB": "B", "rC": "C"}
-    routers = tuple(Router(name, (group, "I")) for name, group in joins.items())
+    routers = tuple(RouterSpec(name, (group, "I")) for name, group in joins.items())
     routes = (StaticRoute("A", "B", ("r1", "rB")), StaticRoute("A", "C", ("r2", "rC")))
     groups = groups_of(dict.fromkeys("ABC", "causal"))
     domains = domain_of("ABC", "plain", (("A", "BC"), ("B", "C")))

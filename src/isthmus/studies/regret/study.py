@@ -24,8 +24,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.advise.order.total import hybrid_stack
 from isthmus.scenario.model import HybridSpec, Scenario, StackSpec
-from isthmus.stacks.roles.assignment import Choice, paper_rule, plan, with_nearest
-from isthmus.stacks.roles.prediction import Roles, Setting
+from isthmus.stacks.roles.assignment import RoleChoice, paper_rule, plan, with_nearest
+from isthmus.stacks.roles.prediction import RoleAssignment, Setting
 from isthmus.studies.model import Advice, Cell, Claim, Figure, Scale, Study, Tables, numbers_of
 from isthmus.studies.nine_scenarios.tickets import (
     DRAIN_MS,
@@ -94,7 +94,7 @@ def instances(scale: Scale) -> Iterator[Instance]:
             yield Instance(f"{name}, {kind}", family, kind, make(kind=kind, null_ms=NULL_MS))
 
 
-def fixed_choices(setting: Setting, most: int) -> list[Choice]:
+def fixed_choices(setting: Setting, most: int) -> list[RoleChoice]:
     """Every set of active sites with the nearest sequencers, at most so many: those that should cost least."""
     sites = range(setting.count)
     sets = [active for size in sites for active in combinations(sites, size + 1)]
@@ -120,7 +120,7 @@ def cells_of(instance: Instance, seed: int, scale: Scale) -> Iterator[Cell]:
     yield cell(instance, ALONE, "", dynamic(ALONE_SPEC), seed, scale)
 
 
-def roles_label(roles: Roles) -> str:
+def roles_label(roles: RoleAssignment) -> str:
     """An assignment in a few letters: the sequencer of each site."""
     return " ".join(map(str, roles.sequencer))
 

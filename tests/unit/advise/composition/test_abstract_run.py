@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from tests.harness.compositions import star
 
-from isthmus.advise.composition.abstract_run import AbstractRun, Postponed, Sending
+from isthmus.advise.composition.abstract_run import AbstractRun, Postponed, ScriptedMessage
 from isthmus.core.layer import Kind
 from isthmus.protocols.routing.calculus.model import Composition
 from isthmus.protocols.routing.calculus.walks import WalkNetwork, network_of
@@ -28,7 +28,7 @@ def orders(rows: list[Row]) -> list[list[int]]:
     return [[row[NUMBER] for row in rows if row[PROCESS] == at and row[KIND] == Kind.DELIVER] for at in range(3)]
 
 
-def seen(semantics: str, script: list[Sending]) -> tuple[bool, bool, bool]:
+def seen(semantics: str, script: list[ScriptedMessage]) -> tuple[bool, bool, bool]:
     """Whether runs ever break FIFO, causal order (the second message answers the first) and agreement."""
     network = inside(semantics)
     broken = [False, False, False]
@@ -47,7 +47,7 @@ def seen(semantics: str, script: list[Sending]) -> tuple[bool, bool, bool]:
     [("none", True), ("fifo", False), ("causal", False), ("total", True), ("fifo-total", False)],
 )
 def test_only_what_is_not_fifo_changes_a_sender_s_order(semantics: str, expected: bool) -> None:
-    assert seen(semantics, [Sending(0, 0), Sending(0, 0, following=0)])[0] == expected
+    assert seen(semantics, [ScriptedMessage(0, 0), ScriptedMessage(0, 0, following=0)])[0] == expected
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_only_what_is_not_fifo_changes_a_sender_s_order(semantics: str, expected
     [("none", True), ("fifo", True), ("causal", False), ("total", False), ("fifo-total", False)],
 )
 def test_only_what_is_not_causal_delivers_an_answer_first(semantics: str, expected: bool) -> None:
-    assert seen(semantics, [Sending(0, 0), Sending(0, 1, after=0)])[1] == expected
+    assert seen(semantics, [ScriptedMessage(0, 0), ScriptedMessage(0, 1, after=0)])[1] == expected
 
 
 @pytest.mark.parametrize(
@@ -63,18 +63,18 @@ def test_only_what_is_not_causal_delivers_an_answer_first(semantics: str, expect
     [("none", True), ("fifo", True), ("causal", True), ("total", False), ("fifo-total", False)],
 )
 def test_only_what_is_not_total_delivers_in_different_orders(semantics: str, expected: bool) -> None:
-    assert seen(semantics, [Sending(0, 0), Sending(0, 1)])[2] == expected
+    assert seen(semantics, [ScriptedMessage(0, 0), ScriptedMessage(0, 1)])[2] == expected
 
 
 def test_the_same_seed_gives_the_same_run() -> None:
     network = inside("fifo")
-    script = [Sending(0, place % 3) for place in range(6)]
+    script = [ScriptedMessage(0, place % 3) for place in range(6)]
     assert AbstractRun(network, script, Random(3)).play() == AbstractRun(network, script, Random(3)).play()
 
 
 def test_a_postponed_copy_comes_last() -> None:
     network = inside("fifo")
-    script = [Sending(0, 0), Sending(0, 1), Sending(0, 2)]
+    script = [ScriptedMessage(0, 0), ScriptedMessage(0, 1), ScriptedMessage(0, 2)]
     for seed in range(20):
         rows = AbstractRun(network, script, Random(seed), [Postponed(0, 0, (0, 2))]).play()
         late = next(row[NUMBER] for row in rows if row[PROCESS] == 0 and row[KIND] == Kind.SUBMIT)
@@ -88,5 +88,7 @@ def test_a_holding_sender_keeps_its_order() -> None:
     inter = next(at for at, walk in enumerate(network.walks) if not walk.is_intra)
     intra = next(at for at, walk in enumerate(network.walks) if walk.is_intra and walk.source == 0)
     for seed in range(100):
-        rows = AbstractRun(network, [Sending(inter, 0), Sending(intra, 0, following=0)], Random(seed)).play()
+        rows = AbstractRun(
+            network, [ScriptedMessage(inter, 0), ScriptedMessage(intra, 0, following=0)], Random(seed)
+        ).play()
         assert orders(rows) == [[0, 1]] * 3

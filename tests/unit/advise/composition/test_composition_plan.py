@@ -15,7 +15,7 @@ from isthmus.advise.composition.cost import (
     ring_cost,
     token_site_cost,
 )
-from isthmus.advise.composition.plan import Planned, SiteFlow, gathered, plan_composition
+from isthmus.advise.composition.plan import PlannedComposition, SiteFlow, gathered, plan_composition
 from isthmus.advise.order.delays import delays_of
 from isthmus.core.document import Invalid
 from isthmus.protocols.routing.calculus.semantics import decide_wanted
@@ -92,7 +92,7 @@ def local_traffic(topology: Topology, rate: float, share: float) -> list[SiteFlo
     return found
 
 
-def planned(topology: Topology, wants: str, scope: str, share: float = 0.1) -> list[Planned]:
+def planned(topology: Topology, wants: str, scope: str, share: float = 0.1) -> list[PlannedComposition]:
     return plan_composition(topology, delays_of(topology), local_traffic(topology, 0.05, share), wants, scope)  # type: ignore[arg-type]
 
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from isthmus.advise.order.causal import advise_causal, simulate_causal
-from isthmus.advise.order.metadata import SETS_MAX, CausalSetting, Flow, fixed_sizes, history_sizes
+from isthmus.advise.order.metadata import SETS_MAX, CausalSetting, SenderFlow, fixed_sizes, history_sizes
 from isthmus.core.document import Invalid
 from isthmus.studies.causal.setup import LAN, WAN, group_traffic
 from isthmus.topology.shapes import lan_ring
@@ -20,9 +20,9 @@ def ring(lans: int, hosts: int = 4, delay_ms: float = 50.0) -> CausalSetting:
     sites = range(len(zones))
     delays = tuple(tuple(0.0 if a == b else 1.0 if zones[a] == zones[b] else delay_ms for b in sites) for a in sites)
     inside = [frozenset(site for site in sites if zones[site] == lan) for lan in range(lans)]
-    flows = [Flow(site, inside[zones[site]], 0.008) for site in sites]
+    flows = [SenderFlow(site, inside[zones[site]], 0.008) for site in sites]
     across = [frozenset((lan * hosts, (lan + 1) % lans * hosts + 1)) for lan in range(lans)]
-    flows += [Flow(site, one, 0.002) for one in across for site in sorted(one)]
+    flows += [SenderFlow(site, one, 0.002) for one in across for site in sorted(one)]
     return CausalSetting(delays, zones, tuple(flows), 30)
 
 
@@ -35,7 +35,7 @@ def test_vectors_and_matrices_have_an_entry_for_each_member_or_pair():
 
 def test_one_busy_group_on_a_lan_tells_of_its_last_message():
     """Without delay all but the sender's own message are told by whoever comes first: the last one, of n senders."""
-    flows = tuple(Flow(site, frozenset(range(4)), 0.01) for site in range(4))
+    flows = tuple(SenderFlow(site, frozenset(range(4)), 0.01) for site in range(4))
     found = history_sizes(CausalSetting(((0.0,) * 4,) * 4, (0,) * 4, flows, 30), separators=False)
     assert found is not None and found.entries == pytest.approx(3 / 4) and found.history == 4
 
@@ -43,7 +43,7 @@ def test_one_busy_group_on_a_lan_tells_of_its_last_message():
 def test_far_apart_everybody_tells_of_everybody():
     """Where nothing comes round in time, a sender tells of each that spoke since it did itself: half of the others."""
     far = tuple(tuple(0.0 if a == b else 1e6 for b in range(4)) for a in range(4))
-    flows = tuple(Flow(site, frozenset(range(4)), 0.01) for site in range(4))
+    flows = tuple(SenderFlow(site, frozenset(range(4)), 0.01) for site in range(4))
     found = history_sizes(CausalSetting(far, (0,) * 4, flows, 30), separators=False)
     assert found is not None and found.entries == pytest.approx(3 / 2)
 
@@ -58,7 +58,7 @@ def test_with_separators_nothing_grows_with_the_number_of_lans():
 
 
 def test_too_many_sets_are_not_predicted_and_no_traffic_is_refused():
-    flows = tuple(Flow(0, frozenset((1, 2 + number)), 0.01) for number in range(SETS_MAX + 1))
+    flows = tuple(SenderFlow(0, frozenset((1, 2 + number)), 0.01) for number in range(SETS_MAX + 1))
     width = SETS_MAX + 4
     assert history_sizes(CausalSetting(((0.0,) * width,) * width, (0,) * width, flows, 1), separators=False) is None
     with pytest.raises(Invalid, match="sends"):

@@ -6,7 +6,7 @@ import pytest
 
 from isthmus.core.message import GroupId, SiteId
 from isthmus.protocols.routing.filter import AHEAD_MAX, AuthorStream, Fate, Filter, stream_of
-from isthmus.protocols.routing.keeping import Kept, KeptCopies, SettledTable
+from isthmus.protocols.routing.keeping import KeptCopy, KeptTable, SettledTable
 from isthmus.protocols.routing.wire import Routed, StreamKey
 from isthmus.protocols.total.ring.ring import round_of
 
@@ -61,10 +61,10 @@ def test_lives_of_an_author_are_streams_of_their_own() -> None:
 
 
 def test_a_message_is_kept_until_all_groups_that_it_must_reach_are_done_with_it() -> None:
-    kept, settled = KeptCopies(), SettledTable()
+    kept, settled = KeptTable(), SettledTable()
     for number, to in ((1, (1,)), (2, (1, 2)), (3, (1,))):
-        assert kept.add(Kept(routed(number, to), 0, to))
-        assert not kept.add(Kept(routed(number, to), 0, to))
+        assert kept.add(KeptCopy(routed(number, to), 0, to))
+        assert not kept.add(KeptCopy(routed(number, to), 0, to))
     assert settled.note(1, KEY, 2) and not settled.note(1, KEY, 1)
     kept.trim(settled)
     assert [one.copy.number for one in kept.copies.values()] == [2, 3]

@@ -14,7 +14,14 @@ from tests.harness.random_compositions import random_composition
 from isthmus.advise.composition.counterexample import counterexample
 from isthmus.advise.composition.remedy import LADDER, STEPS, with_semantics
 from isthmus.core.document import Invalid
-from isthmus.protocols.routing.calculus.model import Composition, Flow, Igp, OrderingDomain, ProcessGroup, Router
+from isthmus.protocols.routing.calculus.model import (
+    Composition,
+    GroupFlow,
+    Igp,
+    OrderingDomain,
+    ProcessGroup,
+    RouterSpec,
+)
 from isthmus.protocols.routing.calculus.semantics import ORDERS, decide
 from isthmus.protocols.routing.calculus.shape import Shape
 from isthmus.protocols.routing.calculus.walks import network_of, walk_of
@@ -101,7 +108,7 @@ def test_messages_that_nobody_compares_need_no_order() -> None:
 
 def test_without_a_tree_there_is_fifo_and_only_by_plain_forwarding() -> None:
     groups = tuple(group(name, "causal") for name in "AB")
-    routers = (Router("r1", ("A", "I")), Router("r2", ("A", "I")), Router("rB", ("B", "I")))
+    routers = (RouterSpec("r1", ("A", "I")), RouterSpec("r2", ("A", "I")), RouterSpec("rB", ("B", "I")))
     plain = Composition("twice", groups, routers, (domain("AB"),), (Igp("I", "causal"),))
     assert gets(plain) == "fifo" and rule(plain, "causal") == "no tree"
     other = msgspec.structs.replace(plain, domains=(domain("AB", "total"),))
@@ -113,7 +120,7 @@ def pipeline(shared: str, ring: bool = False, forwarding: str = "plain") -> Comp
     """A, B, C in a row, or in a ring; B is in two domains."""
     groups = (group("A", "fifo-total"), group("B", shared), group("C", "fifo-total"))  # type: ignore[arg-type]
     pairs = ["AB", "BC"] + (["CA"] if ring else [])
-    routers = tuple(Router(f"r{name}{pair}", (name, pair)) for pair in pairs for name in pair)
+    routers = tuple(RouterSpec(f"r{name}{pair}", (name, pair)) for pair in pairs for name in pair)
     domains = tuple(domain(pair, forwarding, name=pair, flows=f"{pair[0]}>{pair}") for pair in pairs)  # type: ignore[arg-type]
     return Composition("pipeline", groups, routers, domains, tuple(Igp(pair, "fifo-total") for pair in pairs))
 
@@ -148,7 +155,7 @@ def test_shadow_and_hold_needs_strong_parts() -> None:
 @pytest.mark.parametrize("order", ORDERS)
 def test_bare_datagrams_give_nothing_and_lose(order: str) -> None:
     groups = tuple(group(name, "causal") for name in "AB")
-    routers = (Router("rA", ("A", "I")), Router("rB", ("B", "I")))
+    routers = (RouterSpec("rA", ("A", "I")), RouterSpec("rB", ("B", "I")))
     bare = Composition("bare", groups, routers, (domain("AB"),), (Igp("I", "none", "datagrams"),))
     assert gets(bare) == "none" and rule(bare, order) == "datagrams"
     found = counterexample(network_of(bare, bare.domains, "inter"), "inter", order, Random(1))  # type: ignore[arg-type]
@@ -157,7 +164,7 @@ def test_bare_datagrams_give_nothing_and_lose(order: str) -> None:
 
 def test_a_router_may_join_three_nodes_and_groups_directly() -> None:
     groups = tuple(group(name, "causal") for name in "ABC")
-    hub = Composition("hub", groups, (Router("hub", ("A", "B", "C")),), (domain("ABC"),))
+    hub = Composition("hub", groups, (RouterSpec("hub", ("A", "B", "C")),), (domain("ABC"),))
     assert gets(hub, "all") == "causal"
     with pytest.raises(Invalid, match="without an IGP"):
         gets(msgspec.structs.replace(hub, domains=(domain("ABC", "total"),)))
@@ -165,7 +172,7 @@ def test_a_router_may_join_three_nodes_and_groups_directly() -> None:
 
 def test_a_closed_group_sends_and_is_not_sent_to() -> None:
     groups = (group("A", "fifo"), ProcessGroup("B", ("b0", "b1"), "fifo", open=False))
-    routers = (Router("rA", ("A", "I")), Router("rB", ("B", "I")))
+    routers = (RouterSpec("rA", ("A", "I")), RouterSpec("rB", ("B", "I")))
     closed = Composition("closed", groups, routers, (domain("AB"),), (Igp("I", "fifo"),))
     walks = network_of(closed, closed.domains, "inter").walks
     assert [(walk.source, walk.to) for walk in walks] == [(1, (0,)), (1, (0, 1))]
@@ -215,8 +222,8 @@ def test_pairs_of_destinations_stand_for_all_sets(seed: int) -> None:
     anything = msgspec.structs.replace(one, flows=())
     names = [name for name in one.groups if composition.group(name).open]
     sets = [[name for at, name in enumerate(names) if bits >> at & 1] for bits in range(1, 1 << len(names))]
-    flows = [Flow(source, tuple(to)) for source in one.groups for to in sets if to != [source]]
-    flows += [Flow(source, (source, *to)) for source in one.groups if source not in names for to in sets]
+    flows = [GroupFlow(source, tuple(to)) for source in one.groups for to in sets if to != [source]]
+    flows += [GroupFlow(source, (source, *to)) for source in one.groups if source not in names for to in sets]
     verdicts = []
     for changed in (anything, msgspec.structs.replace(one, flows=tuple(flows))):
         other: OrderingDomain = changed

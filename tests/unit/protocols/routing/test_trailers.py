@@ -9,18 +9,18 @@ from tests.harness.compositions import star
 from isthmus.core.errors import RemoteError
 from isthmus.core.message import GroupId, SiteId
 from isthmus.protocols.routing.ends import checked_walk
-from isthmus.protocols.routing.routes import Routes, site_names
+from isthmus.protocols.routing.routes import CompositionRoutes, site_names
 from isthmus.protocols.routing.wire import Chase
 
 A, B = GroupId(0), GroupId(1)
 
 
-def routes(replicas: int = 1) -> Routes:
+def routes(replicas: int = 1) -> CompositionRoutes:
     """Groups A (sites 0 to 2) and B around one IGP, with routers rA and rB."""
     composition = star({"A": "fifo-total", "B": "fifo-total"}, "fifo-total")
     routers = tuple(msgspec.structs.replace(one, replicas=replicas) for one in composition.routers)
     composition = msgspec.structs.replace(composition, routers=routers)
-    return Routes(composition, {name: SiteId(at) for at, name in enumerate(site_names(composition))})
+    return CompositionRoutes(composition, {name: SiteId(at) for at, name in enumerate(site_names(composition))})
 
 
 def test_a_trailer_goes_the_way_of_its_author_s_messages() -> None:

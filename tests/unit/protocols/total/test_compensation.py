@@ -7,15 +7,15 @@ import pytest
 from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId
 from isthmus.protocols.total.optimistic.compensation import (
-    POLICIES,
-    Arrived,
-    Compensation,
-    OpenLoop,
+    DELAY_RULES,
+    CompensatedDelay,
+    DelayRule,
+    HoldBackRequests,
+    MessageArrival,
+    OpenLoopDelay,
     OptimisticOptions,
-    Policy,
     PolicyName,
-    Requests,
-    Stamped,
+    StampedDelay,
 )
 from isthmus.protocols.total.optimistic.estimate import Estimate
 
@@ -23,18 +23,18 @@ MS = 1_000_000
 A, B, C, D = map(SiteId, range(4))
 
 
-def policy(name: PolicyName, members: tuple[SiteId, ...] = (A, B, C), joining: bool = False, **more) -> Policy:
-    made = POLICIES[name](OptimisticOptions(policy=name, **more))
+def policy(name: PolicyName, members: tuple[SiteId, ...] = (A, B, C), joining: bool = False, **more) -> DelayRule:
+    made = DELAY_RULES[name](OptimisticOptions(policy=name, **more))
     made.enter(members, A, joining)
     return made
 
 
-def message(sender: SiteId, at_ms: float, stamp_ms: float = 0.0, size: int = 0) -> Arrived:
-    return Arrived(sender, round(stamp_ms * MS), size, round(at_ms * MS))
+def message(sender: SiteId, at_ms: float, stamp_ms: float = 0.0, size: int = 0) -> MessageArrival:
+    return MessageArrival(sender, round(stamp_ms * MS), size, round(at_ms * MS))
 
 
-def delays(rule: Policy) -> list[float]:
-    assert isinstance(rule, Compensation)
+def delays(rule: DelayRule) -> list[float]:
+    assert isinstance(rule, CompensatedDelay)
     return [round(delay / MS, 6) for delay in rule.delays_ns.values()]
 
 
@@ -159,7 +159,7 @@ def test_a_constant_offset_of_clocks_cancels(offset_ms: float) -> None:
 @pytest.mark.parametrize("jump_ms", [-7000.0, -100.0, 100.0, 7000.0])
 def test_stamped_falls_back_while_a_clock_has_jumped_and_returns(jump_ms: float) -> None:
     rule = policy("stamped", window_ms=20)
-    assert isinstance(rule, Stamped)
+    assert isinstance(rule, StampedDelay)
     for at_ms in range(0, 1000, 100):
         rule.ordered(message(B, at_ms + 40, at_ms), 0, (at_ms + 80) * MS)
     rule.ordered(message(B, 1040, 1000 + jump_ms), 0, 1080 * MS)
@@ -183,7 +183,7 @@ def test_a_large_message_is_expected_as_late_as_large_ones_were(name: PolicyName
     assert (large - small) / MS == pytest.approx(10, abs=1)
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", DELAY_RULES)
 def test_no_delay_is_longer_than_allowed_and_none_is_below_zero(name: PolicyName) -> None:
     rule = policy(name, delay_max_ms=50)
     for at_ms in range(0, 2000, 100):
@@ -228,7 +228,7 @@ def test_equal_sizes_have_no_slope() -> None:
 
 
 def test_requests_of_silent_sites_age_out() -> None:
-    requests = Requests(OptimisticOptions(request_age_ms=1000))
+    requests = HoldBackRequests(OptimisticOptions(request_age_ms=1000))
     requests.note(B, 40 * MS, 0)
     requests.note(C, 10 * MS, 900 * MS)
     assert requests.longest_ns(1000 * MS) == 40 * MS
@@ -237,7 +237,7 @@ def test_requests_of_silent_sites_age_out() -> None:
 
 
 def test_requests_of_sites_that_left_go_and_so_do_old_ones() -> None:
-    requests = Requests(OptimisticOptions(request_age_ms=1000))
+    requests = HoldBackRequests(OptimisticOptions(request_age_ms=1000))
     requests.note(B, 40 * MS, 100_000 * MS)
     requests.note(C, 10 * MS, 100_000 * MS)
     requests.keep((A, C))
@@ -246,7 +246,7 @@ def test_requests_of_sites_that_left_go_and_so_do_old_ones() -> None:
 
 
 def test_no_request_holds_the_sequencer_up_beyond_the_bound() -> None:
-    requests = Requests(OptimisticOptions(delay_max_ms=100))
+    requests = HoldBackRequests(OptimisticOptions(delay_max_ms=100))
     requests.note(B, 10**15, 0)
     assert requests.longest_ns(0) == 100 * MS
     requests.note(B, -(10**15), 0)
@@ -260,4 +260,4 @@ def test_options_out_of_range_are_refused(more) -> None:
 
 
 def test_every_rule_has_a_name() -> None:
-    assert [type(policy(name)) for name in POLICIES] == [Policy, Compensation, OpenLoop, Stamped]
+    assert [type(policy(name)) for name in DELAY_RULES] == [DelayRule, CompensatedDelay, OpenLoopDelay, StampedDelay]

@@ -10,7 +10,7 @@ import pytest
 from isthmus.core.message import ONLY_GROUP, SiteId
 from isthmus.protocols.detectors import Level, MeanShift, SlidingMean
 from isthmus.protocols.estimator import Estimator
-from isthmus.protocols.total.hybrid.planned import Word, agree, moved_delays
+from isthmus.protocols.total.hybrid.planned import MemberEstimate, agree, moved_delays
 from isthmus.scenario.faults import DelayShift
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Periodic
@@ -138,11 +138,11 @@ def test_a_longer_way_is_known_two_round_trips_after_the_next_probe(out_of_step_
 
 
 def test_a_planner_sees_which_delays_have_moved_and_whether_both_ends_agree() -> None:
-    before = Word(1, False, (0, 40_000, 300))
-    after = Word(1, False, (0, 190_000, 900))
+    before = MemberEstimate(1, False, (0, 40_000, 300))
+    after = MemberEstimate(1, False, (0, 190_000, 900))
     assert moved_delays(before, before) == []
     assert moved_delays(before, after) == [190_000]  # in a LAN three times is nothing
-    words = [after, Word(1, False, (190_000, 0, 190_000)), Word(1, False, (400, 190_000, 0))]
+    words = [after, MemberEstimate(1, False, (190_000, 0, 190_000)), MemberEstimate(1, False, (400, 190_000, 0))]
     assert agree(words)
     assert not agree([before, *words[1:]])
 

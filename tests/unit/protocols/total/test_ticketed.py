@@ -11,7 +11,7 @@ from isthmus.core.message import Cast, Message, SiteId, Targets
 from isthmus.core.sizes import size_of
 from isthmus.protocols.application import Application
 from isthmus.protocols.fragments import FragmentOptions
-from isthmus.protocols.total.hybrid.wire import HybridOptions, Packet
+from isthmus.protocols.total.hybrid.wire import HybridOptions, TicketPacket
 from isthmus.stacks.registry import STACKS, StackOptions
 
 A, B = SiteId(0), SiteId(1)
@@ -29,7 +29,7 @@ class Sizes(RecordingSite):
         self.numbers: list[int] = []
 
     def record_send(self, port: RecordingPort, targets: Targets, message: Message) -> None:
-        if isinstance(message, Packet):
+        if isinstance(message, TicketPacket):
             self.sizes.append(size_of(port.stack.codec, message))
             self.numbers += [number for number, _, _, _ in message.tickets] + [message.promise]
 
@@ -47,7 +47,7 @@ def test_the_largest_message_fits_a_datagram_however_many_tickets_wait() -> None
     site.run(site.host.resume)
     payload = Random(1).randbytes(PAYLOAD_MAX)
     for index in range(1, 3_001):
-        site.receive(B, 1, Packet(0, (), index, A, 0, (Cast(B, index, b"x"),)))
+        site.receive(B, 1, TicketPacket(0, (), index, A, 0, (Cast(B, index, b"x"),)))
     assert site.sizes == []
     site.run(lambda: application.cast(payload, ()))
     assert max(site.sizes) <= DATAGRAM_MAX
@@ -61,6 +61,6 @@ def test_entries_of_one_packet_get_one_range() -> None:
     site.attach(stack)
     site.run(lambda: site.host.install(View(1, (A, B))))
     site.run(site.host.resume)
-    site.receive(B, 1, Packet(0, (), 1, A, 0, tuple(Cast(B, number) for number in range(1, 51))))
+    site.receive(B, 1, TicketPacket(0, (), 1, A, 0, tuple(Cast(B, number) for number in range(1, 51))))
     assert site.numbers == [1, 50], "tickets 1 to 50 as one range, and the promise of the last"
     assert [line for line in site.drain() if line.startswith("deliver")] == [f"deliver 1:{n}" for n in range(1, 51)]

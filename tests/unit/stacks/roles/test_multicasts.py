@@ -6,13 +6,13 @@ import msgspec
 import pytest
 
 from isthmus.advise.order.total import hybrid_stack
-from isthmus.protocols.total.hybrid.planned import Situation
+from isthmus.protocols.total.hybrid.planned import RoleSituation
 from isthmus.scenario.model import HybridSpec, Scenario
 from isthmus.sim.run import Run
 from isthmus.stacks.roles.advice import SLACK, advise
 from isthmus.stacks.roles.assignment import plan
 from isthmus.stacks.roles.multicasts import multicast_rate
-from isthmus.stacks.roles.prediction import Roles, Setting, predict
+from isthmus.stacks.roles.prediction import RoleAssignment, Setting, predict
 from isthmus.stacks.roles.rests import MessageStream
 from isthmus.studies.regret.instances import StreamKind, as_topology, as_workloads, drawn_setting, nine_setting
 
@@ -25,7 +25,7 @@ RUN_MS = 8_000.0
 def test_a_simulation_takes_about_as_many(kind: StreamKind, sequencer: tuple[int, ...]) -> None:
     setting = nine_setting("HHLHL", kind, null_ms=NULL_MS)
     topology = as_topology(setting)
-    stack = hybrid_stack(topology, Roles(sequencer), HybridSpec())
+    stack = hybrid_stack(topology, RoleAssignment(sequencer), HybridSpec())
     stack = msgspec.structs.replace(stack, transport="direct")
     workloads = as_workloads(setting)
     scenario = Scenario(
@@ -40,7 +40,7 @@ def test_a_simulation_takes_about_as_many(kind: StreamKind, sequencer: tuple[int
     run = Run(scenario)
     run.execute()
     found = run.network.packet_count / len(sequencer) / RUN_MS
-    assert found == pytest.approx(multicast_rate(setting, Roles(sequencer)), rel=0.1)
+    assert found == pytest.approx(multicast_rate(setting, RoleAssignment(sequencer)), rel=0.1)
 
 
 def test_of_two_equally_fast_plans_the_one_with_fewer_multicasts_is_chosen() -> None:
@@ -57,7 +57,7 @@ def test_of_two_equally_fast_plans_the_one_with_fewer_multicasts_is_chosen() -> 
 def test_no_plan_leads_away_from_a_plan(load: str, regular: bool) -> None:
     setting = nine_setting(load, "periodic" if regular else "poisson", null_ms=NULL_MS)
     everybody = tuple(range(setting.count))
-    now = Situation(setting.delays_ms, setting.periods_ms, (regular,) * setting.count, everybody, NULL_MS, True)
+    now = RoleSituation(setting.delays_ms, setting.periods_ms, (regular,) * setting.count, everybody, NULL_MS, True)
     first = advise(now)
     assert advise(now._replace(sequencers=first or everybody)) is None
 
@@ -66,7 +66,7 @@ def test_no_plan_leads_away_from_a_plan(load: str, regular: bool) -> None:
 def test_no_plan_leads_away_from_a_plan_on_any_network(seed: int) -> None:
     setting = drawn_setting(seed, "poisson", null_ms=NULL_MS)
     count = setting.count
-    now = Situation(setting.delays_ms, setting.periods_ms, (False,) * count, tuple(range(count)), NULL_MS, True)
+    now = RoleSituation(setting.delays_ms, setting.periods_ms, (False,) * count, tuple(range(count)), NULL_MS, True)
     first = advise(now)
     assert advise(now._replace(sequencers=first or now.sequencers)) is None
 
@@ -85,8 +85,8 @@ def test_twice_the_multicasts_are_not_kept_for_a_hair_less_latency() -> None:
     periods = tuple(1000 / rate for rate in (16.3, 3.7, 1.5, 79.1, 4.0, 1.5))
     setting = Setting(delays, tuple((MessageStream("periodic", period),) for period in periods), True, NULL_MS)
     everybody = tuple(range(6))
-    found = advise(Situation(delays, periods, (True,) * 6, everybody, NULL_MS, True))
+    found = advise(RoleSituation(delays, periods, (True,) * 6, everybody, NULL_MS, True))
     assert found is not None
     assert plan(setting).roles.sequencer == everybody
-    assert multicast_rate(setting, Roles(found)) < 0.6 * multicast_rate(setting, Roles(everybody))
-    assert predict(setting, Roles(found)).mean_ms <= (1 + SLACK) * plan(setting).mean_ms
+    assert multicast_rate(setting, RoleAssignment(found)) < 0.6 * multicast_rate(setting, RoleAssignment(everybody))
+    assert predict(setting, RoleAssignment(found)).mean_ms <= (1 + SLACK) * plan(setting).mean_ms

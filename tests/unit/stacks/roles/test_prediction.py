@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from isthmus.core.document import Invalid
 from isthmus.stacks.roles.assignment import paper_rule, symmetric_roles, token_site_roles
-from isthmus.stacks.roles.prediction import Roles, Setting, predict
+from isthmus.stacks.roles.prediction import RoleAssignment, Setting, predict
 from isthmus.stacks.roles.rests import MessageStream, Rest, first_of
 from isthmus.studies.regret.instances import KINDS, NINE, drawn_setting, nine_setting
 
@@ -76,7 +76,7 @@ def test_tickets_sent_at_once_are_promises_too() -> None:
     """Site 1 is silent but sends a packet for each message of site 2."""
     delays = ((0.0, 100.0, 100.0), (100.0, 0.0, 1.0), (100.0, 1.0, 0.0))
     streams = (poisson(50), (), poisson(20))
-    roles = Roles((0, 1, 1))
+    roles = RoleAssignment((0, 1, 1))
     assert predict(Setting(delays, streams), roles).site_ms[0] == near(120)
     assert predict(Setting(delays, streams, eager=False), roles).site_ms[0] == inf
     both = Setting(delays, (poisson(50), poisson(20), poisson(20)))
@@ -168,7 +168,7 @@ def test_the_ends_of_the_scale_over_the_nine_scenarios() -> None:
     assert round(min(flat)) == round(flat[8]) == 548 and max(flat) == pytest.approx(1335, rel=0.01)
 
 
-def brute_force(setting: Setting, roles: Roles, rounds: int, seed: int) -> list[float]:
+def brute_force(setting: Setting, roles: RoleAssignment, rounds: int, seed: int) -> list[float]:
     """The same latencies, message by message and recipient by recipient, with every packet's time drawn."""
     random = np.random.default_rng(seed)
     active, sites = roles.active, range(setting.count)
@@ -216,13 +216,17 @@ def brute_force(setting: Setting, roles: Roles, rounds: int, seed: int) -> list[
 def test_brute_force_agrees(seed: int, eager: bool, kind) -> None:
     setting = drawn_setting(seed, kind, eager=eager)
     # The paper's roles, all active, and roles that no rule would give.
-    for roles in (paper_rule(setting.delays_ms, setting.periods_ms), symmetric_roles(5), Roles((0, 1, 0, 1, 0))):
+    for roles in (
+        paper_rule(setting.delays_ms, setting.periods_ms),
+        symmetric_roles(5),
+        RoleAssignment((0, 1, 0, 1, 0)),
+    ):
         expected = brute_force(setting, roles, 100_000, seed)
         assert predict(setting, roles).site_ms == pytest.approx(expected, rel=0.02)
 
 
 @st.composite
-def instances(draw: st.DrawFn) -> tuple[Setting, Roles]:
+def instances(draw: st.DrawFn) -> tuple[Setting, RoleAssignment]:
     count = draw(st.integers(1, 5))
     delay = st.floats(0, 500)
     delays = [[0.0 if a == b else draw(delay) for b in range(count)] for a in range(count)]
@@ -232,12 +236,12 @@ def instances(draw: st.DrawFn) -> tuple[Setting, Roles]:
     sequencer = tuple(site if site in active else draw(st.sampled_from(active)) for site in range(count))
     null_ms = draw(st.sampled_from((0.0, 25.0)))
     setting = Setting(tuple(map(tuple, delays)), tuple(streams), draw(st.booleans()), null_ms)
-    return setting, Roles(sequencer)
+    return setting, RoleAssignment(sequencer)
 
 
 @settings(max_examples=100, deadline=None)
 @given(instances())
-def test_no_message_is_faster_than_light_and_all_scales_with_time(instance: tuple[Setting, Roles]) -> None:
+def test_no_message_is_faster_than_light_and_all_scales_with_time(instance: tuple[Setting, RoleAssignment]) -> None:
     setting, roles = instance
     prediction = predict(setting, roles)
     for site, latency in enumerate(prediction.site_ms):
@@ -255,7 +259,7 @@ def test_no_message_is_faster_than_light_and_all_scales_with_time(instance: tupl
 
 @settings(max_examples=60, deadline=None)
 @given(instances(), st.randoms(use_true_random=False))
-def test_names_do_not_matter(instance: tuple[Setting, Roles], random) -> None:
+def test_names_do_not_matter(instance: tuple[Setting, RoleAssignment], random) -> None:
     setting, roles = instance
     order = list(range(setting.count))
     random.shuffle(order)  # the new site k is the old site order[k]
@@ -267,13 +271,13 @@ def test_names_do_not_matter(instance: tuple[Setting, Roles], random) -> None:
         setting.null_ms,
     )
     before = predict(setting, roles).site_ms
-    after = predict(renamed, Roles(tuple(place[roles.sequencer[old]] for old in order))).site_ms
+    after = predict(renamed, RoleAssignment(tuple(place[roles.sequencer[old]] for old in order))).site_ms
     assert after == pytest.approx([before[old] for old in order], rel=1e-7)
 
 
 @settings(max_examples=60, deadline=None)
 @given(instances())
-def test_more_packets_never_make_anybody_wait_longer(instance: tuple[Setting, Roles]) -> None:
+def test_more_packets_never_make_anybody_wait_longer(instance: tuple[Setting, RoleAssignment]) -> None:
     """A stream more at an active site only brings its promises sooner; nulls are left out, as their cycle varies."""
     setting, roles = instance
     plain = Setting(setting.delays_ms, setting.streams, setting.eager)
@@ -294,8 +298,8 @@ def test_more_packets_never_make_anybody_wait_longer(instance: tuple[Setting, Ro
         lambda: Setting(((1.0,),), ((),)),
         lambda: Setting(((0.0, -1.0), (1.0, 0.0)), ((), ())),
         lambda: Setting(((0.0,),), ((),), null_ms=-1.0),
-        lambda: Roles((1, 0)),
-        lambda: Roles((5,)),
+        lambda: RoleAssignment((1, 0)),
+        lambda: RoleAssignment((5,)),
     ],
 )
 def test_what_makes_no_sense_is_refused(make) -> None:

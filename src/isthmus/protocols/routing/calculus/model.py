@@ -82,7 +82,7 @@ class Igp(msgspec.Struct, frozen=True):
     stack: str = ""
 
 
-class Router(msgspec.Struct, frozen=True):
+class RouterSpec(msgspec.Struct, frozen=True):
     """A process that is in several nodes and forwards between them, in FIFO order for each output."""
 
     name: str
@@ -99,7 +99,7 @@ class Router(msgspec.Struct, frozen=True):
             raise Invalid("replicas", show(self.replicas), f"a number from 1 to {REPLICAS_MAX}")
 
 
-class Flow(msgspec.Struct, frozen=True, rename={"source": "from"}):
+class GroupFlow(msgspec.Struct, frozen=True, rename={"source": "from"}):
     """Messages that the members of one group send to other groups, with their own among them or not."""
 
     source: str
@@ -114,7 +114,7 @@ class OrderingDomain(msgspec.Struct, frozen=True):
     wants: Wanted
     scope: DomainScope = "inter"  # inter: messages that pass between groups; all: those inside a group, too
     forwarding: Forwarding = "plain"
-    flows: tuple[Flow, ...] = ()  # empty: any group sends to any groups, its own among them
+    flows: tuple[GroupFlow, ...] = ()  # empty: any group sends to any groups, its own among them
     intra: tuple[str, ...] | None = None  # groups with messages of their own, which stay inside; None: all
     igps: tuple[str, ...] = ()  # that it uses; empty: those on a way between its groups
     root: str = ""  # the IGP at the top; empty: the one in the middle
@@ -138,7 +138,7 @@ class OrderingDomain(msgspec.Struct, frozen=True):
                 raise Invalid(f"flows[{at}].to", show(list(flow.to)), "other groups, each once; intra is for its own")
 
     @property
-    def numbered(self) -> list[tuple[int, Flow]]:
+    def numbered(self) -> list[tuple[int, GroupFlow]]:
         return list(enumerate(self.flows))
 
 
@@ -155,7 +155,7 @@ class Composition(msgspec.Struct, frozen=True):
 
     name: str
     groups: tuple[ProcessGroup, ...]
-    routers: tuple[Router, ...]
+    routers: tuple[RouterSpec, ...]
     domains: tuple[OrderingDomain, ...]
     igps: tuple[Igp, ...] = ()
     routes: tuple[StaticRoute, ...] = ()
@@ -175,12 +175,12 @@ class Composition(msgspec.Struct, frozen=True):
     def group(self, name: str) -> ProcessGroup:
         return next(group for group in self.groups if group.name == name)
 
-    def routers_of(self, name: str) -> list[Router]:
+    def routers_of(self, name: str) -> list[RouterSpec]:
         """The routers that are members of a node."""
         return [router for router in self.routers if name in router.joins]
 
 
-def groups_in(flow: Flow) -> tuple[str, ...]:
+def groups_in(flow: GroupFlow) -> tuple[str, ...]:
     return (flow.source, *flow.to)
 
 

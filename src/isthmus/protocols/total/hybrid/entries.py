@@ -6,9 +6,11 @@ from collections import defaultdict, deque
 
 from isthmus.core.message import Cast, SiteId
 from isthmus.protocols.total.hybrid.tickets import NEVER, TicketOrder
-from isthmus.protocols.total.hybrid.wire import RANGE_MAX, Go, Plan, Reassign
+from isthmus.protocols.total.hybrid.wire import RANGE_MAX, ReassignEntries, RolePlan, RoleRequest
 
-Entry = tuple[Cast | Go | Plan | None, SiteId, int]  # what it is (None: not for us), its sequencer, in which term
+Entry = tuple[
+    Cast | RoleRequest | RolePlan | None, SiteId, int
+]  # what it is (None: not for us), its sequencer, in which term
 Entries = dict[tuple[SiteId, int], Entry]
 
 
@@ -38,7 +40,7 @@ def take_casts(entries: Entries, sender: SiteId, index: int, count: int) -> list
     return casts
 
 
-def rename(entries: Entries, source: SiteId, reassign: Reassign) -> None:
+def rename(entries: Entries, source: SiteId, reassign: ReassignEntries) -> None:
     """Note which process is to ticket a member's entries instead."""
     for (sender, index), (body, _, _) in entries.items():  # a peer may name a range as wide as it likes
         if sender == source and reassign.after < index <= reassign.upto:

@@ -37,14 +37,23 @@ from isthmus.protocols.total.hybrid.roles import (
     SENDING,
     SERVED,
     Outlook,
-    Phase,
+    RolePhase,
     decode_roles,
     encode_roles,
     roles_after,
     rule_of,
 )
 from isthmus.protocols.total.hybrid.tickets import TicketOrder
-from isthmus.protocols.total.hybrid.wire import RANGE_MAX, Ahead, Go, HybridOptions, Packet, Plan, Reassign, Ticket
+from isthmus.protocols.total.hybrid.wire import (
+    RANGE_MAX,
+    BodyAhead,
+    HybridOptions,
+    ReassignEntries,
+    RolePlan,
+    RoleRequest,
+    Ticket,
+    TicketPacket,
+)
 from isthmus.protocols.total.positions import position
 from isthmus.protocols.transport.base import cut
 
@@ -77,7 +86,7 @@ class Hybrid(Layer):
         self.reset()
 
     def reset(self) -> None:
-        self.phase = Phase.LISTENING
+        self.phase = RolePhase.LISTENING
         self.sequencer = SiteId(0)  # who tickets our entries while we are passive
         self.entries: Entries = {}  # received, not delivered, by sender and index
         self.ahead: dict[tuple[SiteId, int], Cast] = {}  # bodies whose packets are still to come
@@ -94,8 +103,8 @@ class Hybrid(Layer):
         self.outlook = Outlook(self.host.site, self.options, self.estimator, rule_of(self.options, self.host.random))
 
     def bodies(self) -> dict[type[Message], Handler]:
-        bare: dict[type[Message], Handler] = {Go: self.on_bare, Plan: self.on_bare}
-        return bare | {Packet: self.on_packet, Ahead: self.on_ahead, Reassign: self.on_reassign}
+        bare: dict[type[Message], Handler] = {RoleRequest: self.on_bare, RolePlan: self.on_bare}
+        return bare | {TicketPacket: self.on_packet, BodyAhead: self.on_ahead, ReassignEntries: self.on_reassign}
 
     # Sending
 
@@ -105,7 +114,7 @@ class Hybrid(Layer):
     def submit(self, message: Message, targets: Targets = ALL) -> None:
         assert isinstance(message, Cast)
         if targets:  # its body goes to those whom it is for ahead, and its place to all
-            self.below.submit(Ahead(self.count + 1, message), targets)
+            self.below.submit(BodyAhead(self.count + 1, message), targets)
             self.send_entries((None,))
         else:
             self.send_entries((message,))
@@ -115,19 +124,19 @@ class Hybrid(Layer):
             for first in range(0, len(part), RANGE_MAX):
                 self.send_entries(tuple(part[first : first + RANGE_MAX]))
 
-    def send_entries(self, bodies: tuple[Cast | Go | Plan | None, ...]) -> None:
+    def send_entries(self, bodies: tuple[Cast | RoleRequest | RolePlan | None, ...]) -> None:
         """Multicast the next entries."""
         index, site = self.count + 1, self.host.site
         self.count += len(bodies)
         if site not in self.order.active:
-            self.below.submit(Packet(0, (), index, self.sequencer, self.terms[self.sequencer], bodies))
+            self.below.submit(TicketPacket(0, (), index, self.sequencer, self.terms[self.sequencer], bodies))
             return
         while len(self.unsent) > BESIDES_MAX:
             self.send_null()
         self.order.issue(site, index, self.clock.reading(self.host), len(bodies))
         tickets, self.unsent = tuple(self.unsent), []
         self.heard, self.sent_ns = False, self.host.now_ns
-        self.below.submit(Packet(self.order.clock, tickets, index, site, self.terms[site], bodies))
+        self.below.submit(TicketPacket(self.order.clock, tickets, index, site, self.terms[site], bodies))
 
     def send_null(self) -> None:
         """Multicast the tickets that wait, and a promise."""
@@ -137,7 +146,7 @@ class Hybrid(Layer):
         else:
             promise = self.order.clock = max(self.order.clock, self.clock.reading(self.host))
         self.heard, self.sent_ns = False, self.host.now_ns
-        self.below.submit(Packet(promise, tickets))
+        self.below.submit(TicketPacket(promise, tickets))
 
     def timer(self, key: int) -> None:
         if key == CHECK:
@@ -169,7 +178,7 @@ class Hybrid(Layer):
 
     # Receiving
 
-    def on_packet(self, source: SiteId, packet: Packet[Any]) -> None:
+    def on_packet(self, source: SiteId, packet: TicketPacket[Any]) -> None:
         packet.check(source, self.received)
         if packet.index:
             self.received[source] = packet.index + len(packet.bodies) - 1
@@ -180,12 +189,12 @@ class Hybrid(Layer):
             self.issue_for(sender)
         self.host.turn_due = True
 
-    def on_ahead(self, source: SiteId, ahead: Ahead[Any]) -> None:
+    def on_ahead(self, source: SiteId, ahead: BodyAhead[Any]) -> None:
         if ahead.index <= self.received.get(source, ahead.index):
             raise RemoteError(f"the body of entry {ahead.index} of site {source}, whose packet was here already")
         self.ahead[source, ahead.index] = ahead.cast
 
-    def take(self, source: SiteId, packet: Packet[Any]) -> None:
+    def take(self, source: SiteId, packet: TicketPacket[Any]) -> None:
         """Note what a packet says."""
         order, own = self.order, source == self.host.site
         if packet.promise:
@@ -209,7 +218,7 @@ class Hybrid(Layer):
 
     def issue_for(self, sender: SiteId) -> None:
         """Ticket a member's next entries, as far as they are here and name us in our present term."""
-        if self.phase is not Phase.ACTIVE:
+        if self.phase is not RolePhase.ACTIVE:
             return
         index = self.order.known[sender] + 1
         while count := named_from(self.entries, sender, index, self.host.site, self.terms[self.host.site]):
@@ -217,7 +226,7 @@ class Hybrid(Layer):
             self.unsent.append((number, sender, index, count))
             index += count
 
-    def on_reassign(self, source: SiteId, reassign: Reassign) -> None:
+    def on_reassign(self, source: SiteId, reassign: ReassignEntries) -> None:
         if reassign.upto > self.received.get(source, -1) or reassign.sequencer not in self.received:
             raise RemoteError(f"site {source} reassigns entries up to {reassign.upto}, which it has not sent")
         rename(self.entries, source, reassign)
@@ -251,9 +260,9 @@ class Hybrid(Layer):
         body, _, _ = self.entries.pop((sender, index))
         self.order.delivered[sender] = index
         self.stack.position = position(self.view, self.order.next_place())
-        if type(body) is Go:
+        if type(body) is RoleRequest:
             self.on_go(number, sender, body)
-        elif type(body) is Plan:
+        elif type(body) is RolePlan:
             self.on_plan(sender, body)
         elif body is not None:
             self.stirred = True
@@ -262,31 +271,31 @@ class Hybrid(Layer):
 
     def note_delivered(self) -> None:
         """Go on where all that we sent is delivered and another sequencer waits for just that."""
-        if self.phase is Phase.CHANGING and self.order.delivered[self.host.site] == self.count:
+        if self.phase is RolePhase.CHANGING and self.order.delivered[self.host.site] == self.count:
             self.sequencer = self.outlook.sequencer(self.order.active)
-            self.carry_on(Phase.PASSIVE)
+            self.carry_on(RolePhase.PASSIVE)
 
     def settled(self) -> bool:
         delivered = self.order.delivered.get(self.host.site) == self.count
-        return delivered and not self.unsent and self.phase is not Phase.LISTENING and self.below.settled()
+        return delivered and not self.unsent and self.phase is not RolePhase.LISTENING and self.below.settled()
 
     # Asking for a role
 
     def evaluate(self) -> None:
         self.reevaluate_role = False
-        if self.phase is Phase.ACTIVE:
+        if self.phase is RolePhase.ACTIVE:
             others = self.order.active - {self.host.site}
             if others and not self.outlook.wants(True, others) and self.below.writable():
-                self.phase = Phase.TO_PASSIVE
+                self.phase = RolePhase.TO_PASSIVE
                 self.send_go(False)
-        elif self.phase is Phase.PASSIVE:
+        elif self.phase is RolePhase.PASSIVE:
             if self.outlook.wants(False, self.order.active):
                 if self.below.writable():
-                    self.phase = Phase.TO_ACTIVE
+                    self.phase = RolePhase.TO_ACTIVE
                     self.send_go(True)
                 return
             if self.outlook.is_better(self.outlook.sequencer(self.order.active), self.sequencer):
-                self.phase = Phase.CHANGING  # as soon as all is delivered that the present one has to ticket
+                self.phase = RolePhase.CHANGING  # as soon as all is delivered that the present one has to ticket
                 self.note_delivered()
 
     def send_go(self, active: bool) -> None:
@@ -297,13 +306,13 @@ class Hybrid(Layer):
     def on_bare(self, source: SiteId, body: Message) -> None:
         raise RemoteError(f"{body} of site {source} without a packet has no place in the order")
 
-    def on_plan(self, sender: SiteId, plan: Plan) -> None:
+    def on_plan(self, sender: SiteId, plan: RolePlan) -> None:
         if self.outlook.rule.adopt(sender, plan, self.view.members):
             self.reevaluate_role = True
         else:
             self.host.trace(Kind.REJECT, value=sender)
 
-    def on_go(self, number: int, sender: SiteId, go: Go) -> None:
+    def on_go(self, number: int, sender: SiteId, go: RoleRequest) -> None:
         others = self.order.active - {sender}
         delays = dict(zip(self.view.members, go.delays_ns, strict=False))
         changes = go.active != (sender in self.order.active) and bool(others)
@@ -315,7 +324,7 @@ class Hybrid(Layer):
             else:
                 self.order.dismiss(sender)
         self.reevaluate_role = not self.outlook.rule.watches  # which looks by itself
-        if self.phase is Phase.LISTENING:
+        if self.phase is RolePhase.LISTENING:
             return
         if sender == self.host.site:
             if stands and go.active:
@@ -323,20 +332,20 @@ class Hybrid(Layer):
             elif stands:
                 self.become_passive()
             else:
-                self.carry_on(Phase.PASSIVE if go.active else Phase.ACTIVE)
+                self.carry_on(RolePhase.PASSIVE if go.active else RolePhase.ACTIVE)
         elif stands and not go.active and self.sequencer == sender and self.phase in SERVED:
             self.reassign()
 
     def become_active(self) -> None:
         self.host.trace(Kind.ROLE, value=ACTIVE)
-        self.carry_on(Phase.ACTIVE)
+        self.carry_on(RolePhase.ACTIVE)
 
     def become_passive(self) -> None:
         self.host.trace(Kind.ROLE, value=PASSIVE)
         self.sequencer = self.outlook.sequencer(self.order.active)
-        self.carry_on(Phase.PASSIVE)
+        self.carry_on(RolePhase.PASSIVE)
 
-    def carry_on(self, phase: Phase) -> None:
+    def carry_on(self, phase: RolePhase) -> None:
         """Send again, and issue what has waited."""
         self.phase = phase
         self.resume_pending = True
@@ -349,9 +358,9 @@ class Hybrid(Layer):
         delivered = self.order.delivered[self.host.site]
         if delivered < self.count:
             term = self.terms[self.sequencer]
-            self.below.submit(Reassign(delivered, self.count, self.sequencer, term))
-        if self.phase is Phase.CHANGING:
-            self.carry_on(Phase.PASSIVE)
+            self.below.submit(ReassignEntries(delivered, self.count, self.sequencer, term))
+        if self.phase is RolePhase.CHANGING:
+            self.carry_on(RolePhase.PASSIVE)
 
     # Views
 
@@ -390,7 +399,7 @@ class Hybrid(Layer):
 
     def close_view(self) -> None:
         """Deliver all that the flush left: the ticketed in order, then the rest by sender and index."""
-        self.phase = Phase.LISTENING
+        self.phase = RolePhase.LISTENING
         for number, sender, index in closing_order(self.order, self.entries):
             self.hand_over(number, sender, index)
         for sender, index in sorted(self.entries):

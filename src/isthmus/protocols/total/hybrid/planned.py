@@ -7,9 +7,9 @@ Idea: the eldest, the *planner*, knows how often every member's application send
 Members answer its probes with a report (estimator.py), and a request for a role carries the same: neither takes a
 packet of its own. Only what has leapt since is told at once. The planner weighs assignments by the mean latency and the
 multicasts that they should take (the advice comes in as a function; planning/ has the closed form). Where one is better
-than the roles as they are by more than a change is worth, it proposes it as a `Plan`: an entry of its stream, ordered
-like a message. So all adopt it at the same place of the order, and each member whose role differs asks for the other
-one (roles.py); a request is confirmed only where it is what the plan at that place says.
+than the roles as they are by more than a change is worth, it proposes it as a `RolePlan`: an entry of its stream,
+ordered like a message. So all adopt it at the same place of the order, and each member whose role differs asks for the
+other one (roles.py); a request is confirmed only where it is what the plan at that place says.
 
 Invariants:
 - only the eldest member of a view proposes, and whoever else does is refused by all at the same place;
@@ -35,8 +35,8 @@ from isthmus.core.layer import Layer, View
 from isthmus.core.message import SiteId
 from isthmus.protocols.estimator import SILENT_US, Estimator, Report
 from isthmus.protocols.total.hybrid.hybrid import Hybrid
-from isthmus.protocols.total.hybrid.roles import LEAP, PLANNED_MAX, SENDING, Planned
-from isthmus.protocols.total.hybrid.wire import Plan
+from isthmus.protocols.total.hybrid.roles import LEAP, PLANNED_MAX, SENDING, PlannedRoles
+from isthmus.protocols.total.hybrid.wire import RolePlan
 
 LOOK = 0  # timer key
 LOOK_NS = 250_000_000  # how often estimates are looked at
@@ -49,7 +49,7 @@ FARTHER = 1.5  # a delay that many times what was told is told at once; it jumps
 MOVED = 1.25  # an estimate that many times what the last look was at is worth another one
 
 
-class Word(NamedTuple):
+class MemberEstimate(NamedTuple):
     """What a plan takes a member's word for."""
 
     period_us: int
@@ -57,7 +57,7 @@ class Word(NamedTuple):
     delays_us: tuple[int, ...]  # to the members, in the order of the view; 0 to itself
 
 
-class Situation(NamedTuple):
+class RoleSituation(NamedTuple):
     """All that a plan depends on; members are numbered by their place in the view."""
 
     delays_ms: tuple[tuple[float, ...], ...]
@@ -68,7 +68,7 @@ class Situation(NamedTuple):
     eager: bool
 
 
-Advise = Callable[[Situation], tuple[int, ...] | None]  # sequencers that are worth a change, or None
+Advise = Callable[[RoleSituation], tuple[int, ...] | None]  # sequencers that are worth a change, or None
 
 
 class Planner(Layer):
@@ -97,11 +97,11 @@ class Planner(Layer):
         self.reset()
 
     def reset(self) -> None:
-        self.seen: tuple[Word, ...] = ()  # what the last look was at
+        self.seen: tuple[MemberEstimate, ...] = ()  # what the last look was at
         self.found: tuple[int, ...] | None = None  # what the last look found better
         self.opened_ns: int | None = None  # when the view opened
         self.looked_ns = 0  # when a look last found nothing, or a plan was made
-        self.told: tuple[Word, ...] = ()  # what members said last
+        self.told: tuple[MemberEstimate, ...] = ()  # what members said last
         self.delays_ns = -REST_NS  # when delays last moved in that,
         self.settling_ns = 0  # and how long after that those who are farther apart may still be measuring
 
@@ -139,7 +139,7 @@ class Planner(Layer):
         if due:
             self.estimator.tell(report)
 
-    def word(self, site: SiteId, report: Report) -> Word:
+    def word(self, site: SiteId, report: Report) -> MemberEstimate:
         """What a report says, or as good as that where it does not: who has hardly sent sends at most that often."""
         opened_ns = self.host.now_ns if self.opened_ns is None else self.opened_ns
         known = dict(report.delays_us)
@@ -148,7 +148,9 @@ class Planner(Layer):
         delays = tuple(
             known.get(*pair) for pair in zip(self.view.members, (round(1e3 * ms) for ms in guess_ms), strict=True)
         )
-        return Word(report.period_us or max(1, (self.host.now_ns - opened_ns) // 1_000), report.regular, delays)
+        return MemberEstimate(
+            report.period_us or max(1, (self.host.now_ns - opened_ns) // 1_000), report.regular, delays
+        )
 
     # Planning
 
@@ -173,12 +175,12 @@ class Planner(Layer):
         now = self.situation(words)
         self.found = self.advise(now) or (now.sequencers if unfinished else None)
         if self.found is not None and sure:
-            order.send_entries((Plan(tuple(members[place] for place in self.found)),))
+            order.send_entries((RolePlan(tuple(members[place] for place in self.found)),))
             self.found = None
         if self.found is None:
             self.looked_ns = self.host.now_ns
 
-    def note_delays(self, words: tuple[Word, ...]) -> None:
+    def note_delays(self, words: tuple[MemberEstimate, ...]) -> None:
         """See which delays have moved since the last report, and who may still find out the same.
 
         All probe at about the same times, as they installed the view: ways no longer than one that is known to have
@@ -199,10 +201,10 @@ class Planner(Layer):
     def plan(self) -> Mapping[SiteId, SiteId] | None:
         """The plan that the group goes by."""
         rule = self.order.outlook.rule
-        assert isinstance(rule, Planned)
+        assert isinstance(rule, PlannedRoles)
         return rule.plan
 
-    def situation(self, words: Sequence[Word]) -> Situation:
+    def situation(self, words: Sequence[MemberEstimate]) -> RoleSituation:
         members = self.view.members
         delays = tuple(tuple(delay / 1e3 for delay in word.delays_us) for word in words)
         active = [place for place, site in enumerate(members) if site in self.order.order.active]
@@ -212,7 +214,7 @@ class Planner(Layer):
             planned = members.index(plan[site])
             nearest = min(active, key=lambda other: (delays[place][other], other))
             sequencers.append(place if place in active else planned if planned in active else nearest)
-        return Situation(
+        return RoleSituation(
             delays,
             tuple(inf if word.period_us >= SILENT_US else word.period_us / 1e3 for word in words),
             tuple(word.regular for word in words),
@@ -222,22 +224,22 @@ class Planner(Layer):
         )
 
 
-def has_moved(told: Word, now: Word, times: float = MOVED) -> bool:
+def has_moved(told: MemberEstimate, now: MemberEstimate, times: float = MOVED) -> bool:
     """Whether an estimate differs from what was told by enough to matter."""
     return differs(told.period_us, now.period_us, times) or delays_moved(told, now, times)
 
 
-def delays_moved(told: Word, now: Word, times: float = MOVED) -> bool:
+def delays_moved(told: MemberEstimate, now: MemberEstimate, times: float = MOVED) -> bool:
     return bool(moved_delays(told, now, times))
 
 
-def moved_delays(told: Word, now: Word, times: float = MOVED) -> list[int]:
+def moved_delays(told: MemberEstimate, now: MemberEstimate, times: float = MOVED) -> list[int]:
     """The delays that differ from what was told by enough to matter."""
     pairs = zip(told.delays_us, now.delays_us, strict=True)
     return [new for old, new in pairs if differs(old, new, times) and abs(old - new) > ALIKE_US]
 
 
-def agree(words: Sequence[Word]) -> bool:
+def agree(words: Sequence[MemberEstimate]) -> bool:
     """Whether both ends of every way say that it is as long."""
     there = tuple(word.delays_us for word in words)
     back = tuple(zip(*there, strict=True))
@@ -248,7 +250,7 @@ def agree(words: Sequence[Word]) -> bool:
     )
 
 
-def leapt(told: Word, now: Word) -> bool:
+def leapt(told: MemberEstimate, now: MemberEstimate) -> bool:
     """Whether a load is another one, for which roles cannot wait."""
     return differs(told.period_us, now.period_us, LEAP)
 

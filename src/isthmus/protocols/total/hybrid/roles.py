@@ -11,7 +11,7 @@ themselves far from any active process both ask, and only the first is right. *R
 is there for tests, which want every kind of change at every moment. *Planned* follows a plan for the whole group
 (planned.py), and keeps the roles as they are while there is none.
 
-How a role changes (the phases of `Phase`):
+How a role changes (the phases of `RolePhase`):
 - to active: ask, ticketed by the sequencer, and send nothing until the request is delivered;
 - to passive: ask, ticketed by oneself, and neither send nor issue. Where the request is delivered the process is
   removed, unless it is the last active one; those it served choose another sequencer and *reassign* what is not
@@ -31,14 +31,14 @@ from isthmus.core.errors import RemoteError
 from isthmus.core.layer import View
 from isthmus.core.message import SiteId, Targets
 from isthmus.protocols.estimator import Estimator
-from isthmus.protocols.total.hybrid.wire import Go, HybridOptions, Plan, Roles
+from isthmus.protocols.total.hybrid.wire import HybridOptions, RolePlan, RoleRequest, RoleState
 
 LEAP = 3.0  # an estimate that differs by so many times is no accident
 BUSY, PATIENCE = 0.5, 2  # who sends at least twice in null_ms waits twice that: its next message is nearly there
 PLANNED_MAX = 10  # members; beyond, finding a plan would keep a live site from answering for too long
 
 
-class Phase(Enum):
+class RolePhase(Enum):
     """What a process is, or is about to become."""
 
     ACTIVE = 1
@@ -49,11 +49,11 @@ class Phase(Enum):
     LISTENING = 6  # it does not know the roles yet, or its view is closing
 
 
-SENDING = (Phase.ACTIVE, Phase.PASSIVE)
-SERVED = (Phase.PASSIVE, Phase.TO_ACTIVE, Phase.CHANGING)  # by a sequencer
+SENDING = (RolePhase.ACTIVE, RolePhase.PASSIVE)
+SERVED = (RolePhase.PASSIVE, RolePhase.TO_ACTIVE, RolePhase.CHANGING)  # by a sequencer
 
 
-class Fixed:
+class FixedRoles:
     """Roles as given; where none of the active is left, the member with the highest id stands in."""
 
     __slots__ = ("active",)
@@ -70,7 +70,7 @@ class Fixed:
         """Whether a process in a role would be active, given its period and the delay to the nearest other active."""
         return self.active is None or site in self.active
 
-    def confirms(self, sender: SiteId, go: Go, delays_ns: Mapping[SiteId, float], others: set[SiteId]) -> bool:  # noqa: ARG002
+    def confirms(self, sender: SiteId, go: RoleRequest, delays_ns: Mapping[SiteId, float], others: set[SiteId]) -> bool:  # noqa: ARG002
         """Whether a request still stands where it is delivered, with others active."""
         return True
 
@@ -78,7 +78,7 @@ class Fixed:
         """Whether an active process may become passive now, with others active."""
         return True
 
-    def adopt(self, sender: SiteId, plan: Plan, members: Targets) -> bool:  # noqa: ARG002
+    def adopt(self, sender: SiteId, plan: RolePlan, members: Targets) -> bool:  # noqa: ARG002
         """Take a plan over; whether this rule goes by plans, and it is one."""
         return False
 
@@ -98,7 +98,7 @@ class Fixed:
         return True
 
 
-class Threshold(Fixed):
+class ThresholdRoles(FixedRoles):
     """Roles by period and delay; everybody is active at first."""
 
     __slots__ = ("threshold",)
@@ -119,17 +119,17 @@ class Threshold(Fixed):
         return distance_ns(new) < (1 - self.threshold) * distance_ns(old)
 
 
-class Revalidated(Threshold):
+class RevalidatedRoles(ThresholdRoles):
     """The same, and a request is judged again where it is delivered, by the reasons that it carries."""
 
     __slots__ = ()
 
-    def confirms(self, sender: SiteId, go: Go, delays_ns: Mapping[SiteId, float], others: set[SiteId]) -> bool:  # noqa: ARG002
+    def confirms(self, sender: SiteId, go: RoleRequest, delays_ns: Mapping[SiteId, float], others: set[SiteId]) -> bool:  # noqa: ARG002
         nearest = min((delays_ns[site] for site in others if site in delays_ns), default=None)
         return nearest is None or (go.period_ns < nearest) == go.active
 
 
-class Planned(Revalidated):
+class PlannedRoles(RevalidatedRoles):
     """Roles as the plan has them, which all members adopt at one place of the order; large groups have none.
 
     Who sends much more often than when the plan was adopted need not wait for the next one: until then it is active
@@ -152,7 +152,7 @@ class Planned(Revalidated):
     def open(self, members: Targets) -> None:
         self.plan, self.small = None, len(members) <= PLANNED_MAX
 
-    def adopt(self, sender: SiteId, plan: Plan, members: Targets) -> bool:
+    def adopt(self, sender: SiteId, plan: RolePlan, members: Targets) -> bool:
         if sender != members[0] or not plan.fits(members):
             return False
         self.plan = dict(zip(members, plan.sequencers, strict=True))
@@ -169,7 +169,7 @@ class Planned(Revalidated):
             return super().wants(site, active, period_ns, delay_ns)
         return self.plan[site] == site
 
-    def confirms(self, sender: SiteId, go: Go, delays_ns: Mapping[SiteId, float], others: set[SiteId]) -> bool:
+    def confirms(self, sender: SiteId, go: RoleRequest, delays_ns: Mapping[SiteId, float], others: set[SiteId]) -> bool:
         if self.plan is not None and (self.plan[sender] == sender) == go.active:
             return True
         alone = not self.small or (self.plan is not None and go.active)
@@ -186,7 +186,7 @@ class Planned(Revalidated):
         return self.plan is not None or super().is_better(new, old, distance_ns)
 
 
-class Restless(Fixed):
+class RandomRoles(FixedRoles):
     """Changes at random, whether it makes sense or not."""
 
     __slots__ = ("random",)
@@ -199,24 +199,24 @@ class Restless(Fixed):
     def wants(self, site: SiteId, active: bool, period_ns: float | None, delay_ns: float | None) -> bool:  # noqa: ARG002
         return (self.random.random() < 0.2) != active
 
-    def confirms(self, sender: SiteId, go: Go, delays_ns: Mapping[SiteId, float], others: set[SiteId]) -> bool:  # noqa: ARG002
+    def confirms(self, sender: SiteId, go: RoleRequest, delays_ns: Mapping[SiteId, float], others: set[SiteId]) -> bool:  # noqa: ARG002
         return go.period_ns % 3 != 0  # anything that is the same for all
 
     def pick(self, active: set[SiteId], distance_ns: Callable[[SiteId], float]) -> SiteId:  # noqa: ARG002
         return self.random.choice(sorted(active))
 
 
-Rule = Fixed
+Rule = FixedRoles
 
 
 def rule_of(options: HybridOptions, random: Random) -> Rule:
     if options.rule == "fixed":
-        return Fixed(options.active)
+        return FixedRoles(options.active)
     if options.rule == "restless":
-        return Restless(random)
+        return RandomRoles(random)
     if options.rule == "planned":
-        return Planned(options.threshold)
-    return Threshold(options.threshold) if options.rule == "paper" else Revalidated(options.threshold)
+        return PlannedRoles(options.threshold)
+    return ThresholdRoles(options.threshold) if options.rule == "paper" else RevalidatedRoles(options.threshold)
 
 
 class Outlook:
@@ -253,11 +253,11 @@ class Outlook:
         period_ns = self.estimator.period_ns()
         return PATIENCE if period_ns is not None and period_ns <= BUSY * self.options.null_ms * 1e6 else 1
 
-    def request(self, active: bool, members: Targets) -> Go:
+    def request(self, active: bool, members: Targets) -> RoleRequest:
         """A request for another role, with its reasons."""
-        return Go(active, self.estimator.period_ns() or 0.0, tuple(self.distance_ns(site) for site in members))
+        return RoleRequest(active, self.estimator.period_ns() or 0.0, tuple(self.distance_ns(site) for site in members))
 
-    def confirms(self, sender: SiteId, go: Go, delays_ns: Mapping[SiteId, float], others: set[SiteId]) -> bool:
+    def confirms(self, sender: SiteId, go: RoleRequest, delays_ns: Mapping[SiteId, float], others: set[SiteId]) -> bool:
         """Whether a member's request stands, with others active; it tells how often its application sends, too."""
         if go.period_ns >= 1:
             self.estimator.note_period(sender, round(go.period_ns))
@@ -287,13 +287,13 @@ def roles_after(
 
 
 def encode_roles(members: Targets, active: set[SiteId], terms: Mapping[SiteId, int]) -> bytes:
-    return msgspec.msgpack.encode(Roles(tuple(sorted(active)), tuple(terms[site] for site in members)))
+    return msgspec.msgpack.encode(RoleState(tuple(sorted(active)), tuple(terms[site] for site in members)))
 
 
 def decode_roles(state: bytes, members: Targets) -> tuple[set[SiteId], dict[SiteId, int]]:
     """The roles of a view with some members; refuses those of another."""
     try:
-        roles = msgspec.msgpack.decode(state, type=Roles)
+        roles = msgspec.msgpack.decode(state, type=RoleState)
     except msgspec.DecodeError as error:
         raise RemoteError(f"roles that do not decode: {error}") from error
     if len(roles.role_numbers) != len(members) or not roles.active or not set(roles.active) <= set(members):

@@ -48,7 +48,7 @@ class HybridOptions(HybridPolicy, frozen=True, kw_only=True):
     distances: tuple[tuple[float, ...], ...] = ()  # from site to site by the topology: until measured
 
 
-class Go(Message, frozen=True, gc=False, array_like=True, tag=24):
+class RoleRequest(Message, frozen=True, gc=False, array_like=True, tag=24):
     """A member asks for another role; ordered like a message, so that all change the configuration at one place."""
 
     active: bool
@@ -56,7 +56,7 @@ class Go(Message, frozen=True, gc=False, array_like=True, tag=24):
     delays_ns: tuple[float, ...] = ()  # and how far each member of the view is from it
 
 
-class Plan(Message, frozen=True, gc=False, array_like=True, tag=34):
+class RolePlan(Message, frozen=True, gc=False, array_like=True, tag=34):
     """The eldest member proposes a role for everybody; ordered like a message, so that all adopt it at one place."""
 
     sequencers: Targets  # of the members, in the order of the view; itself where it is to be active
@@ -67,10 +67,10 @@ class Plan(Message, frozen=True, gc=False, array_like=True, tag=34):
         return len(self.sequencers) == len(members) and all(of.get(other) == other for other in self.sequencers)
 
 
-ENTRY_TYPES = {Cast, Carried, Go, Plan, type(None)}
+ENTRY_TYPES = {Cast, Carried, RoleRequest, RolePlan, type(None)}
 
 
-class Packet(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=21):
+class TicketPacket(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=21):
     """Tickets and a promise, and perhaps entries: one packet of a member's FIFO stream to all.
 
     The entries have the indices from `index` on. Those of an active process have the tickets up to `promise`.
@@ -108,7 +108,7 @@ class Packet(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=21
             raise RemoteError(f"entry {self.index} of site {source} is neither a message nor a request")
 
 
-class Ahead(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=32):
+class BodyAhead(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=32):
     """The body of an entry that is for some members only, sent to them just before the packet that goes to all."""
 
     index: Index
@@ -121,7 +121,7 @@ class Ahead(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=32)
         return (self.cast,)  # type: ignore[return-value]
 
 
-class Reassign(Message, frozen=True, gc=False, array_like=True, tag=30):
+class ReassignEntries(Message, frozen=True, gc=False, array_like=True, tag=30):
     """The sender's entries after one index, up to another, are to be ticketed by somebody else."""
 
     after: Index
@@ -130,7 +130,7 @@ class Reassign(Message, frozen=True, gc=False, array_like=True, tag=30):
     role_number: int
 
 
-class Roles(msgspec.Struct, frozen=True, gc=False, array_like=True):
+class RoleState(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Who is active, and in which term each member is: the state of the protocol, for those who join."""
 
     active: Targets

@@ -63,7 +63,7 @@ class OptimisticOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
         within("request_age_ms", self.request_age_ms, SHORTEST_MS, LONGEST_MS)
 
 
-class Arrived(NamedTuple):
+class MessageArrival(NamedTuple):
     """What a rule may know of a message that has come."""
 
     sender: SiteId
@@ -72,7 +72,7 @@ class Arrived(NamedTuple):
     arrival_ns: int
 
 
-class Policy:
+class DelayRule:
     """A delay rule at one site; this one is *none*: it delays nothing."""
 
     __slots__ = ("members", "options", "sequencer")
@@ -93,23 +93,23 @@ class Policy:
     def begin(self, stayed: Targets, fresh: Targets) -> None:
         """Keep what is known of the stayed; the fresh meet a group that is running. Neither: all begin together."""
 
-    def due_ns(self, message: Arrived) -> int:
+    def due_ns(self, message: MessageArrival) -> int:
         """When to deliver a message tentatively, at its arrival or later."""
         return message.arrival_ns
 
-    def ordered(self, message: Arrived, due_ns: int, ticket_ns: int) -> None:
+    def ordered(self, message: MessageArrival, due_ns: int, ticket_ns: int) -> None:
         """A message is final; its ticket had come at `ticket_ns`."""
 
     def request_ns(self) -> int:
         """How long the sequencer should hold back its own messages."""
         return 0
 
-    def bounded(self, message: Arrived, delay_ns: float) -> int:
+    def bounded(self, message: MessageArrival, delay_ns: float) -> int:
         longest = self.options.delay_max_ms * NS_PER_MS
         return message.arrival_ns + round(min(max(0.0, delay_ns), longest))
 
 
-class Compensation(Policy):
+class CompensatedDelay(DelayRule):
     """The paper's rule; messages of another size than usual are shifted by what size was seen to cost on their way."""
 
     __slots__ = ("before", "delays_ns", "placed", "waits")
@@ -119,7 +119,9 @@ class Compensation(Policy):
         self.delays_ns: dict[SiteId, float] = {}
         self.waits: dict[SiteId, Estimate] = {}  # from arrival to ticket; for the effect of sizes alone
         self.placed: dict[SiteId, int] = {}  # of a fresh sender: corrections so far; others are not in it
-        self.before: tuple[Arrived, int, int] | None = None  # the last final message, when it was due, its ticket
+        self.before: tuple[MessageArrival, int, int] | None = (
+            None  # the last final message, when it was due, its ticket
+        )
 
     def begin(self, stayed: Targets, fresh: Targets) -> None:
         self.before = None
@@ -130,7 +132,7 @@ class Compensation(Policy):
         if not stayed:
             self.placed = dict.fromkeys(fresh, 0)
 
-    def due_ns(self, message: Arrived) -> int:
+    def due_ns(self, message: MessageArrival) -> int:
         wait = self.waits.get(message.sender)
         effect = 0.0 if wait is None else wait.effect(message.size_bytes)
         return self.bounded(message, self.delays_ns[message.sender] + effect)
@@ -141,7 +143,7 @@ class Compensation(Policy):
         longest = max(self.delays_ns.values(), default=0.0)
         return round(longest - self.delays_ns.get(self.sequencer, 0.0))
 
-    def ordered(self, message: Arrived, due_ns: int, ticket_ns: int) -> None:
+    def ordered(self, message: MessageArrival, due_ns: int, ticket_ns: int) -> None:
         sender, before = message.sender, self.before
         wait = self.waits.setdefault(sender, Estimate(self.options.gain))
         wait.note(ticket_ns - message.arrival_ns, message.size_bytes, ticket_ns)
@@ -190,7 +192,7 @@ class Compensation(Policy):
             del counts[fresh]
 
 
-class OpenLoop(Policy):
+class OpenLoopDelay(DelayRule):
     """Delays by the mean time from arrival to ticket, less the window."""
 
     __slots__ = ("waits",)
@@ -212,7 +214,7 @@ class OpenLoop(Policy):
         recent = [wait.level for wait in waits if wait.latest_ns >= oldest_ns]
         return min(recent or [wait.level for wait in waits], default=0.0)
 
-    def due_ns(self, message: Arrived) -> int:
+    def due_ns(self, message: MessageArrival) -> int:
         wait = self.waits.get(message.sender)
         if wait is None:
             return message.arrival_ns
@@ -222,12 +224,12 @@ class OpenLoop(Policy):
         latest_ns = max((wait.latest_ns for wait in self.waits.values()), default=0)
         return max(0, round(self.window_ns(latest_ns, others=True)))
 
-    def ordered(self, message: Arrived, due_ns: int, ticket_ns: int) -> None:  # noqa: ARG002
+    def ordered(self, message: MessageArrival, due_ns: int, ticket_ns: int) -> None:  # noqa: ARG002
         wait = self.waits.setdefault(message.sender, Estimate(self.options.gain))
         wait.note(ticket_ns - message.arrival_ns, message.size_bytes, ticket_ns)
 
 
-class Stamped(OpenLoop):
+class StampedDelay(OpenLoopDelay):
     """Delays by the mean time from a sender's stamp to the ticket, less the window."""
 
     __slots__ = ("ages",)
@@ -241,20 +243,20 @@ class Stamped(OpenLoop):
         super().begin(stayed, fresh)
         self.ages = {site: age for site, age in self.ages.items() if site in self.waits}
 
-    def due_ns(self, message: Arrived) -> int:
+    def due_ns(self, message: MessageArrival) -> int:
         age = self.ages.get(message.sender)
         if age is None or age.odd_count or age.count < ODD_MAX:
             return super().due_ns(message)
         ticket_ns = message.stamp_ns + age.at(message.size_bytes)
         return self.bounded(message, ticket_ns - self.window_ns(message.arrival_ns) - message.arrival_ns)
 
-    def ordered(self, message: Arrived, due_ns: int, ticket_ns: int) -> None:
+    def ordered(self, message: MessageArrival, due_ns: int, ticket_ns: int) -> None:
         super().ordered(message, due_ns, ticket_ns)
         age = self.ages.setdefault(message.sender, Estimate(self.options.gain))
         age.note(ticket_ns - message.stamp_ns, message.size_bytes, ticket_ns)
 
 
-class Requests:
+class HoldBackRequests:
     """At the sequencer: how long others want it to hold back its own messages; the longest wish that is not old."""
 
     __slots__ = ("asked", "options")
@@ -277,9 +279,9 @@ class Requests:
         return min(max(0, longest), round(self.options.delay_max_ms * NS_PER_MS))
 
 
-POLICIES: dict[PolicyName, type[Policy]] = {
-    "none": Policy,
-    "compensation": Compensation,
-    "open-loop": OpenLoop,
-    "stamped": Stamped,
+DELAY_RULES: dict[PolicyName, type[DelayRule]] = {
+    "none": DelayRule,
+    "compensation": CompensatedDelay,
+    "open-loop": OpenLoopDelay,
+    "stamped": StampedDelay,
 }

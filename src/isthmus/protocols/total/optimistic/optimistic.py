@@ -37,7 +37,7 @@ from typing import Any
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Finality, Handler, Kind, Layer, View
 from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
-from isthmus.protocols.total.optimistic.compensation import POLICIES, OptimisticOptions, Requests
+from isthmus.protocols.total.optimistic.compensation import DELAY_RULES, HoldBackRequests, OptimisticOptions
 from isthmus.protocols.total.optimistic.wire import Numbers, Posted
 from isthmus.protocols.total.positions import left_over, position
 from isthmus.protocols.total.together import ISSUE, Together, Waiting, arrivals, own_stamp, stamp_here
@@ -70,8 +70,8 @@ class Optimistic(Layer):
         self.batch_ns = None if batch_ms is None else round(batch_ms * 1e6)  # None: numbers leave with the turn
         self.fifo = fifo
         self.safe = safe  # the transport tells when messages, which it hands up on arrival, are safe
-        self.policy = POLICIES[options.policy](options)
-        self.requests = Requests(options)
+        self.policy = DELAY_RULES[options.policy](options)
+        self.requests = HoldBackRequests(options)
         self.sequencer = SiteId(-1)
         self.view = View(0, ())
         self.reset()

@@ -22,8 +22,8 @@ messages: they are delivered as they come, not when the last of the batch has. T
 behind the batch, tells that it is through, and the token leaves.
 
 At rest: after a whole rotation without a message the holder keeps the token. A member that has something to send and
-cannot be sure that the token will come multicasts a `Wake`; whoever holds the token then passes it straight to the next
-such member along the ring, and it goes round again from there. It is sure to come to a member that has seen an
+cannot be sure that the token will come multicasts a `TokenRequest`; the holder then passes the token straight to the
+next such member along the ring, and it goes round again from there. It is sure to come to a member that has seen an
 announcement since it last passed the token on empty-handed: n empty visits must follow an announcement before the token
 rests, and one of them is its own. Announcements and token take different ways, so that what counts is what the
 announcement says: positions beyond those that the token had given at its last visit.
@@ -74,13 +74,13 @@ class Token(Message, frozen=True, gc=False, array_like=True, tag=28):
     empty: int  # visits since the last one that sent anything
 
 
-class Taken(Message, frozen=True, gc=False, array_like=True, tag=27):
+class TokenAck(Message, frozen=True, gc=False, array_like=True, tag=27):
     """The token has come; sent where it may get lost."""
 
     visit: int
 
 
-class Wake(Message, frozen=True, gc=False, array_like=True, tag=29):
+class TokenRequest(Message, frozen=True, gc=False, array_like=True, tag=29):
     """A member has something to send, and the token may be at rest."""
 
 
@@ -88,7 +88,7 @@ class BatchEnd(Message, frozen=True, gc=False, array_like=True, tag=31):
     """What was sent before it, to its sender itself, is through."""
 
 
-class Passed(NamedTuple):
+class TokenInTransit(NamedTuple):
     """A token on its way."""
 
     token: Token
@@ -97,7 +97,7 @@ class Passed(NamedTuple):
     once: bool  # it was not repeated yet
 
 
-class Phase(Enum):
+class TokenPhase(Enum):
     """What the token is doing, as seen here."""
 
     AWAY = 0
@@ -127,9 +127,9 @@ class Ring(Layer):
         self.reset()
 
     def reset(self) -> None:
-        self.phase = Phase.AWAY
+        self.phase = TokenPhase.AWAY
         self.token = Token(0, 0, 0)  # as it is, or as it was when it last came
-        self.passed: Passed | None = None  # a token that its heir has not acknowledged
+        self.passed: TokenInTransit | None = None  # a token that its heir has not acknowledged
         self.left = 0  # messages that may still be sent at this visit
         self.sent: list[Cast] = []  # in this turn, at this visit; not announced yet, unless ahead
         self.asked = False  # somebody above wants to send
@@ -143,15 +143,15 @@ class Ring(Layer):
         self.early: dict[int, Tickets] = {}  # announced ahead of a gap, by first position
 
     def handlers(self) -> dict[type[Message], Handler]:
-        return {Token: self.on_token, Taken: self.on_taken}
+        return {Token: self.on_token, TokenAck: self.on_taken}
 
     def bodies(self) -> dict[type[Message], Handler]:
-        return {Tickets: self.on_tickets, Wake: self.on_wake, BatchEnd: self.on_batch_end}
+        return {Tickets: self.on_tickets, TokenRequest: self.on_wake, BatchEnd: self.on_batch_end}
 
     # Sending
 
     def writable(self) -> bool:
-        if self.phase in (Phase.VISITING, Phase.RESTING) and self.left and self.below.writable():
+        if self.phase in (TokenPhase.VISITING, TokenPhase.RESTING) and self.left and self.below.writable():
             return True
         self.asked = self.host.turn_due = True
         return False
@@ -181,9 +181,9 @@ class Ring(Layer):
             self.end_batch()
         if self.asked and self.below.writable():  # otherwise its `resume` makes those above ask again
             self.asked = False
-            if self.phase is Phase.AWAY and not (self.assured or self.waking):
+            if self.phase is TokenPhase.AWAY and not (self.assured or self.waking):
                 self.waking = True
-                self.below.submit(Wake())
+                self.below.submit(TokenRequest())
 
     def announce(self, casts: Sequence[Cast]) -> None:
         """Give messages their positions."""
@@ -193,9 +193,9 @@ class Ring(Layer):
     def end_batch(self) -> None:
         """Send no more at this visit; the token leaves when what was sent has come back."""
         casts, self.sent = self.sent, []
-        if self.phase is Phase.RESTING:
+        if self.phase is TokenPhase.RESTING:
             self.host.trace(Kind.ROLE, value=GONE_ROLE)
-        self.phase = Phase.ANNOUNCED
+        self.phase = TokenPhase.ANNOUNCED
         if self.ahead:
             self.below.submit(BatchEnd(), (self.host.site,))
         else:
@@ -211,13 +211,13 @@ class Ring(Layer):
         if source not in members:
             raise RemoteError(f"a token of site {source}, which is not in the view")
         if token.visit > self.token.visit:
-            if self.phase is not Phase.AWAY:
+            if self.phase is not TokenPhase.AWAY:
                 raise RemoteError(f"a token of site {source}, while there is one here")
             if token.given < max(self.ticketed, self.token.given) or token.empty < 0:
                 raise RemoteError(f"{token} of site {source}; the last one here was {self.token}")
             self.passed = None  # it has been round: whoever it was passed to has had it
         if self.repeats:
-            self.send((source,), Taken(token.visit))
+            self.send((source,), TokenAck(token.visit))
         if token.visit > self.token.visit:
             self.take(token)
 
@@ -225,7 +225,7 @@ class Ring(Layer):
         self.token = token
         self.left = self.options.batch
         self.waking = self.assured = False
-        self.phase = Phase.VISITING
+        self.phase = TokenPhase.VISITING
         self.visit()
 
     def visit(self) -> None:
@@ -243,7 +243,7 @@ class Ring(Layer):
         elif self.waiting:
             self.pass_on(min(self.waiting, key=self.distance))
         else:
-            self.phase = Phase.RESTING
+            self.phase = TokenPhase.RESTING
             self.host.trace(Kind.ROLE, value=RESTING_ROLE)
 
     def place(self) -> int:
@@ -268,11 +268,11 @@ class Ring(Layer):
         if heir == self.host.site:  # it is alone
             self.take(token)
             return
-        self.phase = Phase.AWAY
+        self.phase = TokenPhase.AWAY
         self.waiting.discard(heir)
         self.send((heir,), token)
         if self.repeats:
-            self.passed = Passed(token, heir, self.host.now_ns, True)
+            self.passed = TokenInTransit(token, heir, self.host.now_ns, True)
             self.arm(heir)
 
     def arm(self, heir: SiteId) -> None:
@@ -285,12 +285,12 @@ class Ring(Layer):
         if self.passed is None:
             return
         token, heir, at_ns, _ = self.passed
-        self.passed = Passed(token, heir, at_ns, False)
+        self.passed = TokenInTransit(token, heir, at_ns, False)
         self.pacing.in_vain(heir)
         self.send((heir,), token)
         self.arm(heir)
 
-    def on_taken(self, source: SiteId, taken: Taken) -> None:
+    def on_taken(self, source: SiteId, taken: TokenAck) -> None:
         passed = self.passed
         if passed is None or passed.heir != source or passed.token.visit != taken.visit:
             return  # of a copy
@@ -299,16 +299,16 @@ class Ring(Layer):
         self.passed = None
         self.host.cancel_timer(self, REPEAT)
 
-    def on_wake(self, source: SiteId, _wake: Wake) -> None:
+    def on_wake(self, source: SiteId, _wake: TokenRequest) -> None:
         if source == self.host.site:
             return
         self.waiting.add(source)
-        if self.phase is Phase.RESTING and not self.sent:
+        if self.phase is TokenPhase.RESTING and not self.sent:
             self.host.trace(Kind.ROLE, value=GONE_ROLE)
             self.pass_on(source)
 
     def resume(self) -> None:
-        if self.phase is Phase.VISITING and not self.sent:
+        if self.phase is TokenPhase.VISITING and not self.sent:
             self.visit()
         else:
             self.above.resume()
@@ -333,7 +333,7 @@ class Ring(Layer):
         if tickets.first <= self.ticketed or tickets.first in self.early:
             raise RemoteError(f"positions from {tickets.first} on of site {source}, which are given")
         self.waiting.discard(source)
-        if self.phase is Phase.AWAY and tickets.first > self.token.given:
+        if self.phase is TokenPhase.AWAY and tickets.first > self.token.given:
             self.assured = True
         self.early[tickets.first] = tickets
         while (following := self.early.pop(self.ticketed + 1, None)) is not None:
@@ -350,7 +350,7 @@ class Ring(Layer):
 
     def leave(self) -> None:
         """Let the token go on: the batch has come back."""
-        if self.phase is Phase.ANNOUNCED:
+        if self.phase is TokenPhase.ANNOUNCED:
             self.assured = True
             self.pass_on(self.successor())
 
@@ -381,7 +381,7 @@ class Ring(Layer):
         if view.members[0] == self.host.site:
             self.token = Token(1, 0, len(self.round))
             self.left = self.options.batch
-            self.phase = Phase.VISITING
+            self.phase = TokenPhase.VISITING
 
     def close_view(self) -> None:
         """Deliver all that the flush left: the announced by position, then the rest by sender and number."""
