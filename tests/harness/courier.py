@@ -37,7 +37,7 @@ class Courier(Layer):
         self.courier = courier
         self.waiting: deque[tuple[bytes, Author]] = deque()  # to be carried into this group
 
-    def vouches(self, courier: SiteId, carried: Carried[Any]) -> bool:
+    def accepts_author(self, courier: SiteId, carried: Carried[Any]) -> bool:
         return courier == self.courier and carried.author is not None and carried.author[0] != self.host.group
 
     def deliver(self, cast: Cast, finality: Finality = Finality.FINAL) -> None:
@@ -83,8 +83,8 @@ class Forger(Courier):
 
     __slots__ = ()
 
-    def vouches(self, courier: SiteId, carried: Carried[Any]) -> bool:
-        return courier == self.host.site or super().vouches(courier, carried)
+    def accepts_author(self, courier: SiteId, carried: Carried[Any]) -> bool:
+        return courier == self.host.site or super().accepts_author(courier, carried)
 
     def pass_on(self, payload: bytes, author: Author) -> None:
         """Carry nothing: a courier is believed in the other group, whatever it says."""

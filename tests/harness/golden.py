@@ -47,7 +47,7 @@ class Couriers(Layer):
     def __init__(self, couriers: Targets) -> None:
         self.couriers = couriers
 
-    def vouches(self, courier: SiteId, carried: Carried[Any]) -> bool:
+    def accepts_author(self, courier: SiteId, carried: Carried[Any]) -> bool:
         return courier in self.couriers and carried.author is not None and carried.author[0] != self.host.group
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from isthmus.advise.composition.abstract_run import AbstractRun
 from isthmus.advise.composition.counterexample import counterexample, drawn_script, is_fault, judge_domain
-from isthmus.core.document import Invalid
+from isthmus.core.validation import BadValue
 from isthmus.protocols.routing.calculus.model import (
     Composition,
     DomainScope,
@@ -88,7 +88,7 @@ def random_composition(random: Random) -> Composition:
             for scope in SCOPES:
                 network_of(composition, composition.domains, scope)
             return composition
-        except Invalid:
+        except BadValue:
             continue
 
 

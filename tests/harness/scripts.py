@@ -38,7 +38,7 @@ from tests.harness.script_blocks import (
 from isthmus.core.errors import LocalError, RemoteError
 from isthmus.core.layer import Host, Stack, View
 from isthmus.core.message import ALL, Message, SiteId, Targets
-from isthmus.core.port import SHUT
+from isthmus.core.port import NO_OPEN_VIEW
 
 
 class Rig(Protocol):
@@ -197,7 +197,7 @@ class Script:
                 if state:
                     bench.note(f"state {type(layer).__name__}={state!r}")
         else:
-            gate = "shut" if host.open_id == SHUT else "open"
+            gate = "shut" if host.open_id == NO_OPEN_VIEW else "open"
             waiting = f", {len(host.early)} early" if host.early else ""
             dropped = f", {host.overflow_count} dropped" if host.overflow_count else ""
             bench.note(f"port view {host.view_id} {gate}{waiting}{dropped}")

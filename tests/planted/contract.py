@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from isthmus.core.layer import Host, Stack
 from isthmus.core.message import Message, SiteId
-from isthmus.core.port import SHUT
+from isthmus.core.port import NO_OPEN_VIEW
 from isthmus.protocols.application import Application
 from isthmus.protocols.estimator import Estimator
 from isthmus.protocols.total.hybrid.hybrid import Hybrid
@@ -31,7 +31,7 @@ class EarlyReleasedAtInstall(SimPort):
     def finish(self) -> None:
         installing = self.installing is not None
         super().finish()
-        if installing and self.open_id == SHUT:
+        if installing and self.open_id == NO_OPEN_VIEW:
             early = [kept for kept in self.early if kept[1] == self.view_id]
             self.early.clear()
             for source, _, message in early:

@@ -17,7 +17,7 @@ class PieceMissing(Fragments):
     __slots__ = ()
 
     def take(self, carried: Carried[Any], piece: Piece) -> None:
-        key = (carried.sender, piece.names(carried.number))
+        key = (carried.sender, piece.trace_number(carried.number))
         before = self.assemblies.get(key)
         if before is not None and len(before.parts) == piece.count - 2:
             missing = next(n for n in range(piece.count) if n not in before.parts and n != piece.index)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from isthmus.core.document import Invalid
 from isthmus.core.layer import Kind
+from isthmus.core.validation import BadValue
 from isthmus.fuzz.judge import judge_run
 from isthmus.fuzz.watch import WatchedRun
 from isthmus.protocols.causal.options import CausalPolicy
@@ -50,5 +50,5 @@ def test_baselines_count_hosts_alone(stack: str, entries: int) -> None:
 
 @pytest.mark.parametrize("stack", ["flooding", "flooding-dynamic"])
 def test_safe_delivery_is_refused_where_nobody_is_told_who_has_what(stack: str) -> None:
-    with pytest.raises(Invalid, match="a flood tells nobody who has what"):
+    with pytest.raises(BadValue, match="a flood tells nobody who has what"):
         StackSpec(name=stack, safe=True)

@@ -93,7 +93,7 @@ class Credulous(Courier):
 
     __slots__ = ()
 
-    def vouches(self, courier: SiteId, carried: Carried[Any]) -> bool:
+    def accepts_author(self, courier: SiteId, carried: Carried[Any]) -> bool:
         return carried.author is not None
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from isthmus.core.document import Invalid
 from isthmus.core.layer import Kind
 from isthmus.core.message import Targets
+from isthmus.core.validation import BadValue
 from isthmus.fuzz.judge import judge
 from isthmus.protocols.membership.suspicion import Suspicion
 from isthmus.scenario.faults import Crash, Fault, Pause, Recover
@@ -115,7 +115,7 @@ def test_what_a_buffer_cannot_hold_is_lost_and_repaired(monkeypatch: pytest.Monk
 
 
 def test_only_where_members_agree_on_views() -> None:
-    with pytest.raises(Invalid, match="kind"):
+    with pytest.raises(BadValue, match="kind"):
         scenario(pause(1, 2), membership=Membership())
-    with pytest.raises(Invalid, match="until_ms"):
+    with pytest.raises(BadValue, match="until_ms"):
         pause(5, 5)

@@ -9,8 +9,8 @@ import pytest
 from tests.harness.ring_runs import judge_ring, random_ring_run
 from tests.planted.ring import GoesBack, TokenOutlivesView, over
 
-from isthmus.core.document import Invalid
 from isthmus.core.layer import Kind
+from isthmus.core.validation import BadValue
 from isthmus.fuzz.agreed import agreed_scenario
 from isthmus.fuzz.judge import judge
 from isthmus.fuzz.scenarios import hard_scenario
@@ -136,7 +136,7 @@ def test_more_than_a_batch_waits_for_more_rotations() -> None:
     ("field", "value"), [("members", 0), ("batch", 0), ("hop_ms", -1.0), ("message_ms", float("nan"))]
 )
 def test_costs_that_make_no_sense_are_refused(field: str, value: float) -> None:
-    with pytest.raises(Invalid, match=field):
+    with pytest.raises(BadValue, match=field):
         RingCosts(**{"members": 3, "batch": 1, "hop_ms": 1.0, field: value})
 
 

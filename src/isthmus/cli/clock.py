@@ -22,9 +22,9 @@ from rich.table import Table
 
 from isthmus.cli.console import print_whole, wide_console
 from isthmus.cli.options import HELP, json_option
-from isthmus.core.document import Invalid
 from isthmus.core.errors import InputError
 from isthmus.core.layer import ClockState, Kind
+from isthmus.core.validation import BadValue
 from isthmus.live.clock.references import KINDS
 from isthmus.live.clock.service import ClockStatus, is_reference
 from isthmus.live.run.harness import run_live
@@ -100,7 +100,7 @@ def references_of(scenario: Scenario, given: Sequence[str]) -> dict[str, str]:
             raise InputError("--reference", "", repr(text), f"SITE=WHERE, with {KINDS}")
         try:
             site = scenario.topology.site_id(name)
-        except Invalid as error:
+        except BadValue as error:
             raise error.at("--reference", "") from None
         if site not in scenario.topology.clusters[scenario.topology.sites[site].cluster].references:
             raise InputError("--reference", "", repr(name), "a site that its cluster names among its references")

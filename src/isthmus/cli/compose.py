@@ -21,8 +21,8 @@ from isthmus.cli.compose_plan import plan
 from isthmus.cli.console import print_whole, wide_console
 from isthmus.cli.options import HELP, force_option, json_option
 from isthmus.cli.topology import refuse_overwrite
-from isthmus.core.document import read_toml
 from isthmus.core.errors import InputError
+from isthmus.core.validation import read_toml
 from isthmus.judge.witness import sentence
 from isthmus.protocols.routing.calculus.model import Composition, OrderingDomain, connected_domains
 from isthmus.protocols.routing.calculus.semantics import Decision, decide, decide_wanted

@@ -20,8 +20,8 @@ from isthmus.cli.console import print_whole, wide_console
 from isthmus.cli.options import HELP, force_option, json_option
 from isthmus.cli.plan import SITES_MAX, traffic_of
 from isthmus.cli.topology import network_of, refuse_overwrite
-from isthmus.core.document import Invalid
 from isthmus.core.errors import InputError
+from isthmus.core.validation import BadValue
 from isthmus.protocols.routing.calculus.model import DomainScope, Igp, ProcessGroup, Wanted
 from isthmus.scenario.composition.load import composition_tables
 
@@ -78,7 +78,7 @@ def plan(
         flows = flows_between(topology, workloads, notes)
         with console.status(f"planning for {len(topology.sites)} sites"):
             options = plan_composition(topology, delays_of(topology), flows, wants, scope)
-    except Invalid as error:
+    except BadValue as error:
         raise error.at(str(traffic or network), "") from None
     for note in notes:
         click.echo(f"note: {note}", err=True)

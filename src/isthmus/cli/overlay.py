@@ -9,9 +9,9 @@ import click
 from rich.table import Table
 
 from isthmus.cli.console import wide_console
-from isthmus.core.document import Invalid
 from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId
+from isthmus.core.validation import BadValue
 from isthmus.topology.model import Topology
 from isthmus.topology.overlay.links import Adjacency, Kind, Overlay
 from isthmus.topology.overlay.measures import OverlayMeasures, measure
@@ -36,7 +36,7 @@ def show_overlay(
     for one in kinds:
         try:
             near = Overlay(one, degree if one == "random" else None, seed).adjacency(count)
-        except Invalid as error:
+        except BadValue as error:
             raise InputError("--degree", "", error.found, error.expected) from None
         measures = measure(near)
         made[one] = near, measures

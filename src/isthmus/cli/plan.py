@@ -20,8 +20,8 @@ from isthmus.cli.console import print_whole, wide_console
 from isthmus.cli.options import HELP
 from isthmus.cli.plan_causal import plan_causal
 from isthmus.cli.topology import network_of, refuse_overwrite
-from isthmus.core.document import Invalid, read_toml
 from isthmus.core.errors import InputError
+from isthmus.core.validation import BadValue, read_toml
 from isthmus.scenario.load import workloads_of
 from isthmus.scenario.model import HybridSpec
 from isthmus.scenario.workload import Workload
@@ -85,7 +85,7 @@ def command(
             raise InputError("plan", "--order causal", "an option of total order", "no -o, --null-ms or --wait with it")
         try:
             plan_causal(wide_console(), topology, workloads, range(1, seeds + 1) if verify else (), duration_ms)
-        except Invalid as error:
+        except BadValue as error:
             raise error.at(str(traffic or network), "") from None
         return
     for path in [output / name for name in FILES] if output is not None else []:
@@ -95,7 +95,7 @@ def command(
     try:
         with console.status(f"planning for {len(topology.sites)} sites"):
             advice = advise(topology, workloads, options(null_ms, wait))
-    except Invalid as error:
+    except BadValue as error:
         raise error.at(str(traffic or network), "") from None
     for note in advice.notes:
         click.echo(f"note: {note}", err=True)
@@ -112,7 +112,7 @@ def options(null_ms: float | None, wait: bool) -> HybridSpec:
     plain = HybridSpec()
     try:
         return HybridSpec(null_ms=plain.null_ms if null_ms is None else null_ms, eager=not wait)
-    except Invalid as error:
+    except BadValue as error:
         raise InputError("--null-ms", "", error.found, error.expected) from None
 
 

@@ -9,8 +9,8 @@ from rich.table import Table
 
 from isthmus.cli.console import print_whole, wide_console
 from isthmus.cli.overlay import KINDS, LARGEST, show_overlay
-from isthmus.core.document import Invalid, read_toml
 from isthmus.core.errors import InputError
+from isthmus.core.validation import BadValue, read_toml
 from isthmus.topology.delay import Constant, Delay, Empirical, Gamma, Normal, Uniform
 from isthmus.topology.gateways.separators import LanGraph, Separators, check_zones, sites_of
 from isthmus.topology.load import topology_from_tables
@@ -171,7 +171,7 @@ def show_command(path: Path, output: Path | None, svg: Path | None, png: Path | 
     if zones:
         try:
             graph, separators = check_zones(topology)
-        except Invalid as error:
+        except BadValue as error:
             raise error.at(str(path), "") from None
         console.print(gateway_table(topology, graph))
         console.print(zone_table(topology, separators))

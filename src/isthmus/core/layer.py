@@ -166,7 +166,7 @@ class Layer:
         """The wire types that reach this layer carried by the transport below, in its order."""
         return {}
 
-    def hasty(self) -> dict[type[Message], Handler]:
+    def unsafe_bodies(self) -> dict[type[Message], Handler]:
         """The bodies that this layer wants on arrival even where delivery is safe; called again once they are safe."""
         return {}
 
@@ -190,7 +190,7 @@ class Layer:
         """Send for a layer above; a layer that overrides this stands between the layers above it and the network."""
         self.send(targets, message)
 
-    def vouches(self, courier: SiteId, carried: Carried[Any]) -> bool:  # noqa: ARG002
+    def accepts_author(self, courier: SiteId, carried: Carried[Any]) -> bool:  # noqa: ARG002
         """Whether this layer accepts a message of another author from a courier; where none does, it is refused."""
         return False
 
@@ -214,9 +214,9 @@ class Layer:
         """How many messages it takes at most before it is to be asked again whether it is writable."""
         return self.below.allowance()
 
-    def passes(self, destinations: Targets) -> bool:
+    def sends_at_once(self, destinations: Targets) -> bool:
         """Whether what is submitted now goes straight to the transport; where not, `resume` says when to ask again."""
-        return self.below.passes(destinations)
+        return self.below.sends_at_once(destinations)
 
     def settled(self) -> bool:
         """Whether nothing that was submitted here is still to be sent, ordered or acknowledged."""
@@ -304,14 +304,14 @@ class Stack:
         except RemoteError:
             self.host.trace(Kind.REJECT, value=source)
 
-    def vouched(self, courier: SiteId, carried: Carried[Any]) -> bool:
+    def accepts_author(self, courier: SiteId, carried: Carried[Any]) -> bool:
         """Whether a message may come from this courier: it is a layer's own, or a layer accepts its author."""
         if carried.body is not None:
             if type(carried.body) not in self.ordered:
                 return False
             if carried.author is None:
                 return True
-        return any(layer.vouches(courier, carried) for layer in self.layers)
+        return any(layer.accepts_author(courier, carried) for layer in self.layers)
 
     def install(self, view: View) -> None:
         """Install a view in every layer, bottom first."""

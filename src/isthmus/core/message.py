@@ -31,7 +31,7 @@ class Message(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Base of every wire type; each layer subclasses it in its own module, with a tag of its own."""
 
     viewless: ClassVar[bool] = False  # it is taken whatever view its sender or receiver is in
-    gathers: ClassVar[bool] = False  # it says all that an earlier one of its sender said, and may wait for company
+    cumulative: ClassVar[bool] = False  # it says all that an earlier one of its sender said, and may wait for company
     wraps: ClassVar[bool] = False  # what it carries are whole packets: any other wire type of the stack
     forwarded: ClassVar[bool] = False  # it comes from any site that has it; the layer that owns it checks its author
 
@@ -47,7 +47,7 @@ class Message(msgspec.Struct, frozen=True, gc=False, array_like=True):
         """The messages inside that have an author: the transport checks it, the trace names it."""
         return ()
 
-    def names(self, number: int) -> int:
+    def trace_number(self, number: int) -> int:
         """What a message with this body and number is called in a trace: its number, or that of what it is part of."""
         return number
 
@@ -83,7 +83,7 @@ class Carried(Cast, Generic[B], frozen=True, gc=False, array_like=True, tag=2):
     def identity(self, group: GroupId) -> Author:
         if self.author is not None:
             return self.author
-        return (group, self.sender, self.number if self.body is None else self.body.names(self.number))  # type: ignore[attr-defined]
+        return (group, self.sender, self.number if self.body is None else self.body.trace_number(self.number))  # type: ignore[attr-defined]
 
 
 class Batch(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=3):

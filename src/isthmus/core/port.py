@@ -22,7 +22,7 @@ from isthmus.core.layer import Stack, View
 from isthmus.core.message import GroupId, Message, SiteId
 
 EARLY_MAX = 4096
-SHUT = -1  # as the open view: no view is
+NO_OPEN_VIEW = -1  # as the open view: no view is
 INCARNATION_SHIFT = 32  # numbers of incarnation i start above i << 32
 
 
@@ -57,7 +57,7 @@ class Port:
         self.installing: View | None = None
         self.resuming = False
         self.view_id = 0  # of the installed view
-        self.open_id = SHUT  # of the view whose messages are taken
+        self.open_id = NO_OPEN_VIEW  # of the view whose messages are taken
         self.early: deque[tuple[SiteId, int, Message]] = deque()  # source, view, message: of a view not open yet
         self.overflow_count = 0  # messages that `early` had no room for
         self.stack: Stack
@@ -81,7 +81,7 @@ class Port:
 
     def freeze(self) -> None:
         """Take no more messages of this view: what its survivors hold has been made equal."""
-        self.open_id = SHUT
+        self.open_id = NO_OPEN_VIEW
 
     # Events
 
@@ -89,7 +89,7 @@ class Port:
         """Give a message to the stack, if its view is open; one of a later view waits."""
         if view_id == self.open_id or (not view_id and message.viewless):
             self.stack.receive(source, message)
-        elif view_id > self.view_id or (view_id == self.view_id and self.open_id == SHUT):
+        elif view_id > self.view_id or (view_id == self.view_id and self.open_id == NO_OPEN_VIEW):
             if len(self.early) < EARLY_MAX:
                 self.early.append((source, view_id, message))
             else:
@@ -103,14 +103,14 @@ class Port:
                 layer.end_turn()
             if self.installing is not None:
                 view, self.installing = self.installing, None
-                self.view_id, self.open_id = view.view_id, SHUT
+                self.view_id, self.open_id = view.view_id, NO_OPEN_VIEW
                 self.early = deque(kept for kept in self.early if kept[1] >= view.view_id)
                 self.stack.install(view)
             if self.resuming:
                 self.resuming = False
                 self.open_id = self.view_id
                 self.stack.resume()
-            if not self.turn_due and self.early and self.open_id != SHUT:
+            if not self.turn_due and self.early and self.open_id != NO_OPEN_VIEW:
                 self.take_early()
 
     def take_early(self) -> None:

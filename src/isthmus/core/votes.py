@@ -13,7 +13,7 @@ from typing import TypeVar
 M = TypeVar("M")
 
 
-def outweighs(members: Sequence[M], weights: Sequence[int], some: Collection[M]) -> bool:
+def is_quorum(members: Sequence[M], weights: Sequence[int], some: Collection[M]) -> bool:
     """Whether some of the members are a quorum of them all; no weights: all have one vote."""
     votes = weights or (1,) * len(members)
     total = sum(votes)

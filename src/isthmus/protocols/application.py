@@ -168,7 +168,7 @@ class Application(Layer):
             raise Busy("the stack takes no message now: its send queue is full")
         host = self.host
         carried: Carried[Any] = Carried(host.site, 0, payload, destinations, author)
-        if not self.stack.vouched(host.site, carried):
+        if not self.stack.accepts_author(host.site, carried):
             raise LocalError(f"no layer of {self.stack} lets site {host.site} carry a message of {author}")
         carried = msgspec.structs.replace(carried, number=host.next_number())
         if host.traces:

@@ -27,10 +27,10 @@ from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
-from isthmus.core.document import LONGEST_MS, within
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import ClockState, Handler, Layer, View
 from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
+from isthmus.core.validation import DURATION_MAX_MS, check_range
 from isthmus.protocols.detectors import DETECTORS, Detector, Level
 
 PROBE = 0  # timer key
@@ -53,8 +53,8 @@ class EstimatorOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     silence: bool = True  # a time without a message counts as a sample
 
     def __post_init__(self) -> None:
-        within("probe_ms", self.probe_ms, SHORTEST_PROBE_MS, LONGEST_MS)
-        within("samples", self.samples, 1, 10_000, "a whole number")
+        check_range("probe_ms", self.probe_ms, SHORTEST_PROBE_MS, DURATION_MAX_MS)
+        check_range("samples", self.samples, 1, 10_000, "a whole number")
 
     def new(self) -> Detector:
         """A detector of periods."""

@@ -43,10 +43,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from isthmus.core.document import within
 from isthmus.core.errors import LocalError, RemoteError
 from isthmus.core.layer import View
 from isthmus.core.message import ALL, Carried, Cast, Message, SiteId, Targets
+from isthmus.core.validation import check_range
 from isthmus.protocols.transport.base import Transport
 from isthmus.trace.schema import Gauge
 
@@ -67,8 +67,8 @@ class FragmentOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if self.piece_bytes is not None:
-            within("piece_bytes", self.piece_bytes, PIECE_LEAST, LARGEST_BYTES, "a whole number")
-        within("window_bytes", self.window_bytes, 1, LARGEST_BYTES, "a whole number")
+            check_range("piece_bytes", self.piece_bytes, PIECE_LEAST, LARGEST_BYTES, "a whole number")
+        check_range("window_bytes", self.window_bytes, 1, LARGEST_BYTES, "a whole number")
 
 
 class Piece(Message, frozen=True, gc=False, array_like=True, tag=90):
@@ -77,7 +77,7 @@ class Piece(Message, frozen=True, gc=False, array_like=True, tag=90):
     index: int  # from 0 on
     count: int  # of all pieces
 
-    def names(self, number: int) -> int:
+    def trace_number(self, number: int) -> int:
         return number + self.count - 1 - self.index
 
 
@@ -200,7 +200,7 @@ class Fragments:
             return False
         below, size, count = self.application.below, self.piece_bytes, self.count_of(len(cast.payload))
         while self.next_piece < count:
-            if not below.passes(cast.destinations):
+            if not below.sends_at_once(cast.destinations):
                 return False
             index = self.next_piece
             self.next_piece += 1
@@ -236,7 +236,7 @@ class Fragments:
     def take(self, carried: Carried[Any], piece: Piece) -> None:
         """Take a piece; the whole is handed up with the last that was missing."""
         sender, count = carried.sender, piece.count
-        key = (sender, piece.names(carried.number))
+        key = (sender, piece.trace_number(carried.number))
         assembly = self.assemblies.get(key) or Assembly(count, carried.destinations)
         self.check(carried, piece, assembly)
         self.assemblies[key] = assembly
@@ -289,7 +289,7 @@ class Fragments:
         for counts in (self.assemblies, self.held_of, self.sent_to, self.read_by, self.consumed_of):
             counts.clear()
         if self.backlog:
-            self.application.below.passes(ALL)  # not now: so `resume` will come here
+            self.application.below.sends_at_once(ALL)  # not now: so `resume` will come here
 
     def resume(self) -> None:
         """Send on."""

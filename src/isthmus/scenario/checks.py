@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from isthmus.core.document import Invalid, join
+from isthmus.core.validation import BadValue, join
 
 T = TypeVar("T")
 
@@ -28,13 +28,13 @@ def with_key(key: str, check: Callable[[], T]) -> T:
     """What a check finds; what it refuses is named by a key."""
     try:
         return check()
-    except Invalid as error:
-        raise Invalid(key, error.found, error.expected) from None
+    except BadValue as error:
+        raise BadValue(key, error.found, error.expected) from None
 
 
 def with_prefix(prefix: str, check: Callable[[], object]) -> None:
     """Run a check; what it refuses is named with the prefix of its key."""
     try:
         check()
-    except Invalid as error:
-        raise Invalid(join(prefix, error.key), error.found, error.expected) from None
+    except BadValue as error:
+        raise BadValue(join(prefix, error.key), error.found, error.expected) from None

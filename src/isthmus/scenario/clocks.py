@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from isthmus.core.document import LONGEST_MS, SHORTEST_MS, Invalid, within
 from isthmus.core.message import SiteId
+from isthmus.core.validation import DURATION_MAX_MS, PERIOD_MIN_MS, BadValue, check_range
 from isthmus.protocols.clocks.options import DRIFT_PPM_MAX, SPAN_US_MAX, ClockOptions, ClockPolicy
 from isthmus.scenario.workload import probability, span_ms
 from isthmus.topology.model import Topology
@@ -24,11 +24,11 @@ class Broadcasts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     loss: float = 0.0  # probability that a receiver does not get it at all
 
     def __post_init__(self) -> None:
-        within("tightness_us", self.tightness_us, 0.0, SPAN_US_MAX)
+        check_range("tightness_us", self.tightness_us, 0.0, SPAN_US_MAX)
         probability("repeat", self.repeat)
         probability("loss", self.loss)
         span_ms("repeat_ms[0]", self.repeat_ms[0])
-        within("repeat_ms[1]", self.repeat_ms[1], self.repeat_ms[0], LONGEST_MS)
+        check_range("repeat_ms[1]", self.repeat_ms[1], self.repeat_ms[0], DURATION_MAX_MS)
 
 
 class TimeService(ClockPolicy, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,7 +42,7 @@ class TimeService(ClockPolicy, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        within("sample_ms", self.sample_ms, SHORTEST_MS, LONGEST_MS)
+        check_range("sample_ms", self.sample_ms, PERIOD_MIN_MS, DURATION_MAX_MS)
 
 
 class Clocks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,11 +59,11 @@ class Clocks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def __post_init__(self) -> None:
         span_ms("offset_ms", self.offset_ms)
         if not 0 <= self.drift_ppm < 100_000:
-            raise Invalid("drift_ppm", repr(self.drift_ppm), "a number from 0 to below 100000")
-        within("granularity_us", self.granularity_us, 0.0, SPAN_US_MAX)
-        within("reference_error_us", self.reference_error_us, 0.0, SPAN_US_MAX)
+            raise BadValue("drift_ppm", repr(self.drift_ppm), "a number from 0 to below 100000")
+        check_range("granularity_us", self.granularity_us, 0.0, SPAN_US_MAX)
+        check_range("reference_error_us", self.reference_error_us, 0.0, SPAN_US_MAX)
         if self.service is not None and self.service.drift_ppm is None and self.drift_ppm > DRIFT_PPM_MAX:
-            raise Invalid("drift_ppm", repr(self.drift_ppm), f"at most {DRIFT_PPM_MAX:g}, with a clock service")
+            raise BadValue("drift_ppm", repr(self.drift_ppm), f"at most {DRIFT_PPM_MAX:g}, with a clock service")
 
     def options(self, topology: Topology, lan: int) -> ClockOptions:
         """What the service of a LAN is told; refuses a LAN without a reference where the service does."""
@@ -72,7 +72,7 @@ class Clocks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         cluster = topology.clusters[lan]
         if not cluster.references and given.without_reference == "refuse":
             expected = f"a reference in {cluster.name}, or without_reference = 'round-trips'"
-            raise Invalid("without_reference", f"'refuse', and {cluster.name} has no reference", expected)
+            raise BadValue("without_reference", f"'refuse', and {cluster.name} has no reference", expected)
         agent: SiteId | None = None
         sources: tuple[SiteId, ...] = ()
         if not cluster.references:

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from isthmus.core.document import COUNT_MAX, LONGEST_MS, Invalid, one_of, within
+from isthmus.core.validation import COUNT_MAX, DURATION_MAX_MS, BadValue, check_range, one_of
 
-LONGEST_US = 1000 * LONGEST_MS
+LONGEST_US = 1000 * DURATION_MAX_MS
 NS_PER_US = 1000
 
 
@@ -32,8 +32,8 @@ class CostSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def __post_init__(self) -> None:
         for name in ("send_us", "wire_us", "receive_us", "token_us"):
-            within(name, getattr(self, name), 0, LONGEST_US)
-        within("queue_max", self.queue_max, 1, COUNT_MAX, "a whole number")
+            check_range(name, getattr(self, name), 0, LONGEST_US)
+        check_range("queue_max", self.queue_max, 1, COUNT_MAX, "a whole number")
 
     def lans_of(self, groups: Sequence[str]) -> list[int]:
         """The LAN of each group, by number; refuses names that are unknown, or on two LANs."""
@@ -43,9 +43,9 @@ class CostSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             for place, name in enumerate(lan):
                 key = f"lans[{index}][{place}]"
                 if name not in groups:
-                    raise Invalid(key, repr(name), one_of(name, groups))
+                    raise BadValue(key, repr(name), one_of(name, groups))
                 if name in placed:
-                    raise Invalid(key, f"{name!r} again", "each group on one LAN")
+                    raise BadValue(key, f"{name!r} again", "each group on one LAN")
                 placed.add(name)
                 found[groups.index(name)] = found[groups.index(lan[0])]
         return found

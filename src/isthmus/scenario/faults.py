@@ -7,7 +7,7 @@ from random import Random
 
 import msgspec
 
-from isthmus.core.document import LONGEST_MS, Invalid, one_of, within
+from isthmus.core.validation import DURATION_MAX_MS, BadValue, check_range, one_of
 from isthmus.scenario.workload import named_sites, probability, span_ms
 from isthmus.topology.gateways.lans import lans_of
 from isthmus.topology.model import GatewayLink, Topology
@@ -34,8 +34,8 @@ class At(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unk
 
 def check_end(at_ms: float, until_ms: float) -> None:
     """Refuse a fault that does not last."""
-    if not at_ms < until_ms <= LONGEST_MS:
-        raise Invalid("until_ms", repr(until_ms), f"a time after at_ms ({at_ms:g})")
+    if not at_ms < until_ms <= DURATION_MAX_MS:
+        raise BadValue("until_ms", repr(until_ms), f"a time after at_ms ({at_ms:g})")
 
 
 class OneSite(At, frozen=True, kw_only=True):
@@ -46,8 +46,8 @@ class OneSite(At, frozen=True, kw_only=True):
     def check_names(self, topology: Topology) -> None:
         try:
             topology.site_id(self.site)
-        except Invalid as error:
-            raise Invalid("site", error.found, error.expected) from None
+        except BadValue as error:
+            raise BadValue("site", error.found, error.expected) from None
 
 
 class Crash(OneSite, frozen=True, kw_only=True, tag="crash"):
@@ -77,7 +77,7 @@ class ClockJump(OneSite, frozen=True, kw_only=True, tag="clock-jump"):
     by_ms: float
 
     def check(self) -> None:
-        within("by_ms", self.by_ms, -LONGEST_MS, LONGEST_MS)
+        check_range("by_ms", self.by_ms, -DURATION_MAX_MS, DURATION_MAX_MS)
 
 
 class Partition(At, frozen=True, kw_only=True, tag="partition"):
@@ -87,14 +87,14 @@ class Partition(At, frozen=True, kw_only=True, tag="partition"):
 
     def check(self) -> None:
         if not self.groups or not all(self.groups):
-            raise Invalid("groups", repr(list(self.groups)), "at least one group of sites or clusters, none empty")
+            raise BadValue("groups", repr(list(self.groups)), "at least one group of sites or clusters, none empty")
 
     def check_names(self, topology: Topology) -> None:
         seen: set[int] = set()
         for index, group in enumerate(self.groups):
             sites = named_sites(topology, group, f"groups[{index}]")
             if seen & set(sites):
-                raise Invalid(f"groups[{index}]", repr(list(group)), "groups that share no site")
+                raise BadValue(f"groups[{index}]", repr(list(group)), "groups that share no site")
             seen |= set(sites)
 
 
@@ -135,7 +135,7 @@ class DelayShift(Between, frozen=True, kw_only=True, tag="delay-shift"):
 
     def check(self) -> None:
         super().check()
-        within("factor", self.factor, 0, FACTOR_MAX)
+        check_range("factor", self.factor, 0, FACTOR_MAX)
         span_ms("add_ms", self.add_ms)
 
 
@@ -153,17 +153,17 @@ class Relink(At, frozen=True, kw_only=True, tag="relink"):
         for index, (a, b) in enumerate(self.links):
             try:
                 ends.append(GatewayLink(before.site_id(a), before.site_id(b)))
-            except Invalid as error:
-                raise Invalid(f"links[{index}]", error.found, error.expected) from None
+            except BadValue as error:
+                raise BadValue(f"links[{index}]", error.found, error.expected) from None
         if not ends:
-            raise Invalid("links", "nothing", "pairs of gateways")
+            raise BadValue("links", "nothing", "pairs of gateways")
         return msgspec.structs.replace(before, gateway_links=tuple(ends), routes=())
 
 
 class ReferenceFault(OneSite, frozen=True, kw_only=True):
     """A fault of a site's reference of true time, for a while."""
 
-    until_ms: float = LONGEST_MS
+    until_ms: float = DURATION_MAX_MS
 
     def check(self) -> None:
         check_end(self.at_ms, self.until_ms)
@@ -173,7 +173,7 @@ class ReferenceFault(OneSite, frozen=True, kw_only=True):
         site = topology.site_id(self.site)
         if site not in topology.clusters[topology.sites[site].cluster].references:
             names = [topology.sites[one].name for cluster in topology.clusters for one in cluster.references]
-            raise Invalid("site", f"{self.site!r}, which has no reference", one_of(self.site, names))
+            raise BadValue("site", f"{self.site!r}, which has no reference", one_of(self.site, names))
 
 
 class ReferenceLie(ReferenceFault, frozen=True, kw_only=True, tag="reference-lie"):
@@ -193,7 +193,7 @@ class ReferenceJump(ReferenceFault, frozen=True, kw_only=True, tag="reference-ju
 
     def check(self) -> None:
         super().check()
-        within("by_ms", self.by_ms, -LONGEST_MS, LONGEST_MS)
+        check_range("by_ms", self.by_ms, -DURATION_MAX_MS, DURATION_MAX_MS)
 
 
 class ReferenceDeath(ReferenceFault, frozen=True, kw_only=True, tag="reference-death"):
@@ -219,11 +219,11 @@ class RandomFaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     def __post_init__(self) -> None:
         for key in ("crashes", "partitions", "losses", "delay_shifts", "clock_jumps"):
-            within(key, getattr(self, key), 0, DRAWN_MAX, "a whole number")
+            check_range(key, getattr(self, key), 0, DRAWN_MAX, "a whole number")
         probability("recover", self.recover)
         probability("loss_max", self.loss_max)
         span_ms("jump_max_ms", self.jump_max_ms)
-        within("delay_factor_max", self.delay_factor_max, 1, FACTOR_MAX)
+        check_range("delay_factor_max", self.delay_factor_max, 1, FACTOR_MAX)
 
     def draw(self, topology: Topology, random: Random, duration_ms: float) -> list[Fault]:
         """The faults themselves, in order of time."""

@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from isthmus.core.document import Invalid, convert, read_toml, show
 from isthmus.core.errors import InputError
+from isthmus.core.validation import BadValue, convert, read_toml, show
 from isthmus.protocols.routing.calculus.model import Composition
 from isthmus.scenario.composition.check import check_wanted
 from isthmus.scenario.composition.load import composition_from_tables, load_composition
@@ -56,7 +56,7 @@ def scenario_from_tables(tables: dict[str, Any], source: str, folder: Path, seed
         settings["groups"] = nodes_as_groups(composition, options.groups, stack, source)
     try:
         return Scenario(topology=topology, workloads=workloads, composition=composition, **settings)
-    except Invalid as error:
+    except BadValue as error:
         raise error.at(source, "") from None
 
 
@@ -141,7 +141,7 @@ def complete(workload: Workload, source: str, key: str, folder: Path) -> Workloa
     events = read_traffic(folder / workload.file, workload.trace, f"{source}: {key}.file")
     try:
         return msgspec.structs.replace(workload, events=events)
-    except Invalid as error:
+    except BadValue as error:
         raise error.at(source, key) from None
 
 

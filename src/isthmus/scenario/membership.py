@@ -6,8 +6,8 @@ from typing import Literal
 
 import msgspec
 
-from isthmus.core.document import SHORTEST_MS, Invalid, show, within
 from isthmus.core.message import SiteId
+from isthmus.core.validation import PERIOD_MIN_MS, BadValue, check_range, show
 from isthmus.protocols.membership.home import AgreementOptions
 from isthmus.protocols.membership.suspicion import LAN, WAN, Timing
 from isthmus.scenario.checks import given_keys
@@ -30,15 +30,15 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def __post_init__(self) -> None:
         if self.round_trip_ms is not None:
-            span_ms("round_trip_ms", self.round_trip_ms, SHORTEST_MS)
+            span_ms("round_trip_ms", self.round_trip_ms, PERIOD_MIN_MS)
         for site, votes in self.weights.items():
-            within(f"weights.{site}", votes, 0, WEIGHT_MAX, "a whole number")
+            check_range(f"weights.{site}", votes, 0, WEIGHT_MAX, "a whole number")
 
     def votes(self, topology: Topology) -> dict[SiteId, int]:
         """The weights by site."""
         votes = {topology.site_id(site): votes for site, votes in self.weights.items()}
         if len(votes) == len(topology.sites) and not any(votes.values()):
-            raise Invalid("", "a weight of 0 for every site", "at least one site with a vote")
+            raise BadValue("", "a weight of 0 for every site", "at least one site with a vote")
         return votes
 
     def round_trip_of(self, topology: Topology) -> float:
@@ -67,4 +67,4 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         for name in given_keys(self):
             concerns = name if name in ("kind", "agreed") else "ideal"
             if concerns not in ("kind", kind):
-                raise Invalid(name, show(getattr(self, name)), f"nothing, where membership is {kind}")
+                raise BadValue(name, show(getattr(self, name)), f"nothing, where membership is {kind}")

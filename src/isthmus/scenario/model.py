@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from isthmus.core.document import SHORTEST_MS, Invalid, one_of, show
 from isthmus.core.message import GroupId, SiteId, Targets
+from isthmus.core.validation import PERIOD_MIN_MS, BadValue, one_of, show
 from isthmus.protocols.causal.flooding.safe_wire import DynamicOptions
 from isthmus.protocols.causal.options import CausalOptions, CausalPolicy
 from isthmus.protocols.fragments import FragmentOptions
@@ -77,7 +77,7 @@ class HybridSpec(HybridPolicy, frozen=True, kw_only=True, forbid_unknown_fields=
         sequencer_of = {topology.site_id(site): topology.site_id(other) for site, other in self.sequencer_of.items()}
         for site, other in self.sequencer_of.items():
             if topology.site_id(other) not in active:
-                raise Invalid(f"sequencer_of.{site}", repr(other), "the name of an active site")
+                raise BadValue(f"sequencer_of.{site}", repr(other), "the name of an active site")
         return self.options(rule="fixed", active=active, sequencer_of=sequencer_of, distances=distances)
 
 
@@ -102,21 +102,21 @@ class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def __post_init__(self) -> None:
         if self.name not in STACKS:
-            raise Invalid("name", repr(self.name), one_of(self.name, STACKS))
+            raise BadValue("name", repr(self.name), one_of(self.name, STACKS))
         taken = STACKS[self.name].options
         for name in given_keys(self):
             if name not in (*taken, "name"):
                 right = f"one of {', '.join(taken)}, which the stack {self.name} takes"
                 if name == "safe":
                     right = f"false, with the stack {self.name}: a flood tells nobody who has what"
-                raise Invalid(name, show(getattr(self, name)), right)
+                raise BadValue(name, show(getattr(self, name)), right)
         if self.batch_ms is not None:
             span_ms("batch_ms", self.batch_ms)
         if self.relay is not None and self.transport != "reliable":
             right = "the reliable transport: a relay may lose packets"
-            raise Invalid("relay", "a relay over the direct transport", right)
+            raise BadValue("relay", "a relay over the direct transport", right)
         if self.safe and self.transport == "direct":
-            raise Invalid("safe", "true", "false, over the direct transport, which knows nothing of who has what")
+            raise BadValue("safe", "true", "false, over the direct transport, which knows nothing of who has what")
 
     def causal_options(self, topology: Topology) -> CausalOptions:
         """What the causal stacks make of a topology; refuses LANs that messages cannot be relayed over."""
@@ -137,9 +137,9 @@ class Reader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     consume_ms: float
 
     def __post_init__(self) -> None:
-        span_ms("consume_ms", self.consume_ms, SHORTEST_MS)
+        span_ms("consume_ms", self.consume_ms, PERIOD_MIN_MS)
         if not self.sites:
-            raise Invalid("sites", "an empty list", "at least one site or cluster")
+            raise BadValue("sites", "an empty list", "at least one site or cluster")
 
 
 class GroupSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -194,11 +194,11 @@ class Scenario(Settings, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not 0 < len(self.name) <= NAME_MAX or "/" in self.name or not self.name.isprintable():
-            raise Invalid("name", show(self.name), f"a name for a folder: no slash, at most {NAME_MAX} letters")
-        span_ms("duration_ms", self.duration_ms, SHORTEST_MS)
+            raise BadValue("name", show(self.name), f"a name for a folder: no slash, at most {NAME_MAX} letters")
+        span_ms("duration_ms", self.duration_ms, PERIOD_MIN_MS)
         span_ms("drain_ms", self.drain_ms)
         if not self.workloads:
-            raise Invalid("workloads", "nothing", "at least one workload")
+            raise BadValue("workloads", "nothing", "at least one workload")
         check_composition(self.composition, self.topology, self.workloads, self.groups)
         check_recomputed(self.composition, self.topology, self.router)
         for index, workload in enumerate(self.workloads):
@@ -210,7 +210,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
         span_ms("turn_ms", self.turn_ms)
         names = [group.name for group in self.groups]
         if len(set(names)) < len(names):
-            raise Invalid("groups", f"the names {', '.join(names)}", "a name of its own for each group")
+            raise BadValue("groups", f"the names {', '.join(names)}", "a name of its own for each group")
         for index, group in enumerate(self.groups):
             prefix = f"groups[{index}]"
             with_prefix(prefix, partial(named_sites, self.topology, group.sites, "sites"))
@@ -227,7 +227,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
         for name in self.participant_groups:
             if all(participant.group != name for participant in self.participants):
                 known = dict.fromkeys(participant.group for participant in self.participants)
-                raise Invalid(f"participant_groups.{name}", "conditions", f"those of a group: {one_of(name, known)}")
+                raise BadValue(f"participant_groups.{name}", "conditions", f"those of a group: {one_of(name, known)}")
 
     def check_stack(self, stack: StackSpec, key: str) -> None:
         if stack.sequencer is not None:
@@ -237,9 +237,9 @@ class Scenario(Settings, frozen=True, kw_only=True):
         with_prefix(f"{key}.overlay", stack.overlay.plain)
         if self.membership.kind == "agreed" and not STACKS[stack.name].agrees:
             able = "a stack whose members can agree on views, or ideal membership"
-            raise Invalid(f"{key}.name", repr(stack.name), able)
+            raise BadValue(f"{key}.name", repr(stack.name), able)
         if STACKS[stack.name].steady and (self.membership.majority or self.membership.hasty):
-            raise Invalid("membership", "majority or hasty", f"neither, where {key} is {stack.name}: it has no flush")
+            raise BadValue("membership", "majority or hasty", f"neither, where {key} is {stack.name}: it has no flush")
         if stack.transport == "direct":
             self.check_direct(stack, key)
 
@@ -249,12 +249,12 @@ class Scenario(Settings, frozen=True, kw_only=True):
         if not isinstance(workload.to, str | int):
             outside = [site for site in named_sites(self.topology, workload.to, "to") if site not in members]
             if outside:
-                raise Invalid("to", repr(self.topology.sites[outside[0]].name), f"members of {workload.group!r}")
+                raise BadValue("to", repr(self.topology.sites[outside[0]].name), f"members of {workload.group!r}")
         most = len(workload.candidates(self.topology, members))
         if isinstance(workload.to, int) and workload.to > most:
             whose = f"the group {workload.group!r}" if workload.group else "the topology"
             named = " that `among` names" if workload.among else ""
-            raise Invalid("to", repr(workload.to), f"at most the {most} sites of {whose}{named}")
+            raise BadValue("to", repr(workload.to), f"at most the {most} sites of {whose}{named}")
 
     def members_of(self, name: str) -> Targets:
         """The sites of a group; of the first one where no name is given."""
@@ -264,33 +264,33 @@ class Scenario(Settings, frozen=True, kw_only=True):
         for group in self.groups:
             if not name or group.name == name:
                 return named_sites(self.topology, group.sites, "sites") or everyone
-        raise Invalid("group", repr(name), one_of(name, [group.name for group in self.groups]))
+        raise BadValue("group", repr(name), one_of(name, [group.name for group in self.groups]))
 
     def check_participant(self, participant: ParticipantSpec) -> None:
         members = with_key("within", partial(self.members_of, participant.within))
         site = with_key("site", partial(self.topology.site_id, participant.site))
         if site not in processes_of(self.composition, self.topology, members):
-            raise Invalid("site", repr(participant.site), "a member of the site group")
+            raise BadValue("site", repr(participant.site), "a member of the site group")
         own = next((group.stack for group in self.groups if participant.within in ("", group.name)), None) or self.stack
         if not STACKS[own.name].participants:
             able = ", ".join(name for name, known in STACKS.items() if known.participants)
-            raise Invalid("within", f"a group with the stack {own.name}", f"one with a stack of {able}")
+            raise BadValue("within", f"a group with the stack {own.name}", f"one with a stack of {able}")
 
     def check_fault(self, fault: Fault) -> None:
         fault.check_names(self.topology)
         steady = STACKS[self.stack.name].steady
         if self.membership.kind != "agreed" and isinstance(fault, Pause if steady else Leave | Pause):
-            raise Invalid("kind", repr(fault.__struct_config__.tag), "another fault, unless membership is agreed")
+            raise BadValue("kind", repr(fault.__struct_config__.tag), "another fault, unless membership is agreed")
         if isinstance(fault, OfReference) and self.clocks.service is None:
             tag = repr(fault.__struct_config__.tag)
-            raise Invalid("kind", tag, "another fault, unless there is a [clocks.service]")
+            raise BadValue("kind", tag, "another fault, unless there is a [clocks.service]")
         if isinstance(fault, Relink) and self.membership.kind == "agreed":
-            raise Invalid("kind", "'relink'", "another fault, where membership is agreed")
+            raise BadValue("kind", "'relink'", "another fault, where membership is agreed")
         stacks = [self.stack, *(group.stack for group in self.groups if group.stack is not None)]
         if isinstance(fault, Relink) and any(STACKS[stack.name].relays and not stack.causal.gated for stack in stacks):
             check_served(lans_of(fault.topology(self.topology)))
         if fault.at_ms > self.duration_ms:
-            raise Invalid("at_ms", repr(fault.at_ms), f"a time within the scenario's {self.duration_ms:g} ms")
+            raise BadValue("at_ms", repr(fault.at_ms), f"a time within the scenario's {self.duration_ms:g} ms")
 
     def check_direct(self, stack: StackSpec, key: str) -> None:
         """A direct transport stands on channels that lose nothing, and reorder only where the stack bears it."""
@@ -298,14 +298,14 @@ class Scenario(Settings, frozen=True, kw_only=True):
         reorders = STACKS[stack.name].reorders
         for channel in self.topology.all_channels():
             if channel.loss or channel.duplicate or not (channel.fifo or reorders):
-                raise Invalid(f"{key}.transport", "'direct'", right)
+                raise BadValue(f"{key}.transport", "'direct'", right)
         if self.membership.hasty or self.membership.kind == "agreed":
             cause = "is set" if self.membership.hasty else "is not ideal"
             option = "membership.hasty" if self.membership.hasty else "membership"
-            raise Invalid(f"{key}.transport", "'direct'", f"reliable, where {option} {cause}")
+            raise BadValue(f"{key}.transport", "'direct'", f"reliable, where {option} {cause}")
         drawn = self.random_faults
         if drawn.partitions or drawn.losses or any(isinstance(f, Partition | Heal | Loss) for f in self.faults):
-            raise Invalid(f"{key}.transport", "'direct'", right)
+            raise BadValue(f"{key}.transport", "'direct'", right)
 
     def random(self, *purpose: object) -> Random:
         """A random source of its own for each purpose; text seeds do not depend on the hash seed."""

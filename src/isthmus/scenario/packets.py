@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from isthmus.core.document import COUNT_MAX, LONGEST_MS, Invalid, show, within
+from isthmus.core.validation import COUNT_MAX, DURATION_MAX_MS, BadValue, check_range, show
 from isthmus.scenario.checks import given_keys, with_prefix
 from isthmus.scenario.costs import CostSpec
 from isthmus.scenario.faults import Crash, DelayShift, Heal, Loss, Partition, Relink
@@ -36,9 +36,9 @@ class Background(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     packet_bytes: int = 1000  # without the header
 
     def __post_init__(self) -> None:
-        within("flows", self.flows, 1, FLOWS_MAX, "a whole number")
-        within("rate_per_s", self.rate_per_s, 1e-6, RATE_MAX_PER_S)
-        within("packet_bytes", self.packet_bytes, 0, FRAGMENT_MAX, "a whole number")
+        check_range("flows", self.flows, 1, FLOWS_MAX, "a whole number")
+        check_range("rate_per_s", self.rate_per_s, 1e-6, RATE_MAX_PER_S)
+        check_range("packet_bytes", self.packet_bytes, 0, FRAGMENT_MAX, "a whole number")
 
 
 class NetworkSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -64,38 +64,38 @@ class NetworkSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         if self.kind != "packets":
             for name in given_keys(self):
                 if name not in ("kind", "costs"):
-                    raise Invalid(name, show(getattr(self, name)), "nothing, unless kind is packets")
+                    raise BadValue(name, show(getattr(self, name)), "nothing, unless kind is packets")
             return
         if self.costs is not None:
-            raise Invalid("costs", "a table", "nothing, unless kind is delays")
+            raise BadValue("costs", "a table", "nothing, unless kind is delays")
         if (self.mean_degree is None) == (self.graph == "random"):
             expected = "how many links a node has on average" if self.graph == "random" else "nothing: links are given"
-            raise Invalid("mean_degree", show(self.mean_degree), expected)
+            raise BadValue("mean_degree", show(self.mean_degree), expected)
         if self.mean_degree is not None:
-            within("mean_degree", self.mean_degree, 1, COUNT_MAX)
+            check_range("mean_degree", self.mean_degree, 1, COUNT_MAX)
         if not (isfinite(self.bandwidth_mbps) and 1e-3 <= self.bandwidth_mbps <= 1e6):
-            raise Invalid("bandwidth_mbps", repr(self.bandwidth_mbps), "a number from 0.001 to 1000000")
+            raise BadValue("bandwidth_mbps", repr(self.bandwidth_mbps), "a number from 0.001 to 1000000")
         low, high = self.propagation_ms
-        if not 0 <= low <= high <= LONGEST_MS:
-            raise Invalid("propagation_ms", show(self.propagation_ms), "two times, the lower one first")
-        within("fragment_bytes", self.fragment_bytes, 1, FRAGMENT_MAX, "a whole number")
+        if not 0 <= low <= high <= DURATION_MAX_MS:
+            raise BadValue("propagation_ms", show(self.propagation_ms), "two times, the lower one first")
+        check_range("fragment_bytes", self.fragment_bytes, 1, FRAGMENT_MAX, "a whole number")
         if self.control_bytes is not None:
-            within("control_bytes", self.control_bytes, 0, COUNT_MAX, "a whole number")
+            check_range("control_bytes", self.control_bytes, 0, COUNT_MAX, "a whole number")
         if self.queue_max is not None:
-            within("queue_max", self.queue_max, 1, COUNT_MAX, "a whole number")
+            check_range("queue_max", self.queue_max, 1, COUNT_MAX, "a whole number")
             if self.engine == "compiled" or self.endpoints != "layers":
-                raise Invalid("queue_max", show(self.queue_max), "nothing, where engine or end points are compiled")
+                raise BadValue("queue_max", show(self.queue_max), "nothing, where engine or end points are compiled")
         if self.endpoints != "layers":
             self.check_compiled()
 
     def check_compiled(self) -> None:
         """Compiled end points know nothing of an encoding, and hops are passed without a row."""
         if self.control_bytes is None:
-            raise Invalid("control_bytes", "nothing", "a number of bytes, where end points are compiled")
+            raise BadValue("control_bytes", "nothing", "a number of bytes, where end points are compiled")
         if self.engine == "python":
-            raise Invalid("engine", "'python'", "auto or compiled, where end points are compiled")
+            raise BadValue("engine", "'python'", "auto or compiled, where end points are compiled")
         if self.hops:
-            raise Invalid("hops", "true", "false, where end points are compiled")
+            raise BadValue("hops", "true", "false, where end points are compiled")
 
 
 def check_network(scenario: Scenario) -> None:
@@ -109,12 +109,14 @@ def check_network(scenario: Scenario) -> None:
     for index, fault in enumerate(scenario.faults):
         if isinstance(fault, Partition | Heal | Loss | DelayShift | Relink):
             found = repr(type(fault).__name__.lower())
-            raise Invalid(f"faults[{index}].kind", found, "a fault of a site: the links of a packet network have none")
+            raise BadValue(f"faults[{index}].kind", found, "a fault of a site: the links of a packet network have none")
     for key in ("partitions", "losses", "delay_shifts"):
         if getattr(drawn, key):
-            raise Invalid(f"random_faults.{key}", show(getattr(drawn, key)), "0: links of a packet network do not fail")
+            raise BadValue(
+                f"random_faults.{key}", show(getattr(drawn, key)), "0: links of a packet network do not fail"
+            )
     if scenario.clocks.service is not None:
-        raise Invalid("clocks.service", "a clock service", "none on a packet network, which has no LAN broadcasts")
+        raise BadValue("clocks.service", "a clock service", "none on a packet network, which has no LAN broadcasts")
     if spec.endpoints != "layers":
         check_twins(scenario)
 
@@ -149,4 +151,4 @@ def check_twins(scenario: Scenario) -> None:
         expectations.append((f"workloads[{index}]", "replies, or some addressees", plain, "messages to all"))
     for key, found, right, expected in expectations:
         if not right:
-            raise Invalid(key, show(found), f"{expected}, where end points are compiled")
+            raise BadValue(key, show(found), f"{expected}, where end points are compiled")

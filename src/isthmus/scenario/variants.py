@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from isthmus.core.document import Invalid, convert, one_of, read_toml
 from isthmus.core.errors import InputError
+from isthmus.core.validation import BadValue, convert, one_of, read_toml
 from isthmus.protocols.routing.calculus.model import Composition
 from isthmus.scenario.composition.check import check_wanted
 from isthmus.scenario.composition.load import semantics_of_stack
@@ -42,7 +42,7 @@ def with_stack(scenario: Scenario, name: str) -> Scenario:
         raise InputError("--stack", name, "groups that all have a stack of their own", "a group without one")
     try:
         return msgspec.structs.replace(scenario, stack=stack_named(name, scenario.stack))
-    except Invalid as error:
+    except BadValue as error:
         raise error.at(f"--stack {name}", "") from None
 
 
@@ -61,5 +61,5 @@ def composed_with(scenario: Scenario, composition: Composition, name: str) -> Sc
         ]
         nodes = nodes_as_groups(made, given, stack, source)
         return msgspec.structs.replace(scenario, stack=stack, composition=made, groups=nodes)
-    except Invalid as error:
+    except BadValue as error:
         raise error.at(source, "") from None

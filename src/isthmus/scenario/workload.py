@@ -13,9 +13,9 @@ from random import Random
 
 import msgspec
 
-from isthmus.core.document import LONGEST_MS, SHORTEST_MS, Invalid, show, within
 from isthmus.core.message import ALL, SiteId, Targets
 from isthmus.core.units import NS_PER_MS
+from isthmus.core.validation import DURATION_MAX_MS, PERIOD_MIN_MS, BadValue, check_range, show
 from isthmus.protocols.fragments import LARGEST_BYTES
 from isthmus.topology.model import Topology
 
@@ -30,15 +30,15 @@ BURST_MAX = 1_000_000
 
 
 def span_ms(key: str, value: float, least: float = 0.0) -> None:
-    within(key, value, least, LONGEST_MS)
+    check_range(key, value, least, DURATION_MAX_MS)
 
 
 def rate(key: str, value: float) -> None:
-    within(key, value, RATE_MIN, RATE_MAX)
+    check_range(key, value, RATE_MIN, RATE_MAX)
 
 
 def probability(key: str, value: float) -> None:
-    within(key, value, 0, 1, "a probability")
+    check_range(key, value, 0, 1, "a probability")
 
 
 class Traffic(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True):
@@ -55,24 +55,24 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbi
     count: int | None = None  # messages a site sends at most
 
     def __post_init__(self) -> None:
-        within("payload_bytes", self.payload_bytes, 0, PAYLOAD_MAX, "a whole number")
+        check_range("payload_bytes", self.payload_bytes, 0, PAYLOAD_MAX, "a whole number")
         span_ms("start_ms", self.start_ms)
-        if self.stop_ms is not None and not self.start_ms < self.stop_ms <= LONGEST_MS:
-            raise Invalid("stop_ms", repr(self.stop_ms), f"a time after start_ms ({self.start_ms:g})")
+        if self.stop_ms is not None and not self.start_ms < self.stop_ms <= DURATION_MAX_MS:
+            raise BadValue("stop_ms", repr(self.stop_ms), f"a time after start_ms ({self.start_ms:g})")
         if self.count is not None and self.count < 0:
-            raise Invalid("count", show(self.count), "a whole number of at least 0")
+            raise BadValue("count", show(self.count), "a whole number of at least 0")
         if isinstance(self.to, str) and self.to != "all":
-            raise Invalid("to", repr(self.to), '"all", a list of names, or a number of sites drawn at random')
+            raise BadValue("to", repr(self.to), '"all", a list of names, or a number of sites drawn at random')
         if isinstance(self.to, int) and self.to < 1:
-            raise Invalid("to", show(self.to), "at least 1 site")
+            raise BadValue("to", show(self.to), "at least 1 site")
         if self.among and not isinstance(self.to, int):
-            raise Invalid("among", show(list(self.among)), "nothing, unless `to` is a number of sites")
+            raise BadValue("among", show(list(self.among)), "nothing, unless `to` is a number of sites")
         if isinstance(self.to_groups, str) and self.to_groups not in TO_GROUPS:
-            raise Invalid("to_groups", repr(self.to_groups), f"a list of names, or one of {', '.join(TO_GROUPS)}")
+            raise BadValue("to_groups", repr(self.to_groups), f"a list of names, or one of {', '.join(TO_GROUPS)}")
         if self.to_groups and self.to != "all":
-            raise Invalid("to", show(self.to), '"all", where to_groups is given')
+            raise BadValue("to", show(self.to), '"all", where to_groups is given')
         if self.to == ():
-            raise Invalid("to", "an empty list", 'at least one name, or "all"')
+            raise BadValue("to", "an empty list", 'at least one name, or "all"')
         self.check()
 
     def check(self) -> None:
@@ -127,7 +127,7 @@ class Periodic(Traffic, frozen=True, kw_only=True, tag="periodic"):
 
     def check(self) -> None:
         rate("rate_per_s", self.rate_per_s)
-        within("jitter", self.jitter, 0, 1)
+        check_range("jitter", self.jitter, 0, 1)
 
     def gaps(self, random: Random) -> Iterator[float]:
         period = NS_PER_S / self.rate_per_s
@@ -158,11 +158,11 @@ class Burst(Traffic, frozen=True, kw_only=True, tag="burst"):
     one_turn: bool = False  # what is due at one instant is submitted in one turn
 
     def check(self) -> None:
-        span_ms("period_ms", self.period_ms, SHORTEST_MS)
-        within("burst_count", self.burst_count, 1, BURST_MAX, "a whole number")
+        span_ms("period_ms", self.period_ms, PERIOD_MIN_MS)
+        check_range("burst_count", self.burst_count, 1, BURST_MAX, "a whole number")
         span_ms("spacing_ms", self.spacing_ms)
         if self.spacing_ms * (self.burst_count - 1) > self.period_ms:
-            raise Invalid("spacing_ms", repr(self.spacing_ms), "a burst that fits in period_ms")
+            raise BadValue("spacing_ms", repr(self.spacing_ms), "a burst that fits in period_ms")
 
     def gaps(self, random: Random) -> Iterator[float]:  # noqa: ARG002
         rest = self.period_ms - self.spacing_ms * (self.burst_count - 1)
@@ -185,13 +185,13 @@ class Closed(Traffic, frozen=True, kw_only=True, tag="closed"):
     def check(self) -> None:
         probability("inter_share", self.inter_share)
         if self.to != "all":
-            raise Invalid("to", show(self.to), '"all": a closed loop waits for its own messages')
+            raise BadValue("to", show(self.to), '"all": a closed loop waits for its own messages')
         if self.to_groups not in ((), "all"):
-            raise Invalid("to_groups", show(self.to_groups), '"all", or nothing and an inter_share')
+            raise BadValue("to_groups", show(self.to_groups), '"all", or nothing and an inter_share')
         if self.inter_share and self.to_groups:
-            raise Invalid("to_groups", show(self.to_groups), "nothing, where inter_share is given")
-        within("burst_count", self.burst_count, 1, BURST_MAX, "a whole number")
-        within("rounds", self.rounds, 1, BURST_MAX, "a whole number")
+            raise BadValue("to_groups", show(self.to_groups), "nothing, where inter_share is given")
+        check_range("burst_count", self.burst_count, 1, BURST_MAX, "a whole number")
+        check_range("rounds", self.rounds, 1, BURST_MAX, "a whole number")
 
     def arrivals(self, random: Random, place: int, places: int) -> Iterator[Arrival]:  # noqa: ARG002
         """The first batch; when later ones are due, only deliveries tell."""
@@ -209,10 +209,10 @@ class OnOff(Traffic, frozen=True, kw_only=True, tag="on-off"):
 
     def check(self) -> None:
         rate("rate_per_s", self.rate_per_s)
-        span_ms("on_ms", self.on_ms, SHORTEST_MS)
-        span_ms("off_ms", self.off_ms, SHORTEST_MS)
+        span_ms("on_ms", self.on_ms, PERIOD_MIN_MS)
+        span_ms("off_ms", self.off_ms, PERIOD_MIN_MS)
         if self.on_ms * self.rate_per_s < 1:  # otherwise one draws and draws for the next message
-            raise Invalid("on_ms", repr(self.on_ms), "a mean time on that has a message once in a thousand times")
+            raise BadValue("on_ms", repr(self.on_ms), "a mean time on that has a message once in a thousand times")
 
     def gaps(self, random: Random) -> Iterator[float]:
         pause = 0.0
@@ -240,16 +240,16 @@ class Recorded(Traffic, frozen=True, kw_only=True, tag="recorded"):
         return max([size for _, _, size in self.events], default=0)
 
     def check(self) -> None:
-        within("compression", self.compression, 1e-6, 1e9)
+        check_range("compression", self.compression, 1e-6, 1e9)
         if self.file is None and not self.events:
-            raise Invalid("file", "nothing", "the path of a CSV file, or events in its place")
+            raise BadValue("file", "nothing", "the path of a CSV file, or events in its place")
         before = 0.0
         for index, (seconds, sender, size) in enumerate(self.events):
             key = f"events[{index}]"
-            within(key, seconds, before, LONGEST_MS / 1000, "seconds in order of time,")
+            check_range(key, seconds, before, DURATION_MAX_MS / 1000, "seconds in order of time,")
             if sender < 0:
-                raise Invalid(key, f"sender {sender}", "a sender numbered from 0 on")
-            within(key, size, 0, PAYLOAD_MAX, "bytes")
+                raise BadValue(key, f"sender {sender}", "a sender numbered from 0 on")
+            check_range(key, size, 0, PAYLOAD_MAX, "bytes")
             before = seconds
 
     def arrivals(self, random: Random, place: int, places: int) -> Iterator[Arrival]:  # noqa: ARG002
@@ -275,7 +275,7 @@ class Reply(Traffic, frozen=True, kw_only=True, tag="reply"):
     def check(self) -> None:
         probability("probability", self.probability)
         span_ms("delay_ms", self.delay_ms)
-        within("depth", self.depth, 1, 255, "a whole number")
+        check_range("depth", self.depth, 1, 255, "a whole number")
 
     def arrivals(self, random: Random, place: int, places: int) -> Iterator[Arrival]:  # noqa: ARG002
         return iter(())
@@ -290,6 +290,6 @@ def named_sites(topology: Topology, names: tuple[str, ...], key: str) -> Targets
     for index, name in enumerate(names):
         try:
             found.update(topology.resolve(name))
-        except Invalid as error:
-            raise Invalid(f"{key}[{index}]", error.found, error.expected) from None
+        except BadValue as error:
+            raise BadValue(f"{key}[{index}]", error.found, error.expected) from None
     return tuple(sorted(found))

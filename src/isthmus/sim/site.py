@@ -10,7 +10,7 @@ from typing import Any
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import ClockState, Kind, Layer, Reading, Stack
 from isthmus.core.message import ONLY_GROUP, Cast, GroupId, Message, SiteId, Targets
-from isthmus.core.port import SHUT, Port
+from isthmus.core.port import NO_OPEN_VIEW, Port
 from isthmus.core.sizes import packet_bytes, size_of
 from isthmus.protocols.clocks.service import ClockService
 from isthmus.sim.clocks.clock import SiteClock
@@ -104,7 +104,7 @@ class SimSite:
         self.standing = Standstill(self.scheduler.now_ns, self.timers, [port.open_id for port in self.ports.values()])
         self.timers = {}  # entries of the heap mean nothing meanwhile
         for port in self.ports.values():
-            port.open_id = SHUT  # so that no packet takes the short way
+            port.open_id = NO_OPEN_VIEW  # so that no packet takes the short way
         return self.standing
 
     def go_on(self, standing: Standstill) -> None:

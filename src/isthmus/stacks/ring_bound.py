@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from isthmus.core.document import Invalid
 from isthmus.core.message import SiteId
+from isthmus.core.validation import BadValue
 from isthmus.topology.model import Topology
 
 
@@ -50,10 +50,10 @@ class RingCosts(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         for name in ("members", "batch"):
             if getattr(self, name) < 1:
-                raise Invalid(name, repr(getattr(self, name)), "at least 1")
+                raise BadValue(name, repr(getattr(self, name)), "at least 1")
         for name in ("hop_ms", "message_ms", "token_ms"):
             if not (isfinite(getattr(self, name)) and getattr(self, name) >= 0):
-                raise Invalid(name, repr(getattr(self, name)), "a finite number from 0 on")
+                raise BadValue(name, repr(getattr(self, name)), "a finite number from 0 on")
 
     def visit_ms(self) -> float:
         """The longest visit, with the hop that ends it."""

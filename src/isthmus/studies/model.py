@@ -22,8 +22,8 @@ from typing import Any, Literal
 import msgspec
 from pyspark.sql import DataFrame
 
-from isthmus.core.document import one_of
 from isthmus.core.errors import InputError
+from isthmus.core.validation import one_of
 from isthmus.pipeline.sweep.sweep import RunSpec, Scalar
 from isthmus.scenario.model import Scenario
 from isthmus.topology.model import Topology

@@ -6,7 +6,7 @@ import re
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import NamedTuple
 
-from isthmus.core.document import Invalid, show
+from isthmus.core.validation import BadValue, show
 
 FORM = 'an address such as "paris.example.org:7000", "10.0.0.1:7000" or "[2001:db8::1]:7000"'
 PORTS = "a port from 1 to 65535"
@@ -36,23 +36,23 @@ def endpoint(text: str, key: str = "") -> Endpoint:
     """The endpoint that a text stands for; what is wrong with it is told at a key."""
     host, colon, port = text.rpartition(":")
     if not colon or not host:
-        raise Invalid(key, show(text), FORM)
+        raise BadValue(key, show(text), FORM)
     if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        raise Invalid(key, show(text), f"{PORTS} after the last colon")
+        raise BadValue(key, show(text), f"{PORTS} after the last colon")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
         address = host.partition("%")[0]  # a link-local one names its interface
         if not is_ipv6(address):
-            raise Invalid(key, show(text), "an IPv6 address within the brackets")
+            raise BadValue(key, show(text), "an IPv6 address within the brackets")
     elif ":" in host:
-        raise Invalid(key, show(text), f'an IPv6 address in brackets: "[{host}]:{port}"')
+        raise BadValue(key, show(text), f'an IPv6 address in brackets: "[{host}]:{port}"')
     elif NUMERIC.fullmatch(host):
         try:
             IPv4Address(host)
         except AddressValueError:
-            raise Invalid(key, show(text), "an IPv4 address of four numbers from 0 to 255") from None
+            raise BadValue(key, show(text), "an IPv4 address of four numbers from 0 to 255") from None
     elif len(host) > HOST_MAX or not all(LABEL.fullmatch(label) for label in host.rstrip(".").split(".")):
-        raise Invalid(key, show(text), FORM)
+        raise BadValue(key, show(text), FORM)
     return Endpoint(host, int(port))
 
 

@@ -16,8 +16,8 @@ from random import Random
 
 import msgspec
 
-from isthmus.core.document import Invalid
 from isthmus.core.units import NS_PER_MS
+from isthmus.core.validation import BadValue
 
 Sampler = Callable[[], int]
 
@@ -29,7 +29,7 @@ def to_ns(ms: float) -> int:
 def check_ms(key: str, value: float, at_least: float = 0.0, why: str = "") -> None:
     """Raise where a number of milliseconds is not finite or too small."""
     if not isfinite(value) or value < at_least:
-        raise Invalid(key, repr(value), why or f"a finite number of at least {at_least:g}")
+        raise BadValue(key, repr(value), why or f"a finite number of at least {at_least:g}")
 
 
 class Constant(msgspec.Struct, frozen=True, gc=False, tag="constant", tag_field="kind", forbid_unknown_fields=True):
@@ -120,9 +120,9 @@ class Gamma(msgspec.Struct, frozen=True, gc=False, tag="gamma", tag_field="kind"
     def __post_init__(self) -> None:
         check_ms("shift_ms", self.shift_ms)
         if not isfinite(self.mean_ms) or self.mean_ms <= self.shift_ms:
-            raise Invalid("mean_ms", repr(self.mean_ms), f"a finite number above shift_ms ({self.shift_ms:g})")
+            raise BadValue("mean_ms", repr(self.mean_ms), f"a finite number above shift_ms ({self.shift_ms:g})")
         if not isfinite(self.variance_ms2) or self.variance_ms2 <= 0:
-            raise Invalid("variance_ms2", repr(self.variance_ms2), "a finite number above 0")
+            raise BadValue("variance_ms2", repr(self.variance_ms2), "a finite number above 0")
 
     @property
     def longest_ms(self) -> float:
@@ -145,7 +145,7 @@ class Empirical(msgspec.Struct, frozen=True, tag="empirical", tag_field="kind", 
 
     def __post_init__(self) -> None:
         if not self.samples_ms:
-            raise Invalid("samples_ms", "an empty list", "at least one delay")
+            raise BadValue("samples_ms", "an empty list", "at least one delay")
         for index, sample in enumerate(self.samples_ms):
             check_ms(f"samples_ms[{index}]", sample)
 

@@ -18,9 +18,9 @@ from typing import Any
 
 import msgspec
 
-from isthmus.core.document import Invalid, convert, join, one_of, read_toml, show
 from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId
+from isthmus.core.validation import BadValue, convert, join, one_of, read_toml, show
 from isthmus.topology.addresses import endpoint
 from isthmus.topology.delay import Constant, Delay
 from isthmus.topology.gateways.separators import check_zones
@@ -58,7 +58,7 @@ class RawChannel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
                 bandwidth_mbps=None if bandwidth == inf else bandwidth,
                 fifo=rest.fifo if self.fifo is None else self.fifo,
             )
-        except Invalid as error:
+        except BadValue as error:
             raise error.at(source, key) from None
 
 
@@ -181,7 +181,7 @@ class Builder:
             )
             if made.gateway_links or made.routes or made.regions or any(c.is_joined() for c in made.clusters):
                 check_zones(made)  # which refuses what cannot be
-        except Invalid as error:
+        except BadValue as error:
             raise error.at(self.source, self.prefix) from None
         return made
 
@@ -256,7 +256,7 @@ class Builder:
         try:
             here, joined = (raw.latitude, raw.longitude), (gateways, node_of)
             cluster = Cluster(raw.name, ids, self.site_of[agent], lan, *here, *joined, references)
-        except Invalid as error:
+        except BadValue as error:
             raise error.at(self.source, self.at(key)) from None
         self.clusters.append(cluster)
 
@@ -333,7 +333,7 @@ def with_source(check: Callable[[], str], source: str, key: str) -> str:
     """What a check finds; what it refuses is told with the file and the key."""
     try:
         return check()
-    except Invalid as error:
+    except BadValue as error:
         raise error.at(source, key) from None
 
 
@@ -343,5 +343,5 @@ def plain_delay(delay: Delay | float) -> Delay:
         return delay
     try:
         return Constant(float(delay))
-    except Invalid as error:
-        raise Invalid("delay", error.found, error.expected) from None
+    except BadValue as error:
+        raise BadValue("delay", error.found, error.expected) from None

@@ -23,9 +23,9 @@ from typing import Any
 
 import msgspec
 
-from isthmus.core.document import Invalid, one_of
 from isthmus.core.errors import LocalError
 from isthmus.core.message import SiteId
+from isthmus.core.validation import BadValue, one_of
 from isthmus.topology.delay import Delay
 from isthmus.topology.graph import components, least_delay_tree, sparse
 
@@ -41,11 +41,11 @@ class Channel(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not 0 <= self.loss < 1:
-            raise Invalid("loss", repr(self.loss), "a probability from 0 to below 1")
+            raise BadValue("loss", repr(self.loss), "a probability from 0 to below 1")
         if not 0 <= self.duplicate <= 1:
-            raise Invalid("duplicate", repr(self.duplicate), "a probability from 0 to 1")
+            raise BadValue("duplicate", repr(self.duplicate), "a probability from 0 to 1")
         if self.bandwidth_mbps is not None and not (isfinite(self.bandwidth_mbps) and self.bandwidth_mbps > 0):
-            raise Invalid("bandwidth_mbps", repr(self.bandwidth_mbps), "a finite number above 0")
+            raise BadValue("bandwidth_mbps", repr(self.bandwidth_mbps), "a finite number above 0")
 
 
 class Site(msgspec.Struct, frozen=True, gc=False):
@@ -72,12 +72,12 @@ class Cluster(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         for key, value, limit in (("latitude", self.latitude, 90), ("longitude", self.longitude, 180)):
             if value is not None and not -limit <= value <= limit:
-                raise Invalid(key, repr(value), f"degrees from -{limit} to {limit}")
+                raise BadValue(key, repr(value), f"degrees from -{limit} to {limit}")
         if (self.latitude is None) != (self.longitude is None):
             missing = "latitude" if self.latitude is None else "longitude"
-            raise Invalid(missing, "nothing", "both latitude and longitude, or neither")
+            raise BadValue(missing, "nothing", "both latitude and longitude, or neither")
         if self.node_of is not None and len(self.gateways) > 1:
-            raise Invalid("gateways", f"{len(self.gateways)} of a node", "one at most, its communication server")
+            raise BadValue("gateways", f"{len(self.gateways)} of a node", "one at most, its communication server")
 
     def is_joined(self) -> bool:
         """Whether it says how it is joined to other LANs."""
@@ -131,7 +131,7 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
 
     def __post_init__(self) -> None:
         if not self.clusters:
-            raise Invalid("clusters", "nothing", "at least one cluster")
+            raise BadValue("clusters", "nothing", "at least one cluster")
         names = [cluster.name for cluster in self.clusters] + [site.name for site in self.sites]
         if len(set(names)) < len(names):
             raise LocalError(f"the topology {self.name} has two sites or clusters of one name")
@@ -143,17 +143,17 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
             if len(parts) > 1:
                 here, there = (self.clusters[part[0]].name for part in parts[:2])
                 expected = "links (or defaults.wan) that join all clusters"
-                raise Invalid("links", f"no path from {here} to {there}", expected)
+                raise BadValue("links", f"no path from {here} to {there}", expected)
 
     def site_id(self, name: str) -> SiteId:
         if name not in self._names or self.sites[self._names[name][0]].name != name:
-            raise Invalid("", repr(name), one_of(name, [site.name for site in self.sites]))
+            raise BadValue("", repr(name), one_of(name, [site.name for site in self.sites]))
         return self._names[name][0]
 
     def resolve(self, name: str) -> tuple[SiteId, ...]:
         """The sites that a name stands for: one site, or all of a cluster."""
         if name not in self._names:
-            raise Invalid("", repr(name), one_of(name, self._names))
+            raise BadValue("", repr(name), one_of(name, self._names))
         return self._names[name]
 
     def channels(self, source: SiteId, target: SiteId) -> tuple[Channel, ...]:

@@ -16,8 +16,8 @@ from random import Random
 
 import msgspec
 
-from isthmus.core.document import Invalid
 from isthmus.core.message import SiteId
+from isthmus.core.validation import BadValue
 from isthmus.topology.model import Channel, Cluster, GatewayLink, Site, Topology, WanLink
 
 SHAPES = ("star", "ring", "mesh", "random", "lan-ring", "lan-tree")
@@ -104,7 +104,7 @@ def regular(
     """Clusters of equal size, joined by equal links."""
     for key, count in (("clusters", clusters), ("sites", sites)):
         if count < 1:
-            raise Invalid(key, str(count), "at least 1")
+            raise BadValue(key, str(count), "at least 1")
     names = [f"c{number}" for number in range(clusters)]
     links = tuple(WanLink(a, b, wan, wan) for a, b in pairs)
     return of_equal_clusters(f"{name}-{clusters}", names, sites, [lan] * clusters, links)

@@ -22,8 +22,8 @@ from math import log
 from random import Random
 from typing import NamedTuple
 
-from isthmus.core.document import Invalid
 from isthmus.core.units import NS_PER_MS
+from isthmus.core.validation import BadValue
 from isthmus.topology.model import Channel, Topology
 from isthmus.topology.overlay.links import reaches_all
 
@@ -126,7 +126,7 @@ def random_wiring(
         if reaches_all(tuple(map(tuple, near))):
             return Wiring(nodes, [Wire(a, b, random.randint(low, high), rate) for a, b in pairs])
     found, expected = repr(mean_degree), f"one with which {nodes} nodes are connected once in {DRAWS_MAX} draws"
-    raise Invalid("mean_degree", found, expected)
+    raise BadValue("mean_degree", found, expected)
 
 
 def gnp(nodes: int, probability: float, random: Random) -> list[tuple[int, int]]:

@@ -9,7 +9,7 @@ import pytest
 
 from isthmus.core.layer import Handler, Kind, Layer, Reading, Stack, View
 from isthmus.core.message import ONLY_GROUP, Cast, Message, SiteId, Targets
-from isthmus.core.port import EARLY_MAX, SHUT, Port
+from isthmus.core.port import EARLY_MAX, NO_OPEN_VIEW, Port
 
 HERE, THERE = SiteId(1), SiteId(2)
 MEMBERS = (HERE, THERE)
@@ -215,7 +215,7 @@ def test_between_install_and_resume_a_port_is_shut(port: BarePort) -> None:
     port.install(View(2, MEMBERS))
     assert port.view_id == 1, "an effect is carried out after the event"
     port.finish()
-    assert port.view_id == 2 and port.open_id == SHUT
+    assert port.view_id == 2 and port.open_id == NO_OPEN_VIEW
 
 
 def test_a_wrong_message_that_waited_is_rejected_like_any_other(port: BarePort) -> None:

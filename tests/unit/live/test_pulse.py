@@ -7,9 +7,9 @@ import threading
 import pytest
 from tests.harness.recording import RecordingSite
 
-from isthmus.core.document import Invalid
 from isthmus.core.layer import Stack
 from isthmus.core.message import SiteId
+from isthmus.core.validation import BadValue
 from isthmus.live.api.plans import AgreedPlan
 from isthmus.live.net.framing import PACKET_HEAD_BYTES, split
 from isthmus.live.node.heartbeat import Pulse, Repeated
@@ -65,5 +65,5 @@ def test_it_goes_on_while_the_loop_does_nothing() -> None:
 
 
 def test_a_wrong_time_is_refused() -> None:
-    with pytest.raises(Invalid, match="blocked_s"):
+    with pytest.raises(BadValue, match="blocked_s"):
         AgreedPlan(blocked_s=-1.0)

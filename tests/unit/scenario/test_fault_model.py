@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from isthmus.core.document import Invalid
+from isthmus.core.validation import BadValue
 from isthmus.scenario.faults import (
     ClockJump,
     Crash,
@@ -98,7 +98,7 @@ UNKNOWN = [
 
 @pytest.mark.parametrize(("fault", "key"), UNKNOWN)
 def test_unknown_names_are_refused_at_their_key(fault: Fault, key: str) -> None:
-    with pytest.raises(Invalid) as refused:
+    with pytest.raises(BadValue) as refused:
         fault.check_names(TOPOLOGY)
     assert refused.value.key == key
 
@@ -127,6 +127,6 @@ WRONG = [
 
 @pytest.mark.parametrize(("make", "key"), WRONG)
 def test_what_a_fault_cannot_mean_is_refused(make, key: str) -> None:
-    with pytest.raises(Invalid) as refused:
+    with pytest.raises(BadValue) as refused:
         make()
     assert refused.value.key == key

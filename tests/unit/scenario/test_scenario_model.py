@@ -7,7 +7,7 @@ import pickle
 import msgspec
 import pytest
 
-from isthmus.core.document import Invalid
+from isthmus.core.validation import BadValue
 from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.protocols.transport.reliable.frames import ReliableOptions
 from isthmus.scenario.faults import Crash, DelayShift, Heal, Loss, Partition, RandomFaults
@@ -60,16 +60,16 @@ def test_direct_stands_on_channels_that_lose_nothing() -> None:
     direct()
     direct(faults=(DelayShift(at_ms=1, until_ms=2, factor=3), Crash(at_ms=3, site="c0-0")))
     for wan in (Channel(Constant(1), loss=0.1), Channel(Constant(1), duplicate=0.1), Channel(Constant(1), fifo=False)):
-        with pytest.raises(Invalid, match=r"stack\.transport"):
+        with pytest.raises(BadValue, match=r"stack\.transport"):
             direct(wan)
     for fault in (
         Loss(at_ms=1, until_ms=2, probability=0.1),
         Partition(at_ms=1, groups=(("c0",),)),
     ):
-        with pytest.raises(Invalid, match=r"stack\.transport"):
+        with pytest.raises(BadValue, match=r"stack\.transport"):
             direct(faults=(fault,))
     for drawn in (RandomFaults(losses=1), RandomFaults(partitions=1)):
-        with pytest.raises(Invalid, match=r"stack\.transport"):
+        with pytest.raises(BadValue, match=r"stack\.transport"):
             direct(random_faults=drawn)
 
 
@@ -105,7 +105,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("given", "key"), WRONG)
 def test_what_a_scenario_cannot_mean_is_refused_at_its_key(given, key: str) -> None:
-    with pytest.raises(Invalid) as refused:
+    with pytest.raises(BadValue) as refused:
         scenario(**given)
     assert refused.value.key == key
 
@@ -138,7 +138,7 @@ PARTS = [
 
 @pytest.mark.parametrize(("make", "key"), PARTS)
 def test_what_its_parts_cannot_mean_is_refused(make, key: str) -> None:
-    with pytest.raises(Invalid) as refused:
+    with pytest.raises(BadValue) as refused:
         make()
     assert refused.value.key == key
 

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from isthmus.core.document import Invalid
 from isthmus.core.layer import Kind
 from isthmus.core.message import ONLY_GROUP
+from isthmus.core.validation import BadValue
 from isthmus.protocols.transport.credit import Credit
 from isthmus.scenario.faults import Crash, Recover
 from isthmus.scenario.model import Membership, Reader, Scenario, StackSpec
@@ -120,9 +120,9 @@ def test_a_closed_loop_sends_the_next_batch_when_its_last_own_message_is_back() 
 
 
 def test_a_closed_loop_waits_for_messages_that_come_back() -> None:
-    with pytest.raises(Invalid, match="to:"):
+    with pytest.raises(BadValue, match="to:"):
         Closed(burst_count=2, rounds=4, to=("c1-0",))
-    with pytest.raises(Invalid, match="to_groups:"):
+    with pytest.raises(BadValue, match="to_groups:"):
         Closed(burst_count=2, rounds=4, to_groups="other")
 
 

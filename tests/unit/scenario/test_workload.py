@@ -8,9 +8,9 @@ from statistics import mean, pstdev
 
 import pytest
 
-from isthmus.core.document import Invalid
 from isthmus.core.message import ALL, SiteId
 from isthmus.core.units import NS_PER_MS
+from isthmus.core.validation import BadValue
 from isthmus.scenario.workload import NS_PER_S, Burst, OnOff, Periodic, Poisson, Recorded, Reply, Workload
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
@@ -181,6 +181,6 @@ WRONG = [
 
 @pytest.mark.parametrize(("make", "key"), WRONG)
 def test_what_a_workload_cannot_mean_is_refused(make, key: str) -> None:
-    with pytest.raises(Invalid) as refused:
+    with pytest.raises(BadValue) as refused:
         make()
     assert refused.value.key == key

@@ -7,9 +7,9 @@ from random import Random
 import msgspec
 import pytest
 
-from isthmus.core.document import Invalid
 from isthmus.core.layer import Kind
 from isthmus.core.message import Cast, GroupId, Message, SiteId, Targets
+from isthmus.core.validation import BadValue
 from isthmus.fuzz.judge import judge
 from isthmus.fuzz.scenarios import random_scenario
 from isthmus.protocols.total.ring.ring import Token, TokenRequest
@@ -203,7 +203,7 @@ def test_costs_of_nothing_leave_every_delivery_at_others_where_it_was() -> None:
     [((("x", "z"),), r"network.costs.lans\[0\]\[1\]"), ((("x",), ("x",)), r"network.costs.lans\[1\]\[0\]")],
 )
 def test_lans_name_groups_each_once(lans: tuple[tuple[str, ...], ...], key: str) -> None:
-    with pytest.raises(Invalid, match=key):
+    with pytest.raises(BadValue, match=key):
         Scenario(
             topology=mesh(1, 2, LAN, LAN),
             stack=StackSpec(name="fifo"),
@@ -215,12 +215,12 @@ def test_lans_name_groups_each_once(lans: tuple[tuple[str, ...], ...], key: str)
 
 @pytest.mark.parametrize(("field", "value"), [("send_us", -1.0), ("wire_us", float("nan")), ("queue_max", 0)])
 def test_costs_that_make_no_sense_are_refused(field: str, value: float) -> None:
-    with pytest.raises(Invalid, match=field):
+    with pytest.raises(BadValue, match=field):
         CostSpec(**{field: value})  # type: ignore[arg-type]
 
 
 def test_a_packet_network_has_no_such_costs() -> None:
-    with pytest.raises(Invalid, match="costs"):
+    with pytest.raises(BadValue, match="costs"):
         NetworkSpec(kind="packets", costs=CostSpec())
 
 

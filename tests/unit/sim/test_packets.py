@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isthmus.core.document import Invalid
 from isthmus.core.errors import InputError
+from isthmus.core.validation import BadValue
 from isthmus.scenario.faults import Crash, Loss
 from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.scenario.packets import Background, NetworkSpec
@@ -247,13 +247,13 @@ def test_a_view_waits_for_what_is_under_way() -> None:
     ],
 )
 def test_a_network_that_makes_no_sense_is_refused(network: dict[str, object], key: str) -> None:
-    with pytest.raises(Invalid) as refused:
+    with pytest.raises(BadValue) as refused:
         NetworkSpec(**({"kind": "packets"} | network))  # type: ignore[arg-type]
     assert refused.value.key == key
 
 
 def test_links_of_a_packet_network_do_not_fail() -> None:
-    with pytest.raises(Invalid, match="fault of a site"):
+    with pytest.raises(BadValue, match="fault of a site"):
         scenario(faults=(Loss(at_ms=1.0, until_ms=2.0, probability=0.5),))
 
 
@@ -273,7 +273,7 @@ TWIN = NetworkSpec(kind="packets", control_bytes=4, endpoints="compiled")
 )
 def test_compiled_end_points_refuse_what_they_do_not_do(changes: dict[str, object], key: str) -> None:
     given = {"stack": StackSpec(name="causal-vector", transport="direct"), "network": TWIN}
-    with pytest.raises(Invalid) as refused:
+    with pytest.raises(BadValue) as refused:
         scenario(**(given | changes))  # type: ignore[arg-type]
     assert refused.value.key == key
 

@@ -6,8 +6,8 @@ import tomllib
 
 import pytest
 
-from isthmus.core.document import Invalid
 from isthmus.core.errors import InputError
+from isthmus.core.validation import BadValue
 from isthmus.topology.addresses import Endpoint, endpoint
 from isthmus.topology.load import topology_from_tables
 from isthmus.topology.written import topology_to_toml
@@ -47,7 +47,7 @@ def test_an_address_is_read_and_written(text: str, made: Endpoint) -> None:
     ],
 )
 def test_what_is_no_address_is_refused(text: str, expected: str) -> None:
-    with pytest.raises(Invalid) as error:
+    with pytest.raises(BadValue) as error:
         endpoint(text)
     assert expected in error.value.expected
 

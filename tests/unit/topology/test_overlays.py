@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isthmus.core.document import Invalid
 from isthmus.core.message import SiteId
+from isthmus.core.validation import BadValue
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.overlay.ids import near_ids, topology_ids, total_length
@@ -127,9 +127,9 @@ def test_an_order_gives_the_ids() -> None:
 
 
 def test_what_an_overlay_cannot_have_is_refused() -> None:
-    with pytest.raises(Invalid):
+    with pytest.raises(BadValue):
         Overlay("ring", degree=3)
-    with pytest.raises(Invalid):
+    with pytest.raises(BadValue):
         Overlay("random", degree=1)
 
 

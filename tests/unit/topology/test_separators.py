@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from isthmus.core.document import Invalid
 from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId
+from isthmus.core.validation import BadValue
 from isthmus.scenario.load import load_scenario
 from isthmus.topology.delay import Constant
 from isthmus.topology.gateways.hops import Routes, check_ways, routes_of
@@ -56,7 +56,7 @@ def with_routes(*routes: tuple[int, ...]) -> Lans:
 
 def test_routes_go_on_as_those_of_the_clusters_on_them() -> None:
     check_ways(with_routes((0, 4, 3, 2)))  # 4 - 3 - 2 and 3 - 2 are the shortest ways
-    with pytest.raises(Invalid) as caught:
+    with pytest.raises(BadValue) as caught:
         check_ways(with_routes((0, 4, 3, 2, 1)))
     assert caught.value.found == "c0 - c4 - c3 - c2 - c1, but c4 - c0 - c1"
 

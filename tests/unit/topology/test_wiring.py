@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isthmus.core.document import Invalid
+from isthmus.core.validation import BadValue
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel, Cluster, Site, Topology, WanLink
 from isthmus.topology.wiring import Wire, Wiring, gnp, ps_per_byte, random_wiring, topology_wiring
@@ -82,7 +82,7 @@ def test_every_pair_is_drawn_with_the_same_probability() -> None:
 
 
 def test_a_graph_that_never_is_connected_is_refused() -> None:
-    with pytest.raises(Invalid, match="mean_degree"):
+    with pytest.raises(BadValue, match="mean_degree"):
         random_wiring(400, 1.0, 10.0, (0.0, 1.0), Random(1))
 
 

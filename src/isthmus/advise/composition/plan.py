@@ -22,7 +22,7 @@ from typing import NamedTuple
 import msgspec
 
 from isthmus.advise.composition.cost import Cost, Delays, LoadedMember, composition_cost, node_cost
-from isthmus.core.document import Invalid
+from isthmus.core.validation import BadValue
 from isthmus.protocols.routing.calculus.model import (
     PARTS,
     Composition,
@@ -78,7 +78,7 @@ def plan_composition(
 ) -> list[PlannedComposition]:
     """The single group first, then what is granted of each shape, the fastest first."""
     if not flows:
-        raise Invalid("workloads", "no messages", "traffic to plan for")
+        raise BadValue("workloads", "no messages", "traffic to plan for")
     everyone = range(len(topology.sites))
     total = "total" in PARTS[wants]
     members = [LoadedMember(site, sum(flow.rate for flow in flows if flow.source == site), False) for site in everyone]
@@ -177,7 +177,7 @@ def best_of(
         composition = composed(topology, blueprint, flows, wants, scope, mode, strong, strong)
         try:
             options.append((priced(composition, blueprint, topology, flows, delays).mean_ms, place, mode))
-        except Invalid:
+        except BadValue:
             continue  # this shape has no such forwarding
     for _, _, mode in sorted(options):
         strongest = composed(topology, blueprint, flows, wants, scope, mode, strong, strong)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from isthmus.advise.composition.plan import SiteFlow
 from isthmus.advise.order.traffic import mean_rate
-from isthmus.core.document import Invalid
+from isthmus.core.validation import BadValue
 from isthmus.scenario.workload import Closed, Reply, Workload, named_sites
 from isthmus.topology.model import Topology
 
@@ -30,8 +30,8 @@ def flows_between(topology: Topology, workloads: Sequence[Workload], notes: list
                 notes.append(f"{key} goes to sites drawn at random: planned as if to all")
             elif isinstance(workload.to, tuple):
                 to = tuple(map(int, named_sites(topology, workload.to, "to")))
-        except Invalid as error:
-            raise Invalid(f"{key}.{error.key}", error.found, error.expected) from None
+        except BadValue as error:
+            raise BadValue(f"{key}.{error.key}", error.found, error.expected) from None
         for place, site in enumerate(senders):
             rate = mean_rate(workload, place, len(senders)) / 1000
             if rate > 0:

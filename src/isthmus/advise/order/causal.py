@@ -16,9 +16,9 @@ from isthmus.advise.compare.measure import Task, measure
 from isthmus.advise.order.delays import delay_notes, delays_of
 from isthmus.advise.order.metadata import CausalSetting, SenderFlow, Sizes, cheapest_of, fixed_sizes, history_sizes
 from isthmus.advise.order.traffic import mean_rate
-from isthmus.core.document import Invalid
 from isthmus.core.message import SiteId
 from isthmus.core.units import NS_PER_MS
+from isthmus.core.validation import BadValue
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Workload
 from isthmus.topology.model import Topology
@@ -63,7 +63,7 @@ def scenario_of(
             return Scenario(
                 topology=topology, workloads=tuple(workloads), stack=spec, seed=seed, duration_ms=duration_ms
             )
-        except Invalid as error:
+        except BadValue as error:
             refused = error
     raise refused
 
@@ -80,7 +80,7 @@ def advise_causal(topology: Topology, workloads: Sequence[Workload], duration_ms
             continue
         try:
             scenario_of(topology, workloads, stack, 1, duration_ms)
-        except Invalid as error:
+        except BadValue as error:
             left_out[stack] = f"{error.found} where {error.expected} is needed"
             continue
         if stack in ("causal-vector", "causal-matrix"):

@@ -28,7 +28,7 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from isthmus.core.document import Invalid
+from isthmus.core.validation import BadValue
 from isthmus.protocols.causal.histories.coding import mask_bytes, put_varints
 
 SETS_MAX = 200  # of destinations; with more, sizes are not predicted
@@ -54,7 +54,7 @@ class CausalSetting(msgspec.Struct, frozen=True, dict=True):
 
     def __post_init__(self) -> None:
         if not self.flows:
-            raise Invalid("workloads", "no site that sends", "at least one site that sends")
+            raise BadValue("workloads", "no site that sends", "at least one site that sends")
 
     @cached_property
     def sets(self) -> tuple[Sites, ...]:

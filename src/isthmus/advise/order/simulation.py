@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from isthmus.advise.order.total import TotalOrderAdvice, TotalOrderOption
-from isthmus.core.document import Invalid
 from isthmus.core.layer import Kind
 from isthmus.core.units import NS_PER_MS
+from isthmus.core.validation import BadValue
 from isthmus.measure.latency import LatencyMeter
 from isthmus.scenario.model import Scenario
 from isthmus.sim.run import Run
@@ -71,7 +71,7 @@ def scenario_of(advice: TotalOrderAdvice, option: TotalOrderOption, seed: int, d
     settings |= {"duration_ms": duration, "wire": "reference"}
     try:
         return Scenario(stack=msgspec.structs.replace(option.stack, transport="direct"), **settings)
-    except Invalid:
+    except BadValue:
         return Scenario(stack=option.stack, **settings)
 
 

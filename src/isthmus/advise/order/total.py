@@ -21,7 +21,7 @@ import msgspec
 from isthmus.advise.order.delays import delay_notes, delays_of
 from isthmus.advise.order.recommendation import recommend
 from isthmus.advise.order.traffic import streams_of
-from isthmus.core.document import Invalid
+from isthmus.core.validation import BadValue
 from isthmus.scenario.model import HybridSpec, StackSpec
 from isthmus.scenario.workload import Workload
 from isthmus.stacks.roles.assignment import RoleChoice
@@ -63,7 +63,7 @@ def advise(topology: Topology, workloads: Sequence[Workload], spec: HybridSpec |
     notes: list[str] = []
     streams = streams_of(topology, workloads, notes)
     if not any(streams):
-        raise Invalid("workloads", "no site that sends", "at least one site that sends")
+        raise BadValue("workloads", "no site that sends", "at least one site that sends")
     notes += delay_notes(topology)
     setting = Setting(delays_of(topology), streams, spec.eager, spec.null_ms)
     found = recommend(setting)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 
-from isthmus.core.document import Invalid
+from isthmus.core.validation import BadValue
 from isthmus.scenario.workload import Burst, Closed, OnOff, Periodic, Poisson, Recorded, Reply, Workload
 from isthmus.stacks.roles.rests import MessageStream
 from isthmus.topology.model import Topology
@@ -24,8 +24,8 @@ def streams_of(
         key = f"workloads[{index}]"
         try:
             senders = workload.senders(topology)
-        except Invalid as error:
-            raise Invalid(f"{key}.{error.key}", error.found, error.expected) from None
+        except BadValue as error:
+            raise BadValue(f"{key}.{error.key}", error.found, error.expected) from None
         if workload.to != "all":
             notes.append(f"{key} is not sent to all sites: planned as if it were")
         if workload.start_ms or workload.stop_ms is not None or workload.count is not None:
@@ -78,7 +78,7 @@ def add_replies(
         rate = following
     for (workload, senders), to in zip(replies, answered, strict=True):
         if not isfinite(to):
-            raise Invalid("workloads", "replies to replies without end", "a smaller depth or probability")
+            raise BadValue("workloads", "replies to replies without end", "a smaller depth or probability")
         if to * workload.probability > 0:
             for site in senders:
                 streams[site].append(MessageStream("poisson", 1000 / (to * workload.probability)))

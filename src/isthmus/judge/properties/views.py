@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 
-from isthmus.core.votes import outweighs
+from isthmus.core.votes import is_quorum
 from isthmus.judge.history import VIEW, Group
 from isthmus.judge.properties.basic import Finding, at_life
 from isthmus.judge.witness import LACKS, EventKey, Witness
@@ -146,8 +146,8 @@ def primaries(
     """The primary views, by number."""
     found: list[NumberedView] = []
     for view in sorted(places):
-        established = outweighs(view[1], view[2], places[view])
-        heir = any(old in found and outweighs(old[1], old[2], view[1]) for old in before[view])
+        established = is_quorum(view[1], view[2], places[view])
+        heir = any(old in found and is_quorum(old[1], old[2], view[1]) for old in before[view])
         if established and (heir or not before[view]):
             found.append(view)
     return found

@@ -8,9 +8,9 @@ from typing import Literal
 
 import msgspec
 
-from isthmus.core.document import LONGEST_MS, Invalid, one_of, within
 from isthmus.core.errors import InputError
 from isthmus.core.message import GroupId, SiteId, Targets
+from isthmus.core.validation import DURATION_MAX_MS, BadValue, check_range, one_of
 from isthmus.live.net.hello import GroupHello
 from isthmus.live.net.names import LOOPBACK
 from isthmus.live.node.incarnations import FileStore
@@ -47,7 +47,7 @@ class AgreedPlan(msgspec.Struct, frozen=True):
     blocked_s: float = 5.0  # for so long this site counts as alive while its program keeps the event loop to itself
 
     def __post_init__(self) -> None:
-        within("blocked_s", self.blocked_s, 0, LONGEST_MS / 1e3)
+        check_range("blocked_s", self.blocked_s, 0, DURATION_MAX_MS / 1e3)
 
 
 Membership = AgreedPlan | Literal["static"] | None  # None: agreed on, where the stack can
@@ -148,7 +148,7 @@ def endpoint_of(where: Where, name: str) -> Endpoint:
     if isinstance(where, str):
         try:
             return endpoint(where)
-        except Invalid as error:
+        except BadValue as error:
             raise error.at("addresses", name) from None
     host, port = (LOOPBACK, where) if isinstance(where, int) else where
     if not 0 < port < 65536:

@@ -20,10 +20,10 @@ from typing import Self
 
 import msgspec
 
-from isthmus.core.document import Invalid
 from isthmus.core.errors import InputError
 from isthmus.core.layer import View
 from isthmus.core.message import GroupId
+from isthmus.core.validation import BadValue
 from isthmus.live.api.plans import GroupPlan, JoinedGroup, Membership, Where, default_options, membership_of
 from isthmus.live.net.hello import digest
 from isthmus.live.node.member import Member
@@ -74,7 +74,7 @@ def composed_member(
     chosen = router or RouterOptions()
     try:
         check_recomputed(made, network, chosen)
-    except Invalid as error:
+    except BadValue as error:
         raise error.at(source, "") from None
     unknown = next((name for name in options or {} if all(node.name != name for node in made.nodes)), None)
     if unknown is not None:
@@ -89,7 +89,7 @@ def composed_member(
     agreed = membership_of(membership, plans)
     try:
         check_views(made, agreed is not None)
-    except Invalid as error:
+    except BadValue as error:
         raise error.at(source, "") from None
     member = Member(network, site, where, plans, emulate, datagram_bytes, agreed)
     member.routes = routes_of(made, network)

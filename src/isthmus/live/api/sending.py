@@ -9,10 +9,10 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from isthmus.core.document import one_of
 from isthmus.core.errors import InputError, LocalError
 from isthmus.core.layer import View
 from isthmus.core.message import Cast, GroupId
+from isthmus.core.validation import one_of
 from isthmus.live.api.errors import SendTimeout
 from isthmus.live.api.plans import JoinedGroup
 from isthmus.live.node.member import Member

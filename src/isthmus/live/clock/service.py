@@ -27,7 +27,7 @@ import msgspec
 from isthmus.core.errors import InputError
 from isthmus.core.layer import ClockState, Kind, Reading, Stack, View
 from isthmus.core.message import ONLY_GROUP, GroupId, Message, SiteId, Targets
-from isthmus.core.port import SHUT
+from isthmus.core.port import NO_OPEN_VIEW
 from isthmus.core.units import NS_PER_MS
 from isthmus.live.clock.references import KINDS, Source, source_of
 from isthmus.live.net.framing import entry
@@ -205,7 +205,7 @@ class Timekeeper:
     def follow(self) -> None:
         """Have the LAN's view follow the group's."""
         followed = self.site.ports.get(self.group)
-        if followed is None or followed.open_id in (SHUT, self.port.view_id):
+        if followed is None or followed.open_id in (NO_OPEN_VIEW, self.port.view_id):
             return
         members = tuple(
             site for site in self.topology.clusters[self.cluster].sites if site in followed.stack.view.members

@@ -16,10 +16,10 @@ from random import Random
 
 import msgspec
 
-from isthmus.core.document import Invalid
 from isthmus.core.errors import InputError, LocalError
 from isthmus.core.layer import Kind, Reading, Stack, View
 from isthmus.core.message import GroupId, SiteId, Targets
+from isthmus.core.validation import BadValue
 from isthmus.live.api.errors import Refused
 from isthmus.live.api.plans import AgreedPlan, GroupPlan, JoinedGroup, Where, endpoints_of
 from isthmus.live.clock.service import ClockPlan, ClockStatus, Timekeeper
@@ -72,7 +72,7 @@ class Member:
         self.topology = topology if isinstance(topology, Topology) else load_topology(Path(topology))
         try:
             self.site = self.topology.site_id(site)
-        except Invalid as error:
+        except BadValue as error:
             raise error.at("site", "") from None
         self.endpoints = endpoints_of(self.topology, addresses)
         self.resolver = Resolver(self.site, self.endpoints, [each.name for each in self.topology.sites])

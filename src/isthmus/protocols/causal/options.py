@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from isthmus.core.document import COUNT_MAX, LONGEST_MS, SHORTEST_MS, within
+from isthmus.core.validation import COUNT_MAX, DURATION_MAX_MS, PERIOD_MIN_MS, check_range
 from isthmus.protocols.causal.histories.coding import Coding
 from isthmus.protocols.causal.histories.history import Policies
 from isthmus.topology.gateways.lans import Lans
@@ -32,10 +32,10 @@ class CausalPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     def __post_init__(self) -> None:
         for name in ("entries_max", "history_max", "hold_max", "keep_max"):
-            within(name, getattr(self, name), 4, COUNT_MAX, "a whole number")
-        within("ack_period_ms", self.ack_period_ms, SHORTEST_MS, LONGEST_MS)
+            check_range(name, getattr(self, name), 4, COUNT_MAX, "a whole number")
+        check_range("ack_period_ms", self.ack_period_ms, PERIOD_MIN_MS, DURATION_MAX_MS)
         if self.gauge_ms:
-            within("gauge_ms", self.gauge_ms, SHORTEST_MS, LONGEST_MS)
+            check_range("gauge_ms", self.gauge_ms, PERIOD_MIN_MS, DURATION_MAX_MS)
 
     def rules(self) -> Policies:
         return Policies(**{name: getattr(self, name) for name in Policies.__struct_fields__})

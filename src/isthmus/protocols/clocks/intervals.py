@@ -33,7 +33,7 @@ class Span(NamedTuple):
         """The same as of another hardware time."""
         return Span(hardware_ns, *self.at(hardware_ns), self.rate, self.spread)
 
-    def within(self, other: Span) -> Span:
+    def check_range(self, other: Span) -> Span:
         """What both allow, as of this span's stamp; this span alone where they contradict each other."""
         low, high = other.at(self.stamp_ns)
         low, high = max(low, self.low_ns), min(high, self.high_ns)

@@ -13,9 +13,9 @@ from typing import Literal
 
 import msgspec
 
-from isthmus.core.document import LONGEST_MS, SHORTEST_MS, Invalid, within
 from isthmus.core.message import SiteId
 from isthmus.core.units import NS_PER_MS
+from isthmus.core.validation import DURATION_MAX_MS, PERIOD_MIN_MS, BadValue, check_range
 
 NS_PER_US = 1_000
 DRIFT_PPM_MAX = 10_000.0
@@ -36,16 +36,16 @@ class ClockPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     without_reference: Literal["round-trips", "clients", "refuse"] = "round-trips"
 
     def __post_init__(self) -> None:
-        within("period_ms", self.period_ms, 1.0, LONGEST_MS)
-        within("window_ms", self.window_ms, SHORTEST_MS, self.period_ms)
-        within("agreement_ms", self.agreement_ms, SHORTEST_MS, self.period_ms)
+        check_range("period_ms", self.period_ms, 1.0, DURATION_MAX_MS)
+        check_range("window_ms", self.window_ms, PERIOD_MIN_MS, self.period_ms)
+        check_range("agreement_ms", self.agreement_ms, PERIOD_MIN_MS, self.period_ms)
         if self.window_ms + self.agreement_ms >= self.period_ms:
             found = f"{self.agreement_ms:g}, with a window of {self.window_ms:g}"
-            raise Invalid("agreement_ms", found, f"less than the period ({self.period_ms:g}) with the window")
-        within("slew_ppm", self.slew_ppm, 1.0, 500_000.0)
-        within("wander_ppm", self.wander_ppm, 0.0, DRIFT_PPM_MAX)
+            raise BadValue("agreement_ms", found, f"less than the period ({self.period_ms:g}) with the window")
+        check_range("slew_ppm", self.slew_ppm, 1.0, 500_000.0)
+        check_range("wander_ppm", self.wander_ppm, 0.0, DRIFT_PPM_MAX)
         if self.gate_ms is not None:
-            within("gate_ms", self.gate_ms, 0.0, LONGEST_MS)
+            check_range("gate_ms", self.gate_ms, 0.0, DURATION_MAX_MS)
 
 
 class ClockOptions(ClockPolicy, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -60,10 +60,10 @@ class ClockOptions(ClockPolicy, frozen=True, kw_only=True, forbid_unknown_fields
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        within("drift_ppm", self.drift_ppm, 0.0, DRIFT_PPM_MAX)
-        within("tightness_us", self.tightness_us, 0.0, SPAN_US_MAX)
-        within("granularity_us", self.granularity_us, 0.0, SPAN_US_MAX)
-        within("reference_error_us", self.reference_error_us, 0.0, SPAN_US_MAX)
+        check_range("drift_ppm", self.drift_ppm, 0.0, DRIFT_PPM_MAX)
+        check_range("tightness_us", self.tightness_us, 0.0, SPAN_US_MAX)
+        check_range("granularity_us", self.granularity_us, 0.0, SPAN_US_MAX)
+        check_range("reference_error_us", self.reference_error_us, 0.0, SPAN_US_MAX)
 
     @property
     def period_ns(self) -> int:

@@ -195,7 +195,7 @@ class ClockService(Layer):
         rate, spread = self.rate(agreed.referenced)
         if agreed.bounds is not None:
             span = Span(stamp_ns, *agreed.bounds, rate, spread).moved(now_ns)
-            self.span = span if self.span is None else span.within(self.span)
+            self.span = span if self.span is None else span.check_range(self.span)
         passed = now_ns - stamp_ns
         shared_ns = agreed.time_ns if agreed.shared_ns is None else agreed.shared_ns
         usual_ns = 2 * accuracy_ns(self.options)  # how far the clocks are from the agreed time in an undisturbed round

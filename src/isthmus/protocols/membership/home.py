@@ -11,9 +11,9 @@ from typing import Protocol
 
 import msgspec
 
-from isthmus.core.document import SHORTEST_MS, within
 from isthmus.core.layer import View
 from isthmus.core.message import SiteId, Targets
+from isthmus.core.validation import PERIOD_MIN_MS, check_range
 from isthmus.protocols.membership.flush import Flush
 from isthmus.protocols.membership.suspicion import Suspicion
 from isthmus.protocols.membership.wire import Ballot, Proposal
@@ -30,7 +30,7 @@ class AgreementOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     def __post_init__(self) -> None:
         for key in ("tick", "answer", "attempt", "fresh", "give_up"):
-            within(key, getattr(self, key), SHORTEST_MS, 1e6)
+            check_range(key, getattr(self, key), PERIOD_MIN_MS, 1e6)
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True):

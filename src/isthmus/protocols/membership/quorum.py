@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from isthmus.core.layer import Life, View
 from isthmus.core.message import SiteId
-from isthmus.core.votes import outweighs
+from isthmus.core.votes import is_quorum
 
 
 def weights_of(view: View) -> tuple[int, ...]:
@@ -20,7 +20,7 @@ def weight(view: View, life: Life) -> int:
 
 def quorum(view: View, lives: Collection[Life]) -> bool:
     """Whether some lives decide for a view."""
-    return outweighs(view.lives(), weights_of(view), lives)
+    return is_quorum(view.lives(), weights_of(view), lives)
 
 
 def assigned_weights(
@@ -35,6 +35,6 @@ def assigned_weights(
     for place, life in enumerate(members):
         if life not in stateful:
             weights[place] = configured.get(life[0], 1)
-            if not outweighs(members, weights, stateful):
+            if not is_quorum(members, weights, stateful):
                 weights[place] = 0
     return tuple(weights)

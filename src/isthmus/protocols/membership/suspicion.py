@@ -28,11 +28,11 @@ from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
-from isthmus.core.document import LONGEST_MS, SHORTEST_MS, within
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Handler, Layer
 from isthmus.core.message import Message, SiteId, Targets
 from isthmus.core.units import NS_PER_MS
+from isthmus.core.validation import DURATION_MAX_MS, PERIOD_MIN_MS, check_range
 
 WINDOW_NS = 600_000_000_000  # P looks back over this window and the one before
 MARGIN = 1.25
@@ -49,9 +49,9 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ceiling_ms: float
 
     def __post_init__(self) -> None:
-        within("heartbeat_ms", self.heartbeat_ms, SHORTEST_MS, LONGEST_MS)
-        within("floor_ms", self.floor_ms, self.heartbeat_ms, LONGEST_MS)
-        within("ceiling_ms", self.ceiling_ms, self.floor_ms, LONGEST_MS)
+        check_range("heartbeat_ms", self.heartbeat_ms, PERIOD_MIN_MS, DURATION_MAX_MS)
+        check_range("floor_ms", self.floor_ms, self.heartbeat_ms, DURATION_MAX_MS)
+        check_range("ceiling_ms", self.ceiling_ms, self.floor_ms, DURATION_MAX_MS)
 
     def timeout_ns(self, gap_ns: int) -> int:
         """How long a silence may last, given the longest gap between heartbeats."""

@@ -18,8 +18,8 @@ from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from isthmus.core.document import LONGEST_MS, Invalid, within
 from isthmus.core.units import NS_PER_MS
+from isthmus.core.validation import DURATION_MAX_MS, BadValue, check_range
 
 K = TypeVar("K", bound=Hashable)  # what a host calls a participant by
 
@@ -31,10 +31,10 @@ class DetectorOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     silence_ms: float = 5_000.0  # without an answer until it is decided
 
     def __post_init__(self) -> None:
-        within("probe_ms", self.probe_ms, 1.0, LONGEST_MS)
-        within("silence_ms", self.silence_ms, 1.0, LONGEST_MS)
+        check_range("probe_ms", self.probe_ms, 1.0, DURATION_MAX_MS)
+        check_range("silence_ms", self.silence_ms, 1.0, DURATION_MAX_MS)
         if self.silence_ms < 2 * self.probe_ms:
-            raise Invalid("silence_ms", repr(self.silence_ms), f"two probe periods or more, {2 * self.probe_ms:g}")
+            raise BadValue("silence_ms", repr(self.silence_ms), f"two probe periods or more, {2 * self.probe_ms:g}")
 
 
 class Removal(NamedTuple, Generic[K]):

@@ -11,9 +11,9 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
-from isthmus.core.document import Invalid, within
 from isthmus.core.errors import RemoteError
 from isthmus.core.message import Carried, Message, SiteId, Targets
+from isthmus.core.validation import BadValue, check_range
 
 NAME_MAX = 100
 OPERATIONS_MAX = 256  # of one Change
@@ -42,7 +42,7 @@ class Conditions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for key in ("majority_of", "present"):
             names: tuple[str, ...] = getattr(self, key)
             if len(set(names)) < len(names):
-                raise Invalid(key, f"the names {', '.join(names)}", "each name once")
+                raise BadValue(key, f"the names {', '.join(names)}", "each name once")
 
     def unmet(self, members: Sequence[Participant]) -> tuple[str, ...]:
         """What is missing, one phrase per condition; () where the group may act."""
@@ -91,7 +91,7 @@ class ParticipantsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
 
     def __post_init__(self) -> None:
         for key in ("ahead_max", "groups_max", "local_max"):
-            within(key, getattr(self, key), 1, 1_000_000, "a whole number")
+            check_range(key, getattr(self, key), 1, 1_000_000, "a whole number")
 
 
 # Wire types. `view_id` is the site view in which a message was submitted: flow control may hold it back beyond its end.

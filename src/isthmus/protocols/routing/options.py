@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from isthmus.core.document import COUNT_MAX, LONGEST_MS, SHORTEST_MS, within
+from isthmus.core.validation import COUNT_MAX, DURATION_MAX_MS, PERIOD_MIN_MS, check_range
 
 PACK_MAX = 1024
 
@@ -23,9 +23,9 @@ class RouterOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     routes: Literal["static", "recomputed"] = "static"  # recomputed: other ways are found when a router or an IGP fails
 
     def __post_init__(self) -> None:
-        within("pack_max", self.pack_max, 1, PACK_MAX, "a whole number")
-        within("pack_ms", self.pack_ms, 0, LONGEST_MS)
-        within("window", self.window, 1, COUNT_MAX, "a whole number")
-        within("queue_max", self.queue_max, 1, COUNT_MAX, "a whole number")
-        within("report_ms", self.report_ms, 0, LONGEST_MS)
-        within("enquire_ms", self.enquire_ms, SHORTEST_MS, LONGEST_MS)
+        check_range("pack_max", self.pack_max, 1, PACK_MAX, "a whole number")
+        check_range("pack_ms", self.pack_ms, 0, DURATION_MAX_MS)
+        check_range("window", self.window, 1, COUNT_MAX, "a whole number")
+        check_range("queue_max", self.queue_max, 1, COUNT_MAX, "a whole number")
+        check_range("report_ms", self.report_ms, 0, DURATION_MAX_MS)
+        check_range("enquire_ms", self.enquire_ms, PERIOD_MIN_MS, DURATION_MAX_MS)

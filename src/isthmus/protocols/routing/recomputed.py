@@ -43,10 +43,10 @@ from typing import Any
 
 import msgspec
 
-from isthmus.core.document import Invalid
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Kind
 from isthmus.core.message import ALL, Carried, GroupId, SiteId, Targets
+from isthmus.core.validation import BadValue
 from isthmus.protocols.routing.calculus.model import Composition
 from isthmus.protocols.routing.calculus.walks import Walk
 from isthmus.protocols.routing.distances import DistanceTable
@@ -61,7 +61,7 @@ SILENT_ENQUIRIES = 5  # times `enquire_ms` without an answer to what was asked
 
 
 class RecomputedRoutes(CompositionRoutes):
-    """A composition whose routers find the ways; raises Invalid where they may not."""
+    """A composition whose routers find the ways; raises BadValue where they may not."""
 
     __slots__ = ()
     recomputed = True
@@ -70,7 +70,7 @@ class RecomputedRoutes(CompositionRoutes):
         reason = fixed_by(composition)
         if reason:
             right = "static, or plain forwarding in one domain of all groups that wants fifo, without replicas"
-            raise Invalid("router.routes", f"'recomputed' with {reason}", right)
+            raise BadValue("router.routes", f"'recomputed' with {reason}", right)
         super().__init__(composition, numbers)
 
     @property

@@ -234,7 +234,7 @@ class RouterPort(NodeEnd):
 
     def straight(self) -> bool:
         """Whether what is submitted now leaves at once."""
-        return self.below.passes(ALL)
+        return self.below.sends_at_once(ALL)
 
     def settled(self) -> bool:
         waits = self.renew_armed or (self.router.has_replicas and self.router.forwards and self.kept.first_pending())

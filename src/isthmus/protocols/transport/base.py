@@ -79,7 +79,7 @@ class Transport(Layer):
     def writable(self) -> bool:
         return not self.blocked
 
-    def passes(self, destinations: Targets) -> bool:  # noqa: ARG002
+    def sends_at_once(self, destinations: Targets) -> bool:  # noqa: ARG002
         return self.writable()
 
     def consumed(self, cast: Cast) -> None:
@@ -116,7 +116,7 @@ class Transport(Layer):
                 continue
             if not isinstance(cast, Cast) or cast.sender != origin:
                 raise RemoteError(f"site {origin} sent a message in another's name: {cast}")
-            if isinstance(cast, Carried) and not self.stack.vouched(origin, cast):
+            if isinstance(cast, Carried) and not self.stack.accepts_author(origin, cast):
                 raise RemoteError(f"site {origin} carries a message that no layer here accepts from it: {cast}")
         if not isinstance(body, Cast) and type(body) not in self.stack.owners:
             raise RemoteError(f"no layer owns {type(body).__name__}")

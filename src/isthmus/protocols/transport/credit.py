@@ -23,10 +23,10 @@ from operator import attrgetter
 
 import msgspec
 
-from isthmus.core.document import COUNT_MAX, LONGEST_MS, SHORTEST_MS, within
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Finality, Handler, Layer, View, places
 from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
+from isthmus.core.validation import COUNT_MAX, DURATION_MAX_MS, PERIOD_MIN_MS, check_range
 from isthmus.trace.schema import Gauge
 
 PROBE = 0  # timer key
@@ -44,9 +44,9 @@ class CreditOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     probe_period_ms: float = 250.0
 
     def __post_init__(self) -> None:
-        within("window", self.window, 1, COUNT_MAX, "a whole number")
-        within("queue_max", self.queue_max, 1, COUNT_MAX, "a whole number")
-        within("probe_period_ms", self.probe_period_ms, SHORTEST_MS, LONGEST_MS)
+        check_range("window", self.window, 1, COUNT_MAX, "a whole number")
+        check_range("queue_max", self.queue_max, 1, COUNT_MAX, "a whole number")
+        check_range("probe_period_ms", self.probe_period_ms, PERIOD_MIN_MS, DURATION_MAX_MS)
 
 
 class Grant(Message, frozen=True, gc=False, array_like=True, tag=16):
@@ -126,7 +126,7 @@ class Credit(Layer):
         self.refusing = len(self.queue) >= self.options.queue_max
         return not self.refusing
 
-    def passes(self, destinations: Targets) -> bool:
+    def sends_at_once(self, destinations: Targets) -> bool:
         room = not self.queue and self.may_send(destinations)
         self.holding_up |= not room
         return room

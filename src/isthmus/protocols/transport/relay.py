@@ -6,8 +6,8 @@ should cross the ocean once. And where a link is broken between two sites that a
 Idea: a layer below everything takes what the layers above send. Inside the own LAN, and to a LAN with a single target,
 it goes straight. For every other LAN one copy goes to its *agent*, which passes it on inside: the most senior member of
 that LAN in the view that is not suspected, so that all agree on it as far as they agree on views and suspicion. What
-says all that an earlier word of its sender said (`Message.gathers`: acknowledgements) goes to the agent of the own LAN,
-which gathers such words for `pack_ms` and sends those of all neighbours to a remote LAN in one packet.
+says all that an earlier word of its sender said (`Message.cumulative`: acknowledgements) goes to the agent of the own
+LAN, which gathers such words for `pack_ms` and sends those of all neighbours to a remote LAN in one packet.
 
 A target that we suspect is served through a member that we do not suspect and that does not suspect the target: over a
 path A-C-B where A-B is broken, one way or both.
@@ -31,10 +31,10 @@ from typing import Any, Generic, NamedTuple
 
 import msgspec
 
-from isthmus.core.document import LONGEST_MS, within
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Handler, Kind, Layer, View, places
 from isthmus.core.message import B, Cast, Message, SiteId, Targets
+from isthmus.core.validation import DURATION_MAX_MS, check_range
 
 PACK = 0  # timer key
 PLANS_MAX = 1024
@@ -48,7 +48,7 @@ class RelayOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pack_ms: float = 1.0  # an agent waits this long for more to send to a remote LAN with an acknowledgement
 
     def __post_init__(self) -> None:
-        within("pack_ms", self.pack_ms, 0, LONGEST_MS)
+        check_range("pack_ms", self.pack_ms, 0, DURATION_MAX_MS)
 
 
 class Relayed(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=60):
@@ -150,10 +150,10 @@ class Relay(Layer):
     def send_through(self, plan: Plan, relayed: Relayed[Any]) -> None:
         """Send a packet, our own or another's, to the couriers of a plan; or have it gathered."""
         here = self.clusters[self.host.site]
-        at_once = plan.around if relayed.packet.gathers else (*plan.through, *plan.around)
+        at_once = plan.around if relayed.packet.cumulative else (*plan.through, *plan.around)
         for courier, targets in at_once:
             self.send((courier,), Relayed(relayed.author, targets, relayed.packet))
-        if not relayed.packet.gathers or not plan.through:
+        if not relayed.packet.cumulative or not plan.through:
             return
         if self.agents[here] == self.host.site or relayed.author != self.host.site:
             for _, targets in plan.through:

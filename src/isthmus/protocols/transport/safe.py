@@ -9,8 +9,8 @@ view are known to have it, its origin and this one included, or all its targets 
 quorum, too, so at least one of those who report has the frame, and it is in the cut. As an ordering layer's own frames
 wait likewise, its order is uniform as well.
 
-A layer may want some bodies on arrival, to guess at their order, and be told once they are safe (`Layer.hasty`): an
-optimistic order is tentative at once and final when numbers and messages are safe.
+A layer may want some bodies on arrival, to guess at their order, and be told once they are safe
+(`Layer.unsafe_bodies`): an optimistic order is tentative at once and final when numbers and messages are safe.
 
 Acknowledgements come sooner than without, as each message waits for them. A member that has waited for long asks all
 others what they have: an acknowledgement may have been lost.
@@ -56,7 +56,7 @@ class Safe(Reliable):
     def start(self) -> None:
         super().start()
         for layer in self.stack.layers:
-            self.again |= layer.hasty()
+            self.again |= layer.unsafe_bodies()
 
     def timer_name(self, key: int) -> str:
         return "Safe.ask" if key == ASK else super().timer_name(key)

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from functools import cache, partial
 from typing import Protocol
 
-from isthmus.core.document import Invalid, one_of, show
 from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId, Targets
+from isthmus.core.validation import BadValue, one_of, show
 from isthmus.protocols.routing.calculus.model import PARTS, Composition, Igp, OrderingDomain, connected_domains
 from isthmus.protocols.routing.calculus.semantics import decide
 from isthmus.protocols.routing.options import RouterOptions
@@ -42,7 +42,7 @@ def routes_of(composition: Composition, topology: Topology) -> CompositionRoutes
 
 @cache
 def recomputed_routes_of(composition: Composition, topology: Topology) -> RecomputedRoutes:
-    """The same, with routers that find the ways; raises Invalid where they may not."""
+    """The same, with routers that find the ways; raises BadValue where they may not."""
     numbers = {site.name: SiteId(number) for number, site in enumerate(topology.sites)}
     return RecomputedRoutes(composition, numbers)
 
@@ -70,7 +70,7 @@ def check_views(composition: Composition | None, agreed: bool) -> None:
     """Refuse views by agreement over datagrams: what is lost of a view could not be had from anybody."""
     bare = [] if composition is None else [igp.name for igp in composition.igps if igp.kind == "datagrams"]
     if agreed and bare:
-        raise Invalid(
+        raise BadValue(
             "membership", f"agreed, where {bare[0]} is datagrams", "ideal membership in a simulation, or static"
         )
 
@@ -82,13 +82,13 @@ def check_composition(
     if composition is None:
         for index, workload in enumerate(workloads):
             if workload.to_groups:
-                raise Invalid(
+                raise BadValue(
                     f"workloads[{index}].to_groups", repr(workload.to_groups), "a scenario with a composition"
                 )
         return
     missing = missing_site(composition, topology)
     if missing:
-        raise Invalid("composition", *missing)
+        raise BadValue("composition", *missing)
     assert [group.name for group in groups] == [node.name for node in composition.nodes]
     routes = routes_of(composition, topology)
     for index, workload in enumerate(workloads):
@@ -99,7 +99,7 @@ def check_recomputed(composition: Composition | None, topology: Topology, option
     """Refuse routes that are to be recomputed where routers may not choose ways."""
     if options.routes == "recomputed":
         if composition is None:
-            raise Invalid("router.routes", "'recomputed'", "a scenario with a composition")
+            raise BadValue("router.routes", "'recomputed'", "a scenario with a composition")
         recomputed_routes_of(composition, topology)
 
 
@@ -109,21 +109,23 @@ def check_traffic(routes: CompositionRoutes, topology: Topology, workload: Workl
     group = group_number(composition, workload.group)
     name, processes = composition.groups[group].name, routes.processes[group]
     if not workload.senders(topology, processes):
-        raise Invalid("sites", show(list(workload.sites)), f"processes of {name}; routers and other groups do not send")
+        raise BadValue(
+            "sites", show(list(workload.sites)), f"processes of {name}; routers and other groups do not send"
+        )
     if not isinstance(workload.to, str | int):
         for site in named_sites(topology, workload.to, "to"):
             if site in routes.router_of:
-                raise Invalid("to", f"{topology.sites[site].name!r}, a router", f"processes of {name}")
+                raise BadValue("to", f"{topology.sites[site].name!r}, a router", f"processes of {name}")
     most = len(workload.candidates(topology, processes))
     if isinstance(workload.to, int) and workload.to > most:
-        raise Invalid("to", repr(workload.to), f"at most the {most} processes of {name}")
+        raise BadValue("to", repr(workload.to), f"at most the {most} processes of {name}")
     for to in addressed(routes, workload, group):
         reason = routes.refusal(group, to)
         if reason:
-            raise Invalid("to_groups", reason, "messages of a domain's flows, to open groups")
+            raise BadValue("to_groups", reason, "messages of a domain's flows, to open groups")
         if to != (group,) and workload.largest_bytes() > ROUTED_MAX:
             found = f"a message of {workload.largest_bytes():,} bytes to other groups"
-            raise Invalid("payload_bytes", found, f"at most {ROUTED_MAX:,}; larger ones go to their own group alone")
+            raise BadValue("payload_bytes", found, f"at most {ROUTED_MAX:,}; larger ones go to their own group alone")
 
 
 def missing_site(composition: Composition, topology: Topology) -> tuple[str, str] | None:
@@ -147,7 +149,7 @@ def group_number(composition: Composition, name: str) -> int:
     """The number of a group that sends, by its name; the first where none is given."""
     names = [group.name for group in composition.groups]
     if name and name not in names:
-        raise Invalid("group", repr(name), f"a group of the composition: {one_of(name, names)}")
+        raise BadValue("group", repr(name), f"a group of the composition: {one_of(name, names)}")
     return names.index(name) if name else 0
 
 
@@ -160,7 +162,7 @@ def addressed(routes: CompositionRoutes, workload: Workload, source: int) -> lis
         names = [group.name for group in composition.groups]
         for index, name in enumerate(given):
             if name not in names:
-                raise Invalid(f"to_groups[{index}]", repr(name), f"a group of the composition: {one_of(name, names)}")
+                raise BadValue(f"to_groups[{index}]", repr(name), f"a group of the composition: {one_of(name, names)}")
         return [tuple(sorted({names.index(name) for name in given}))]
     own = composition.groups[source].name
     domain = next((one for one in composition.domains if own in one.groups), None)

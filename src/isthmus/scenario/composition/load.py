@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from isthmus.core.document import Invalid, convert, one_of, read_toml, show
 from isthmus.core.errors import InputError
+from isthmus.core.validation import BadValue, convert, one_of, read_toml, show
 from isthmus.protocols.routing.calculus.model import (
     Composition,
     DomainScope,
@@ -118,7 +118,7 @@ def composition_from_tables(tables: dict[str, Any], source: str) -> Composition:
     for at, router in enumerate(raw.routers):
         try:
             routers.append(RouterSpec(router.name, router.joins, router.replicas))
-        except Invalid as error:
+        except BadValue as error:
             raise error.at(source, f"routers[{at}]") from None
     everyone = tuple(group.name for group in groups)
     domains = tuple(complete_domain(one, everyone, source, f"domains[{at}]") for at, one in enumerate(raw.domains))
@@ -127,7 +127,7 @@ def composition_from_tables(tables: dict[str, Any], source: str) -> Composition:
         composition = Composition(raw.name, groups, tuple(routers), domains, igps, routes)
         for domain in domains:
             Shape(composition, domain)
-    except Invalid as error:
+    except BadValue as error:
         raise error.at(source, "") from None
     return composition
 
@@ -142,7 +142,7 @@ def complete_group(raw: RawGroup, source: str, key: str) -> ProcessGroup:
     semantics = semantics_of(raw.stack, raw.semantics, source, key)
     try:
         return ProcessGroup(raw.name, members, semantics, raw.stack or "", raw.open)
-    except Invalid as error:
+    except BadValue as error:
         raise error.at(source, key) from None
 
 
@@ -171,7 +171,7 @@ def complete_domain(raw: RawDomain, everyone: tuple[str, ...], source: str, key:
             raw.root,
             raw.prioritised,
         )
-    except Invalid as error:
+    except BadValue as error:
         raise error.at(source, key) from None
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from isthmus.core.document import one_of, show
 from isthmus.core.errors import InputError
 from isthmus.core.message import GroupId, SiteId
+from isthmus.core.validation import one_of, show
 from isthmus.protocols.routing.calculus.model import KEEPS, Composition, Igp, ProcessGroup
 from isthmus.protocols.routing.calculus.walks import is_safe
 from isthmus.protocols.routing.member import ComposedProcess

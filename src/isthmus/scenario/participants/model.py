@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from isthmus.core.document import SHORTEST_MS, Invalid, show, within
+from isthmus.core.validation import PERIOD_MIN_MS, BadValue, check_range, show
 from isthmus.protocols.participants.wire import NAME_MAX
 from isthmus.scenario.workload import PAYLOAD_MAX, span_ms
 
@@ -27,12 +27,12 @@ class ParticipantSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         for key in ("name", "group"):
             text: str = getattr(self, key)
             if not 0 < len(text) <= NAME_MAX or not text.isprintable():
-                raise Invalid(key, show(text), f"a name of 1 to {NAME_MAX} printable letters")
+                raise BadValue(key, show(text), f"a name of 1 to {NAME_MAX} printable letters")
         span_ms("join_ms", self.join_ms)
         if self.leave_ms is not None:
             span_ms("leave_ms", self.leave_ms)
             if self.leave_ms <= self.join_ms:
-                raise Invalid("leave_ms", repr(self.leave_ms), f"a time after join_ms, {self.join_ms:g}")
+                raise BadValue("leave_ms", repr(self.leave_ms), f"a time after join_ms, {self.join_ms:g}")
         if self.period_ms is not None:
-            span_ms("period_ms", self.period_ms, SHORTEST_MS)
-        within("payload_bytes", self.payload_bytes, LABEL_BYTES, PAYLOAD_MAX, "a whole number")
+            span_ms("period_ms", self.period_ms, PERIOD_MIN_MS)
+        check_range("payload_bytes", self.payload_bytes, LABEL_BYTES, PAYLOAD_MAX, "a whole number")

@@ -19,7 +19,7 @@ from itertools import combinations, product
 
 import msgspec
 
-from isthmus.core.document import Invalid
+from isthmus.core.validation import BadValue
 from isthmus.stacks.roles.multicasts import multicast_rate
 from isthmus.stacks.roles.prediction import Prediction, RoleAssignment, Setting, predict
 
@@ -104,7 +104,7 @@ def best(setting: Setting) -> RoleChoice:
     changing one at a time leads to.
     """
     if setting.count > EXHAUSTIVE_MAX:
-        raise Invalid("delays_ms", f"{setting.count} sites", f"at most {EXHAUSTIVE_MAX} to try all assignments")
+        raise BadValue("delays_ms", f"{setting.count} sites", f"at most {EXHAUSTIVE_MAX} to try all assignments")
     sets = [s for size in range(1, setting.count + 1) for s in combinations(range(setting.count), size)]
     return cheapest(every_sequencer(setting, active) for active in sets)
 

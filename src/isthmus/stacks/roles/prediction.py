@@ -37,7 +37,7 @@ from math import inf, isfinite
 import msgspec
 import numpy as np
 
-from isthmus.core.document import Invalid
+from isthmus.core.validation import BadValue
 from isthmus.protocols.total.hybrid.roles import BUSY, PATIENCE
 from isthmus.stacks.roles.rests import MessageStream, Rest, Vector, first_of, panels, products
 
@@ -56,13 +56,13 @@ class Setting(msgspec.Struct, frozen=True, dict=True):
         count = len(self.delays_ms)
         if not count or len(self.streams) != count or any(len(row) != count for row in self.delays_ms):
             found = f"{count} rows for {len(self.streams)} sites"
-            raise Invalid("delays_ms", found, "a row and a column for each site")
+            raise BadValue("delays_ms", found, "a row and a column for each site")
         if any(not (isfinite(delay) and delay >= 0) for row in self.delays_ms for delay in row):
-            raise Invalid("delays_ms", "a delay that is negative or not finite", "finite delays of at least 0")
+            raise BadValue("delays_ms", "a delay that is negative or not finite", "finite delays of at least 0")
         if any(self.delays_ms[site][site] for site in range(count)):
-            raise Invalid("delays_ms", "a delay from a site to itself", "0 there")
+            raise BadValue("delays_ms", "a delay from a site to itself", "0 there")
         if not (isfinite(self.null_ms) and self.null_ms >= 0):
-            raise Invalid("null_ms", repr(self.null_ms), "a finite number above 0, or 0 for never")
+            raise BadValue("null_ms", repr(self.null_ms), "a finite number above 0, or 0 for never")
 
     @property
     def count(self) -> int:
@@ -92,7 +92,7 @@ class RoleAssignment(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         for site, sequencer in enumerate(self.sequencer):
             if not 0 <= sequencer < len(self.sequencer) or self.sequencer[sequencer] != sequencer:
-                raise Invalid(f"sequencer[{site}]", repr(sequencer), "an active site")
+                raise BadValue(f"sequencer[{site}]", repr(sequencer), "an active site")
 
     @property
     def active(self) -> tuple[int, ...]:

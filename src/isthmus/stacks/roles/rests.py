@@ -29,7 +29,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from isthmus.core.document import Invalid
+from isthmus.core.validation import BadValue
 
 Vector = NDArray[np.float64]
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(12)
@@ -45,7 +45,7 @@ class MessageStream(msgspec.Struct, frozen=True, gc=False):
 
     def __post_init__(self) -> None:
         if not (isfinite(self.period_ms) and self.period_ms > 0):
-            raise Invalid("period_ms", repr(self.period_ms), "a finite number above 0")
+            raise BadValue("period_ms", repr(self.period_ms), "a finite number above 0")
 
 
 class Rest:

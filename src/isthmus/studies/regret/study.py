@@ -70,7 +70,7 @@ CLOUDS_OF: dict[Scale, tuple[str, ...]] = {"quick": tuple(CLOUDS)[:1], "full": t
 FROM_MS: dict[Scale, float] = {"quick": 4_000.0, "full": 5_000.0}  # until the dynamic hybrid has found its roles
 LAST_MS: dict[Scale, float] = {"quick": 1_000.0, "full": 2_000.0}  # after the span
 MESSAGES: dict[Scale, int] = {"quick": 500, "full": 2_000}  # in the span, where that is not too short or too long
-SHORTEST_MS, LONGEST_MS = 2_000.0, 40_000.0
+PERIOD_MIN_MS, DURATION_MAX_MS = 2_000.0, 40_000.0
 
 
 class Instance(msgspec.Struct, frozen=True):
@@ -128,7 +128,7 @@ def roles_label(roles: RoleAssignment) -> str:
 def cell(instance: Instance, choice: str, roles: str, stack: StackSpec, seed: int, scale: Scale) -> Cell:
     wanted_ms = MESSAGES[scale] / sum(instance.setting.rates)
     from_ms = FROM_MS[scale]
-    until_ms = from_ms + min(LONGEST_MS, max(SHORTEST_MS, wanted_ms))
+    until_ms = from_ms + min(DURATION_MAX_MS, max(PERIOD_MIN_MS, wanted_ms))
     scenario = Scenario(
         name="regret",
         topology=as_topology(instance.setting),

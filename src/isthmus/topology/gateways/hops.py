@@ -16,8 +16,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from isthmus.core.document import Invalid
 from isthmus.core.message import SiteId, Targets
+from isthmus.core.validation import BadValue
 from isthmus.topology.gateways.lans import Lans
 from isthmus.topology.gateways.separators import LanGraph, mask_of, separators_of, sites_of
 
@@ -180,7 +180,7 @@ def check_ways(lans: Lans) -> None:
             way = routes.route(here, there)
             if len(way) > 2 and way[1:] != (other := routes.route(way[1], there)):
                 found, others = (" - ".join(lans.names[number] for number in one) for one in (way, other))
-                raise Invalid(
+                raise BadValue(
                     "topology.routes", f"{found}, but {others}", "ways that go on as that of the next cluster"
                 )
 

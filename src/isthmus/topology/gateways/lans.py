@@ -18,8 +18,8 @@ from itertools import pairwise
 
 import msgspec
 
-from isthmus.core.document import Invalid
 from isthmus.core.message import SiteId
+from isthmus.core.validation import BadValue
 from isthmus.topology.graph import components
 from isthmus.topology.model import Region, Topology, WanLink
 
@@ -106,7 +106,7 @@ def check_nodes(lans: Lans) -> None:
             if lans.is_node(node) and lans.node_of[node] != other:
                 found = f"a link from the node {lans.names[node]} to {lans.names[other]}"
                 around = lans.names[lans.node_of[node] or 0]
-                raise Invalid("gateway_links", found, f"none but to its LAN, {around}")
+                raise BadValue("gateway_links", found, f"none but to its LAN, {around}")
 
 
 def given_links(topology: Topology, gateways: Gateways) -> tuple[tuple[SiteId, SiteId], ...]:
@@ -115,10 +115,10 @@ def given_links(topology: Topology, gateways: Gateways) -> tuple[tuple[SiteId, S
         for end, site in (("from", link.a), ("to", link.b)):
             if site not in gateways[sites[site].cluster]:
                 lan = topology.clusters[sites[site].cluster].name
-                raise Invalid(f"gateway_links[{number}].{end}", repr(sites[site].name), f"a gateway of {lan}")
+                raise BadValue(f"gateway_links[{number}].{end}", repr(sites[site].name), f"a gateway of {lan}")
         if sites[link.a].cluster == sites[link.b].cluster:
             found = f"{sites[link.b].name!r}, on the same LAN"
-            raise Invalid(f"gateway_links[{number}].to", found, "a gateway of another cluster")
+            raise BadValue(f"gateway_links[{number}].to", found, "a gateway of another cluster")
     links = [(link.a, link.b) for link in topology.gateway_links]
     linked = [sites[site].cluster for pair in links for site in pair]
     for number, cluster in enumerate(topology.clusters):  # nodes need not be mentioned
@@ -159,32 +159,32 @@ def check_reach(lans: Lans) -> None:
         parts = components(len(lans.sites), lans.pairs())
         if len(parts) > 1:
             here, there = (lans.names[part[0]] for part in parts[:2])
-            raise Invalid("gateway_links", f"no way from {here} to {there}", "links that reach every cluster")
+            raise BadValue("gateway_links", f"no way from {here} to {there}", "links that reach every cluster")
 
 
 def check_route(lans: Lans, route: tuple[int, ...], key: str) -> None:
     """Refuse a route that loops, uses a link that is not there, or crosses another of the same source."""
     names = [lans.names[number] for number in route]
     if len(route) < 2:
-        raise Invalid(key, ", ".join(names) or "nothing", "the clusters of a way, both ends included")
+        raise BadValue(key, ", ".join(names) or "nothing", "the clusters of a way, both ends included")
     if len(set(route)) < len(route):
-        raise Invalid(key, f"a loop, {' - '.join(names)}", "each cluster once")
+        raise BadValue(key, f"a loop, {' - '.join(names)}", "each cluster once")
     pairs = lans.pairs()
     for here, there in pairwise(route):
         if (min(here, there), max(here, there)) not in pairs:
             found = f"a step from {lans.names[here]} to {lans.names[there]}"
-            raise Invalid(key, found, "clusters that a link between gateways joins")
+            raise BadValue(key, found, "clusters that a link between gateways joins")
     before: dict[int, int] = {}
     for other in lans.routes:
         if other[0] == route[0]:
             for here, there in pairwise(other):
                 if before.setdefault(there, here) != here:
                     found = f"a second way from {lans.names[route[0]]} to {lans.names[there]}"
-                    raise Invalid(key, found, "routes of one source that part and do not meet again")
+                    raise BadValue(key, found, "routes of one source that part and do not meet again")
 
 
 def check_served(lans: Lans) -> None:
     """Refuse what relays do not serve: on other graphs they would block each other."""
     if not lans.served():
         found = f"{len(lans.sites)} LANs joined by {len(lans.pairs())} links, with more than one way round"
-        raise Invalid("topology.gateway_links", found, SERVED)
+        raise BadValue("topology.gateway_links", found, SERVED)

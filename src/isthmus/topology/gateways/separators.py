@@ -22,8 +22,8 @@ from functools import lru_cache
 
 import msgspec
 
-from isthmus.core.document import Invalid
 from isthmus.core.message import SiteId
+from isthmus.core.validation import BadValue
 from isthmus.topology.gateways.lans import Lans, lans_of
 from isthmus.topology.model import Region, Topology
 
@@ -195,7 +195,7 @@ class Separators:
         """Refuse a separator with a way past it."""
         for zone in self.zones:
             if any(part & zone.inside and part & ~zone.inside for part in zone.parts):
-                raise Invalid("regions", f"a way past the separator of {zone.name}", "sites that cut it off")
+                raise BadValue("regions", f"a way past the separator of {zone.name}", "sites that cut it off")
 
     def cuts(self, destinations: int, through: int = 0) -> dict[int, tuple[Cut, ...]]:
         """By lowest site on the far side: the cuts that leave destinations on the near side, or at the separator.

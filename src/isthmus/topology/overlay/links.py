@@ -27,9 +27,9 @@ from typing import Literal
 
 import msgspec
 
-from isthmus.core.document import Invalid
 from isthmus.core.errors import LocalError
 from isthmus.core.message import SiteId, Targets
+from isthmus.core.validation import BadValue
 
 Adjacency = tuple[tuple[int, ...], ...]  # the neighbours of each id, ascending
 Kind = Literal["hypercube", "incomplete", "clique", "ring", "random"]
@@ -46,9 +46,9 @@ class Overlay(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if self.degree is not None and self.kind != "random":
-            raise Invalid("degree", repr(self.degree), f"nothing: the degree of a {self.kind} follows from n")
+            raise BadValue("degree", repr(self.degree), f"nothing: the degree of a {self.kind} follows from n")
         if self.degree is not None and self.degree < 2:
-            raise Invalid("degree", repr(self.degree), "at least 2, otherwise the overlay falls apart")
+            raise BadValue("degree", repr(self.degree), "at least 2, otherwise the overlay falls apart")
 
     def adjacency(self, count: int) -> Adjacency:
         """The neighbours of every id from 0 to count - 1."""
@@ -133,7 +133,7 @@ def random_regular(count: int, degree: int | None = None, seed: int = 0) -> Adja
         drawn = pairing(count, degree, source)
         if drawn is not None and reaches_all(drawn):
             return drawn
-    raise Invalid("degree", repr(degree), f"one for which a random graph of {count} ids is found in {DRAWS_MAX} draws")
+    raise BadValue("degree", repr(degree), f"one for which a random graph of {count} ids is found in {DRAWS_MAX} draws")
 
 
 def pairing(count: int, degree: int, source: Random) -> Adjacency | None:

@@ -17,7 +17,7 @@ from isthmus.advise.composition.cost import (
 )
 from isthmus.advise.composition.plan import PlannedComposition, SiteFlow, gathered, plan_composition
 from isthmus.advise.order.delays import delays_of
-from isthmus.core.document import Invalid
+from isthmus.core.validation import BadValue
 from isthmus.protocols.routing.calculus.semantics import decide_wanted
 from isthmus.protocols.routing.calculus.walks import network_of
 from isthmus.topology.load import topology_from_tables
@@ -132,5 +132,5 @@ def test_parts_are_gathered_nearest_first_and_balanced() -> None:
 
 def test_nothing_to_send_is_refused() -> None:
     topology = four_lans(2, 20.0)
-    with pytest.raises(Invalid, match="no messages"):
+    with pytest.raises(BadValue, match="no messages"):
         plan_composition(topology, delays_of(topology), [], "fifo", "inter")

@@ -9,7 +9,7 @@ import pytest
 
 from isthmus.advise.order.causal import advise_causal, simulate_causal
 from isthmus.advise.order.metadata import SETS_MAX, CausalSetting, SenderFlow, fixed_sizes, history_sizes
-from isthmus.core.document import Invalid
+from isthmus.core.validation import BadValue
 from isthmus.studies.causal.setup import LAN, WAN, group_traffic
 from isthmus.topology.shapes import lan_ring
 
@@ -61,7 +61,7 @@ def test_too_many_sets_are_not_predicted_and_no_traffic_is_refused():
     flows = tuple(SenderFlow(0, frozenset((1, 2 + number)), 0.01) for number in range(SETS_MAX + 1))
     width = SETS_MAX + 4
     assert history_sizes(CausalSetting(((0.0,) * width,) * width, (0,) * width, flows, 1), separators=False) is None
-    with pytest.raises(Invalid, match="sends"):
+    with pytest.raises(BadValue, match="sends"):
         CausalSetting(((0.0,),), (0,), (), 1)
 
 

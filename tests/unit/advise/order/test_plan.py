@@ -6,8 +6,8 @@ import pytest
 
 from isthmus.advise.order.simulation import BySender, duration_ms, simulate_option
 from isthmus.advise.order.total import PAPER, SYMMETRIC, TOKEN_SITE, advise, stack_tables
-from isthmus.core.document import Invalid, convert
 from isthmus.core.layer import Kind
+from isthmus.core.validation import BadValue, convert
 from isthmus.scenario.model import HybridSpec, Scenario, StackSpec
 from isthmus.scenario.workload import Poisson
 from isthmus.studies.regret.instances import NINE, as_topology, as_workloads, nine_setting
@@ -69,7 +69,7 @@ def test_traffic_that_flow_control_would_stop_is_noted() -> None:
 
 def test_traffic_without_senders_is_refused() -> None:
     net = mesh(2, 1, Channel(Constant(1)), Channel(Constant(50)))
-    with pytest.raises(Invalid, match="no site that sends"):
+    with pytest.raises(BadValue, match="no site that sends"):
         advise(net, ())
 
 

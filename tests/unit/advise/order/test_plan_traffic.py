@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from isthmus.advise.order.traffic import streams_of
-from isthmus.core.document import Invalid
+from isthmus.core.validation import BadValue
 from isthmus.scenario.workload import Burst, OnOff, Periodic, Poisson, Recorded, Reply
 from isthmus.stacks.roles.rests import MessageStream
 from isthmus.topology.delay import Constant
@@ -52,7 +52,7 @@ def test_replies_answer_everybody_and_each_other() -> None:
     assert found[0] == found[1] == [MessageStream("poisson", 100)] and "replies" in notes[0]
     deep, _ = streams(Poisson(rate_per_s=20, sites=("c1-1",)), Reply(probability=0.5, depth=2, sites=("c0",)))
     assert deep[0] == [MessageStream("poisson", 50)]
-    with pytest.raises(Invalid, match="without end"):
+    with pytest.raises(BadValue, match="without end"):
         streams(Poisson(rate_per_s=1e6), Reply(depth=255), *[Reply(depth=255)] * 20)
 
 
@@ -62,6 +62,6 @@ def test_what_is_not_for_all_or_does_not_last_is_noted() -> None:
 
 
 def test_an_unknown_sender_is_named_by_its_key() -> None:
-    with pytest.raises(Invalid) as refused:
+    with pytest.raises(BadValue) as refused:
         streams(Poisson(rate_per_s=1), Poisson(rate_per_s=1, sites=("c9",)))
     assert refused.value.key == "workloads[1].sites[0]"

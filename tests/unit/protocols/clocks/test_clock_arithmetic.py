@@ -93,7 +93,7 @@ def test_a_span_widens_by_what_the_rate_may_be_off() -> None:
 
 def test_two_spans_that_agree_narrow_each_other_and_a_new_one_stands_over_an_old_one() -> None:
     new, old = Span(10, 100, 120), Span(0, 95, 105)
-    assert new.within(old) == Span(10, 105, 115)
+    assert new.check_range(old) == Span(10, 105, 115)
     assert new.within(Span(0, 500, 600)) == new
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from isthmus.core.document import Invalid
+from isthmus.core.validation import BadValue
 from isthmus.protocols.participants.detector import DetectorOptions, LocalDetector, Removal
 
 MS = 1_000_000
@@ -51,5 +51,5 @@ def test_a_pause_of_the_site_itself_is_not_the_silence_of_others() -> None:
 
 
 def test_silence_shorter_than_two_probes_is_refused() -> None:
-    with pytest.raises(Invalid, match="silence_ms: found 150; expected two probe periods or more, 200"):
+    with pytest.raises(BadValue, match="silence_ms: found 150; expected two probe periods or more, 200"):
         DetectorOptions(probe_ms=100, silence_ms=150)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from isthmus.core.document import Invalid
 from isthmus.core.errors import RemoteError
 from isthmus.core.message import SiteId
+from isthmus.core.validation import BadValue
 from isthmus.protocols.participants.wire import Conditions, Participant, applied, check_operations, hosts_of
 
 ANN, BOB, TWIN = Participant(SiteId(0), "ann"), Participant(SiteId(2), "bob"), Participant(SiteId(1), "ann")
@@ -28,7 +28,7 @@ def test_conditions(conditions: Conditions, members: tuple[Participant, ...], un
 
 
 def test_a_name_is_counted_once() -> None:
-    with pytest.raises(Invalid, match="each name once"):
+    with pytest.raises(BadValue, match="each name once"):
         Conditions(majority_of=("ann", "ann"))
 
 

@@ -13,7 +13,7 @@ from tests.harness.random_compositions import random_composition
 
 from isthmus.advise.composition.counterexample import counterexample
 from isthmus.advise.composition.remedy import LADDER, STEPS, with_semantics
-from isthmus.core.document import Invalid
+from isthmus.core.validation import BadValue
 from isthmus.protocols.routing.calculus.model import (
     Composition,
     GroupFlow,
@@ -112,7 +112,7 @@ def test_without_a_tree_there_is_fifo_and_only_by_plain_forwarding() -> None:
     plain = Composition("twice", groups, routers, (domain("AB"),), (Igp("I", "causal"),))
     assert gets(plain) == "fifo" and rule(plain, "causal") == "no tree"
     other = msgspec.structs.replace(plain, domains=(domain("AB", "total"),))
-    with pytest.raises(Invalid, match="on a cycle of groups and IGPs"):
+    with pytest.raises(BadValue, match="on a cycle of groups and IGPs"):
         gets(other)
 
 
@@ -166,7 +166,7 @@ def test_a_router_may_join_three_nodes_and_groups_directly() -> None:
     groups = tuple(group(name, "causal") for name in "ABC")
     hub = Composition("hub", groups, (RouterSpec("hub", ("A", "B", "C")),), (domain("ABC"),))
     assert gets(hub, "all") == "causal"
-    with pytest.raises(Invalid, match="without an IGP"):
+    with pytest.raises(BadValue, match="without an IGP"):
         gets(msgspec.structs.replace(hub, domains=(domain("ABC", "total"),)))
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isthmus.core.document import Invalid
+from isthmus.core.validation import BadValue
 from isthmus.stacks.roles.assignment import (
     best,
     best_token_site,
@@ -112,5 +112,5 @@ def test_one_site_orders_alone_and_silence_is_no_obstacle() -> None:
 
 
 def test_all_assignments_of_many_sites_are_too_many() -> None:
-    with pytest.raises(Invalid):
+    with pytest.raises(BadValue):
         best(drawn_setting(1, "poisson", count=11))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isthmus.core.document import Invalid
+from isthmus.core.validation import BadValue
 from isthmus.stacks.roles.assignment import paper_rule, symmetric_roles, token_site_roles
 from isthmus.stacks.roles.prediction import RoleAssignment, Setting, predict
 from isthmus.stacks.roles.rests import MessageStream, Rest, first_of
@@ -303,5 +303,5 @@ def test_more_packets_never_make_anybody_wait_longer(instance: tuple[Setting, Ro
     ],
 )
 def test_what_makes_no_sense_is_refused(make) -> None:
-    with pytest.raises(Invalid):
+    with pytest.raises(BadValue):
         make()

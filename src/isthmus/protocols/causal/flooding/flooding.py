@@ -184,7 +184,7 @@ class Flooding(Transport):
 
     def hand_over(self, cast: Cast) -> None:
         """Deliver a message that is for us; one of another author that no layer accepts is refused by all alike."""
-        if isinstance(cast, Carried) and not self.stack.vouched(cast.sender, cast):
+        if isinstance(cast, Carried) and not self.stack.accepts_author(cast.sender, cast):
             self.host.trace(Kind.REJECT, value=cast.sender)
         elif not cast.destinations or self.host.site in cast.destinations:
             self.above.deliver(cast)

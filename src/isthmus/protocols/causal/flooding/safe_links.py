@@ -174,7 +174,7 @@ class SafeFlooding(Transport):
             self.forgotten[oldest.sender] = oldest.number
 
     def hand_over(self, cast: Cast) -> None:
-        if isinstance(cast, Carried) and not self.stack.vouched(cast.sender, cast):
+        if isinstance(cast, Carried) and not self.stack.accepts_author(cast.sender, cast):
             self.host.trace(Kind.REJECT, value=cast.sender)  # as all do
         elif not cast.destinations or self.host.site in cast.destinations:
             self.above.deliver(cast)

@@ -10,8 +10,8 @@ from typing import Generic
 
 import msgspec
 
-from isthmus.core.document import COUNT_MAX, LONGEST_MS, SHORTEST_MS, within
 from isthmus.core.message import B, Cast, Message, SiteId
+from isthmus.core.validation import COUNT_MAX, DURATION_MAX_MS, PERIOD_MIN_MS, check_range
 
 Vector = tuple[tuple[SiteId, int], ...]  # of each sender, the last number that was delivered
 
@@ -26,8 +26,8 @@ class DynamicOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     def __post_init__(self) -> None:
         for key in ("buffer_max", "log_max", "ping_max"):
-            within(key, getattr(self, key), 1, COUNT_MAX, "a whole number")
-        within("retry_ms", self.retry_ms, SHORTEST_MS, LONGEST_MS)
+            check_range(key, getattr(self, key), 1, COUNT_MAX, "a whole number")
+        check_range("retry_ms", self.retry_ms, PERIOD_MIN_MS, DURATION_MAX_MS)
 
 
 class Passed(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=85):

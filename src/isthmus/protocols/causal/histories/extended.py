@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, ClassVar
 
-from isthmus.core.document import COUNT_MAX
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import View
 from isthmus.core.message import Cast, Message, SiteId, Targets
+from isthmus.core.validation import COUNT_MAX
 from isthmus.protocols.causal.histories.coding import Coder, coder_of
 from isthmus.protocols.causal.histories.history import SENDER_BITS, ExtendedHistory, Timestamp, key_of
 from isthmus.protocols.causal.options import CausalOptions

@@ -131,7 +131,7 @@ class RelayedOrder(ExtendedOrder):
     def first_of(self, destinations: int) -> Targets:
         return self.plan(self.host.site, destinations).first
 
-    def vouches(self, courier: SiteId, carried: Carried[Any]) -> bool:  # noqa: ARG002
+    def accepts_author(self, courier: SiteId, carried: Carried[Any]) -> bool:  # noqa: ARG002
         """Gateways carry what others wrote; `read` looks closer."""
         graph = self.routes.graph
         if courier == self.host.site or courier not in graph.lan_of:
@@ -170,7 +170,7 @@ class RelayedOrder(ExtendedOrder):
     def others_vouch(self, courier: SiteId, carried: Carried[Any]) -> bool:
         if carried.body is not None:
             return True  # an upper layer's own, which the transport has looked at
-        return any(layer.vouches(courier, carried) for layer in self.stack.layers if layer is not self)
+        return any(layer.accepts_author(courier, carried) for layer in self.stack.layers if layer is not self)
 
     # Relaying
 

@@ -97,7 +97,7 @@ class SecuredOrder(Queued):
         super().reset()
         self.secured: dict[tuple[SiteId, int], bool] = {}  # origin and counter of what is safe and not delivered
 
-    def hasty(self) -> dict[type[Message], Handler]:
+    def unsafe_bodies(self) -> dict[type[Message], Handler]:
         return {Stamped: self.on_safe}
 
     def on_safe(self, source: SiteId, message: Stamped[Any]) -> None:  # noqa: ARG002

@@ -6,7 +6,7 @@ Both are called *nodes* here. A *domain* is a set of groups that exchange messag
 
 Invariants, checked on construction: names are unique; a router is in two or more nodes; a link has two routers; the
 groups of a domain share no process, and neither do groups of domains that are connected through shared groups;
-whatever needs a tree has one (`shape.py`, by the loader). Every mistake raises `Invalid`, naming the key.
+whatever needs a tree has one (`shape.py`, by the loader). Every mistake raises `BadValue`, naming the key.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Literal
 
 import msgspec
 
-from isthmus.core.document import Invalid, one_of, show
+from isthmus.core.validation import BadValue, one_of, show
 
 Semantics = Literal["none", "fifo", "causal", "total", "fifo-total", "causal-total"]
 Wanted = Literal["none", "fifo", "causal", "total", "fifo-total", "causal-total"]
@@ -68,9 +68,9 @@ class ProcessGroup(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not self.members:
-            raise Invalid("members", "no member", "at least one")
+            raise BadValue("members", "no member", "at least one")
         if twice := first_twice(self.members):
-            raise Invalid("members", f"{twice!r} twice", "each member once")
+            raise BadValue("members", f"{twice!r} twice", "each member once")
 
 
 class Igp(msgspec.Struct, frozen=True):
@@ -91,12 +91,12 @@ class RouterSpec(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if twice := first_twice(self.joins):
-            raise Invalid("joins", f"{twice!r} twice", "each group or IGP once")
+            raise BadValue("joins", f"{twice!r} twice", "each group or IGP once")
         if len(self.joins) < 2:
             found = f"only {self.joins[0]!r}" if self.joins else "nothing"
-            raise Invalid("joins", found, "two or more groups or IGPs, between which it forwards")
+            raise BadValue("joins", found, "two or more groups or IGPs, between which it forwards")
         if not 1 <= self.replicas <= REPLICAS_MAX:
-            raise Invalid("replicas", show(self.replicas), f"a number from 1 to {REPLICAS_MAX}")
+            raise BadValue("replicas", show(self.replicas), f"a number from 1 to {REPLICAS_MAX}")
 
 
 class GroupFlow(msgspec.Struct, frozen=True, rename={"source": "from"}):
@@ -126,16 +126,16 @@ class OrderingDomain(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if len(self.groups) < 2:
-            raise Invalid("groups", show(list(self.groups)), "two or more groups")
+            raise BadValue("groups", show(list(self.groups)), "two or more groups")
         if twice := first_twice(self.groups):
-            raise Invalid("groups", f"{twice!r} twice", "each group once")
+            raise BadValue("groups", f"{twice!r} twice", "each group once")
         for key, names in (("intra", self.intra_groups), *((f"flows[{at}]", groups_in(f)) for at, f in self.numbered)):
             for name in names:
                 if name not in self.groups:
-                    raise Invalid(key, show(name), f"a group of the domain: {one_of(name, self.groups)}")
+                    raise BadValue(key, show(name), f"a group of the domain: {one_of(name, self.groups)}")
         for at, flow in self.numbered:
             if not flow.to or first_twice(flow.to) or flow.to == (flow.source,):
-                raise Invalid(f"flows[{at}].to", show(list(flow.to)), "other groups, each once; intra is for its own")
+                raise BadValue(f"flows[{at}].to", show(list(flow.to)), "other groups, each once; intra is for its own")
 
     @property
     def numbered(self) -> list[tuple[int, GroupFlow]]:
@@ -205,20 +205,20 @@ def check_unique_names(composition: Composition) -> None:
     for key, names in kinds.items():
         for at, name in enumerate(names):
             if not name.strip():
-                raise Invalid(f"{key}[{at}].name", show(name), "a name")
+                raise BadValue(f"{key}[{at}].name", show(name), "a name")
             if name in taken:
-                raise Invalid(f"{key}[{at}].name", f"{name!r}, already one of the {taken[name]}", "a unique name")
+                raise BadValue(f"{key}[{at}].name", f"{name!r}, already one of the {taken[name]}", "a unique name")
             taken[name] = key
     for at, group in enumerate(composition.groups):
         for member in group.members:
             if member in taken:
                 found = f"{member!r}, already the name of one of the {taken[member]}"
-                raise Invalid(f"groups[{at}].members", found, "a name of its own for each process")
+                raise BadValue(f"groups[{at}].members", found, "a name of its own for each process")
     for at, domain in enumerate(composition.domains):
         if not domain.name.strip():
-            raise Invalid(f"domains[{at}].name", show(domain.name), "a name")
+            raise BadValue(f"domains[{at}].name", show(domain.name), "a name")
     if twice := first_twice(domain.name for domain in composition.domains):
-        raise Invalid("domains", f"two domains named {twice!r}", "a name of its own for each")
+        raise BadValue("domains", f"two domains named {twice!r}", "a name of its own for each")
 
 
 def check_routers(composition: Composition) -> None:
@@ -227,12 +227,12 @@ def check_routers(composition: Composition) -> None:
     for at, router in enumerate(composition.routers):
         for place, name in enumerate(router.joins):
             if name not in names:
-                raise Invalid(f"routers[{at}].joins[{place}]", show(name), f"a group or an IGP: {one_of(name, names)}")
+                raise BadValue(f"routers[{at}].joins[{place}]", show(name), f"a group or an IGP: {one_of(name, names)}")
     for at, igp in enumerate(composition.igps):
         count = len(composition.routers_of(igp.name))
         if count < 2 or (igp.kind == "link" and count > 2):
             found = f"{igp.name!r} with {count} router{'' if count == 1 else 's'}"
-            raise Invalid(
+            raise BadValue(
                 f"igps[{at}]", found, "two routers at a link" if igp.kind == "link" else "two or more routers"
             )
     known = [router.name for router in composition.routers]
@@ -240,10 +240,10 @@ def check_routers(composition: Composition) -> None:
     for at, route in enumerate(composition.routes):
         for key, name, among in (("from", route.source, groups), ("to", route.to, groups)):
             if name not in among:
-                raise Invalid(f"routes[{at}].{key}", show(name), f"a group: {one_of(name, among)}")
+                raise BadValue(f"routes[{at}].{key}", show(name), f"a group: {one_of(name, among)}")
         for place, name in enumerate(route.via):
             if name not in known:
-                raise Invalid(f"routes[{at}].via[{place}]", show(name), f"a router: {one_of(name, known)}")
+                raise BadValue(f"routes[{at}].via[{place}]", show(name), f"a router: {one_of(name, known)}")
 
 
 def check_ordering_domains(composition: Composition) -> None:
@@ -251,23 +251,23 @@ def check_ordering_domains(composition: Composition) -> None:
     groups = {group.name: group for group in composition.groups}
     igps = [igp.name for igp in composition.igps]
     if not composition.domains:
-        raise Invalid("domains", "nothing", "at least one [[domains]] table")
+        raise BadValue("domains", "nothing", "at least one [[domains]] table")
     for at, domain in enumerate(composition.domains):
         key = f"domains[{at}]"
         for place, name in enumerate(domain.groups):
             if name not in groups:
-                raise Invalid(f"{key}.groups[{place}]", show(name), f"a group: {one_of(name, groups)}")
+                raise BadValue(f"{key}.groups[{place}]", show(name), f"a group: {one_of(name, groups)}")
         for field, names in (("igps", domain.igps), ("root", (domain.root,) if domain.root else ())):
             for name in names:
                 if name not in igps:
-                    raise Invalid(f"{key}.{field}", show(name), f"an IGP: {one_of(name, igps)}")
+                    raise BadValue(f"{key}.{field}", show(name), f"an IGP: {one_of(name, igps)}")
         if not domain.flows and not any(groups[name].open for name in domain.groups):
-            raise Invalid(f"{key}.groups", "closed groups only", "at least one open group")
+            raise BadValue(f"{key}.groups", "closed groups only", "at least one open group")
         for number, flow in domain.numbered:
             closed = [to for to in flow.to if to != flow.source and not groups[to].open]
             if closed:
                 found = f"{closed[0]!r}, which is closed"
-                raise Invalid(f"{key}.flows[{number}].to", found, "open groups")
+                raise BadValue(f"{key}.flows[{number}].to", found, "open groups")
     for part in connected_domains(composition.domains):
         check_apart(composition, part)
 
@@ -284,8 +284,8 @@ def check_apart(composition: Composition, part: Sequence[OrderingDomain]) -> Non
                 place = f"domains[{composition.domains.index(domain)}].groups"
                 found = f"{member!r} in both {other} and {name}"
                 if its is not domain and name not in its.groups:
-                    raise Invalid(place, found, f"groups without a common process, as {its.name} is connected to it")
-                raise Invalid(place, found, "groups without a common process")
+                    raise BadValue(place, found, f"groups without a common process, as {its.name} is connected to it")
+                raise BadValue(place, found, "groups without a common process")
 
 
 def connected_domains(domains: Sequence[OrderingDomain]) -> list[list[OrderingDomain]]:

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from isthmus.core.document import Invalid
+from isthmus.core.validation import BadValue
 from isthmus.protocols.routing.calculus.model import (
     PARTS,
     Composition,
@@ -95,7 +95,7 @@ def grants(composition: Composition, domain: OrderingDomain) -> bool:
     """
     try:
         parts = [(part, network_of(composition, part, domain.scope)) for part in parts_of(composition, domain)]
-    except Invalid:
+    except BadValue:
         return False
     return all(
         guarantee(composition, network, part, domain.scope, order).holds

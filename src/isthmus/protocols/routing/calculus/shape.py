@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from isthmus.core.document import Invalid
+from isthmus.core.validation import BadValue
 from isthmus.protocols.routing.calculus.model import Composition, Forwarding, OrderingDomain
 
 LEAVES: tuple[Forwarding, ...] = ("hierarchical", "shadow-and-hold")  # groups must be leaves of the tree
@@ -97,13 +97,13 @@ class Shape:
             onward = [names[route.to]] if last else list(self.joins.get(numbers[route.via[place + 1]], ()))
             common = [node for node in self.joins.get(router, ()) if node in onward and node != here]
             if here not in self.joins.get(router, ()) or not common:
-                raise Invalid(
+                raise BadValue(
                     f"routes[{at}].via[{place}]", repr(name), "routers that lead from the one group to the other"
                 )
             here = common[0]
             steps.append(RouteStep(router, here))
         if here != names[route.to]:
-            raise Invalid(
+            raise BadValue(
                 f"routes[{at}].via", repr(list(route.via)), "routers that lead from the one group to the other"
             )
         return tuple(steps)
@@ -138,21 +138,21 @@ class Shape:
         for group in self.groups[1:]:
             if group not in found:
                 reason = f"{names[group]!r}, which no routers join to {names[self.groups[0]]!r}"
-                raise Invalid(f"{key}.groups", reason, "groups that are joined, through IGPs or with each other")
+                raise BadValue(f"{key}.groups", reason, "groups that are joined, through IGPs or with each other")
         if domain.root and self.is_tree and self.root >= 0 and names[self.root] != domain.root:
-            raise Invalid(f"{key}.root", repr(domain.root), "an IGP on a way between its groups")
+            raise BadValue(f"{key}.root", repr(domain.root), "an IGP on a way between its groups")
         if domain.forwarding == "plain":
             return
         if not self.is_tree:
-            raise Invalid(
+            raise BadValue(
                 f"{key}.forwarding", f"{domain.forwarding!r} on a cycle of groups and IGPs", "a tree, or plain"
             )
         if self.root < 0:
-            raise Invalid(f"{key}.forwarding", f"{domain.forwarding!r} without an IGP", "an IGP to order in, or plain")
+            raise BadValue(f"{key}.forwarding", f"{domain.forwarding!r} without an IGP", "an IGP to order in, or plain")
         for group in self.groups if domain.forwarding in LEAVES else ():
             if len(self.members[group]) > 1:
                 found_text = f"{names[group]!r} with {len(self.members[group])} routers under {domain.forwarding!r}"
-                raise Invalid(f"{key}.groups", found_text, "groups at the leaves of the tree, with one router each")
+                raise BadValue(f"{key}.groups", found_text, "groups at the leaves of the tree, with one router each")
 
 
 def cut_off(

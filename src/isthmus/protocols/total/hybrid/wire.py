@@ -7,9 +7,9 @@ from typing import Annotated, Generic, Literal
 
 import msgspec
 
-from isthmus.core.document import LONGEST_MS, Invalid, show, within
 from isthmus.core.errors import RemoteError
 from isthmus.core.message import B, Carried, Cast, Message, SiteId, Targets
+from isthmus.core.validation import DURATION_MAX_MS, BadValue, check_range, show
 from isthmus.protocols.estimator import EstimatorOptions
 from isthmus.protocols.total.hybrid.clocks import ClockName
 
@@ -33,9 +33,9 @@ class HybridPolicy(msgspec.Struct, frozen=True, kw_only=True):
     estimator: EstimatorOptions = EstimatorOptions()
 
     def __post_init__(self) -> None:
-        if self.null_ms and not 0.1 <= self.null_ms <= LONGEST_MS:
-            raise Invalid("null_ms", show(self.null_ms), f"0, or a number from 0.1 to {LONGEST_MS:g}")
-        within("threshold", self.threshold, 0, 10)
+        if self.null_ms and not 0.1 <= self.null_ms <= DURATION_MAX_MS:
+            raise BadValue("null_ms", show(self.null_ms), f"0, or a number from 0.1 to {DURATION_MAX_MS:g}")
+        check_range("threshold", self.threshold, 0, 10)
 
 
 class HybridOptions(HybridPolicy, frozen=True, kw_only=True):

@@ -34,9 +34,9 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from isthmus.core.document import LONGEST_MS, SHORTEST_MS, within
 from isthmus.core.message import SiteId, Targets
 from isthmus.core.units import NS_PER_MS
+from isthmus.core.validation import DURATION_MAX_MS, PERIOD_MIN_MS, check_range
 from isthmus.protocols.total.optimistic.estimate import ODD_MAX, Estimate
 
 PolicyName = Literal["none", "compensation", "open-loop", "stamped"]
@@ -55,12 +55,12 @@ class OptimisticOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     calendar: bool = False  # stamped: by the calendar; a scenario with a clock service sets it
 
     def __post_init__(self) -> None:
-        within("alpha", self.alpha, 0, 1)
-        within("gain", self.gain, 1e-6, 1)
+        check_range("alpha", self.alpha, 0, 1)
+        check_range("gain", self.gain, 1e-6, 1)
         if self.window_ms is not None:
-            within("window_ms", self.window_ms, 0, LONGEST_MS)
-        within("delay_max_ms", self.delay_max_ms, 0, LONGEST_MS)
-        within("request_age_ms", self.request_age_ms, SHORTEST_MS, LONGEST_MS)
+            check_range("window_ms", self.window_ms, 0, DURATION_MAX_MS)
+        check_range("delay_max_ms", self.delay_max_ms, 0, DURATION_MAX_MS)
+        check_range("request_age_ms", self.request_age_ms, PERIOD_MIN_MS, DURATION_MAX_MS)
 
 
 class MessageArrival(NamedTuple):

@@ -96,7 +96,7 @@ class Optimistic(Layer):
     def bodies(self) -> dict[type[Message], Handler]:
         return {Posted: self.on_posted, Numbers: self.on_numbers}
 
-    def hasty(self) -> dict[type[Message], Handler]:
+    def unsafe_bodies(self) -> dict[type[Message], Handler]:
         return {Posted: self.on_safe} if self.safe else {}
 
     def leads(self) -> bool:

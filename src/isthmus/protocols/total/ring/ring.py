@@ -41,10 +41,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from isthmus.core.document import within
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Finality, Handler, Kind, Layer, View, places
 from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
+from isthmus.core.validation import check_range
 from isthmus.protocols.total.positions import left_over, position
 from isthmus.protocols.total.ring.visits import round_of
 from isthmus.protocols.total.token_site import BATCH_MAX, Ticketed, Tickets, ranges_of
@@ -63,7 +63,7 @@ class RingOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     batch: int = 30  # messages that a member may send at each visit of the token
 
     def __post_init__(self) -> None:
-        within("batch", self.batch, 1, BATCH_MAX, "a whole number")
+        check_range("batch", self.batch, 1, BATCH_MAX, "a whole number")
 
 
 class Token(Message, frozen=True, gc=False, array_like=True, tag=28):

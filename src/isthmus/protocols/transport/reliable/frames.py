@@ -10,9 +10,9 @@ from typing import Any, Generic
 
 import msgspec
 
-from isthmus.core.document import COUNT_MAX, LONGEST_MS, SHORTEST_MS, within
 from isthmus.core.errors import RemoteError
 from isthmus.core.message import B, Cast, Message, SiteId, Targets
+from isthmus.core.validation import COUNT_MAX, DURATION_MAX_MS, PERIOD_MIN_MS, check_range
 from isthmus.protocols.transport.reliable.pacing import Asked, Gaps
 
 GAPS_MAX = 64  # gaps named in one Nak; the rest in the next
@@ -36,11 +36,11 @@ class ReliableOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     repair_max: int = REPAIR_MAX  # frames asked for by one Nak, and sent for one
 
     def __post_init__(self) -> None:
-        within("nak_delay_ms", self.nak_delay_ms, 0, LONGEST_MS)
+        check_range("nak_delay_ms", self.nak_delay_ms, 0, DURATION_MAX_MS)
         for key in ("nak_retry_ms", "ack_period_ms", "status_period_ms"):
-            within(key, getattr(self, key), SHORTEST_MS, LONGEST_MS)
+            check_range(key, getattr(self, key), PERIOD_MIN_MS, DURATION_MAX_MS)
         for key in ("ack_every", "ack_every_bytes", "keep_max", "keep_max_bytes", "hold_max", "repair_max"):
-            within(key, getattr(self, key), 1, COUNT_MAX, "a whole number")
+            check_range(key, getattr(self, key), 1, COUNT_MAX, "a whole number")
 
 
 class Data(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=10):
@@ -105,7 +105,7 @@ class Status(Message, frozen=True, gc=False, array_like=True, tag=13):
 class Ack(Message, frozen=True, gc=False, array_like=True, tag=14):
     """What its sender has of every member's stream; to one member alone also what has arrived of that one's."""
 
-    gathers = True
+    cumulative = True
 
     received: tuple[int, ...]  # in the order of the view's members
     stable: int = 0  # every frame of its sender's up to this number is

@@ -2,7 +2,7 @@
 
 A bad file is answered by one `InputError` that names the file, the key, what was found there and what would be
 right. msgspec does the conversion; this module turns its words and its paths into ours. A struct that checks its own
-values raises `Invalid` from `__post_init__`, naming its field; the conversion adds where the struct stands.
+values raises `BadValue` from `__post_init__`, naming its field; the conversion adds where the struct stands.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ PATH = re.compile(r"^(?P<what>.*?)(?: - at `(?P<path>.*)`)?$", re.DOTALL)
 STEP = re.compile(r"\.([A-Za-z_][\w-]*)|\[(\d+)\]|\[\.\.\.\]")
 NAMES = {"int": "a whole number", "float": "a number", "str": "a text", "bool": "true or false"}
 NAMES |= {"array": "a list", "object": "a table", "null": "nothing"}
-LONGEST_MS = 1e12  # some 30 years; in nanoseconds, twice this still fits a trace
+DURATION_MAX_MS = 1e12  # some 30 years; in nanoseconds, twice this still fits a trace
 COUNT_MAX = 1_000_000_000  # of messages: as good as no bound
-SHORTEST_MS = 1e-3  # of what happens again and again: below a nanosecond, time would stand still
+PERIOD_MIN_MS = 1e-3  # of what happens again and again: below a nanosecond, time would stand still
 
 
-class Invalid(InputError, ValueError):
+class BadValue(InputError, ValueError):
     """An InputError from a value under construction; being a ValueError, it keeps its place in a conversion."""
 
     def __init__(self, key: str, found: str, expected: str) -> None:
         InputError.__init__(self, "", key, found, expected)
 
-    def __reduce__(self) -> tuple[type[Invalid], tuple[str, str, str]]:
-        return Invalid, (self.key, self.found, self.expected)
+    def __reduce__(self) -> tuple[type[BadValue], tuple[str, str, str]]:
+        return BadValue, (self.key, self.found, self.expected)
 
     def at(self, source: str, prefix: str) -> InputError:
         """The same error with the place where the value stands."""
@@ -98,7 +98,7 @@ def explain(
             key = f"{key}[{index}]"
             found = found[int(index)] if isinstance(found, list) else found
         shape = None if isinstance(shape, inspect.DictType) else inner(shape, name, holder)
-    if isinstance(error.__cause__, Invalid):
+    if isinstance(error.__cause__, BadValue):
         return error.__cause__.at(source, key)
     if unknown := re.search(r"unknown field `(.*?)`", what):
         name = unknown[1]
@@ -166,11 +166,11 @@ def alternatives(names: list[str]) -> str:
     return " or ".join(NAMES.get(name, name) for name in names if name != "null")
 
 
-def within(key: str, value: float, low: float, high: float, what: str = "a number") -> None:
+def check_range(key: str, value: float, low: float, high: float, what: str = "a number") -> None:
     """Refuse a number that is not between two others, both included; no comparison holds of NaN."""
     if not low <= value <= high:
         low_text, high_text = (str(end) if isinstance(end, int) else f"{end:g}" for end in (low, high))
-        raise Invalid(key, show(value), f"{what} from {low_text} to {high_text}")
+        raise BadValue(key, show(value), f"{what} from {low_text} to {high_text}")
 
 
 def show(found: Any) -> str:
