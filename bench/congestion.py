@@ -26,7 +26,7 @@ from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Periodic, Poisson
 from isthmus.sim.run import Run
 from isthmus.topology.delay import Constant, Uniform
-from isthmus.topology.model import Channel, Cluster, Site, Topology, WanLink
+from isthmus.topology.model import Channel, Cluster, Topology, TopologySite, WanLink
 from isthmus.topology.passage import Pipe
 from isthmus.trace.schema import Row
 
@@ -87,7 +87,7 @@ class Sink:
 
 def scenario(wan: Channel, senders: int = 1, overload: float = OVERLOAD, duration_ms: float = DURATION_MS) -> Scenario:
     """The fast sites, the slow one, and the load; without an overload only what is not for the slow one is sent."""
-    sites = (*(Site(f"fast-{number}", 0) for number in range(FAST)), Site("slow", 1))
+    sites = (*(TopologySite(f"fast-{number}", 0) for number in range(FAST)), TopologySite("slow", 1))
     fast = tuple(SiteId(number) for number in range(FAST))
     lan = Channel(Constant(1))
     clusters = (Cluster("fast", fast, fast[0], lan), Cluster("far", (SLOW,), SLOW, lan))

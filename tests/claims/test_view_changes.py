@@ -18,7 +18,7 @@ from isthmus.sim.network.delays import Stamp
 from isthmus.sim.run import Run
 from isthmus.sim.site import SimPort
 from isthmus.topology.delay import Constant
-from isthmus.topology.model import Channel, Cluster, Site, Topology
+from isthmus.topology.model import Channel, Cluster, Topology, TopologySite
 from isthmus.topology.shapes import mesh
 from isthmus.trace.schema import KIND, PROCESS, TIME_NS, VALUE, Row
 
@@ -31,7 +31,7 @@ def crashed(sites: int, rate_per_s: float) -> tuple[list[Row], Counter[type[Mess
     """A run in which the last of some sites crashes, and what the agreement sent until the new view was everywhere."""
     ids = tuple(SiteId(number) for number in range(sites))
     lan = Channel(Constant(DELAY_MS))
-    topology = Topology("one", tuple(Site(f"s{n}", 0) for n in ids), (Cluster("lan", ids, ids[0], lan),), ())
+    topology = Topology("one", tuple(TopologySite(f"s{n}", 0) for n in ids), (Cluster("lan", ids, ids[0], lan),), ())
     scenario = Scenario(
         topology=topology,
         stack=StackSpec(name="token-site"),

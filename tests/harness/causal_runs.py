@@ -22,7 +22,7 @@ from isthmus.topology.delay import Constant
 from isthmus.topology.gateways.hops import Plan, Routes, direct_plan
 from isthmus.topology.gateways.lans import Lans, lans_of
 from isthmus.topology.gateways.separators import LanGraph, Separators, Zone, mask_of, sites_of, zones_of
-from isthmus.topology.model import Channel, Cluster, Region, Site, Topology, WanLink
+from isthmus.topology.model import Channel, Cluster, Region, Topology, TopologySite, WanLink
 from isthmus.topology.shapes import shape
 
 Kind = Literal["one-hop", "lan-ring", "lan-tree", "nodes", "routed"]
@@ -235,7 +235,7 @@ def with_nodes(random: Random) -> Topology:
         for _ in range(random.choice([0, 0, 1, 2])):
             node, size = len(clusters), random.randint(2, 3)
             ids = tuple(SiteId(len(sites) + place) for place in range(size))
-            sites += [Site(f"n{node}-{place}", node) for place in range(size)]
+            sites += [TopologySite(f"n{node}-{place}", node) for place in range(size)]
             clusters.append(Cluster(f"n{node}", ids, ids[0], ANY, gateways=ids[:1], node_of=lan))
             links.append(WanLink(lan, node, ANY, ANY))
     region = Region("region", (random.randrange(len(plain.clusters)),))

@@ -33,7 +33,7 @@ from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Periodic
 from isthmus.sim.run import Run
 from isthmus.topology.delay import Uniform
-from isthmus.topology.model import Channel, Cluster, Site, Topology, WanLink
+from isthmus.topology.model import Channel, Cluster, Topology, TopologySite, WanLink
 
 ROUNDS = (8, 24)  # a run lasts for so many periods
 REFERENCES = (0, 1, 1, 3, 3, 5)  # of a LAN that has as many sites
@@ -42,10 +42,10 @@ REFERENCES = (0, 1, 1, 3, 3, 5)  # of a LAN that has as many sites
 def random_topology(random: Random) -> Topology:
     """One to four LANs of one to seven sites; the first has a reference."""
     clusters: list[Cluster] = []
-    sites: list[Site] = []
+    sites: list[TopologySite] = []
     for number in range(random.choice((1, 1, 2, 3, 4))):
         ids = tuple(SiteId(len(sites) + place) for place in range(random.randint(1, 7)))
-        sites += [Site(f"lan{number}-{place}", number) for place in range(len(ids))]
+        sites += [TopologySite(f"lan{number}-{place}", number) for place in range(len(ids))]
         wanted = random.choice(REFERENCES) if number else max(1, random.choice(REFERENCES))
         references = tuple(random.sample(ids, min(wanted, len(ids))))
         low_ms = random.uniform(0.05, 0.5)

@@ -27,7 +27,7 @@ from isthmus.scenario.workload import Poisson, Reply, Workload
 from isthmus.sim.run import Run
 from isthmus.stacks.registry import STACKS
 from isthmus.topology.delay import Uniform
-from isthmus.topology.model import Channel, Cluster, Override, Site, Topology
+from isthmus.topology.model import Channel, Cluster, Override, Topology, TopologySite
 from isthmus.trace.domain import Domain
 from isthmus.trace.schema import Row
 
@@ -64,7 +64,7 @@ class ComposedRun(NamedTuple):
 def random_network(names: tuple[str, ...], random: Random, loss: float = 0.0) -> Topology:
     """Sites on one LAN of which some pairs are far apart, each way by itself."""
     near, far = (msgspec.structs.replace(channel, loss=loss) for channel in (NEAR, FAR))
-    sites = tuple(Site(name, 0) for name in names)
+    sites = tuple(TopologySite(name, 0) for name in names)
     numbers = tuple(SiteId(number) for number in range(len(names)))
     overrides = tuple(
         Override(a, b, *(far if random.random() < 0.5 else near for _ in range(2)))

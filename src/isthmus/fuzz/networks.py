@@ -13,7 +13,7 @@ from isthmus.scenario.faults import Relink
 from isthmus.scenario.workload import Burst, OnOff, Periodic, Poisson, Reply, Workload
 from isthmus.topology.delay import Constant, Delay, Empirical, Gamma, Normal, Uniform
 from isthmus.topology.gateways.lans import lans_of
-from isthmus.topology.model import Channel, Cluster, GatewayLink, Site, Topology, WanLink
+from isthmus.topology.model import Channel, Cluster, GatewayLink, Topology, TopologySite, WanLink
 from isthmus.topology.shapes import shape
 
 LAN_MS, WAN_MS = 1.0, 50.0
@@ -30,11 +30,11 @@ def random_topology(random: Random, rough: bool, small: bool) -> Topology:
         counts = [random.randint(*LARGE_LAN)]
     else:
         counts = [random.randint(2 if number == 0 else 1, 3) for number in range(random.randint(1, 3))]
-    sites: list[Site] = []
+    sites: list[TopologySite] = []
     clusters: list[Cluster] = []
     for number, count in enumerate(counts):
         ids = tuple(SiteId(len(sites) + place) for place in range(count))
-        sites += [Site(f"c{number}-{place}", number) for place in range(count)]
+        sites += [TopologySite(f"c{number}-{place}", number) for place in range(count)]
         clusters.append(Cluster(f"c{number}", ids, ids[0], random_channel(random, LAN_MS, rough)))
     links = [
         WanLink(a, b, random_channel(random, WAN_MS, rough), random_channel(random, WAN_MS, rough))

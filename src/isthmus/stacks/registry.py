@@ -42,7 +42,6 @@ from isthmus.protocols.transport.relay import Relay, RelayOptions
 from isthmus.protocols.transport.reliable.frames import ReliableOptions
 from isthmus.protocols.transport.reliable.reliable import Reliable
 from isthmus.protocols.transport.safe import Safe
-from isthmus.stacks.roles.advice import advise
 from isthmus.topology.overlay.links import Overlay
 
 
@@ -136,7 +135,11 @@ def hybrid(host: Host, application: Application, options: StackOptions) -> Stack
     """One order for all: some issue tickets, the others have theirs issued, as given or as they find best."""
     estimator = Estimator(options.hybrid.estimator)
     order = Hybrid(options.hybrid, estimator)
-    planner = (Planner(order, estimator, advise),) if options.hybrid.rule == "planned" else ()
+    planner: tuple[Layer, ...] = ()
+    if options.hybrid.rule == "planned":
+        from isthmus.stacks.roles.advice import advise  # needs numpy, which a live site otherwise does without
+
+        planner = (Planner(order, estimator, advise),)
     upper = top(application, options, OrderedParticipants)
     return Stack(host, *upper, estimator, Credit(options.credit), *planner, order, *bottom(options))
 

@@ -25,7 +25,7 @@ from isthmus.topology.addresses import endpoint
 from isthmus.topology.delay import Constant, Delay
 from isthmus.topology.gateways.separators import check_zones
 from isthmus.topology.graph import components
-from isthmus.topology.model import Channel, Cluster, GatewayLink, Override, Region, Site, Topology, WanLink
+from isthmus.topology.model import Channel, Cluster, GatewayLink, Override, Region, Topology, TopologySite, WanLink
 
 SITES_MAX = 100_000
 
@@ -147,7 +147,7 @@ class Builder:
 
     def __init__(self, raw: RawTopology, source: str, prefix: str) -> None:
         self.raw, self.source, self.prefix = raw, source, prefix
-        self.sites: list[Site] = []
+        self.sites: list[TopologySite] = []
         self.clusters: list[Cluster] = []
         self.links: list[WanLink] = []
         self.overrides: list[Override] = []
@@ -244,7 +244,7 @@ class Builder:
         for site, name, place in zip(ids, names, keys, strict=True):
             self.claim(name, place)
             self.site_of[name] = site
-            self.sites.append(Site(name, number, self.address_of(raw, len(self.sites) - ids[0], place)))
+            self.sites.append(TopologySite(name, number, self.address_of(raw, len(self.sites) - ids[0], place)))
         agent = names[0] if raw.agent is None else raw.agent
         if agent not in names:
             raise self.wrong(f"{key}.agent", show(agent), f"a site of {raw.name}: {one_of(agent, names)}")

@@ -48,7 +48,7 @@ class Channel(msgspec.Struct, frozen=True):
             raise BadValue("bandwidth_mbps", repr(self.bandwidth_mbps), "a finite number above 0")
 
 
-class Site(msgspec.Struct, frozen=True, gc=False):
+class TopologySite(msgspec.Struct, frozen=True, gc=False):
     """One machine."""
 
     name: str
@@ -121,7 +121,7 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
     """A network: sites, the clusters they form, the links between clusters."""
 
     name: str
-    sites: tuple[Site, ...]
+    sites: tuple[TopologySite, ...]
     clusters: tuple[Cluster, ...]
     links: tuple[WanLink, ...] = ()
     overrides: tuple[Override, ...] = ()

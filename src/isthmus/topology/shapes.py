@@ -18,7 +18,7 @@ import msgspec
 
 from isthmus.core.message import SiteId
 from isthmus.core.validation import BadValue
-from isthmus.topology.model import Channel, Cluster, GatewayLink, Site, Topology, WanLink
+from isthmus.topology.model import Channel, Cluster, GatewayLink, Topology, TopologySite, WanLink
 
 SHAPES = ("star", "ring", "mesh", "random", "lan-ring", "lan-tree")
 BRANCHES = 2  # of a LAN tree
@@ -79,7 +79,9 @@ def with_gateways(
     plain = regular(name, clusters, sites + len(gateways), lan, wan, pairs)
     size = sites + len(gateways)
     named = [
-        Site(f"c{site.cluster}-{gateways[place % size - sites]}", site.cluster) if place % size >= sites else site
+        TopologySite(f"c{site.cluster}-{gateways[place % size - sites]}", site.cluster)
+        if place % size >= sites
+        else site
         for place, site in enumerate(plain.sites)
     ]
     return msgspec.structs.replace(
@@ -124,7 +126,7 @@ def of_equal_clusters(
         ids = tuple(SiteId(number * sites + k) for k in range(sites))
         latitude, longitude = places[number] if places is not None else (None, None)
         clusters.append(Cluster(cluster, ids, ids[0], lans[number], latitude, longitude))
-    named = tuple(Site(f"{cluster}-{k}", number) for number, cluster in enumerate(names) for k in range(sites))
+    named = tuple(TopologySite(f"{cluster}-{k}", number) for number, cluster in enumerate(names) for k in range(sites))
     return Topology(name, named, tuple(clusters), links)
 
 

@@ -14,7 +14,7 @@ from isthmus.sim.network.delays import DelayNetwork, Stamp
 from isthmus.sim.run import Run
 from isthmus.sim.scheduler import Scheduler
 from isthmus.topology.delay import Constant, Delay, Gamma, Normal, Uniform
-from isthmus.topology.model import Channel, Cluster, Override, Site, Topology, WanLink
+from isthmus.topology.model import Channel, Cluster, Override, Topology, TopologySite, WanLink
 from isthmus.topology.shapes import mesh, star
 
 MS = 1_000_000
@@ -128,7 +128,7 @@ def test_all_senders_share_a_wan_link_and_each_has_its_own_port_on_the_lan() -> 
 
 def test_a_pair_with_a_channel_of_its_own_shares_it_with_nobody() -> None:
     wan, own = Channel(Constant(10), bandwidth_mbps=8), Channel(Constant(10), bandwidth_mbps=80)
-    sites = tuple(Site(name, number // 2) for number, name in enumerate("abcd"))
+    sites = tuple(TopologySite(name, number // 2) for number, name in enumerate("abcd"))
     clusters = (Cluster("x", (A, B), A, wan), Cluster("y", (C, D), C, wan))
     overrides = (Override(A, C, own, own), Override(A, B, own, own))
     topology = Topology("net", sites, clusters, (WanLink(0, 1, wan, wan),), overrides)

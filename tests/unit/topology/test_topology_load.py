@@ -11,7 +11,7 @@ from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId
 from isthmus.topology.delay import Constant, Empirical, Gamma, Normal, Uniform
 from isthmus.topology.load import load_topology, topology_from_tables
-from isthmus.topology.model import Channel, Cluster, Override, Site, Topology, WanLink
+from isthmus.topology.model import Channel, Cluster, Override, Topology, TopologySite, WanLink
 from isthmus.topology.written import topology_to_toml
 
 GOOD = """
@@ -187,11 +187,11 @@ names = st.text(st.characters(categories=("L", "N", "P")), min_size=1, max_size=
 def topologies(draw: st.DrawFn) -> Topology:
     sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
     unique = draw(st.lists(names, min_size=len(sizes) + sum(sizes), max_size=len(sizes) + sum(sizes), unique=True))
-    sites: list[Site] = []
+    sites: list[TopologySite] = []
     clusters: list[Cluster] = []
     for number, size in enumerate(sizes):
         ids = tuple(SiteId(len(sites) + k) for k in range(size))
-        sites += [Site(unique.pop(), number) for _ in ids]
+        sites += [TopologySite(unique.pop(), number) for _ in ids]
         spot = draw(st.one_of(st.just((None, None)), st.tuples(st.floats(-90, 90), st.floats(-180, 180))))
         clusters.append(Cluster(unique.pop(), ids, draw(st.sampled_from(ids)), draw(channels), *spot))
     links = [WanLink(draw(st.integers(0, k - 1)), k, draw(channels), draw(channels)) for k in range(1, len(sizes))]

@@ -8,7 +8,7 @@ from isthmus.core.errors import InputError, LocalError
 from isthmus.core.message import SiteId
 from isthmus.topology.delay import Constant
 from isthmus.topology.graph import components
-from isthmus.topology.model import Channel, Cluster, Override, Site, Topology, WanLink
+from isthmus.topology.model import Channel, Cluster, Override, Topology, TopologySite, WanLink
 
 LAN = Channel(Constant(1))
 
@@ -20,7 +20,7 @@ def wan(ms: float) -> Channel:
 def network(*links: tuple[int, int, float], overrides: tuple[Override, ...] = ()) -> Topology:
     """Four clusters a, b, c, d of two sites each."""
     clusters = [Cluster(n, (SiteId(2 * k), SiteId(2 * k + 1)), SiteId(2 * k), LAN) for k, n in enumerate("abcd")]
-    sites = [Site(f"{name}{k}", number) for number, name in enumerate("abcd") for k in range(2)]
+    sites = [TopologySite(f"{name}{k}", number) for number, name in enumerate("abcd") for k in range(2)]
     joined = tuple(WanLink(a, b, wan(ms), wan(ms + 1)) for a, b, ms in links)
     return Topology("net", tuple(sites), tuple(clusters), joined, overrides)
 
@@ -60,7 +60,7 @@ def test_routes_are_computed_only_from_where_they_are_asked() -> None:
     count = 600
     links = tuple(WanLink(k, k + 1, wan(1), wan(1)) for k in range(count - 1))
     clusters = tuple(Cluster(f"c{k}", (SiteId(k),), SiteId(k), LAN) for k in range(count))
-    net = Topology("line", tuple(Site(f"s{k}", k) for k in range(count)), clusters, links)
+    net = Topology("line", tuple(TopologySite(f"s{k}", k) for k in range(count)), clusters, links)
     assert net._trees == {}
     assert net.mean_ms(SiteId(10), SiteId(20)) == 10
     assert len(net.channels(SiteId(10), SiteId(599))) == 589
@@ -97,7 +97,7 @@ def test_unreachable_clusters_and_bad_channels_are_refused() -> None:
     with pytest.raises(InputError, match="no path from a to c"):
         network((0, 1, 1), (2, 3, 1))
     with pytest.raises(LocalError):
-        Topology("x", (Site("s", 0),), (Cluster("s", (SiteId(0),), SiteId(0), LAN),))
+        Topology("x", (TopologySite("s", 0),), (Cluster("s", (SiteId(0),), SiteId(0), LAN),))
     for key, value in (("loss", 1.0), ("loss", -0.1), ("duplicate", 1.1), ("bandwidth_mbps", 0.0)):
         with pytest.raises(InputError) as caught:
             Channel(Constant(1), **{key: value})

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from isthmus.core.validation import BadValue
 from isthmus.topology.delay import Constant
-from isthmus.topology.model import Channel, Cluster, Site, Topology, WanLink
+from isthmus.topology.model import Channel, Cluster, Topology, TopologySite, WanLink
 from isthmus.topology.wiring import Wire, Wiring, gnp, ps_per_byte, random_wiring, topology_wiring
 
 
@@ -88,7 +88,7 @@ def test_a_graph_that_never_is_connected_is_refused() -> None:
 
 def test_a_topology_has_its_lans_joined_by_their_agents() -> None:
     lan, wan = Channel(Constant(1.0), bandwidth_mbps=100.0), Channel(Constant(20.0))
-    sites = tuple(Site(name, cluster) for name, cluster in (("a", 0), ("b", 0), ("c", 1), ("d", 1)))
+    sites = tuple(TopologySite(name, cluster) for name, cluster in (("a", 0), ("b", 0), ("c", 1), ("d", 1)))
     clusters = (Cluster("x", (0, 1), 1, lan), Cluster("y", (2, 3), 2, lan))  # type: ignore[arg-type]
     wiring = topology_wiring(Topology("two", sites, clusters, (WanLink(0, 1, wan, wan),)), 10.0)
     ends = list(zip(wiring.tails[::2], wiring.heads[::2], strict=True))

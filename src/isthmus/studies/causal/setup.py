@@ -21,7 +21,7 @@ from isthmus.scenario.workload import Poisson, Workload
 from isthmus.stacks.registry import STACKS
 from isthmus.topology.delay import Gamma
 from isthmus.topology.gateways.lans import GATEWAYS
-from isthmus.topology.model import Channel, Cluster, Region, Site, Topology, WanLink
+from isthmus.topology.model import Channel, Cluster, Region, Topology, TopologySite, WanLink
 from isthmus.topology.shapes import lan_ring, ring
 
 Traffic = Literal["groups", "subsets", "drawn", "nested", "regions"]  # nested: nodes on LANs; regions: in one, too
@@ -119,7 +119,7 @@ def nested_ring(lans: int, region: bool) -> Topology:
             node = len(clusters)
             ids = tuple(SiteId(len(sites) + place) for place in range(1 + PARTICIPANTS))
             names = (f"n{lan}{number}-server", *participants_of(lan, number, lans))
-            sites += [Site(name, node) for name in names]
+            sites += [TopologySite(name, node) for name in names]
             clusters.append(Cluster(f"n{lan}{number}", ids, ids[0], LAN, gateways=ids[:1], node_of=lan))
             links.append(WanLink(lan, node, LAN, LAN))
     regions = (Region("region", tuple(range((lans + 1) // 2))),) if region else ()

@@ -19,7 +19,7 @@ from isthmus.scenario.model import GroupSpec, Scenario, StackSpec
 from isthmus.scenario.workload import Periodic
 from isthmus.studies.model import Cell, Scale
 from isthmus.topology.delay import Gamma, Uniform
-from isthmus.topology.model import Channel, Cluster, Site, Topology, WanLink
+from isthmus.topology.model import Channel, Cluster, Topology, TopologySite, WanLink
 
 NODES = 8
 ROUNDS = 41  # the first one synchronises
@@ -46,7 +46,7 @@ def lan(number: int, first: int, sites: int, references: int, access_ms: tuple[f
 def network(references: Iterable[int], sites: int = NODES, access_ms: tuple[float, float] = ACCESS_MS[0]) -> Topology:
     """LANs with so many references each, joined with the first by ways of 55 ms there and 5 ms back."""
     clusters = [lan(number, number * sites, sites, count, access_ms) for number, count in enumerate(references)]
-    nodes = [Site(f"{cluster.name}-{place}", n) for n, cluster in enumerate(clusters) for place in range(sites)]
+    nodes = [TopologySite(f"{cluster.name}-{place}", n) for n, cluster in enumerate(clusters) for place in range(sites)]
     there, back = (Channel(Gamma(least + QUEUEING_MS, QUEUEING_MS**2, least), fifo=False) for least in WAYS_MS)
     links = [WanLink(0, other, there, back) for other in range(1, len(clusters))]
     return Topology("LANs with references", tuple(nodes), tuple(clusters), tuple(links))

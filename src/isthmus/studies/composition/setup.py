@@ -26,7 +26,7 @@ from isthmus.scenario.model import GroupSpec, Scenario, StackSpec
 from isthmus.scenario.packets import NetworkSpec
 from isthmus.scenario.workload import Closed, Poisson, Workload
 from isthmus.topology.delay import Constant
-from isthmus.topology.model import Channel, Cluster, Site, Topology, WanLink
+from isthmus.topology.model import Channel, Cluster, Topology, TopologySite, WanLink
 
 Between = Literal["link", "ring", "causal"]  # what joins the routers
 
@@ -70,12 +70,12 @@ STACK_BETWEEN = {"link": "fifo", "ring": "ring", "causal": "causal-vector"}
 
 def network_of(groups: int, members: int, wan_ms: float) -> Topology:
     """A cluster per group, with its router."""
-    sites: list[Site] = []
+    sites: list[TopologySite] = []
     clusters: list[Cluster] = []
     for number, own in enumerate(names_of(groups, members)):
         names = [*own, f"r{number}"] if groups > 1 else own
         ids = tuple(SiteId(len(sites) + place) for place in range(len(names)))
-        sites += [Site(name, number) for name in names]
+        sites += [TopologySite(name, number) for name in names]
         clusters.append(Cluster(f"lan-{number}", ids, ids[0], Channel(Constant(PROPAGATION_MS))))
     wan = Channel(Constant(wan_ms))
     links = tuple(WanLink(a, b, wan, wan) for b in range(groups) for a in range(b))

@@ -15,7 +15,7 @@ from isthmus.protocols.total.optimistic.compensation import OptimisticOptions, P
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Poisson, Workload
 from isthmus.topology.delay import Constant, Gamma, Normal
-from isthmus.topology.model import Channel, Cluster, Site, Topology, WanLink
+from isthmus.topology.model import Channel, Cluster, Topology, TopologySite, WanLink
 from isthmus.topology.shapes import mesh
 
 SEQUENCER, NEAR, DISTANT = 0, 1, 5  # a site of each kind, in the paper's network
@@ -87,11 +87,11 @@ def cloud_topology(name: str) -> Topology:
         delay = Gamma(mean_ms, (CLOUD_SD * mean_ms) ** 2, 0.9 * mean_ms)
         return Channel(delay, loss=CLOUD_LOSS, fifo=False)
 
-    sites: list[Site] = []
+    sites: list[TopologySite] = []
     clusters: list[Cluster] = []
     for number, (cluster, count) in enumerate(sizes.items()):
         ids = tuple(SiteId(len(sites) + place) for place in range(count))
-        sites += [Site(f"{cluster}-{place}", number) for place in range(count)]
+        sites += [TopologySite(f"{cluster}-{place}", number) for place in range(count)]
         lan = Channel(Gamma(CLOUD_LAN_MS, (0.1 * CLOUD_LAN_MS) ** 2, 0.5 * CLOUD_LAN_MS), fifo=False)
         clusters.append(Cluster(cluster, ids, ids[0], lan))
     places = {cluster: number for number, cluster in enumerate(sizes)}

@@ -16,7 +16,7 @@ from isthmus.scenario.workload import Periodic, Poisson, Workload
 from isthmus.stacks.roles.prediction import Setting
 from isthmus.stacks.roles.rests import MessageStream
 from isthmus.topology.delay import Constant
-from isthmus.topology.model import Channel, Cluster, Override, Site, Topology
+from isthmus.topology.model import Channel, Cluster, Override, Topology, TopologySite
 
 StreamKind = Literal["periodic", "poisson"]
 KINDS: tuple[StreamKind, ...] = ("periodic", "poisson")
@@ -112,7 +112,7 @@ def as_topology(setting: Setting) -> Topology:
         for a, b in combinations(ids, 2)
     )
     cluster = Cluster("all", ids, ids[0], Channel(Constant(1)))
-    return Topology("drawn", tuple(Site(f"s{site}", 0) for site in ids), (cluster,), (), pairs)
+    return Topology("drawn", tuple(TopologySite(f"s{site}", 0) for site in ids), (cluster,), (), pairs)
 
 
 def as_workloads(setting: Setting) -> tuple[Workload, ...]:

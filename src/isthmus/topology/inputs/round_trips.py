@@ -23,7 +23,7 @@ from isthmus.topology.delay import Constant, Delay, Empirical, Gamma
 from isthmus.topology.inputs.grouping import Matrix, group_hosts
 from isthmus.topology.inputs.maps import Imported
 from isthmus.topology.inputs.measured import Measured, Sample, read_measured
-from isthmus.topology.model import Channel, Cluster, Override, Site, Topology, WanLink
+from isthmus.topology.model import Channel, Cluster, Override, Topology, TopologySite, WanLink
 from isthmus.topology.shapes import of_equal_clusters, unique_names
 
 NOTED = 0.01  # directions that differ by more than this share are worth a note; all that differ are kept
@@ -96,7 +96,7 @@ def of_hosts(
     for a, b in combinations(order, 2) if per_pair else ():
         overrides.append(Override(number[a], number[b], *both_ways(measured, [(a, b)], model)))
     notes += direction_note(measured)
-    named = tuple(Site(measured.names[host], cluster_of[host]) for host in order)
+    named = tuple(TopologySite(measured.names[host], cluster_of[host]) for host in order)
     topology = Topology(name, named, tuple(clusters), tuple(links), tuple(overrides))
     return Imported(topology, tuple(notes))
 
