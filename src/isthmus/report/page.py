@@ -230,9 +230,8 @@ def claims_by_kind(claims: list[ClaimResult]) -> list[tuple[str, str, list[Claim
 
 
 def doc_line(stack: NamedStack) -> str:
-    """What a stack does, as its builder says, and which of its roles it has."""
-    said = (stack.build.__doc__ or "").strip().splitlines()[0]
-    return f"{said} {ROLES[stack.roles]}".strip()
+    """What a stack does, and which roles its sites have."""
+    return f"{stack.summary} {ROLES[stack.roles]}".strip()
 
 
 def network_picture(network: Network) -> Markup:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 from random import Random
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -36,8 +36,8 @@ from isthmus.scenario.overlay import OverlaySpec
 from isthmus.scenario.packets import NetworkSpec, check_network
 from isthmus.scenario.participants.model import ParticipantSpec
 from isthmus.scenario.workload import Workload, named_sites, span_ms
+from isthmus.stacks.defaults import resolve_lans, resolve_options, resolve_roles
 from isthmus.stacks.registry import STACKS, StackOptions
-from isthmus.topology.gateways.hops import check_ways
 from isthmus.topology.gateways.lans import check_served, lans_of
 from isthmus.topology.model import Topology
 
@@ -52,33 +52,26 @@ class HybridSpec(HybridPolicy, frozen=True, kw_only=True, forbid_unknown_fields=
     sequencer_of: dict[str, str] = msgspec.field(default_factory=dict)
     rule: Literal["planned", "dynamic", "paper", "restless"] = "planned"  # of the stack dynamic-hybrid
 
-    def options(self, **resolved: Any) -> HybridOptions:
-        """The same with names resolved."""
-        policy = {name: getattr(self, name) for name in HybridPolicy.__struct_fields__}
-        return HybridOptions(**policy, **resolved)
-
     def of(self, stack: str, topology: Topology) -> HybridOptions:
-        """What a stack makes of it in a topology."""
-        if not STACKS[stack].roles:
-            return self.options()
+        """Return the options with names resolved and the stack's own defaults."""
+        policy = HybridOptions(**{name: getattr(self, name) for name in HybridPolicy.__struct_fields__})
+        roles = STACKS[stack].roles
+        if not roles:
+            return policy
         named = named_sites(topology, self.active, "active")
         for site, other in self.sequencer_of.items():
             with_prefix("sequencer_of", partial(topology.site_id, site))
             with_prefix(f"sequencer_of.{site}", partial(topology.site_id, other))
-        sites = [SiteId(number) for number in range(len(topology.sites))]
-        distances = tuple(tuple(0.0 if a == b else topology.mean_ms(a, b) for b in sites) for a in sites)
-        roles = STACKS[stack].roles
-        if roles == "everyone":
-            return self.options(rule="fixed", distances=distances)
-        if roles == "changing":
-            return self.options(rule=self.rule, distances=distances)
-        agents = tuple(cluster.agent for cluster in topology.clusters)
-        active = named or agents
+        if roles != "given":
+            rule = self.rule if roles == "changing" else None
+            return resolve_roles(stack, topology, msgspec.structs.replace(policy, rule=rule))
         sequencer_of = {topology.site_id(site): topology.site_id(other) for site, other in self.sequencer_of.items()}
+        given = msgspec.structs.replace(policy, active=named or None, sequencer_of=sequencer_of)
+        options = resolve_roles(stack, topology, given)
         for site, other in self.sequencer_of.items():
-            if topology.site_id(other) not in active:
+            if topology.site_id(other) not in (options.active or ()):
                 raise BadValue(f"sequencer_of.{site}", repr(other), "the name of an active site")
-        return self.options(rule="fixed", active=active, sequencer_of=sequencer_of, distances=distances)
+        return options
 
 
 class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -121,13 +114,7 @@ class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def causal_options(self, topology: Topology) -> CausalOptions:
         """What the causal stacks make of a topology; refuses LANs that messages cannot be relayed over."""
         policy = {name: getattr(self.causal, name) for name in CausalPolicy.__struct_fields__}
-        if not STACKS[self.name].relays:
-            return CausalOptions(**policy)
-        lans = lans_of(topology, self.causal.gated)
-        if not self.causal.gated:
-            check_served(lans)
-            check_ways(lans)
-        return CausalOptions(**policy, lans=lans)
+        return resolve_lans(self.name, topology, CausalOptions(**policy))
 
 
 class Reader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -336,13 +323,11 @@ class Scenario(Settings, frozen=True, kw_only=True):
         sequencer = None if spec.sequencer is None else self.topology.site_id(spec.sequencer)
         direct = spec.transport == "direct"
         hybrid = spec.hybrid.of(spec.name, self.topology)
-        clusters = tuple(site.cluster for site in self.topology.sites)
         optimistic = spec.optimistic
         if self.clocks.service is not None:
             optimistic = msgspec.structs.replace(optimistic, calendar=True)
-        return StackOptions(
+        given = StackOptions(
             *(direct, sequencer, spec.batch_ms, spec.credit, spec.reliable, optimistic, hybrid, spec.relay),
-            clusters=clusters,
             safe=spec.safe,
             causal=spec.causal_options(self.topology),
             ring=spec.ring,
@@ -351,3 +336,4 @@ class Scenario(Settings, frozen=True, kw_only=True):
             dynamic=spec.dynamic,
             bare=bare,
         )
+        return resolve_options(spec.name, self.topology, given)

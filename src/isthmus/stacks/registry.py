@@ -1,9 +1,13 @@
-"""Every named stack: its layers, top first, what it promises, and which options it takes."""
+"""Every named stack: its layers from the top down, the orders it promises, and the options it takes.
+
+A stack is a row of `STACKS`. Its layers are functions of the options, named after what they make; the application, its
+participants and a process's filters come above them, relay and membership below.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -34,7 +38,6 @@ from isthmus.protocols.total.optimistic.compensation import OptimisticOptions
 from isthmus.protocols.total.optimistic.optimistic import Optimistic
 from isthmus.protocols.total.ring.ring import Ring, RingOptions
 from isthmus.protocols.total.token_site import TokenSite
-from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.credit import Credit, CreditOptions
 from isthmus.protocols.transport.direct import Direct
 from isthmus.protocols.transport.links.links import Links
@@ -46,93 +49,90 @@ from isthmus.topology.overlay.links import Overlay
 
 
 class StackOptions(msgspec.Struct, frozen=True):
-    """All that the stacks leave open; each takes what concerns it."""
+    """The options of all stacks; each stack takes those that concern it (`NamedStack.options`)."""
 
-    direct: bool = False  # over channels that neither lose nor reorder; otherwise reliable
+    direct: bool = False  # channels neither lose nor reorder: no retransmission
     sequencer: SiteId | None = None  # None: the eldest member
-    batch_ms: float | None = None  # the sequencer gathers messages this long for one ticket range
+    batch_ms: float | None = None  # the sequencer gathers messages for this long before it issues tickets
     credit: CreditOptions = CreditOptions()
     reliable: ReliableOptions = ReliableOptions()
     optimistic: OptimisticOptions = OptimisticOptions()
     hybrid: HybridOptions = HybridOptions()
     relay: RelayOptions | None = None  # None: every copy goes straight to its target
-    clusters: tuple[int, ...] = ()  # the LAN of each site, by its number; a relay needs it
-    safe: bool = False  # hand up what a quorum of the view has
-    membership: Layer | None = None  # below the transport: agrees on views; None: the host drives the stack
+    clusters: tuple[int, ...] = ()  # the LAN of each site, by number; for the relay
+    safe: bool = False  # deliver a message once a quorum of the view has it
+    membership: Layer | None = None  # agrees on views, below the transport; None: the host installs them
     causal: CausalOptions = CausalOptions()
     ring: RingOptions = RingOptions()
     participants: ParticipantsOptions | None = None  # None: the stack has no participants
     fragments: FragmentOptions = FragmentOptions()
-    overlay: Overlay = Overlay()  # whose links messages are flooded along
+    overlay: Overlay = Overlay()  # the links along which messages are flooded
     dynamic: DynamicOptions = DynamicOptions()
-    bare: bool = False  # packets as they come, over any channels: the unordered stack as datagrams
-    twice: Targets = ()  # members that a ring's token visits twice in a rotation: routers with priority
-    routing: Layer | None = None  # of a composed group, below the application: a process's filters, or a router's end
+    bare: bool = False  # the unordered stack without retransmission: datagrams
+    twice: Targets = ()  # members visited twice per rotation of a ring's token: routers with priority
+    routing: Layer | None = None  # in a composed group: a process's filters or a router's port, below the application
 
 
-def top(application: Application, options: StackOptions, kind: type[Participants] | None) -> tuple[Layer, ...]:
-    """The application, and below it the participants where they are wanted, of the kind that the order needs."""
-    application.fragments.options = options.fragments
-    routing: tuple[Layer, ...] = () if options.routing is None else (options.routing,)
-    if options.participants is None:
-        return (application, *routing)
-    if kind is None:
-        raise LocalError("participants need a stack that keeps at least each sender's order")
-    return (application, *routing, kind(options.participants))
+Maker = Callable[[StackOptions], tuple[Layer, ...]]
+Build = Callable[[Host, Application, StackOptions], Stack]
 
 
-def transport(options: StackOptions, fifo: bool = True) -> Transport:
-    if options.direct:
-        return Direct()
-    return Safe(options.reliable, fifo) if options.safe else Reliable(options.reliable, fifo)
+# The layers
+
+
+def credit(options: StackOptions) -> tuple[Layer, ...]:
+    return (Credit(options.credit),)
 
 
 def bottom(options: StackOptions, fifo: bool = True) -> tuple[Layer, ...]:
-    """The transport, and what is below it."""
-    return (transport(options, fifo), *below_transport(options))
+    """The transport with what is below it: reliable, safe or direct."""
+    if options.direct:
+        return (Direct(), *below_transport(options))
+    transport = Safe if options.safe else Reliable
+    return (transport(options.reliable, fifo), *below_transport(options))
+
+
+def fifo_transport(options: StackOptions) -> tuple[Layer, ...]:
+    return bottom(options)
+
+
+def unordered_transport(options: StackOptions) -> tuple[Layer, ...]:
+    """A transport for orders that need no FIFO channels: it hands up messages as they arrive."""
+    return bottom(options, fifo=False)
+
+
+def relaying_transport(options: StackOptions) -> tuple[Layer, ...]:
+    """The transport of one hop between gateways: delivery is safe by who has a message, not by who relays it."""
+    return bottom(msgspec.structs.replace(options, safe=False), fifo=False)
 
 
 def below_transport(options: StackOptions) -> tuple[Layer, ...]:
-    """A relay where there is one, and below all the membership where members agree on views.
-
-    With a relay the words of the membership are packed, too.
-    """
-    relay = () if options.relay is None else (Relay(options.clusters, options.relay),)
-    membership: tuple[Layer, ...] = () if options.membership is None else (options.membership,)
-    if options.relay is not None and membership:
-        membership = (*membership, Couriers(options.clusters, options.relay.pack_ms))
-    return (*relay, *membership)
+    """The relay through cluster agents, then membership; with both, membership messages are relayed in packs, too."""
+    below: tuple[Layer, ...] = () if options.relay is None else (Relay(options.clusters, options.relay),)
+    if options.membership is not None:
+        below = (*below, options.membership)
+        if options.relay is not None:
+            below = (*below, Couriers(options.clusters, options.relay.pack_ms))
+    return below
 
 
-def unordered(host: Host, application: Application, options: StackOptions) -> Stack:
-    """Every message once, as it arrives; or, bare, what the network brings."""
+def unordered(options: StackOptions) -> tuple[Layer, ...]:
+    """Reliable and under flow control; bare, packets as the network delivers them."""
     if options.bare:
-        return Stack(host, *top(application, options, None), Direct(), *below_transport(options))
-    return Stack(host, *top(application, options, None), Credit(options.credit), *bottom(options, fifo=False))
+        return (Direct(), *below_transport(options))
+    return (*credit(options), *unordered_transport(options))
 
 
-def fifo(host: Host, application: Application, options: StackOptions) -> Stack:
-    """Each sender's messages in the order sent."""
-    return Stack(host, *top(application, options, MarkedParticipants), Credit(options.credit), *bottom(options))
+def token_site(options: StackOptions) -> tuple[Layer, ...]:
+    return (TokenSite(options.sequencer, options.batch_ms),)
 
 
-def token_site(host: Host, application: Application, options: StackOptions) -> Stack:
-    """One order for all, given by a fixed sequencer."""
-    order = TokenSite(options.sequencer, options.batch_ms)
-    upper = top(application, options, OrderedParticipants)
-    return Stack(host, *upper, Credit(options.credit), order, *bottom(options))
+def ring(options: StackOptions) -> tuple[Layer, ...]:
+    return (Ring(options.ring, not options.direct, options.twice),)
 
 
-def ring(host: Host, application: Application, options: StackOptions) -> Stack:
-    """One order for all: who has the token sends."""
-    upper = top(application, options, OrderedParticipants)
-    return Stack(
-        host, *upper, Credit(options.credit), Ring(options.ring, not options.direct, options.twice), *bottom(options)
-    )
-
-
-def hybrid(host: Host, application: Application, options: StackOptions) -> Stack:
-    """One order for all: some issue tickets, the others have theirs issued, as given or as they find best."""
+def hybrid(options: StackOptions) -> tuple[Layer, ...]:
+    """Tickets, with the estimates of rates and delays above flow control, and a planner where the rule is `planned`."""
     estimator = Estimator(options.hybrid.estimator)
     order = Hybrid(options.hybrid, estimator)
     planner: tuple[Layer, ...] = ()
@@ -140,67 +140,43 @@ def hybrid(host: Host, application: Application, options: StackOptions) -> Stack
         from isthmus.stacks.roles.advice import advise  # needs numpy, which a live site otherwise does without
 
         planner = (Planner(order, estimator, advise),)
-    upper = top(application, options, OrderedParticipants)
-    return Stack(host, *upper, estimator, Credit(options.credit), *planner, order, *bottom(options))
+    return (estimator, Credit(options.credit), *planner, order)
 
 
-def optimistic(host: Host, application: Application, options: StackOptions) -> Stack:
-    """One order for all, which a site may guess at before the sequencer's word: tentative now, final then."""
-    order = Optimistic(options.optimistic, options.sequencer, options.batch_ms, safe=options.safe)
-    upper = top(application, options, OrderedParticipants)
-    return Stack(host, *upper, Credit(options.credit), order, *bottom(options, fifo=False))
+def optimistic(options: StackOptions) -> tuple[Layer, ...]:
+    return (Optimistic(options.optimistic, options.sequencer, options.batch_ms, safe=options.safe),)
 
 
-def optimistic_arrival(host: Host, application: Application, options: StackOptions) -> Stack:
-    """The same, but numbered strictly as messages arrive at the sequencer, one sender's too."""
-    order = Optimistic(options.optimistic, options.sequencer, options.batch_ms, fifo=False, safe=options.safe)
-    upper = top(application, options, OrderedParticipants)
-    return Stack(host, *upper, Credit(options.credit), order, *bottom(options, fifo=False))
+def optimistic_arrival(options: StackOptions) -> tuple[Layer, ...]:
+    return (Optimistic(options.optimistic, options.sequencer, options.batch_ms, fifo=False, safe=options.safe),)
 
 
-def causal_vector(host: Host, application: Application, options: StackOptions) -> Stack:
-    """Causal order by one counter per member; everything goes to everybody."""
-    order = VectorOrder(options.causal.hold_max, options.causal.gauge_ms > 0)
-    return Stack(host, *top(application, options, None), Credit(options.credit), order, *bottom(options, fifo=False))
+def vector(options: StackOptions) -> tuple[Layer, ...]:
+    return (VectorOrder(options.causal.hold_max, options.causal.gauge_ms > 0),)
 
 
-def causal_matrix(host: Host, application: Application, options: StackOptions) -> Stack:
-    """Causal order of multicasts by one counter per pair of members."""
-    order = MatrixOrder(options.causal.hold_max, options.causal.gauge_ms > 0)
-    return Stack(host, *top(application, options, None), Credit(options.credit), order, *bottom(options, fifo=False))
+def matrix(options: StackOptions) -> tuple[Layer, ...]:
+    return (MatrixOrder(options.causal.hold_max, options.causal.gauge_ms > 0),)
 
 
-def causal_history(host: Host, application: Application, options: StackOptions) -> Stack:
-    """Causal order of multicasts by what each process has told whom."""
-    order = SecuredOrder(options.causal) if options.safe else ExtendedOrder(options.causal)
-    return Stack(host, *top(application, options, None), Credit(options.credit), order, *bottom(options, fifo=False))
+def history(options: StackOptions) -> tuple[Layer, ...]:
+    return (SecuredOrder(options.causal) if options.safe else ExtendedOrder(options.causal),)
 
 
-def causal_separators(host: Host, application: Application, options: StackOptions) -> Stack:
-    """The same over gateways that relay, with zones whose affairs are not told outside."""
+def relayed_history(options: StackOptions) -> tuple[Layer, ...]:
     plain, safe = (GatedOrder, SecuredGates) if options.causal.gated else (RelayedOrder, SecuredRelay)
-    order = (safe if options.safe else plain)(options.causal)
-    hops = msgspec.structs.replace(options, safe=False)  # what counts is who has a message, not who is on its way
-    return Stack(host, *top(application, options, None), Credit(options.credit), order, *bottom(hops, fifo=False))
+    return ((safe if options.safe else plain)(options.causal),)
 
 
-def flooding(host: Host, application: Application, options: StackOptions) -> Stack:
-    """Causal order without timestamps: all messages are flooded along the links of an overlay, which keep order."""
+def flooding(options: StackOptions) -> tuple[Layer, ...]:
     links = Direct() if options.direct else Links(options.reliable)
-    order = Flooding(options.overlay, options.reliable)
-    return Stack(
-        host, *top(application, options, None), Credit(options.credit), order, links, *below_transport(options)
-    )
+    return (Flooding(options.overlay, options.reliable), links, *below_transport(options))
 
 
-def flooding_dynamic(host: Host, application: Application, options: StackOptions) -> Stack:
-    """The same while members come and go: links are opened and closed without stopping messages."""
-    whole = msgspec.structs.replace(options, fragments=FragmentOptions(LARGEST_BYTES))  # pieces are of one view
-    order = SafeFlooding(options.overlay, options.dynamic)
-    return Stack(host, *top(application, whole, None), order, Links(options.reliable, free=True))
+def flooding_dynamic(options: StackOptions) -> tuple[Layer, ...]:
+    return (SafeFlooding(options.overlay, options.dynamic), Links(options.reliable, free=True))
 
 
-Build = Callable[[Host, Application, StackOptions], Stack]
 ALWAYS = ("integrity", "agreement", "validity", "views")
 CAUSAL = (*ALWAYS, "fifo", "causal")
 TOTAL = (*ALWAYS, "fifo", "total")
@@ -209,62 +185,149 @@ LASTING = ("uniform-agreement",)  # and where members agree on views and none co
 UNIFORM = ("uniform-total",)  # and to a total order
 BASE = ("credit", "fragments", "relay", "reliable", "transport")
 SAFELY = (*BASE, "safe")  # may deliver what a quorum has
-SEQUENCED = ("batch_ms", "sequencer")
+SEQUENCED = (*SAFELY, "batch_ms", "sequencer")
 
 
 class NamedStack(msgspec.Struct, frozen=True):
-    """A stack by its name: what it is made of, promises and leaves open. No other code asks for the name."""
+    """A stack by its name: what it is made of, promises and leaves open. No other code tests for the name."""
 
+    summary: str
     build: Build
-    properties: tuple[str, ...]  # the names that the trace's oracle and checks know them by
-    options: tuple[str, ...]  # of all that a stack may be told, what concerns this one
-    participants: bool = True  # it may have participants
+    properties: tuple[str, ...]  # by the names of the judge's checks
+    options: tuple[str, ...]  # the keys of a scenario's stack table that it takes
+    participants: bool = False  # it may have participants
     reorders: bool = False  # it keeps its promises over a direct transport whose channels reorder
-    roles: Literal["", "everyone", "given", "changing"] = ""  # of the ticket protocols: who is active
+    roles: Literal["", "everyone", "given", "changing"] = ""  # of the ticket protocols: which sites are active
     relays: bool = False  # messages go over gateways, so that LANs must be joined in a tree or a ring
-    steady: bool = False  # members come and go without view synchrony: views say who is there, and stop nothing
+    steady: bool = False  # members come and go without view synchrony: a view change stops nothing
     twin: Literal["", "flooding", "vector"] = ""  # the compiled end points that do the same over the packet network
     agrees: bool = True  # its members can agree on views; otherwise the ideal service, or a static group, is needed
 
     def promises(self, safe: bool, lasting: bool = False) -> tuple[str, ...]:
-        """What it promises, with safe delivery or without; `lasting`: what a quorum of a view has is in its cut."""
+        """The properties that it keeps; `lasting`: messages that a quorum of a view has survive in its cut."""
         if not safe:
             return self.properties
-        return (
-            *self.properties,
-            *SAFE,
-            *(LASTING if lasting else ()),
-            *(UNIFORM if "total" in self.properties else ()),
-        )
+        uniform = UNIFORM if "total" in self.properties else ()
+        return (*self.properties, *SAFE, *(LASTING if lasting else ()), *uniform)
+
+
+def stack(
+    summary: str,
+    layers: tuple[Maker, ...],
+    properties: tuple[str, ...],
+    options: tuple[str, ...],
+    participants: type[Participants] | None = None,
+    pieces: bool = True,
+    **traits: Any,
+) -> NamedStack:
+    """A row of `STACKS`; `pieces`: large messages are cut, which needs views that no piece outlives."""
+
+    def build(host: Host, application: Application, given: StackOptions) -> Stack:
+        application.fragments.options = given.fragments if pieces else FragmentOptions(LARGEST_BYTES)
+        upper: tuple[Layer, ...] = () if given.routing is None else (given.routing,)
+        if given.participants is not None:
+            if participants is None:
+                raise LocalError("participants need a stack that keeps at least each sender's order")
+            upper = (*upper, participants(given.participants))
+        return Stack(host, application, *upper, *(layer for make in layers for layer in make(given)))
+
+    return NamedStack(summary, build, properties, options, participants is not None, **traits)
 
 
 STACKS: dict[str, NamedStack] = {
-    "unordered": NamedStack(unordered, ALWAYS, SAFELY, participants=False, reorders=True),
-    "fifo": NamedStack(fifo, (*ALWAYS, "fifo"), SAFELY),
-    "causal-vector": NamedStack(
-        causal_vector, CAUSAL, (*SAFELY, "causal"), reorders=True, twin="vector", participants=False
+    "unordered": stack("Every message once, in the order of arrival.", (unordered,), ALWAYS, SAFELY, reorders=True),
+    "fifo": stack(
+        "The messages of each sender in the order sent.",
+        (credit, fifo_transport),
+        (*ALWAYS, "fifo"),
+        SAFELY,
+        MarkedParticipants,
     ),
-    "causal-matrix": NamedStack(causal_matrix, CAUSAL, (*SAFELY, "causal"), reorders=True, participants=False),
-    "causal-history": NamedStack(causal_history, CAUSAL, (*SAFELY, "causal"), reorders=True, participants=False),
-    "causal-separators": NamedStack(
-        causal_separators, CAUSAL, (*SAFELY, "causal"), reorders=True, relays=True, participants=False
+    "causal-vector": stack(
+        "Causal order of broadcasts: one counter per member.",
+        (credit, vector, unordered_transport),
+        CAUSAL,
+        (*SAFELY, "causal"),
+        reorders=True,
+        twin="vector",
     ),
-    "token-site": NamedStack(token_site, TOTAL, (*SAFELY, *SEQUENCED)),
-    "ring": NamedStack(ring, TOTAL, (*SAFELY, "ring")),
-    "symmetric": NamedStack(hybrid, TOTAL, (*SAFELY, "hybrid"), roles="everyone"),
-    "hybrid": NamedStack(hybrid, TOTAL, (*SAFELY, "hybrid"), roles="given"),
-    "dynamic-hybrid": NamedStack(hybrid, TOTAL, (*SAFELY, "hybrid"), roles="changing"),
-    "optimistic": NamedStack(optimistic, (*TOTAL, "final"), (*SAFELY, *SEQUENCED, "optimistic"), reorders=True),
-    "optimistic-arrival": NamedStack(
-        optimistic_arrival, (*ALWAYS, "total", "final"), (*SAFELY, *SEQUENCED, "optimistic"), reorders=True
+    "causal-matrix": stack(
+        "Causal order of multicasts: one counter per pair of members.",
+        (credit, matrix, unordered_transport),
+        CAUSAL,
+        (*SAFELY, "causal"),
+        reorders=True,
     ),
-    "flooding": NamedStack(flooding, CAUSAL, (*BASE, "overlay"), twin="flooding", participants=False),
-    "flooding-dynamic": NamedStack(
-        flooding_dynamic,
+    "causal-history": stack(
+        "Causal order of multicasts: a message carries what its receivers may lack of its past.",
+        (credit, history, unordered_transport),
+        CAUSAL,
+        (*SAFELY, "causal"),
+        reorders=True,
+    ),
+    "causal-separators": stack(
+        "The same over gateways that relay messages and keep the histories of their zones apart.",
+        (credit, relayed_history, relaying_transport),
+        CAUSAL,
+        (*SAFELY, "causal"),
+        reorders=True,
+        relays=True,
+    ),
+    "token-site": stack(
+        "One order for all: a fixed sequencer issues tickets.",
+        (credit, token_site, fifo_transport),
+        TOTAL,
+        SEQUENCED,
+        OrderedParticipants,
+    ),
+    "ring": stack(
+        "One order for all: the holder of a rotating token sends.",
+        (credit, ring, fifo_transport),
+        TOTAL,
+        (*SAFELY, "ring"),
+        OrderedParticipants,
+    ),
+    **{
+        name: stack(
+            "One order for all: active sites issue tickets for themselves and for passive ones.",
+            (hybrid, fifo_transport),
+            TOTAL,
+            (*SAFELY, "hybrid"),
+            OrderedParticipants,
+            roles=roles,
+        )
+        for name, roles in (("symmetric", "everyone"), ("hybrid", "given"), ("dynamic-hybrid", "changing"))
+    },
+    "optimistic": stack(
+        "One order for all by a sequencer, which each site predicts: a tentative delivery, then the final one.",
+        (credit, optimistic, unordered_transport),
+        (*TOTAL, "final"),
+        (*SEQUENCED, "optimistic"),
+        OrderedParticipants,
+        reorders=True,
+    ),
+    "optimistic-arrival": stack(
+        "The same in the order of arrival at the sequencer, even for messages of one sender.",
+        (credit, optimistic_arrival, unordered_transport),
+        (*ALWAYS, "total", "final"),
+        (*SEQUENCED, "optimistic"),
+        OrderedParticipants,
+        reorders=True,
+    ),
+    "flooding": stack(
+        "Causal order without timestamps: messages are flooded along the FIFO links of an overlay.",
+        (credit, flooding),
+        CAUSAL,
+        (*BASE, "overlay"),
+        twin="flooding",
+    ),
+    "flooding-dynamic": stack(
+        "The same while members come and go: links open and close without stopping messages.",
+        (flooding_dynamic,),
         ("integrity", "validity", "views", "fifo", "causal"),
         ("dynamic", "overlay", "reliable"),
+        pieces=False,
         steady=True,
         agrees=False,
-        participants=False,
     ),
 }

@@ -10,13 +10,13 @@ from isthmus.protocols.application import Application
 from isthmus.protocols.causal.flooding.safe_links import SafeFlooding
 from isthmus.protocols.causal.flooding.safe_wire import Passed
 from isthmus.protocols.transport.links.channel import FreeFrame
-from isthmus.stacks.registry import StackOptions, flooding_dynamic
+from isthmus.stacks.registry import STACKS, StackOptions
 
 
 def test_frames_are_dropped_unacknowledged_while_too_much_waits() -> None:
     """A frame that is acknowledged is never repeated, so it must not be dropped after that."""
     site = RecordingSite(SiteId(1))
-    site.attach(flooding_dynamic(site.host, Application(), StackOptions()))
+    site.attach(STACKS["flooding-dynamic"].build(site.host, Application(), StackOptions()))
     full = Batch(tuple(Passed(Cast(SiteId(0), 1 + number)) for number in range(EARLY_MAX)))
     site.receive(SiteId(0), 0, FreeFrame(1, full))
     site.drain()

@@ -13,7 +13,7 @@ from isthmus.fuzz.judge import judge
 from isthmus.fuzz.scenarios import random_scenario
 from isthmus.protocols.application import Application
 from isthmus.protocols.total.ring.visits import round_of
-from isthmus.stacks.registry import StackOptions, ring
+from isthmus.stacks.registry import STACKS, StackOptions
 
 A, B, C, D = (SiteId(number) for number in range(4))
 
@@ -47,7 +47,7 @@ def test_everybody_is_visited_and_those_twice_twice() -> None:
 
 
 def visiting_twice(sites: tuple[SiteId, ...], host: Host, application: Application, options: StackOptions) -> Stack:
-    return ring(host, application, msgspec.structs.replace(options, twice=sites))
+    return STACKS["ring"].build(host, application, msgspec.structs.replace(options, twice=sites))
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -210,7 +210,7 @@ Rule = FixedRoles
 
 
 def rule_of(options: HybridOptions, random: Random) -> Rule:
-    if options.rule == "fixed":
+    if options.rule in (None, "fixed"):
         return FixedRoles(options.active)
     if options.rule == "restless":
         return RandomRoles(random)
