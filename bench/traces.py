@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from isthmus.core.layer import Kind
-from isthmus.trace.schema import SCHEMA
+from isthmus.trace.arrow import SCHEMA
 
 PROCESSES = 100
 STEP_NS = 50_000  # between two messages

@@ -11,8 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.unit.judge.stories import Story
 
 from isthmus.core.layer import Kind
+from isthmus.trace.arrow import SCHEMA
 from isthmus.trace.domain import Domain
-from isthmus.trace.schema import KIND, LOCAL, ORIGIN, SCHEMA, TIME_NS, Row
+from isthmus.trace.schema import KIND, LOCAL, ORIGIN, TIME_NS, Row
 
 DELIVER = Kind.DELIVER
 MISTAKES = ("none", "drop", "swap", "twice", "astray", "unsent", "bytes", "again", "view", "members", "unflushed")

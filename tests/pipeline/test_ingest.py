@@ -16,21 +16,9 @@ from isthmus.pipeline.engine.spark_errors import one_sentence, sentence
 from isthmus.pipeline.ingest.columns import TRACE_TYPE
 from isthmus.pipeline.ingest.frames import read_trace
 from isthmus.pipeline.ingest.shiviz import hosts
+from isthmus.trace.arrow import SCHEMA, VERSION_KEY
 from isthmus.trace.inputs.shiviz import patterns_of
-from isthmus.trace.schema import (
-    ADDED,
-    DESTINATIONS,
-    GAUGE,
-    KIND,
-    LOCAL,
-    NUMBER,
-    ORIGIN,
-    PROCESS,
-    SCHEMA,
-    SENDER,
-    VERSION_KEY,
-    Row,
-)
+from isthmus.trace.schema import ADDED, DESTINATIONS, GAUGE, KIND, LOCAL, NUMBER, ORIGIN, PROCESS, SENDER, Row
 from isthmus.trace.writer import TraceWriter, to_batch
 
 ROWS: list[Row] = [

@@ -19,7 +19,8 @@ from isthmus.sim.run import Run
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
-from isthmus.trace.schema import SCHEMA, Gauge
+from isthmus.trace.arrow import SCHEMA
+from isthmus.trace.schema import Gauge
 from isthmus.trace.writer import to_batch
 
 MS = 1_000_000

@@ -17,8 +17,9 @@ from isthmus.pipeline.engine.formats import ddl
 from isthmus.pipeline.engine.spark_errors import one_sentence
 from isthmus.pipeline.ingest.frames import read_trace
 from isthmus.pipeline.ingest.streaming import Change, Lake, follow
+from isthmus.trace.arrow import SCHEMA, VERSION_KEY
 from isthmus.trace.reader import read_rows
-from isthmus.trace.schema import ADDED, SCHEMA, VERSION_KEY
+from isthmus.trace.schema import ADDED
 from isthmus.trace.writer import TraceWriter, to_batch
 
 FIFO = ("fifo",)

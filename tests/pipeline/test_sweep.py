@@ -17,8 +17,8 @@ from isthmus.sim.run import Run
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
+from isthmus.trace.arrow import SCHEMA
 from isthmus.trace.reader import read_rows
-from isthmus.trace.schema import SCHEMA
 
 
 def grid(runs=9):

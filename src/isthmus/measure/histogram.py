@@ -7,7 +7,10 @@ list and are sorted into buckets many at a time, as a simulator adds one for eve
 
 from __future__ import annotations
 
-import numpy as np
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
 
 BITS = 7  # 2 ** BITS buckets for each power of two
 FRESH_MAX = 8192
@@ -44,16 +47,20 @@ class Histogram:
     def add_all(self, values: np.ndarray) -> None:
         """Add many values at once."""
         if len(values):
-            self._sort_in(values.astype(np.int64))
+            self._sort_in(values.astype("int64"))
 
     def _fold(self) -> None:
         """Count what is fresh."""
         if self._fresh:
+            import numpy as np  # here: programs that only send and deliver load none
+
             values = np.array(self._fresh, dtype=np.int64)
             self._fresh.clear()
             self._sort_in(values)
 
     def _sort_in(self, values: np.ndarray) -> None:
+        import numpy as np
+
         assert values.min() >= 0
         lengths = np.frexp(values.astype(np.float64))[1]  # in bits
         shifts = np.maximum(0, lengths - BITS - 1).astype(np.int64)

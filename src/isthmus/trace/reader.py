@@ -21,7 +21,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from isthmus.core.errors import InputError
-from isthmus.trace.schema import ADDED, DESTINATIONS, NONE, READABLE, SCHEMA, Row, meta_of, version_of
+from isthmus.trace.arrow import SCHEMA, integer_scalar, integers, meta_of, version_of
+from isthmus.trace.schema import ADDED, DESTINATIONS, NONE, READABLE, Row
 
 BATCH_ROWS = 1 << 16
 
@@ -118,16 +119,16 @@ def conform(segment: Path, batch: pa.RecordBatch) -> pa.RecordBatch:
 def added(batch: pa.RecordBatch, name: str) -> pa.Array:
     """A column that the file lacks: the origin of a message is the row's group, and no row is a gauge."""
     if name == "origin":
-        none = pc.equal(batch.column("sender"), NONE)
-        return pc.if_else(none, pa.scalar(NONE, batch.column("group").type), batch.column("group"))
+        none = pc.equal(batch.column("sender"), integer_scalar(NONE))
+        return pc.if_else(none, integer_scalar(NONE, batch.column("group").type), batch.column("group"))
     assert name == "gauge"
-    return pa.repeat(pa.scalar(0, SCHEMA.field(name).type), batch.num_rows)
+    return pa.repeat(integer_scalar(0, SCHEMA.field(name).type), batch.num_rows)
 
 
 def to_rows(batch: pa.RecordBatch) -> Iterator[Row]:
     """The rows of a batch as tuples."""
     columns: list[Iterable[object]] = [
-        destination_tuples(column) if index == DESTINATIONS else column.to_numpy().tolist()
+        destination_tuples(column) if index == DESTINATIONS else integers(column)
         for index, column in enumerate(batch.columns)
     ]
     rows: Iterator[Row] = zip(*columns, strict=True)  # conform() has made the types ours
@@ -138,9 +139,9 @@ def destination_tuples(column: pa.ListArray) -> Iterable[tuple[int, ...] | None]
     """A list column as tuples; null and empty both are None: every member of the view."""
     if column.null_count == len(column):
         return repeat(None, len(column))
-    values = column.values.to_numpy().tolist()
-    valid = column.is_valid().to_numpy(zero_copy_only=False).tolist()
-    bounds = pairwise(column.offsets.to_numpy().tolist())
+    values = integers(column.values)
+    valid = integers(column.is_valid().cast(pa.int8()))
+    bounds = pairwise(integers(column.offsets))
     return [
         tuple(values[start:end]) if there and end > start else None
         for there, (start, end) in zip(valid, bounds, strict=True)

@@ -20,18 +20,12 @@ SENT_VIEW.
 
 from __future__ import annotations
 
-import json
 import zlib
-from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final, Protocol, TypeAlias
 
-import pyarrow as pa
-
 VERSION = 4
 READABLE = ("1", "2", "3", "4")  # versions that readers take
-VERSION_KEY = b"isthmus.trace.version"
-META_KEY = b"isthmus.trace.meta"
 PROMISES = "promises"  # in that: the names of the properties that the stacks promise, with commas between
 NONE = -1  # as origin, sender and number: no message; as a view: before the first one
 COUNTER_BITS = 32  # of a message's number; the incarnation of its sender is above them
@@ -70,25 +64,24 @@ CONTROL: Final = 12
 VALUE: Final = 13
 GAUGE: Final = 14
 
-SCHEMA = pa.schema(
-    [
-        pa.field("run", pa.int64(), nullable=False),
-        pa.field("process", pa.int32(), nullable=False),
-        pa.field("local", pa.int64(), nullable=False),
-        pa.field("time_ns", pa.int64(), nullable=False),
-        pa.field("kind", pa.int8(), nullable=False),
-        pa.field("origin", pa.int32(), nullable=False),
-        pa.field("sender", pa.int32(), nullable=False),
-        pa.field("number", pa.int64(), nullable=False),
-        pa.field("group", pa.int32(), nullable=False),
-        pa.field("view", pa.int32(), nullable=False),
-        pa.field("destinations", pa.list_(pa.int32())),
-        pa.field("payload_bytes", pa.int32(), nullable=False),
-        pa.field("control_bytes", pa.int32(), nullable=False),
-        pa.field("value", pa.int64(), nullable=False),
-        pa.field("gauge", pa.int16(), nullable=False),
-    ]
-)
+COLUMN_BITS: Final = {  # each column in its order, with the width of its integers; destinations is a list, or null
+    "run": 64,
+    "process": 32,
+    "local": 64,
+    "time_ns": 64,
+    "kind": 8,
+    "origin": 32,
+    "sender": 32,
+    "number": 64,
+    "group": 32,
+    "view": 32,
+    "destinations": 32,
+    "payload_bytes": 32,
+    "control_bytes": 32,
+    "value": 64,
+    "gauge": 16,
+}
+COLUMN_NAMES: Final = tuple(COLUMN_BITS)
 ADDED = ("origin", "gauge")  # by version 2; a file may lack them
 
 
@@ -124,27 +117,6 @@ class Sink(Protocol):
     """Where a host puts its rows: a writer, or a plain list."""
 
     def append(self, row: Row, /) -> None: ...
-
-
-def schema_with(meta: Mapping[str, str]) -> pa.Schema:
-    """The schema with its version and a free-form description of the trace, the same bytes for the same words."""
-    text = json.dumps(dict(meta), sort_keys=True, ensure_ascii=False)
-    return SCHEMA.with_metadata({VERSION_KEY: str(VERSION).encode(), META_KEY: text.encode()})
-
-
-def meta_of(schema: pa.Schema) -> dict[str, str]:
-    """The description that a trace carries; nothing where another system wrote it without one."""
-    try:
-        found = json.loads((schema.metadata or {}).get(META_KEY, b"{}"))
-    except ValueError:
-        return {}
-    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
-
-
-def version_of(schema: pa.Schema) -> str:
-    """The version a trace was written in; the current one where it does not say."""
-    version: bytes = (schema.metadata or {}).get(VERSION_KEY, str(VERSION).encode())
-    return version.decode(errors="replace")
 
 
 def digest_of(payload: bytes) -> int:

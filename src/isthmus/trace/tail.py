@@ -13,11 +13,14 @@ from __future__ import annotations
 import os
 import struct
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from isthmus.trace.schema import DESTINATIONS, Row
-from isthmus.trace.writer import TraceWriter
+
+if TYPE_CHECKING:
+    from isthmus.trace.writer import TraceWriter
 
 LENGTH = struct.Struct("<I")
 FOLDER = "_tails"  # within that of the trace; readers pass over such names

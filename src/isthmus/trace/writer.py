@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
@@ -29,7 +30,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from isthmus.core.errors import InputError, LocalError
-from isthmus.trace.schema import DESTINATIONS, SCHEMA, Row, schema_with
+from isthmus.trace.arrow import SCHEMA, integer_array, schema_with
+from isthmus.trace.schema import DESTINATIONS, Row
 
 ALONE = "part"  # the prefix of a writer that has its folder to itself
 SEGMENT = re.compile(r"^(?P<prefix>.+)-\d{5,}\.parquet$")
@@ -204,9 +206,22 @@ def to_batch(rows: list[Row], schema: pa.Schema = SCHEMA) -> pa.RecordBatch:
     arrays: list[pa.Array] = []
     for index, name, pick, dtype in PICKS:
         if index == DESTINATIONS + 1:
-            arrays.append(pa.array([row[DESTINATIONS] or None for row in rows], SCHEMA.field(DESTINATIONS).type))
+            arrays.append(destination_lists([row[DESTINATIONS] or () for row in rows]))
         try:
-            arrays.append(pa.array(np.fromiter(map(pick, rows), dtype, count)))
+            arrays.append(integer_array(np.fromiter(map(pick, rows), dtype, count)))
         except (TypeError, ValueError, OverflowError, IndexError) as error:
             raise LocalError(f"a row's {name} does not fit {np.dtype(dtype).name}: {error}") from error
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def destination_lists(sites: list[tuple[int, ...]]) -> pa.Array:
+    """Return destinations as a list column, null where there are none."""
+    kind = SCHEMA.field(DESTINATIONS).type
+    if not any(sites):
+        return pa.nulls(len(sites), kind)
+    counts = np.fromiter(map(len, sites), np.int32, len(sites))
+    offsets = np.zeros(len(sites) + 1, np.int32)
+    np.cumsum(counts, out=offsets[1:])
+    values = integer_array(np.fromiter(chain.from_iterable(sites), np.int32, int(offsets[-1])))
+    present = pa.py_buffer(np.packbits(counts > 0, bitorder="little"))
+    return pa.ListArray.from_buffers(kind, len(sites), [present, pa.py_buffer(offsets)], children=[values])

@@ -11,7 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isthmus.judge.causality import compiled, past
-from isthmus.judge.causality.past import ABSENT, CARRIED, CODE_BITS, UNKNOWN, Judgement, Late, Owed, chain, judge
+from isthmus.judge.causality.past import (
+    ABSENT,
+    CARRIED,
+    CODE_BITS,
+    UNKNOWN,
+    BlockResult,
+    EarlyDelivery,
+    Owed,
+    chain,
+    judge,
+)
 
 Wild = tuple[list[list[int]], list[int], list[tuple[int, int, int]]]  # steps, sources, owed (slot, message, code)
 NOTHING = Owed(*(np.zeros(0, np.int64) for _ in range(3)))
@@ -42,7 +52,7 @@ def wild(seed: int) -> Wild:
     return steps, sources, owed
 
 
-def expected(history: Wild) -> list[Late]:
+def expected(history: Wild) -> list[EarlyDelivery]:
     """The first violation of every life, and how many it has, from the past of every message as a set."""
     steps, sources, owed = history
     pasts: dict[int, set[int]] = {message: set() for message, source in enumerate(sources) if source != UNKNOWN}
@@ -68,22 +78,22 @@ def expected(history: Wild) -> list[Late]:
             if due > number << CODE_BITS:
                 late.append((number, message, due))
         if late:
-            found.append(Late(slot, *late[0], len(late)))
+            found.append(EarlyDelivery(slot, *late[0], len(late)))
     return found
 
 
-def judged(history: Wild, width: int) -> list[Late]:
+def judged(history: Wild, width: int) -> list[EarlyDelivery]:
     """The same by the pass, in blocks of so many receivers."""
     steps, sources, owed = history
     sequences = [np.array(own, np.int32) for own in steps]
-    found: list[Late] = []
+    found: list[EarlyDelivery] = []
     for first in range(0, len(steps), width):
         block = range(first, min(first + width, len(steps)))
         own = [(slot - first, message, code) for slot, message, code in owed if slot in block]
         columns = np.array(own, np.int64).reshape(-1, 3).T
         result = judge(sequences, np.array(sources, np.int8), block, Owed(*columns))
         assert not result.open
-        found += result.late
+        found += result.early
     return found
 
 
@@ -109,9 +119,9 @@ def test_compiled_and_plain_are_the_same(monkeypatch):
 
 def test_a_message_that_was_never_sent_hands_on_nothing():
     steps = [np.array([0, ~1], np.int32), np.array([1, 0], np.int32)]
-    assert judge(steps, np.array([UNKNOWN, ABSENT], np.int8), range(2), NOTHING) == Judgement([], False)
-    assert judge(steps, np.array([CARRIED, ABSENT], np.int8), range(2), NOTHING).late == [
-        Late(1, 1, 1, 2 << CODE_BITS, 1)
+    assert judge(steps, np.array([UNKNOWN, ABSENT], np.int8), range(2), NOTHING) == BlockResult([], False)
+    assert judge(steps, np.array([CARRIED, ABSENT], np.int8), range(2), NOTHING).early == [
+        EarlyDelivery(1, 1, 1, 2 << CODE_BITS, 1)
     ]
 
 
@@ -120,7 +130,7 @@ def test_many_messages_under_way_and_many_circles_find_room():
     sent = np.array([~message for message in range(count)], np.int32)
     backwards = np.arange(count, dtype=np.int32)[::-1].copy()
     found = judge([sent, backwards], np.full(count, ABSENT, np.int8), range(2), NOTHING)
-    assert found == Judgement([Late(1, 1, count - 1, count << CODE_BITS, count - 1)], False)
+    assert found == BlockResult([EarlyDelivery(1, 1, count - 1, count << CODE_BITS, count - 1)], False)
     # Each of two lives delivers what the other submits, and before its own: every message is on a circle.
     half = np.arange(count // 2, dtype=np.int32)
     crossed = [

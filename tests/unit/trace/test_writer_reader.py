@@ -14,8 +14,9 @@ from tests.unit.judge.stories import quiet_run
 
 from isthmus.core.errors import InputError, LocalError
 from isthmus.trace import writer as writer_module
+from isthmus.trace.arrow import SCHEMA, VERSION_KEY, schema_with
 from isthmus.trace.reader import read_batches, read_meta, read_rows
-from isthmus.trace.schema import ADDED, DESTINATIONS, GAUGE, ORIGIN, SCHEMA, VERSION_KEY, message_name, schema_with
+from isthmus.trace.schema import ADDED, DESTINATIONS, GAUGE, ORIGIN, message_name
 from isthmus.trace.writer import TraceWriter
 
 WRITE_AND_HASH = """

@@ -35,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isthmus.judge.causality.compiled import compiled
+from isthmus.judge.causality.precedence import path_between
 
 CODE_BITS = 20
 CODE_INDEX = (1 << CODE_BITS) - 1  # the bits of a code that are 0 for a delivery
@@ -58,7 +59,7 @@ class Owed(NamedTuple):
     codes: Vector
 
 
-class Late(NamedTuple):
+class EarlyDelivery(NamedTuple):
     """The first delivery of a life ahead of its past, and how many there are."""
 
     slot: int
@@ -68,10 +69,10 @@ class Late(NamedTuple):
     times: int
 
 
-class Judgement(NamedTuple):
+class BlockResult(NamedTuple):
     """What a block shows: its lives that break causal order, by slot; or that circles leave it open."""
 
-    late: list[Late]
+    early: list[EarlyDelivery]
     open: bool
 
 
@@ -158,7 +159,7 @@ def advance(
 
 def judge(
     sequences: Sequence[Steps], sources: NDArray[np.int8], block: range, owed: Owed, circles_max: int = GUESSES_MAX
-) -> Judgement:
+) -> BlockResult:
     """Judge the deliveries of a block; `sequences` are of all lives, `sources` say what each message is at first."""
     steps = np.concatenate([*sequences, np.zeros(0, np.int32)])
     fast = len(steps) >= COMPILED_STEPS
@@ -172,9 +173,9 @@ def judge(
             break
         learnt = one_pass.learnt[: int(one_pass.state[GUESSED])]
         if learnt.shape == known.shape and np.array_equal(learnt, known):
-            return Judgement(one_pass.late(sequences, block), False)
+            return BlockResult(one_pass.early_deliveries(sequences, block), False)
         known, chosen = learnt, np.asarray(one_pass.guess, np.int32)
-    return Judgement([], True)
+    return BlockResult([], True)
 
 
 def given_codes(sequences: Sequence[Steps], messages: int, block: range, owed: Owed) -> tuple[Vector, Vector, Vector]:
@@ -259,14 +260,14 @@ class Pass:
         self.free = self.form(free)
         self.state[FREE] = room
 
-    def late(self, sequences: Sequence[Steps], block: range) -> list[Late]:
-        found: list[Late] = []
+    def early_deliveries(self, sequences: Sequence[Steps], block: range) -> list[EarlyDelivery]:
+        found: list[EarlyDelivery] = []
         for at, slot in enumerate(block):
             if self.count[at]:
                 number = int(self.found[at])
                 deliveries = sequences[slot][sequences[slot] >= 0]
                 message = int(deliveries[number - 1])
-                found.append(Late(slot, number, message, int(self.due[at]), int(self.count[at])))
+                found.append(EarlyDelivery(slot, number, message, int(self.due[at]), int(self.count[at])))
         return found
 
 
@@ -294,13 +295,5 @@ def chain(sequences: Sequence[Steps], first: int, last: int) -> list[int]:
                 after[earlier] = message
                 left.append(earlier)
             if earlier == first:
-                return unwound(after, first, last)
+                return path_between(after, first, last)
     return []
-
-
-def unwound(after: dict[int, int], first: int, last: int) -> list[int]:
-    """The way from the first to the last."""
-    found = [first, after[first]]
-    while found[-1] != last:
-        found.append(after[found[-1]])
-    return found

@@ -17,7 +17,6 @@ from collections import deque
 from itertools import groupby
 from operator import attrgetter
 
-from isthmus.judge.causality.past import unwound
 from isthmus.judge.history import DELIVER, SUBMIT, Group, Life
 from isthmus.judge.witness import EventKey
 
@@ -93,7 +92,7 @@ def chain(group: Group, first: int, last: int, over_lives: bool = False) -> list
                 after[earlier] = message
                 left.append(earlier)
                 if earlier == first:
-                    return unwound(after, first, last)
+                    return path_between(after, first, last)
     return []
 
 
@@ -128,3 +127,11 @@ def chain_events(group: Group, messages: list[int]) -> tuple[EventKey, ...]:
             events.append(EventKey(DELIVER, key[1], earlier, role="delivered before it answered"))
         events.append(EventKey(SUBMIT, key[1], key, role="submitted"))
     return tuple(dict.fromkeys(events))
+
+
+def path_between(after: dict[int, int], first: int, last: int) -> list[int]:
+    """The way from the first to the last."""
+    found = [first, after[first]]
+    while found[-1] != last:
+        found.append(after[found[-1]])
+    return found

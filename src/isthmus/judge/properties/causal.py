@@ -1,171 +1,48 @@
 """Causal order: what happened before a message was submitted, and is addressed to q, q delivers before it.
 
-The problem: m1 to q, then m2 not to q by a process that delivered m1, then m3 to q by one that delivered m2; q must
-deliver m1 before m3, though it never sees m2. past.py walks the events with a vector per life; here they are made of a
-group's history.
-
 Owed. If q delivers m in view w, and m' happened before m and is addressed to q, then q delivers m', and before m; but
 where q never delivers m', it is excused if m' died with its sender, belongs to a view which q's stay does not have, or
 to a stay of its sender that ended before w, or was carried into the group. In a domain only the order of what is
-delivered is asked.
+delivered is judged.
+
+A totally ordered group is mostly proved by a certificate (causality/certificate.py); all others by a walk over its
+events (causality/walk.py), which alone needs NumPy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
-from numpy.typing import NDArray
-
 from isthmus.judge.causality.certificate import is_certified
-from isthmus.judge.causality.past import (
-    ABSENT,
-    CARRIED,
-    CIRCLES,
-    CODE_BITS,
-    CODE_INDEX,
-    UNKNOWN,
-    Late,
-    Owed,
-    Steps,
-    judge,
-)
-from isthmus.judge.causality.precedence import chain, chain_events
-from isthmus.judge.history import DELIVER, NEVER, Group, Life, Stay
-from isthmus.judge.properties.basic import Finding, absent, lost
-from isthmus.judge.witness import LACKS, EventKey, Witness
+from isthmus.judge.history import NEVER, Group, Life, Stay
+from isthmus.judge.properties.basic import Finding, lost
+from isthmus.judge.witness import LACKS
 
 
 def causal(group: Group) -> Finding:
-    """No life delivers a message ahead of its past."""
+    """Judge that no life delivers a message ahead of its past."""
     finding = Finding(LACKS["causal"])
     finding.evidence_count = sum(max(0, len(life.delivered) - 1) for life in group.lives)
-    if is_certified(group) and not (group.domain is None and any(map(any_owed, group.lives))):
-        return finding
-    ordered = sequences(group)
-    debts = Debts(group, ordered)
-    judged = judge(ordered, sources(group), range(len(group.lives)), debts.owed())
-    if judged.open:
-        finding.doubt = CIRCLES
-    elif judged.late:
-        finding.violate(told(group, ordered, debts, min(judged.late, key=lambda late: (late.number, late.slot))))
-        finding.violation_count = sum(late.times for late in judged.late)
+    if not is_certified(group) or (group.domain is None and any(map(lacks_owed, group.lives))):
+        from isthmus.judge.causality.walk import walk
+
+        walk(group, finding)
     return finding
 
 
-def any_owed(life: Life) -> bool:
-    """Whether a life lacks anything that it should have delivered before something that it did deliver."""
+def lacks_owed(life: Life) -> bool:
+    """Whether a life lacks a message that it should have delivered before one that it did deliver."""
     group = life.group
     lacking = group.lacking(life)
-    reached = reached_by(life) if lacking else []
-    return any(owes(group, message, reached) and not lost(group, message) for message in lacking)
+    reached = views_reached(life) if lacking else []
+    return any(is_owed(group, message, reached) and not lost(group, message) for message in lacking)
 
 
-def reached_by(life: Life) -> list[tuple[Stay, int]]:
-    """The stays and views in which a life delivered something and owes what others send."""
+def views_reached(life: Life) -> list[tuple[Stay, int]]:
+    """Return the stays and views in which a life delivered a message and owes those of others."""
     return [(epoch.stay, epoch.view) for epoch, start, end in life.spans() if end > start and epoch.stay.first != NEVER]
 
 
-def owes(group: Group, message: int, reached: list[tuple[Stay, int]]) -> bool:
+def is_owed(group: Group, message: int, reached: list[tuple[Stay, int]]) -> bool:
     source = group.submitted[message]
     assert source is not None
     view, last = source.epoch.view, source.epoch.stay.last
     return any(stay.first <= view <= stay.last and at <= last for stay, at in reached)
-
-
-def sequences(group: Group) -> list[Steps]:
-    """The submits and first deliveries of each life in its order, as steps."""
-    found: list[Steps] = []
-    for life in group.lives:
-        steps: list[int] = []
-        start = 0
-        for message, place in life.sent:
-            steps += life.deliveries[start:place]
-            steps.append(~message)
-            start = place
-        steps += life.deliveries[start:]
-        if len(life.delivered) < len(life.deliveries):
-            steps = list(dict.fromkeys(steps))
-        found.append(np.array(steps, dtype=np.int32))
-    return found
-
-
-def sources(group: Group) -> NDArray[np.int8]:
-    """What each message is at first: to be submitted here, carried into the group, or never submitted."""
-    return np.array(
-        [
-            UNKNOWN if source is None else ABSENT if source.life.group is group else CARRIED
-            for source in group.submitted
-        ],
-        dtype=np.int8,
-    )
-
-
-class Debts:
-    """What each life never delivered though it owes it, with a code behind the last delivery that it should precede."""
-
-    __slots__ = ("codes", "message_of", "messages", "slots")
-
-    def __init__(self, group: Group, ordered: Sequence[Steps]) -> None:
-        self.slots: list[int] = []
-        self.messages: list[int] = []
-        self.codes: list[int] = []
-        self.message_of: dict[tuple[int, int], int] = {}  # slot and code to the message
-        if group.domain is None:
-            for slot, life in enumerate(group.lives):
-                self.add(group, slot, life, ordered[slot])
-
-    def add(self, group: Group, slot: int, life: Life, steps: Steps) -> None:
-        lacking = group.lacking(life)
-        if not lacking:
-            return
-        ranks = {message: place for place, message in enumerate(steps[steps >= 0].tolist(), start=1)}
-        reached: list[tuple[Stay, int, int]] = []  # a stay, the view, the greatest number in it
-        for epoch, start, end in life.spans():
-            given = [ranks[message] for message in life.deliveries[start:end]]
-            if given and epoch.stay.first != NEVER:
-                reached.append((epoch.stay, epoch.view, max(given)))
-        indexes: dict[int, int] = {}  # number to how many were entered behind it
-        for message in sorted(lacking, key=lambda message: place_of(group, message)):
-            source = group.submitted[message]
-            assert source is not None
-            view, last = source.epoch.view, source.epoch.stay.last
-            rank = max(
-                (rank for stay, at, rank in reached if stay.first <= view <= stay.last and at <= last), default=0
-            )
-            if rank and not lost(group, message):
-                index = indexes[rank] = min(CODE_INDEX, indexes.get(rank, 0) + 1)
-                code = (rank << CODE_BITS) + index
-                self.slots.append(slot)
-                self.messages.append(message)
-                self.codes.append(code)
-                self.message_of[slot, code] = message
-
-    def owed(self) -> Owed:
-        return Owed(*(np.array(part, dtype=np.int64) for part in (self.slots, self.messages, self.codes)))
-
-
-def place_of(group: Group, message: int) -> tuple[int, int, int]:
-    """The order in which messages are blamed that are lacking in one place."""
-    source = group.submitted[message]
-    assert source is not None
-    return source.index, *group.names[message][1:]
-
-
-def told(group: Group, ordered: Sequence[Steps], debts: Debts, late: Late) -> Witness:
-    """A delivery, and the message that should have come before it."""
-    life = group.lives[late.slot]
-    never = late.due & CODE_INDEX != 0
-    steps = ordered[late.slot]
-    due = debts.message_of[late.slot, late.due] if never else int(steps[steps >= 0][(late.due >> CODE_BITS) - 1])
-    first, message = group.names[due], group.names[late.message]
-    links = chain(group, due, late.message)
-    keys = list(chain_events(group, links))
-    if never:
-        keys.append(absent(life, first, before=message))
-    keys.append(EventKey(DELIVER, life.process, message, role="delivered first", life=life.incarnation))
-    if not never:
-        keys.append(EventKey(DELIVER, life.process, first, role="delivered late", life=life.incarnation))
-    between = tuple(group.names[one] for one in links[1:-1])
-    form = "causal-never" if never else "causal-late"
-    return Witness(form, (life.key,), (message, first, *between), events=tuple(keys))

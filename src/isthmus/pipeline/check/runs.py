@@ -30,9 +30,9 @@ from isthmus.judge.witness import WitnessEvent
 from isthmus.pipeline.engine.formats import VERDICT, ddl
 from isthmus.pipeline.engine.session import cores_of
 from isthmus.pipeline.sweep.balance import deal
+from isthmus.trace.arrow import SCHEMA
 from isthmus.trace.domain import Domain
 from isthmus.trace.reader import read_batches, to_rows
-from isthmus.trace.schema import SCHEMA
 
 Spans = Mapping[str, Sequence[range] | None]  # each property with the runs that it is asked of; None: all
 

@@ -27,6 +27,7 @@ from pyspark.sql.types import (
 
 from isthmus.core.layer import Kind
 from isthmus.pipeline.engine.spark_errors import refuse
+from isthmus.trace.arrow import SCHEMA
 from isthmus.trace.inputs.columns import (
     DEFAULTS,
     KINDS_EXPECTED,
@@ -38,7 +39,7 @@ from isthmus.trace.inputs.columns import (
     missing_column,
     wrong_type,
 )
-from isthmus.trace.schema import ADDED, NONE, SCHEMA
+from isthmus.trace.schema import ADDED, NONE
 
 SPARK_TYPES: dict[str, DataType] = {
     "int8": ByteType(),

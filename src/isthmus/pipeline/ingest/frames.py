@@ -29,10 +29,10 @@ from isthmus.pipeline.engine.spark_errors import one_sentence
 from isthmus.pipeline.ingest.columns import FILE, conform
 from isthmus.pipeline.ingest.parquet_meta import Footer, footer_of, overlapping_studies
 from isthmus.pipeline.ingest.shiviz import read_shiviz
+from isthmus.trace.arrow import SCHEMA
 from isthmus.trace.inputs.columns import check_names
 from isthmus.trace.inputs.files import chosen_files, opened, suffix_form
 from isthmus.trace.inputs.shiviz import PATTERNS
-from isthmus.trace.schema import SCHEMA
 
 PLACE = ("_block", "_line")  # with FILE: where a row of a text stands
 

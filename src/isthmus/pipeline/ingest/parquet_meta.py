@@ -18,9 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from isthmus.core.layer import Kind
-from isthmus.trace.inputs.columns import HIVE, check_column
+from isthmus.trace.arrow import SCHEMA
+from isthmus.trace.inputs.columns import HIVE
+from isthmus.trace.inputs.parquet import check_column
 from isthmus.trace.reader import check_version, unreadable
-from isthmus.trace.schema import SCHEMA
 
 
 class Footer(NamedTuple):

@@ -30,8 +30,8 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 from isthmus.core.errors import InputError
 from isthmus.pipeline.engine.formats import VERDICT_KEY
 from isthmus.pipeline.ingest.columns import TRACE_TYPE, with_added
+from isthmus.trace.arrow import SCHEMA
 from isthmus.trace.reader import check_version, segments, unreadable
-from isthmus.trace.schema import SCHEMA
 
 CHANGES_MAX = 1000  # lines reported per batch; the verdicts themselves have no bound
 AT_REST = ("agreement", "validity")  # they presume that the run has come to an end

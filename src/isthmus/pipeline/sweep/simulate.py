@@ -24,7 +24,8 @@ import pyarrow as pa
 from isthmus.scenario.model import Scenario
 from isthmus.sim.base import Simulation
 from isthmus.sim.packets.twin import run_of
-from isthmus.trace.schema import SCHEMA, Row, Sink
+from isthmus.trace.arrow import SCHEMA
+from isthmus.trace.schema import Row, Sink
 from isthmus.trace.writer import to_batch
 
 BATCH_ROWS = 1 << 16

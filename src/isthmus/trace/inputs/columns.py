@@ -10,11 +10,9 @@ import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-import pyarrow as pa
-
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
-from isthmus.trace.schema import NONE, SCHEMA
+from isthmus.trace.schema import COLUMN_BITS, COLUMN_NAMES, NONE
 
 REQUIRED = ("process", "local", "kind", "sender", "number")
 DEFAULTS = {
@@ -35,7 +33,8 @@ VIEW_NUMBER = "the number of the view in view and value, or in one of them alone
 
 
 def arrow_type(name: str) -> str:
-    return str(SCHEMA.field(name).type)
+    width = f"int{COLUMN_BITS[name]}"
+    return f"list<item: {width}>" if name == "destinations" else width
 
 
 def missing_column(source: str, name: str, names: list[str]) -> InputError:
@@ -53,7 +52,7 @@ def check_names(source: str, names: list[str]) -> None:
     for name in REQUIRED:
         if name not in names and name != "local":
             raise missing_column(source, name, names)
-    for name in SCHEMA.names:
+    for name in COLUMN_NAMES:
         if names.count(name) > 1:
             raise InputError(source, name, f"{names.count(name)} columns of that name", "one")
 
@@ -63,30 +62,6 @@ def misspelt_columns(names: Sequence[str]) -> list[str]:
     absent = [name for name in DEFAULTS if name not in names]
     notes = []
     for name in names:
-        near = [] if name in SCHEMA.names else get_close_matches(name.lower(), absent, 1, CLOSE)
+        near = [] if name in COLUMN_NAMES else get_close_matches(name.lower(), absent, 1, CLOSE)
         notes += [f"The column {name!r} is ignored; one that would be read is called {meant!r}" for meant in near]
     return notes
-
-
-def check_column(source: str, schema: pa.Schema, field: pa.Field, hive: dict[str, str]) -> None:
-    """Refuse a column of a Parquet file that is missing, doubled or of a type that cannot be meant."""
-    places = schema.get_all_field_indices(field.name)
-    if not places and field.name in REQUIRED and field.name not in hive:
-        raise missing_column(source, field.name, schema.names)
-    if len(places) > 1:
-        raise InputError(source, field.name, f"{len(places)} columns of that name", "one")
-    for place in places:
-        kind = schema.field(place).type
-        if pa.types.is_list(field.type):
-            fits = (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and pa.types.is_integer(kind.value_type)
-            fits = fits or pa.types.is_null(kind)
-        else:
-            fits = pa.types.is_integer(kind) or (field.name == "kind" and is_text(kind))
-        if not fits:
-            raise wrong_type(source, field.name, str(kind))
-
-
-def is_text(kind: pa.DataType) -> bool:
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

@@ -10,26 +10,29 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
+from isthmus.trace.arrow import SCHEMA, integer_array, integer_scalar, meta_of
 from isthmus.trace.inputs.columns import (
     DEFAULTS,
     HIVE,
     KINDS_EXPECTED,
+    REQUIRED,
     VIEW_NUMBER,
     WITH_MESSAGE,
     arrow_type,
-    check_column,
-    is_text,
+    missing_column,
+    wrong_type,
 )
 from isthmus.trace.reader import BATCH_ROWS, check_version, conform, to_rows, unreadable
-from isthmus.trace.schema import NONE, SCHEMA, Row, meta_of
+from isthmus.trace.schema import NONE, Row
 
-MESSAGE_KINDS = pa.array([int(kind) for kind in WITH_MESSAGE], pa.int8())
+MESSAGE_KINDS = integer_array(np.array(WITH_MESSAGE, np.int8))
 KIND_NUMBERS = {kind.name: int(kind) for kind in Kind}
 
 
@@ -82,6 +85,30 @@ def table_meta(file: Path) -> dict[str, str]:
         raise unreadable(file, error) from error
 
 
+def check_column(source: str, schema: pa.Schema, field: pa.Field, hive: dict[str, str]) -> None:
+    """Refuse a column of a Parquet file that is missing, doubled or of a type that cannot be meant."""
+    places = schema.get_all_field_indices(field.name)
+    if not places and field.name in REQUIRED and field.name not in hive:
+        raise missing_column(source, field.name, schema.names)
+    if len(places) > 1:
+        raise InputError(source, field.name, f"{len(places)} columns of that name", "one")
+    for place in places:
+        kind = schema.field(place).type
+        if pa.types.is_list(field.type):
+            fits = (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and pa.types.is_integer(kind.value_type)
+            fits = fits or pa.types.is_null(kind)
+        else:
+            fits = pa.types.is_integer(kind) or (field.name == "kind" and is_text(kind))
+        if not fits:
+            raise wrong_type(source, field.name, str(kind))
+
+
+def is_text(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
 def completed(file: Path, batch: pa.RecordBatch, hive: dict[str, str]) -> pa.RecordBatch:
     """The batch with every column of the schema: defaults where it has none, no nulls where none belong."""
     given = {name: batch.column(name) for name in batch.schema.names}
@@ -109,7 +136,7 @@ def column_of(file: Path, given: dict[str, pa.Array], hive: dict[str, str], name
         return given[name]
     value: Any = hive.get(name, DEFAULTS.get(name, NONE))
     try:
-        return pa.repeat(pa.scalar(int(value), pa.int64()), count)
+        return pa.repeat(integer_scalar(int(value), pa.int64()), count)
     except ValueError:
         raise InputError(str(file), name, repr(value), f"{arrow_type(name)} in the name of its folder") from None
 
@@ -123,21 +150,22 @@ def kinds_of(file: Path, column: pa.Array) -> pa.Array:
             found.append(int(plain) if plain.isdigit() else KIND_NUMBERS.get(plain.upper()))
             if found[-1] is None or not 1 <= found[-1] <= len(Kind):
                 raise InputError(str(file), "kind", f"'{text}'" if text else "nothing", KINDS_EXPECTED)
-        return pa.array(found, pa.int8())
+        return integer_array(np.array(found, np.int8))
     if column.null_count:
         raise InputError(str(file), "kind", "nothing", KINDS_EXPECTED)
-    wrong = column.filter(pc.or_(pc.less(column, 1), pc.greater(column, len(Kind))))
-    if len(wrong):
-        raise InputError(str(file), "kind", f"'{wrong[0].as_py()}'", KINDS_EXPECTED)
+    ends = pc.min_max(column).as_py()
+    if len(column) and not 1 <= ends["min"] <= ends["max"] <= len(Kind):
+        wrong = next(kind for kind in column.to_pylist() if not 1 <= kind <= len(Kind))
+        raise InputError(str(file), "kind", f"'{wrong}'", KINDS_EXPECTED)
     return column.cast(pa.int8())
 
 
 def view_numbers(file: Path, given: dict[str, pa.Array]) -> pa.Array:
     """The values, in VIEW rows the number of the view, which a row may tell in either column."""
-    installs, view = pc.equal(given["kind"], int(Kind.VIEW)), given["view"].cast(pa.int64())
+    installs, view = pc.equal(given["kind"], integer_scalar(int(Kind.VIEW))), given["view"].cast(pa.int64())
     value = given["value"].cast(pa.int64()) if "value" in given else pa.nulls(len(view), pa.int64())
-    differs = pc.and_(pc.not_equal(view, value), pc.greater(view, 0))
-    wrong = pc.indices_nonzero(pc.fill_null(pc.and_(installs, differs), False))
+    differs = pc.and_(pc.not_equal(view, value), pc.greater(view, integer_scalar(0)))
+    wrong = pc.indices_nonzero(pc.and_(installs, differs))
     if len(wrong):
         at = wrong[0].as_py()
         raise InputError(str(file), "view", f"{view[at]} in a row of the value {value[at]}", VIEW_NUMBER)
@@ -155,7 +183,7 @@ def filled(file: Path, name: str, column: pa.Array, kinds: pa.Array) -> pa.Array
         if pc.any(pc.and_(needed, pc.is_null(column))).as_py():
             raise InputError(str(file), name, "nothing", "a message in a row of this kind")
     default = DEFAULTS.get(name)
-    return pc.fill_null(column, pa.scalar(NONE if default is None else default, column.type))
+    return pc.fill_null(column, integer_scalar(NONE if default is None else default, column.type))
 
 
 def refuse_mixed(root: Path, batch: pa.RecordBatch, study: str, studies: dict[int, str]) -> None:

@@ -26,13 +26,13 @@ from isthmus.trace.inputs.columns import (
     check_names,
 )
 from isthmus.trace.inputs.files import opened, unreadable_text
-from isthmus.trace.schema import NONE, SCHEMA, Row
+from isthmus.trace.schema import COLUMN_BITS, NONE, Row
 
 SEPARATORS = ",;\t"
 INTEGER = re.compile(r"\s*[+-]?\d+\s*")
 NUMBERS = re.compile(LIST)
 KINDS = {kind.name: int(kind) for kind in Kind}
-BITS = {field.name: field.type.bit_width for field in SCHEMA if field.name != "destinations"}
+INTEGERS = [name for name in COLUMN_BITS if name not in ("kind", "local", "origin", "destinations")]
 Cells = Mapping[str, Any]  # column to what the file has; None and blanks are nothing
 Placed = tuple[Row, Path, int]
 
@@ -111,9 +111,7 @@ def json_object(file: Path, line: int, text: str) -> dict[str, Any]:
 def row_of(cells: Cells, place: str, counters: dict[tuple[int, int], int] | None) -> Row:
     """One row; `counters` give the local number where the file has none."""
     kind = kind_of(cells.get("kind"), place)
-    value: dict[str, Any] = {
-        name: integer(cells, name, place) for name in BITS if name not in ("kind", "local", "origin")
-    }
+    value: dict[str, Any] = {name: integer(cells, name, place) for name in INTEGERS}
     for name in ("sender", "number"):
         if value[name] is None:
             if kind in WITH_MESSAGE:
@@ -159,7 +157,7 @@ def integer(cells: Cells, name: str, place: str) -> Any:
         return None
     if isinstance(found, str) and INTEGER.fullmatch(found):
         found = int(found)
-    high = 1 << BITS[name] - 1
+    high = 1 << COLUMN_BITS[name] - 1
     if not isinstance(found, int) or isinstance(found, bool) or not -high <= found < high:
         raise InputError(place, name, f"'{found}'", arrow_type(name))
     return found

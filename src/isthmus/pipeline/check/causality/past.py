@@ -30,7 +30,7 @@ from isthmus.judge.causality.past import (
     CODE_BITS,
     CODE_INDEX,
     UNKNOWN,
-    Late,
+    EarlyDelivery,
     Owed,
     Steps,
     chain,
@@ -179,22 +179,22 @@ class Block:
         found = judge(steps, sources, range(self.place.first, self.place.until), owed)
         if found.open:
             return [(*self.place[:2], NOWHERE, 0, *(NONE,) * 6, False, [], 0, True)]
-        if not found.late:
+        if not found.early:
             return []
-        first = min(found.late, key=lambda late: (late.number, late.slot))
-        return [self.row(first, steps, owed, sum(late.times for late in found.late))]
+        first = min(found.early, key=lambda early: (early.number, early.slot))
+        return [self.row(first, steps, owed, sum(early.times for early in found.early))]
 
-    def row(self, late: Late, steps: list[Steps], owed: Owed, count: int) -> tuple[object, ...]:
-        never = late.due & CODE_INDEX != 0
+    def row(self, early: EarlyDelivery, steps: list[Steps], owed: Owed, count: int) -> tuple[object, ...]:
+        never = early.due & CODE_INDEX != 0
         if never:
-            same = (owed.columns == late.slot - self.place.first) & (owed.codes == late.due)
+            same = (owed.columns == early.slot - self.place.first) & (owed.codes == early.due)
             due = int(owed.messages[np.flatnonzero(same)[0]])
         else:
-            own = steps[late.slot]
-            due = int(own[own >= 0][(late.due >> CODE_BITS) - 1])
-        names = self.name(late.message) + self.name(due)
-        between = [dict(zip(EVENT[3:6], self.name(one), strict=True)) for one in chain(steps, due, late.message)[1:-1]]
-        return (*self.place[:2], late.slot, late.number, *names, never, between, count, False)
+            own = steps[early.slot]
+            due = int(own[own >= 0][(early.due >> CODE_BITS) - 1])
+        names = self.name(early.message) + self.name(due)
+        between = [dict(zip(EVENT[3:6], self.name(one), strict=True)) for one in chain(steps, due, early.message)[1:-1]]
+        return (*self.place[:2], early.slot, early.number, *names, never, between, count, False)
 
     def name(self, message: int) -> tuple[int, int, int]:
         """Origin, sender and number of a message."""
