@@ -17,9 +17,9 @@ from random import Random
 from typing import Literal, NamedTuple
 
 from isthmus.core.message import SiteId
-from isthmus.protocols.causal.histories.history import ExtendedHistory, Policies, Timestamp
+from isthmus.protocols.causal.histories.history import ExtendedHistory, HistoryRules, Timestamp
 from isthmus.topology.delay import Constant
-from isthmus.topology.gateways.hops import Plan, Routes, direct_plan
+from isthmus.topology.gateways.hops import GatewayPlan, GatewayRoutes, direct_plan
 from isthmus.topology.gateways.lans import Lans, lans_of
 from isthmus.topology.gateways.separators import LanGraph, Separators, Zone, mask_of, sites_of, zones_of
 from isthmus.topology.model import Channel, Cluster, Region, Topology, TopologySite, WanLink
@@ -27,7 +27,7 @@ from isthmus.topology.shapes import shape
 
 Kind = Literal["one-hop", "lan-ring", "lan-tree", "nodes", "routed"]
 KINDS: tuple[Kind, ...] = ("one-hop", "lan-ring", "lan-tree", "nodes", "routed")
-MakeHistory = Callable[[SiteId, Separators | None, Policies], ExtendedHistory]
+MakeHistory = Callable[[SiteId, Separators | None, HistoryRules], ExtendedHistory]
 ANY = Channel(Constant(1.0))
 TAIL = 1.2  # of the Pareto distribution of delays: the variance is infinite
 
@@ -37,7 +37,7 @@ class Packet(NamedTuple):
 
     key: int
     number: int  # of the message in the run; below 0 for an empty one
-    plan: Plan
+    plan: GatewayPlan
     timestamp: Timestamp
 
 
@@ -98,7 +98,7 @@ class CausalWorld:
         self.sites = sorted(lans.lan_of())
         self.graph = LanGraph(lans, tuple(self.sites))
         self.separators = Separators(zones_of(self.graph))
-        self.routes = Routes(self.graph)
+        self.routes = GatewayRoutes(self.graph)
 
     def lay_out_graph(self, size: int) -> None:
         """A connected random graph, and some of the sets that cut it."""
@@ -116,7 +116,7 @@ class CausalWorld:
                 zones.append(Zone("", "", separator, parts[0], parts))
         self.separators = Separators(zones)
 
-    def plan(self, sender: SiteId, destinations: int) -> Plan:
+    def plan(self, sender: SiteId, destinations: int) -> GatewayPlan:
         if self.kind == "one-hop":
             return direct_plan(sender, destinations)
         return self.routes.plan(sender, destinations)
@@ -288,12 +288,12 @@ def random_routes(random: Random, order: list[int]) -> tuple[tuple[int, ...], ..
     return tuple(way for way in ways if len(way) > 1)
 
 
-def random_policies(random: Random) -> Policies:
+def random_policies(random: Random) -> HistoryRules:
     """All rules on in half of the runs, otherwise any of them."""
     if random.random() < 0.5:
-        return Policies(extended=random.random() < 0.7)
+        return HistoryRules(extended=random.random() < 0.7)
     drawn = [random.random() < 0.5 for _ in range(6)]
-    return Policies(*drawn)
+    return HistoryRules(*drawn)
 
 
 def parts_of(near: list[int], left: int) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from tests.harness.causal_runs import CausalWorld, Kind, MakeHistory
 
 from isthmus.core.message import SiteId
 from isthmus.protocols.causal.histories.history import ExtendedHistory
-from isthmus.topology.gateways.hops import Routes
+from isthmus.topology.gateways.hops import GatewayRoutes
 from isthmus.topology.gateways.lans import Lans
 from isthmus.topology.gateways.separators import LanGraph, Separators, sites_of, zones_of
 
@@ -64,7 +64,7 @@ class ChangingWorld(CausalWorld):
     def open_view(self, lans: Lans) -> None:
         self.graph = LanGraph(lans, tuple(self.sites))
         self.separators = Separators(zones_of(self.graph))
-        self.routes = Routes(self.graph)
+        self.routes = GatewayRoutes(self.graph)
         self.histories = {site: self.history_of(site) for site in self.sites}
         self.held = {site: [] for site in self.sites}
 

@@ -17,7 +17,7 @@ pair, until the script delivers, drops or duplicates it. The commands:
     site=1 suspect 2 | site=1 trust 2                   an opinion about another site
     deliver 1->3 [1->2 ...] [all]                       the next packet on each channel arrives, or all of them
     drop 1->3 [all] | duplicate 1->3                    the next packet is lost, or comes once more
-    drop only=Ask                                       all packets of a type are lost, on all channels
+    drop only=DelayProbe                                all packets of a type are lost, on all channels
     packets                                             what is on the channels
     advance 5ms                                         time passes; timers fire at all sites, in order
     stabilize [within=10s]                              deliver everything and fire timers until all is settled

@@ -16,11 +16,11 @@ from isthmus.protocols.causal.histories.history import (
     SENDER_BITS,
     Entry,
     ExtendedHistory,
-    Policies,
+    HistoryRules,
     Timestamp,
     key_of,
 )
-from isthmus.topology.gateways.hops import Plan, Routes, clockwise, direct_plan
+from isthmus.topology.gateways.hops import GatewayPlan, GatewayRoutes, clockwise, direct_plan
 from isthmus.topology.gateways.separators import Cut, Separators, Zone, mask_of
 
 
@@ -182,14 +182,14 @@ class OnlyR9(CausalWorld):
         """Without empty messages, which would hide what is wrong."""
 
     def history_of(self, site: SiteId) -> ExtendedHistory:
-        return self.make(site, self.separators, Policies(extended=self.policies.extended))
+        return self.make(site, self.separators, HistoryRules(extended=self.policies.extended))
 
 
 class NobodyAsked(OnlyR9):
     """R9 without S within C, where gateways relay."""
 
     def history_of(self, site: SiteId) -> ExtendedHistory:
-        return AsksNoSeparator(site, self.separators, Policies(extended=self.policies.extended))
+        return AsksNoSeparator(site, self.separators, HistoryRules(extended=self.policies.extended))
 
 
 class LeakyZones(OnlyR9):
@@ -207,7 +207,7 @@ class LeakyZones(OnlyR9):
 class InvisibleRelays(OnlyR9):
     """Relays are not part of the address, while senders use R9."""
 
-    def plan(self, sender: SiteId, destinations: int) -> Plan:
+    def plan(self, sender: SiteId, destinations: int) -> GatewayPlan:
         plan = super().plan(sender, destinations)
         return plan._replace(address=destinations)
 
@@ -241,7 +241,7 @@ class RoutePerMessage(CausalWorld):
 
     def lay_out(self) -> None:
         super().lay_out()
-        self.ways = [self.routes, Routes(self.graph)]
+        self.ways = [self.routes, GatewayRoutes(self.graph)]
         for start, before in enumerate(self.ways[1].before):
             near = list(reversed(clockwise(self.graph, start)))
             if len(near) == 2:
@@ -250,14 +250,14 @@ class RoutePerMessage(CausalWorld):
                     way.append(next(n for n in self.graph.neighbours[way[-1]] if n not in way[-2:]))
                 before.update({there: here for here, there in pairwise(way)})
 
-    def plan(self, sender: SiteId, destinations: int) -> Plan:
+    def plan(self, sender: SiteId, destinations: int) -> GatewayPlan:
         return self.random.choice(self.ways).plan(sender, destinations)
 
 
 class StaleZones(OnlyR9):
     """A link was added between hosts of neighbouring LANs; the separators do not know of it."""
 
-    def plan(self, sender: SiteId, destinations: int) -> Plan:
+    def plan(self, sender: SiteId, destinations: int) -> GatewayPlan:
         graph = self.graph
         home = graph.lan_of[sender]
         near = graph.members[home] | mask_of(self.hosts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from isthmus.protocols.clocks.agreement import Agreed, Table, choose
+from isthmus.protocols.clocks.agreement import CommonTime, Table, choose
 from isthmus.protocols.clocks.intervals import Span
 from isthmus.protocols.clocks.service import ClockService
 
@@ -27,7 +27,7 @@ def mean(values: Sequence[int]) -> int:
     return sum(values) // len(values)
 
 
-def adopt_as_of_now(self: ClockService, agreed: Agreed, stamp_ns: int) -> None:
+def adopt_as_of_now(self: ClockService, agreed: CommonTime, stamp_ns: int) -> None:
     """Forgets that the interval has aged while the LAN agreed on it."""
     honest_adopt(self, agreed, stamp_ns)
     if agreed.bounds is not None:

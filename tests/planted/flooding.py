@@ -7,7 +7,7 @@ from typing import Any
 from isthmus.core.layer import Host, Stack, View
 from isthmus.core.message import Batch, SiteId
 from isthmus.protocols.application import Application
-from isthmus.protocols.causal.flooding.flooding import Flooding, Hop
+from isthmus.protocols.causal.flooding.flooding import FloodedMessage, Flooding
 from isthmus.protocols.transport.credit import Credit
 from isthmus.protocols.transport.direct import Direct
 from isthmus.protocols.transport.links.channel import Frame, Inbound
@@ -20,7 +20,7 @@ class DeliversFirst(Flooding):
 
     __slots__ = ()
 
-    def on_hop(self, source: SiteId, hop: Hop[Any]) -> None:
+    def on_hop(self, source: SiteId, hop: FloodedMessage[Any]) -> None:
         place = self.check(source, hop)
         if hop.count != self.counts[place] + 1:
             return
@@ -47,7 +47,7 @@ class KeepsNothingWhileBlocked(Flooding):
 
     __slots__ = ()
 
-    def keep(self, place: int, hop: Hop[Any]) -> None:
+    def keep(self, place: int, hop: FloodedMessage[Any]) -> None:
         if not self.blocked:
             super().keep(place, hop)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from isthmus.core.layer import Host, Stack, View
 from isthmus.core.message import SiteId
 from isthmus.protocols.application import Application
-from isthmus.protocols.causal.flooding.safe_links import Link, SafeFlooding
+from isthmus.protocols.causal.flooding.safe_links import OutgoingLink, SafeFlooding
 from isthmus.protocols.causal.flooding.safe_wire import Pong, Vector
 from isthmus.protocols.transport.links.links import Links
 from isthmus.stacks.registry import Build, StackOptions
@@ -17,7 +17,7 @@ class NaiveLinks(SafeFlooding):
     __slots__ = ()
 
     def open(self, peer: SiteId) -> None:
-        self.links.setdefault(peer, Link(safe=True))
+        self.links.setdefault(peer, OutgoingLink(safe=True))
 
 
 class NoNumbers(SafeFlooding):
@@ -25,7 +25,7 @@ class NoNumbers(SafeFlooding):
 
     __slots__ = ()
 
-    def is_current(self, link: Link, pong: Pong) -> bool:
+    def is_current(self, link: OutgoingLink, pong: Pong) -> bool:
         return True
 
 
@@ -53,7 +53,7 @@ class DropsTheBuffer(SafeFlooding):
 
     __slots__ = ()
 
-    def become_safe(self, peer: SiteId, link: Link) -> None:
+    def become_safe(self, peer: SiteId, link: OutgoingLink) -> None:
         link.buffer.clear()
         super().become_safe(peer, link)
 

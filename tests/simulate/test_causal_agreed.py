@@ -12,9 +12,9 @@ from isthmus.core.message import SiteId
 from isthmus.fuzz.agreed import agreed_scenario
 from isthmus.fuzz.judge import judge
 from isthmus.protocols.application import Application
-from isthmus.protocols.causal.histories.relay import Received, RelayedOrder
+from isthmus.protocols.causal.histories.relay import DeliveredUpTo, RelayedOrder
 from isthmus.protocols.causal.histories.secured import SecuredRelay
-from isthmus.protocols.causal.order import Item, Stamped
+from isthmus.protocols.causal.order import CausalArrival, CausalMessage
 from isthmus.protocols.transport.credit import Credit
 from isthmus.scenario.faults import Crash, Fault, Heal, Leave, Partition, Recover
 from isthmus.scenario.model import Membership, Scenario, StackSpec
@@ -86,7 +86,7 @@ class DeliversAtOnce(SecuredRelay):
 
     __slots__ = ()
 
-    def is_secure(self, message: Stamped[Any]) -> bool:
+    def is_secure(self, message: CausalMessage[Any]) -> bool:
         return True
 
 
@@ -145,10 +145,10 @@ class AcknowledgesArrival(RelayedOrder):
 
     __slots__ = ()
 
-    def read(self, source: SiteId, message: Stamped[Any]) -> Item | None:
+    def read(self, source: SiteId, message: CausalMessage[Any]) -> CausalArrival | None:
         item = super().read(source, message)
         if item is not None and item.message.cast.number and item.destinations >> self.host.site & 1:
-            self.send((item.message.origin,), Received(item.message.count))
+            self.send((item.message.origin,), DeliveredUpTo(item.message.count))
         return item
 
 
@@ -157,7 +157,7 @@ class DropsTheRest(RelayedOrder):
 
     __slots__ = ()
 
-    def left_over(self) -> list[Item]:
+    def left_over(self) -> list[CausalArrival]:
         return []
 
 

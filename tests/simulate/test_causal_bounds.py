@@ -15,7 +15,7 @@ from isthmus.protocols.causal.histories.gated import GatedOrder
 from isthmus.protocols.causal.histories.history import Timestamp
 from isthmus.protocols.causal.histories.relay import RelayedOrder
 from isthmus.protocols.causal.options import CausalPolicy
-from isthmus.protocols.causal.order import Item, Stamped
+from isthmus.protocols.causal.order import CausalArrival, CausalMessage
 from isthmus.protocols.transport.credit import Credit, CreditOptions
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Poisson, Reply
@@ -41,11 +41,11 @@ class Watched:
     def saw(self, name: str, size: int) -> None:
         self.most[name] = max(size, self.most.get(name, 0))
 
-    def stamped(self, cast: Cast, count: int, timestamp: Timestamp) -> Stamped[Any]:
+    def stamped(self, cast: Cast, count: int, timestamp: Timestamp) -> CausalMessage[Any]:
         self.saw("entries", len(timestamp))
         return super().stamped(cast, count, timestamp)  # type: ignore[misc,no-any-return]
 
-    def note(self, item: Item) -> None:
+    def note(self, item: CausalArrival) -> None:
         super().note(item)  # type: ignore[misc]
         self.saw("history", len(self.history.told))  # type: ignore[attr-defined]
         self.saw("waiting", self.waiting_count)  # type: ignore[attr-defined]

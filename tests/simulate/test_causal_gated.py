@@ -18,7 +18,7 @@ from isthmus.protocols.application import Application
 from isthmus.protocols.causal.histories.gated import GatedOrder
 from isthmus.protocols.causal.histories.history import SENDER, SENDER_BITS, Timestamp
 from isthmus.protocols.causal.options import CausalPolicy
-from isthmus.protocols.causal.order import Item, Stamped
+from isthmus.protocols.causal.order import CausalArrival, CausalMessage
 from isthmus.protocols.transport.credit import Credit
 from isthmus.scenario.faults import Crash, Fault, Recover
 from isthmus.scenario.model import Membership, Scenario, StackSpec
@@ -103,7 +103,7 @@ class OpenGate(GatedOrder):
 
     __slots__ = ()
 
-    def leave(self, message: Stamped[Any], targets: Targets, timestamp: Timestamp) -> None:
+    def leave(self, message: CausalMessage[Any], targets: Targets, timestamp: Timestamp) -> None:
         here = self.here()
         for key, address, _, _ in timestamp:
             for site in sites_of(address & here):
@@ -116,7 +116,7 @@ class RelaysReadyOnly(GatedOrder):
 
     __slots__ = ()
 
-    def read(self, source: SiteId, message: Stamped[Any]) -> Item | None:
+    def read(self, source: SiteId, message: CausalMessage[Any]) -> CausalArrival | None:
         if message.count <= self.delivered.get(message.origin, 0):
             return None
         return super().read(source, message)

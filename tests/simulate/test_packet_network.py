@@ -18,7 +18,7 @@ from isthmus.fuzz.judge import judge_run
 from isthmus.fuzz.watch import WatchedRun
 from isthmus.judge.promises import promised_verdicts
 from isthmus.protocols.application import Application
-from isthmus.protocols.causal.flooding.flooding import Flooding, Hop
+from isthmus.protocols.causal.flooding.flooding import FloodedMessage, Flooding
 from isthmus.protocols.causal.vector import VectorOrder
 from isthmus.protocols.transport.credit import Credit
 from isthmus.protocols.transport.direct import Direct
@@ -201,7 +201,7 @@ class Backwards(Flooding):
 
     __slots__ = ()
 
-    def forward(self, source: SiteId, hop: Hop[Any]) -> None:
+    def forward(self, source: SiteId, hop: FloodedMessage[Any]) -> None:
         self.below.submit(hop, tuple(reversed([site for site in self.near if site != source])))
 
 

@@ -65,7 +65,7 @@ class EstimatorOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.new() if self.detector == "mean-shift" else Level()
 
 
-class Ask(Message, frozen=True, gc=False, array_like=True, tag=22):
+class DelayProbe(Message, frozen=True, gc=False, array_like=True, tag=22):
     """A probe: when it was sent, by the prober's clock, and how often the prober's application sends."""
 
     viewless: ClassVar[bool] = True
@@ -73,7 +73,7 @@ class Ask(Message, frozen=True, gc=False, array_like=True, tag=22):
     period_ns: Span  # 0: it has not sent yet
 
 
-class Report(Message, frozen=True, gc=False, array_like=True, tag=33):
+class DelayReport(Message, frozen=True, gc=False, array_like=True, tag=33):
     """What a site knows of its application and of the network."""
 
     viewless: ClassVar[bool] = True
@@ -82,22 +82,22 @@ class Report(Message, frozen=True, gc=False, array_like=True, tag=33):
     delays_us: tuple[tuple[SiteId, Micros], ...]  # to those whose echoes have come, in the order of the view
 
 
-class Echo(Message, frozen=True, gc=False, array_like=True, tag=23):
+class ProbeEcho(Message, frozen=True, gc=False, array_like=True, tag=23):
     """The answer to a probe, at once."""
 
     viewless: ClassVar[bool] = True
     sent_ns: int
-    report: Report | None = None  # for the member that collects them
+    report: DelayReport | None = None  # for the member that collects them
 
 
-class TimedAsk(Ask, frozen=True, gc=False, array_like=True, tag=35):
+class TimedProbe(DelayProbe, frozen=True, gc=False, array_like=True, tag=35):
     """A probe of a site whose clock is synchronised: what time it was sent at, and how far that may be off."""
 
     time_ns: Time
     error_ns: Span
 
 
-class TimedEcho(Echo, frozen=True, gc=False, array_like=True, tag=36):
+class TimedEcho(ProbeEcho, frozen=True, gc=False, array_like=True, tag=36):
     """The answer of a site whose clock is synchronised, too: how long the probe took, and how far that may be off."""
 
     delay_ns: Time = 0
@@ -121,12 +121,12 @@ class Estimator(Layer):
         self.members: Targets = ()
         self.again: list[SiteId] = []  # who has been probed again in this period, each at most once
         self.collector: SiteId | None = None  # who wants reports
-        self.reports: dict[SiteId, Report] = {}  # as members gave them, where that is us
-        self.reported: Report | None = None  # what it knows of us
+        self.reports: dict[SiteId, DelayReport] = {}  # as members gave them, where that is us
+        self.reported: DelayReport | None = None  # what it knows of us
 
     def handlers(self) -> dict[type[Message], Handler]:
-        timed: dict[type[Message], Handler] = {TimedAsk: self.on_ask, TimedEcho: self.on_echo}
-        return timed | {Ask: self.on_ask, Echo: self.on_echo, Report: self.on_report}
+        timed: dict[type[Message], Handler] = {TimedProbe: self.on_ask, TimedEcho: self.on_echo}
+        return timed | {DelayProbe: self.on_ask, ProbeEcho: self.on_echo, DelayReport: self.on_report}
 
     # What is known
 
@@ -149,12 +149,12 @@ class Estimator(Layer):
         detector = self.delays.get(site)
         return None if detector is None else detector.mean
 
-    def report(self) -> Report:
+    def report(self) -> DelayReport:
         period_ns = self.period_ns()
         period_us = 0 if period_ns is None else min(SILENT_US, max(1, round(period_ns / 1e3)))
         known = ((site, self.delay_ns(site)) for site in self.members)
         delays = tuple((site, round(delay / 1e3)) for site, delay in known if delay is not None)
-        return Report(period_us, self.own.regular(), delays)
+        return DelayReport(period_us, self.own.regular(), delays)
 
     def note_period(self, site: SiteId, period_ns: int) -> None:
         """A member tells how often its application sends."""
@@ -196,7 +196,9 @@ class Estimator(Layer):
         period, now_ns, clock = self.period_ns(), self.host.now_ns, self.host.clock()
         told = 0 if period is None else round(period)
         timed = clock.state is ClockState.SYNCHRONISED and clock.error_ns is not None
-        self.send(members, TimedAsk(now_ns, told, clock.time_ns, clock.error_ns or 0) if timed else Ask(now_ns, told))
+        self.send(
+            members, TimedProbe(now_ns, told, clock.time_ns, clock.error_ns or 0) if timed else DelayProbe(now_ns, told)
+        )
 
     def submit(self, message: Message, targets: Targets = ALL) -> None:
         self.note_sent(1)
@@ -219,7 +221,7 @@ class Estimator(Layer):
             self.own.add((now - self.last_ns) / count)
         self.last_ns = now
 
-    def on_ask(self, source: SiteId, ask: Ask) -> None:
+    def on_ask(self, source: SiteId, ask: DelayProbe) -> None:
         if source not in self.members:
             return  # of a view that one of us is not in yet, or no longer
         if ask.period_ns:
@@ -229,13 +231,13 @@ class Estimator(Layer):
             report = self.reported = self.report()
         clock = self.host.clock()
         timed = clock.state is ClockState.SYNCHRONISED and clock.error_ns is not None
-        if isinstance(ask, TimedAsk) and timed:
+        if isinstance(ask, TimedProbe) and timed:
             error_ns = ask.error_ns + (clock.error_ns or 0)
             self.send((source,), TimedEcho(ask.sent_ns, report, clock.time_ns - ask.time_ns, error_ns))
         else:
-            self.send((source,), Echo(ask.sent_ns, report))
+            self.send((source,), ProbeEcho(ask.sent_ns, report))
 
-    def on_echo(self, source: SiteId, echo: Echo) -> None:
+    def on_echo(self, source: SiteId, echo: ProbeEcho) -> None:
         if source not in self.members:
             return
         round_trip_ns = self.host.now_ns - echo.sent_ns
@@ -252,11 +254,11 @@ class Estimator(Layer):
         if echo.report is not None:
             self.on_report(source, echo.report)
 
-    def on_report(self, source: SiteId, report: Report) -> None:
+    def on_report(self, source: SiteId, report: DelayReport) -> None:
         if source in self.members and self.collector == self.host.site:  # otherwise of a view that one of us is not in
             self.reports[source] = report
 
-    def tell(self, report: Report) -> None:
+    def tell(self, report: DelayReport) -> None:
         """Report at once, without a probe."""
         if self.collector in self.members:
             self.reported = report

@@ -22,8 +22,9 @@ that is why a piece leaves here only while it goes straight to the transport (`p
 Flow control. Pieces take credit like messages, and give it back as they are put together; the last one when the
 application has read the whole. Besides, a sender begins a large message only while what it has under way to each site
 of large messages, and what that site's application has not read of them, stays within `window_bytes`. A site tells a
-sender the bytes that it has read of what was sent in this view (`Read`, a total, in the transport's reliable stream).
-With each view these counts begin anew, as credit's do: what was sent in an earlier one is delivered by now, or never.
+sender the bytes that it has read of what was sent in this view (`BytesRead`, a total, in the transport's reliable
+stream). With each view these counts begin anew, as credit's do: what was sent in an earlier one is delivered by now, or
+never.
 
 Invariants:
 - what an application sends leaves in the order sent: behind a large message all others wait;
@@ -71,7 +72,7 @@ class FragmentOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         check_range("window_bytes", self.window_bytes, 1, LARGEST_BYTES, "a whole number")
 
 
-class Piece(Message, frozen=True, gc=False, array_like=True, tag=90):
+class Fragment(Message, frozen=True, gc=False, array_like=True, tag=90):
     """Which part of a large message a message is; its payload is the part, its number tells the whole's."""
 
     index: int  # from 0 on
@@ -81,7 +82,7 @@ class Piece(Message, frozen=True, gc=False, array_like=True, tag=90):
         return number + self.count - 1 - self.index
 
 
-class Read(Message, frozen=True, gc=False, array_like=True, tag=91):
+class BytesRead(Message, frozen=True, gc=False, array_like=True, tag=91):
     """How many bytes of the addressee's large messages the application here has read."""
 
     total: int
@@ -206,7 +207,7 @@ class Fragments:
             self.next_piece += 1
             chunk = cast.payload[index * size : (index + 1) * size]
             number = cast.number - count + 1 + index
-            piece: Carried[Any] = Carried(cast.sender, number, chunk, cast.destinations, None, Piece(index, count))
+            piece: Carried[Any] = Carried(cast.sender, number, chunk, cast.destinations, None, Fragment(index, count))
             below.submit(piece, cast.destinations)
         return True
 
@@ -220,7 +221,7 @@ class Fragments:
         waits = [self.sent_to.get(site, 0) - self.read_by.get(site, 0) for site in self.targets(cast)]
         return all(unread == 0 or unread <= most for unread in waits)
 
-    def on_read(self, source: SiteId, read: Read) -> None:
+    def on_read(self, source: SiteId, read: BytesRead) -> None:
         if read.total < 0:
             raise RemoteError(f"site {source} has read {read.total} bytes")
         self.note_read(source, read.total)
@@ -233,7 +234,7 @@ class Fragments:
 
     # Receiving
 
-    def take(self, carried: Carried[Any], piece: Piece) -> None:
+    def take(self, carried: Carried[Any], piece: Fragment) -> None:
         """Take a piece; the whole is handed up with the last that was missing."""
         sender, count = carried.sender, piece.count
         key = (sender, piece.trace_number(carried.number))
@@ -252,7 +253,7 @@ class Fragments:
         payload = b"".join([assembly.parts.pop(index) for index in range(count)])
         self.application.deliver(Cast(*key, payload, assembly.destinations))
 
-    def check(self, carried: Carried[Any], piece: Piece, assembly: Assembly) -> None:
+    def check(self, carried: Carried[Any], piece: Fragment, assembly: Assembly) -> None:
         """Refuse what does not fit into a message, or is more than a sender may have under way."""
         name = f"piece {piece.index} of {piece.count} of site {carried.sender}"
         if not 0 <= piece.index < piece.count <= LARGEST_BYTES or piece.count < 2 or not carried.payload:
@@ -277,7 +278,7 @@ class Fragments:
         if sender == self.application.host.site:
             self.note_read(sender, self.consumed_of[sender])
         elif self.transport is not None:
-            self.transport.submit(Read(self.consumed_of[sender]), (sender,))
+            self.transport.submit(BytesRead(self.consumed_of[sender]), (sender,))
 
     # View change
 

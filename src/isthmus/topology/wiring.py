@@ -32,7 +32,7 @@ DRAWS_MAX = 1000  # of a random graph, until one is connected
 NOWHERE = -1  # as the next link: the node is the target
 
 
-class Wire(NamedTuple):
+class DuplexLink(NamedTuple):
     """A duplex link, alike in both directions."""
 
     a: int
@@ -46,7 +46,7 @@ class Wiring:
 
     __slots__ = ("heads", "into", "nodes", "propagation_ns", "ps_per_byte", "routes", "tails")
 
-    def __init__(self, nodes: int, wires: Iterable[Wire]) -> None:
+    def __init__(self, nodes: int, wires: Iterable[DuplexLink]) -> None:
         self.nodes = nodes
         self.tails: list[int] = []  # where each directed link begins
         self.heads: list[int] = []  # where it ends
@@ -124,7 +124,7 @@ def random_wiring(
             near[a].append(b)
             near[b].append(a)
         if reaches_all(tuple(map(tuple, near))):
-            return Wiring(nodes, [Wire(a, b, random.randint(low, high), rate) for a, b in pairs])
+            return Wiring(nodes, [DuplexLink(a, b, random.randint(low, high), rate) for a, b in pairs])
     found, expected = repr(mean_degree), f"one with which {nodes} nodes are connected once in {DRAWS_MAX} draws"
     raise BadValue("mean_degree", found, expected)
 
@@ -148,11 +148,11 @@ def gnp(nodes: int, probability: float, random: Random) -> list[tuple[int, int]]
 def topology_wiring(topology: Topology, bandwidth_mbps: float) -> Wiring:
     """The links of a topology; one whose bandwidth is unlimited gets the one given."""
 
-    def wire(a: int, b: int, channel: Channel) -> Wire:
+    def wire(a: int, b: int, channel: Channel) -> DuplexLink:
         rate = channel.bandwidth_mbps or bandwidth_mbps
-        return Wire(min(a, b), max(a, b), round(channel.delay.mean_ms * NS_PER_MS), ps_per_byte(rate))
+        return DuplexLink(min(a, b), max(a, b), round(channel.delay.mean_ms * NS_PER_MS), ps_per_byte(rate))
 
-    made: dict[tuple[int, int], Wire] = {}
+    made: dict[tuple[int, int], DuplexLink] = {}
     for cluster in topology.clusters:
         for a, b in combinations(cluster.sites, 2):
             made[a, b] = wire(a, b, cluster.lan)

@@ -26,10 +26,10 @@ from isthmus.sim.run import Run
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
-from isthmus.topology.wiring import Wire, Wiring, random_wiring
+from isthmus.topology.wiring import DuplexLink, Wiring, random_wiring
 from isthmus.trace.schema import GAUGE, KIND, TIME_NS, Gauge, Row
 
-LINE = Wiring(3, [Wire(0, 1, 100, 1000), Wire(1, 2, 50, 2000)])  # 1 ns per byte, then 2
+LINE = Wiring(3, [DuplexLink(0, 1, 100, 1000), DuplexLink(1, 2, 50, 2000)])  # 1 ns per byte, then 2
 END_NS = 1 << 60
 
 
@@ -95,7 +95,7 @@ def test_hops_stop_at_a_limit_and_at_every_arrival() -> None:
 
 
 def test_what_arrives_at_one_time_does_so_in_the_order_of_entry() -> None:
-    star = Wiring(4, [Wire(0, 3, 10, 1000), Wire(1, 3, 10, 1000), Wire(2, 3, 10, 1000)])
+    star = Wiring(4, [DuplexLink(0, 3, 10, 1000), DuplexLink(1, 3, 10, 1000), DuplexLink(2, 3, 10, 1000)])
     ways = Ways(star)
     for engine in both(ways):
         for message, source in enumerate((2, 0, 1)):

@@ -13,7 +13,7 @@ from isthmus.core.message import SiteId
 from isthmus.core.validation import BadValue
 from isthmus.scenario.load import load_scenario
 from isthmus.topology.delay import Constant
-from isthmus.topology.gateways.hops import Routes, check_ways, routes_of
+from isthmus.topology.gateways.hops import GatewayRoutes, check_ways, routes_of
 from isthmus.topology.gateways.lans import Lans, lans_of
 from isthmus.topology.gateways.separators import LanGraph, Separators, check_zones, mask_of, sites_of, zones_of
 from isthmus.topology.load import load_topology, topology_from_tables
@@ -43,7 +43,7 @@ def test_the_gateways_of_a_lan_cut_its_hosts_off() -> None:
 
 
 def test_a_message_takes_the_shorter_way_round_and_of_two_the_clockwise_one() -> None:
-    routes = Routes(check_zones(shape("lan-ring", 4, 1, ANY, ANY))[0])
+    routes = GatewayRoutes(check_zones(shape("lan-ring", 4, 1, ANY, ANY))[0])
     assert routes.route(0, 2) == (0, 1, 2)
     assert routes.route(2, 0) == (2, 3, 0)
     assert routes.route(3, 1) == (3, 0, 1)
@@ -75,7 +75,7 @@ def test_every_site_on_the_way_is_reached_once() -> None:
     for name in ("lan-ring", "lan-tree", "ring", "star", "mesh"):
         topology = shape(name, 5, 3, ANY, ANY)
         graph, _ = check_zones(topology)
-        routes = Routes(graph)
+        routes = GatewayRoutes(graph)
         for sender in everyone(topology):
             for destinations in (graph.everyone, mask_of((0, 7, 12)), graph.members[3], 1 << sender):
                 plan = routes.plan(sender, destinations)
@@ -228,7 +228,7 @@ def test_zones_are_nested_nodes_in_lans_in_regions(tmp_path: Path) -> None:
     ann = topology.site_id("ann")
     behind = separators.behind(1 << ann)[1 << topology.site_id("osaka-0")]
     assert [far.bit_count() for _, far in behind] == sorted(far.bit_count() for _, far in behind)  # innermost first
-    assert Routes(graph).route(3, 2) == (3, 0, 2)  # out of the node over its LAN
+    assert GatewayRoutes(graph).route(3, 2) == (3, 0, 2)  # out of the node over its LAN
     assert topology_from_tables(tomllib.loads(topology_to_toml(topology)), str(path)) == topology
 
 

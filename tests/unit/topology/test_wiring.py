@@ -11,12 +11,20 @@ from hypothesis import strategies as st
 from isthmus.core.validation import BadValue
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel, Cluster, Topology, TopologySite, WanLink
-from isthmus.topology.wiring import Wire, Wiring, gnp, ps_per_byte, random_wiring, topology_wiring
+from isthmus.topology.wiring import DuplexLink, Wiring, gnp, ps_per_byte, random_wiring, topology_wiring
 
 
 def square() -> Wiring:
     """Nodes 0 to 3 in a ring: two ways from corner to corner."""
-    return Wiring(4, [Wire(0, 1, 10, 1000), Wire(0, 3, 10, 1000), Wire(1, 2, 10, 1000), Wire(2, 3, 10, 1000)])
+    return Wiring(
+        4,
+        [
+            DuplexLink(0, 1, 10, 1000),
+            DuplexLink(0, 3, 10, 1000),
+            DuplexLink(1, 2, 10, 1000),
+            DuplexLink(2, 3, 10, 1000),
+        ],
+    )
 
 
 def test_a_duplex_link_is_two_directed_ones() -> None:

@@ -14,7 +14,7 @@ from isthmus.core.layer import View
 from isthmus.core.message import Cast, SiteId
 from isthmus.protocols.causal.histories.coding import put_varints, read_varints
 from isthmus.protocols.causal.histories.history import key_of
-from isthmus.protocols.causal.order import CausalOrder, Item, Stamped
+from isthmus.protocols.causal.order import CausalArrival, CausalMessage, CausalOrder
 from isthmus.topology.gateways.separators import sites_of
 
 
@@ -33,7 +33,7 @@ class MatrixOrder(CausalOrder):
     def stamp(self, cast: Cast, destinations: int) -> None:
         self.count += 1
         targets = sites_of(destinations)
-        message = Stamped(cast, self.host.site, self.count, self.tick(), put_varints(self.sent))
+        message = CausalMessage(cast, self.host.site, self.count, self.tick(), put_varints(self.sent))
         self.measure(message, len(self.sent))
         self.note_sent(self.host.site, targets)
         if targets:
@@ -44,19 +44,19 @@ class MatrixOrder(CausalOrder):
         for target in targets:
             self.sent[row + self.place[target]] += 1
 
-    def read(self, source: SiteId, message: Stamped[Any]) -> Item:
+    def read(self, source: SiteId, message: CausalMessage[Any]) -> CausalArrival:
         destinations = self.check_source(source, message)
         matrix = read_varints(message.stamp, len(self.sent))
-        return Item(message, key_of(source, message.count), destinations, matrix)
+        return CausalArrival(message, key_of(source, message.count), destinations, matrix)
 
-    def missing(self, item: Item) -> int:
+    def missing(self, item: CausalArrival) -> int:
         width, mine = len(self.place), self.place[self.host.site]
         for (site, delivered), told in zip(self.delivered.items(), item.timestamp[mine::width], strict=True):
             if delivered < told:
                 return key_of(SiteId(site), told)
         return 0
 
-    def note(self, item: Item) -> None:
+    def note(self, item: CausalArrival) -> None:
         origin = item.message.origin
         self.delivered[origin] += 1
         if origin == self.host.site:

@@ -6,7 +6,7 @@ import msgspec
 
 from isthmus.core.validation import COUNT_MAX, DURATION_MAX_MS, PERIOD_MIN_MS, check_range
 from isthmus.protocols.causal.histories.coding import Coding
-from isthmus.protocols.causal.histories.history import Policies
+from isthmus.protocols.causal.histories.history import HistoryRules
 from isthmus.topology.gateways.lans import Lans
 
 
@@ -37,8 +37,8 @@ class CausalPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         if self.gauge_ms:
             check_range("gauge_ms", self.gauge_ms, PERIOD_MIN_MS, DURATION_MAX_MS)
 
-    def rules(self) -> Policies:
-        return Policies(**{name: getattr(self, name) for name in Policies.__struct_fields__})
+    def rules(self) -> HistoryRules:
+        return HistoryRules(**{name: getattr(self, name) for name in HistoryRules.__struct_fields__})
 
 
 class CausalOptions(CausalPolicy, frozen=True, kw_only=True):

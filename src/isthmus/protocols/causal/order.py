@@ -37,7 +37,7 @@ HOLD_MAX = 65_536  # messages that wait, unless the options say otherwise
 MASKS_MAX = 4096  # destinations that are remembered
 
 
-class Stamped(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=80):
+class CausalMessage(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=80):
     """A message with what a receiver must know to deliver it in causal order."""
 
     cast: B  # of the application; of another courier where it is relayed; numbered 0: empty, it only tells
@@ -56,10 +56,10 @@ class Stamped(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=8
         return (self.cast,) if self.cast.number else ()
 
 
-class Item(NamedTuple):
+class CausalArrival(NamedTuple):
     """A message that has come, with its stamp as its layer reads it."""
 
-    message: Stamped[Any]
+    message: CausalMessage[Any]
     key: int  # counter and sender
     destinations: int
     timestamp: Any
@@ -94,11 +94,13 @@ class CausalOrder(Transport):
         self.masks: dict[Targets, int] = {ALL: self.everyone}  # of destinations
         self.clock = 0
         self.delivered: dict[int, int] = {}  # of each sender, the last message
-        self.waiting: dict[int, list[tuple[int, Item]]] = {}  # by the sender waited for: its counter, what waits
+        self.waiting: dict[
+            int, list[tuple[int, CausalArrival]]
+        ] = {}  # by the sender waited for: its counter, what waits
         self.waiting_count = 0
 
     def bodies(self) -> dict[type[Message], Handler]:
-        return {Stamped: self.on_stamped}
+        return {CausalMessage: self.on_stamped}
 
     # Sending
 
@@ -111,7 +113,7 @@ class CausalOrder(Transport):
         """Send a message with its stamp."""
         raise NotImplementedError
 
-    def measure(self, message: Stamped[Any], entries: int) -> None:
+    def measure(self, message: CausalMessage[Any], entries: int) -> None:
         """Trace the size of a timestamp."""
         if self.measures:
             self.host.gauge(Gauge.TIMESTAMP_ENTRIES, entries, message.cast)
@@ -132,24 +134,24 @@ class CausalOrder(Transport):
 
     # Receiving
 
-    def on_stamped(self, source: SiteId, message: Stamped[Any]) -> None:
+    def on_stamped(self, source: SiteId, message: CausalMessage[Any]) -> None:
         item = self.read(source, message)
         if item is not None:
             self.consider(item)
 
-    def read(self, source: SiteId, message: Stamped[Any]) -> Item | None:
+    def read(self, source: SiteId, message: CausalMessage[Any]) -> CausalArrival | None:
         """A message with its stamp decoded; None for one that is to be passed over."""
         raise NotImplementedError
 
-    def missing(self, item: Item) -> int:
+    def missing(self, item: CausalArrival) -> int:
         """The key of a message that must be delivered here before; 0 where none is missing."""
         raise NotImplementedError
 
-    def note(self, item: Item) -> None:
+    def note(self, item: CausalArrival) -> None:
         """Take an item that is ready into what we know."""
         raise NotImplementedError
 
-    def check_source(self, source: SiteId, message: Stamped[Any]) -> int:
+    def check_source(self, source: SiteId, message: CausalMessage[Any]) -> int:
         """The destinations of a message that comes straight from its origin."""
         if message.origin != source or message.cast.sender != source:
             raise RemoteError(f"site {source} sent a message of site {message.origin}, which it does not relay for")
@@ -167,7 +169,7 @@ class CausalOrder(Transport):
         mask = self.masks[named] = mask_of(named) & self.everyone
         return mask
 
-    def consider(self, item: Item) -> None:
+    def consider(self, item: CausalArrival) -> None:
         """Deliver an item and what waits for it, or let it wait."""
         if not self.waiting_count and not self.missing(item):  # as nearly always
             self.note(item)
@@ -189,7 +191,7 @@ class CausalOrder(Transport):
             self.refusing = False
             self.above.resume()
 
-    def awake(self, sender: int) -> list[Item]:
+    def awake(self, sender: int) -> list[CausalArrival]:
         """What waited for the last message of a sender, or an earlier one."""
         waiting = self.waiting.get(sender)
         if not waiting:
@@ -201,7 +203,7 @@ class CausalOrder(Transport):
             self.waiting_count -= len(found)
         return found
 
-    def hand_over(self, item: Item) -> None:
+    def hand_over(self, item: CausalArrival) -> None:
         """Deliver a message to the layer above, where it is for this site."""
         message = item.message
         if message.clock > self.clock:
@@ -210,7 +212,7 @@ class CausalOrder(Transport):
         if item.destinations >> self.host.site & 1 and cast.number:
             self.above.deliver(cast if cast.sender == message.origin else self.unwrapped(message))
 
-    def unwrapped(self, message: Stamped[Any]) -> Cast:
+    def unwrapped(self, message: CausalMessage[Any]) -> Cast:
         """A relayed message as its origin submitted it."""
         carried: Carried[Any] = message.cast
         origin, number = message.origin, carried.number
@@ -260,6 +262,6 @@ class CausalOrder(Transport):
         super().install(view)
         self.reset()
 
-    def left_over(self) -> list[Item]:
+    def left_over(self) -> list[CausalArrival]:
         """What the flush has left undelivered."""
         return [item for waiting in self.waiting.values() for _, item in waiting]

@@ -17,7 +17,7 @@ from isthmus.core.layer import View
 from isthmus.core.message import ALL, Cast, SiteId
 from isthmus.protocols.causal.histories.coding import put_varints, read_varints
 from isthmus.protocols.causal.histories.history import SENDER, SENDER_BITS, key_of
-from isthmus.protocols.causal.order import CausalOrder, Item, Stamped
+from isthmus.protocols.causal.order import CausalArrival, CausalMessage, CausalOrder
 
 
 class VectorOrder(CausalOrder):
@@ -35,18 +35,18 @@ class VectorOrder(CausalOrder):
         self.count += 1
         vector = list(self.delivered.values())
         vector[self.place[self.host.site]] = self.count
-        message = Stamped(cast, self.host.site, self.count, self.tick(), put_varints(vector))
+        message = CausalMessage(cast, self.host.site, self.count, self.tick(), put_varints(vector))
         self.measure(message, len(vector))
         self.below.submit(message, ALL)
 
-    def read(self, source: SiteId, message: Stamped[Any]) -> Item:
+    def read(self, source: SiteId, message: CausalMessage[Any]) -> CausalArrival:
         destinations = self.check_source(source, message)
         vector = read_varints(message.stamp, len(self.view.members))
         if vector[self.place[source]] != message.count or not message.count:
             raise RemoteError(f"message {message.count} of site {source} has a vector of another")
-        return Item(message, key_of(source, message.count), destinations, vector)
+        return CausalArrival(message, key_of(source, message.count), destinations, vector)
 
-    def missing(self, item: Item) -> int:
+    def missing(self, item: CausalArrival) -> int:
         origin = item.message.origin
         for (site, delivered), told in zip(self.delivered.items(), item.timestamp, strict=True):
             wanted = told - 1 if site == origin else told
@@ -54,5 +54,5 @@ class VectorOrder(CausalOrder):
                 return key_of(SiteId(site), wanted)
         return 0
 
-    def note(self, item: Item) -> None:
+    def note(self, item: CausalArrival) -> None:
         self.delivered[item.key & SENDER] = item.key >> SENDER_BITS

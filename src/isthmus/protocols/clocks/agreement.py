@@ -38,7 +38,7 @@ class Reception(msgspec.Struct, frozen=True, gc=False, array_like=True):
 Table = Sequence[Reception | None]  # by candidate, in the order of the view; None: it was not received
 
 
-class Agreed(NamedTuple):
+class CommonTime(NamedTuple):
     """The time of a candidate, and where true time lay at any member's stamp of it."""
 
     time_ns: int
@@ -80,7 +80,7 @@ def is_plausible(stamp: Reception, known: tuple[int, int] | None) -> bool:
     return known is None or known[0] - error_ns <= stamp.reference_ns <= known[1] + error_ns
 
 
-def agree(stamps: Sequence[Reception], slack_ns: int, gate_ns: int | None = None) -> Agreed:
+def agree(stamps: Sequence[Reception], slack_ns: int, gate_ns: int | None = None) -> CommonTime:
     """The time of a candidate from all members' stamps of it; with a gate, readings within it are plausible."""
     known = allowed(stamps, slack_ns)
     clocks = [stamp.time_ns for stamp in stamps if known is None or stamp.error_ns is not None]
@@ -89,7 +89,7 @@ def agree(stamps: Sequence[Reception], slack_ns: int, gate_ns: int | None = None
     gate = known if gate_ns is None or known is None else (middle - gate_ns, middle + gate_ns)
     believed = [stamp for stamp in stamps if is_plausible(stamp, gate)]
     if not believed:
-        return Agreed(middle, known, False, shared_ns)
+        return CommonTime(middle, known, False, shared_ns)
     time_ns = median([stamp.reference_ns for stamp in believed if stamp.reference_ns is not None])
     error_ns = max(stamp.reference_error_ns for stamp in believed) + slack_ns
-    return Agreed(time_ns, (time_ns - error_ns, time_ns + error_ns), True, shared_ns)
+    return CommonTime(time_ns, (time_ns - error_ns, time_ns + error_ns), True, shared_ns)

@@ -7,7 +7,7 @@ difference of the two ways' delays stays unseen, however many samples there are.
 
 from __future__ import annotations
 
-from isthmus.protocols.clocks.agreement import Agreed
+from isthmus.protocols.clocks.agreement import CommonTime
 from isthmus.protocols.clocks.service import ROUND, ClockService
 
 
@@ -26,4 +26,4 @@ class ClockClient(ClockService):
             self.missed_count += 1
         else:
             shown_ns = None if self.span is None else self.clock.read(now_ns)
-            self.adopt(Agreed(reading.time_ns, reading.interval(), True, shown_ns), now_ns)
+            self.adopt(CommonTime(reading.time_ns, reading.interval(), True, shown_ns), now_ns)

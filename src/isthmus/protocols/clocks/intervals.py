@@ -33,7 +33,7 @@ class Span(NamedTuple):
         """The same as of another hardware time."""
         return Span(hardware_ns, *self.at(hardware_ns), self.rate, self.spread)
 
-    def check_range(self, other: Span) -> Span:
+    def intersect(self, other: Span) -> Span:
         """What both allow, as of this span's stamp; this span alone where they contradict each other."""
         low, high = other.at(self.stamp_ns)
         low, high = max(low, self.low_ns), min(high, self.high_ns)
@@ -91,14 +91,14 @@ def worked_off(correction_ns: int, limit: float) -> float:
     return min(limit, max(-limit, correction_ns))
 
 
-class Fit(NamedTuple):
+class RateFit(NamedTuple):
     """A straight line through readings of true time over a hardware clock."""
 
     rate: float  # its slope, less 1
     sensitivity: float  # by how much the slope is off, per ns that every reading may be off
 
 
-def fit_rate(points: Sequence[tuple[int, int]]) -> Fit:
+def fit_rate(points: Sequence[tuple[int, int]]) -> RateFit:
     """The least-squares line through (hardware, true) times, at least two of which differ."""
     first_h, first_t = points[0]
     xs = [float(h - first_h) for h, _ in points]
@@ -107,4 +107,4 @@ def fit_rate(points: Sequence[tuple[int, int]]) -> Fit:
     weight = sum((x - mean_x) ** 2 for x in xs)
     assert weight > 0
     slope = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / weight
-    return Fit(slope, sum(abs(x - mean_x) for x in xs) / weight)
+    return RateFit(slope, sum(abs(x - mean_x) for x in xs) / weight)

@@ -20,7 +20,7 @@ from isthmus.core.message import Message, SiteId, Targets
 from isthmus.protocols.clocks.intervals import Span
 from isthmus.protocols.clocks.options import ClockOptions
 from isthmus.protocols.clocks.service import LATE, ClockService
-from isthmus.protocols.clocks.wire import TimeAnswer, TimeAsk
+from isthmus.protocols.clocks.wire import TimeReply, TimeRequest
 
 ASK = 0  # timer key
 ASKS_A_PERIOD = 4
@@ -43,7 +43,7 @@ class RoundTrips(Layer):
         self.asks = False  # whether it is this site that asks for its LAN
 
     def handlers(self) -> dict[type[Message], Handler]:
-        return {TimeAsk: self.on_ask, TimeAnswer: self.on_answer}
+        return {TimeRequest: self.on_ask, TimeReply: self.on_answer}
 
     def start(self) -> None:
         self.service.remote = self.reading
@@ -75,15 +75,15 @@ class RoundTrips(Layer):
         targets: Targets = self.options.sources[: 1 + self.unanswered_count // ASKS_A_PERIOD]
         self.asked.append(now_ns)
         self.unanswered_count += 1
-        self.send(targets, TimeAsk(now_ns))
+        self.send(targets, TimeRequest(now_ns))
 
-    def on_ask(self, source: SiteId, ask: TimeAsk) -> None:
+    def on_ask(self, source: SiteId, ask: TimeRequest) -> None:
         reading = self.service.read(self.host.now_ns)
         interval = None if reading is None else reading.interval()
         if interval is not None and self.service.state_at(self.host.now_ns) is ClockState.SYNCHRONISED:
-            self.send((source,), TimeAnswer(ask.sent_ns, *interval))
+            self.send((source,), TimeReply(ask.sent_ns, *interval))
 
-    def on_answer(self, source: SiteId, answer: TimeAnswer) -> None:
+    def on_answer(self, source: SiteId, answer: TimeReply) -> None:
         if answer.earliest_ns > answer.latest_ns:
             raise RemoteError(f"an answer of site {source} whose earliest time is after its latest")
         if answer.sent_ns not in self.asked or source not in self.options.sources:

@@ -35,10 +35,10 @@ from isthmus.core.errors import RemoteError
 from isthmus.core.layer import ClockState, Handler, Layer, Reading, View, places
 from isthmus.core.message import Message, SiteId, Targets
 from isthmus.core.units import NS_PER_MS
-from isthmus.protocols.clocks.agreement import Agreed, Reception, Table, agree, choose
+from isthmus.protocols.clocks.agreement import CommonTime, Reception, Table, agree, choose
 from isthmus.protocols.clocks.intervals import Span, VirtualClock, beyond, fit_rate
 from isthmus.protocols.clocks.options import ClockOptions, accuracy_ns
-from isthmus.protocols.clocks.wire import Candidate, ClockHost, Receptions, TableAsk
+from isthmus.protocols.clocks.wire import Candidate, ClockHost, Receptions, TableRequest
 
 ROUND, SEND, CLOSE, ASK, INSTALL = range(5)  # timer keys
 ROUNDS_KEPT = 8  # for the rate
@@ -70,7 +70,7 @@ class ClockService(Layer):
         self.missed_count = 0  # rounds without agreement
 
     def handlers(self) -> dict[type[Message], Handler]:
-        return {Candidate: self.on_candidate, Receptions: self.on_receptions, TableAsk: self.on_table_ask}
+        return {Candidate: self.on_candidate, Receptions: self.on_receptions, TableRequest: self.on_table_ask}
 
     def start(self) -> None:
         time_ns = self.host.calendar().time_ns
@@ -126,7 +126,7 @@ class ClockService(Layer):
         elif key == ASK:
             missing = tuple(site for site in self.members if site not in self.tables)
             if missing:
-                self.send(missing, TableAsk(self.round))
+                self.send(missing, TableRequest(self.round))
         else:
             assert key == INSTALL
             self.conclude()
@@ -167,7 +167,7 @@ class ClockService(Layer):
         if told.round == self.round and self.table:
             self.tables.setdefault(source, told.table)
 
-    def on_table_ask(self, source: SiteId, ask: TableAsk) -> None:
+    def on_table_ask(self, source: SiteId, ask: TableRequest) -> None:
         if ask.round == self.round and self.host.site in self.tables:
             self.send((source,), Receptions(self.round, tuple(self.table)))
 
@@ -186,7 +186,7 @@ class ClockService(Layer):
         gate_ns = None if gate_ms is None else round(gate_ms * NS_PER_MS)
         self.adopt(agree(stamps, self.options.slack_ns, gate_ns), own.stamp_ns)
 
-    def adopt(self, agreed: Agreed, stamp_ns: int) -> None:
+    def adopt(self, agreed: CommonTime, stamp_ns: int) -> None:
         """Make the agreed time of a stamp this clock's."""
         now_ns, stepping = self.host.now_ns, self.span is None
         if agreed.referenced and agreed.bounds is not None:
@@ -195,7 +195,7 @@ class ClockService(Layer):
         rate, spread = self.rate(agreed.referenced)
         if agreed.bounds is not None:
             span = Span(stamp_ns, *agreed.bounds, rate, spread).moved(now_ns)
-            self.span = span if self.span is None else span.check_range(self.span)
+            self.span = span if self.span is None else span.intersect(self.span)
         passed = now_ns - stamp_ns
         shared_ns = agreed.time_ns if agreed.shared_ns is None else agreed.shared_ns
         usual_ns = 2 * accuracy_ns(self.options)  # how far the clocks are from the agreed time in an undisturbed round

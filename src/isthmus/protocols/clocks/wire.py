@@ -31,20 +31,20 @@ class Receptions(Message, frozen=True, gc=False, array_like=True, tag=121):
     table: tuple[Reception | None, ...]
 
 
-class TableAsk(Message, frozen=True, gc=False, array_like=True, tag=122):
+class TableRequest(Message, frozen=True, gc=False, array_like=True, tag=122):
     """The receiver's table of a round has not come: it is to be sent again."""
 
     round: Round
 
 
-class TimeAsk(Message, frozen=True, gc=False, array_like=True, tag=123):
+class TimeRequest(Message, frozen=True, gc=False, array_like=True, tag=123):
     """What time is it? From a LAN without a reference."""
 
     viewless: ClassVar[bool] = True
     sent_ns: Time  # the asker's hardware clock
 
 
-class TimeAnswer(Message, frozen=True, gc=False, array_like=True, tag=124):
+class TimeReply(Message, frozen=True, gc=False, array_like=True, tag=124):
     """True time lay within this when the question came."""
 
     viewless: ClassVar[bool] = True

@@ -24,24 +24,24 @@ from isthmus.topology.gateways.separators import LanGraph, mask_of, separators_o
 PLANS_MAX = 4096  # pairs of sender and destinations that are remembered
 
 
-class Hop(NamedTuple):
+class GatewayHop(NamedTuple):
     """One sending of a message on its way: to whom, and whom it reaches through them in all."""
 
     receivers: Targets
     reached: int
 
 
-class Plan(NamedTuple):
+class GatewayPlan(NamedTuple):
     """The way of a message."""
 
     address: int
     first: Targets  # to whom the sender itself sends
-    hops: dict[SiteId, tuple[Hop, ...]]  # of each site that relays
+    hops: dict[SiteId, tuple[GatewayHop, ...]]  # of each site that relays
     rest: dict[SiteId, int]  # what is downstream of each of these
     before: dict[SiteId, SiteId]  # of each site that it reaches, from whom it comes
 
 
-class Routes:
+class GatewayRoutes:
     """The ways between the LANs of one view."""
 
     __slots__ = ("_plans", "before", "graph")
@@ -51,7 +51,7 @@ class Routes:
         self.before = [tree(graph, start) for start in range(len(graph.members))]
         if graph.lans.routes:
             self.follow(graph.lans.routes)
-        self._plans: dict[tuple[SiteId, int], Plan] = {}
+        self._plans: dict[tuple[SiteId, int], GatewayPlan] = {}
 
     def follow(self, given: tuple[tuple[int, ...], ...]) -> None:
         """Take configured routes; LANs without members are passed over, where that leaves a way."""
@@ -76,7 +76,7 @@ class Routes:
             way.append(self.before[here][way[-1]])
         return tuple(reversed(way))
 
-    def plan(self, sender: SiteId, destinations: int) -> Plan:
+    def plan(self, sender: SiteId, destinations: int) -> GatewayPlan:
         """The way of a message of a sender to members of the view."""
         found = self._plans.get((sender, destinations))
         if found is None:
@@ -85,7 +85,7 @@ class Routes:
             found = self._plans[sender, destinations] = self.made(sender, destinations)
         return found
 
-    def made(self, sender: SiteId, destinations: int) -> Plan:
+    def made(self, sender: SiteId, destinations: int) -> GatewayPlan:
         graph = self.graph
         home = graph.lan_of[sender]
         local = destinations & graph.members[home]
@@ -98,7 +98,7 @@ class Routes:
                     if there not in onward:
                         onward[here].append(there)
                         onward[there] = []
-        hops: dict[SiteId, list[Hop]] = {}
+        hops: dict[SiteId, list[GatewayHop]] = {}
         reached: dict[int, int] = {}
         for number in reversed(onward):  # those behind a LAN come after it
             reached[number] = self.relay(number, home, onward, reached, destinations, hops)
@@ -109,7 +109,7 @@ class Routes:
         rest = {site: union(made) for site, made in plans.items()}
         before = dict.fromkeys(first, sender)
         before |= {site: courier for courier, made in plans.items() for hop in made for site in hop.receivers}
-        return Plan(reached[home] | local, first, plans, rest, before)
+        return GatewayPlan(reached[home] | local, first, plans, rest, before)
 
     def relay(
         self,
@@ -118,31 +118,33 @@ class Routes:
         onward: dict[int, list[int]],
         reached: dict[int, int],
         destinations: int,
-        hops: dict[SiteId, list[Hop]],
+        hops: dict[SiteId, list[GatewayHop]],
     ) -> int:
         """Add the hops of one LAN's gateways; what is reached in the LAN and through it."""
         graph = self.graph
         gateways = graph.gateways[number]
         for there in onward[number]:
             ours, theirs = graph.joints[number, there]
-            hops.setdefault(ours, []).append(Hop((theirs,), reached[there]))
+            hops.setdefault(ours, []).append(GatewayHop((theirs,), reached[there]))
         all_behind = sum(reached[there] for there in onward[number])
         inside = destinations & graph.members[number] & ~mask_of(gateways)
         if number != home:
             _, entry = graph.joints[self.before[home][number], number]
-            others = [Hop((site,), 1 << site | union(tuple(hops.get(site, ())))) for site in gateways if site != entry]
-            hosts = [Hop(sites_of(inside), inside)] if inside else []
+            others = [
+                GatewayHop((site,), 1 << site | union(tuple(hops.get(site, ())))) for site in gateways if site != entry
+            ]
+            hosts = [GatewayHop(sites_of(inside), inside)] if inside else []
             hops[entry] = [*others, *hops.get(entry, []), *hosts]
         return mask_of(gateways) | inside | all_behind
 
 
-def direct_plan(sender: SiteId, destinations: int) -> Plan:
+def direct_plan(sender: SiteId, destinations: int) -> GatewayPlan:
     """The way of a message that nobody relays."""
     first = sites_of(destinations)
-    return Plan(destinations, first, {}, {}, dict.fromkeys(first, sender))
+    return GatewayPlan(destinations, first, {}, {}, dict.fromkeys(first, sender))
 
 
-def union(hops: tuple[Hop, ...] | list[Hop]) -> int:
+def union(hops: tuple[GatewayHop, ...] | list[GatewayHop]) -> int:
     mask = 0
     for hop in hops:
         mask |= hop.reached
@@ -186,6 +188,6 @@ def check_ways(lans: Lans) -> None:
 
 
 @lru_cache(maxsize=256)
-def routes_of(lans: Lans, members: Targets) -> Routes:
+def routes_of(lans: Lans, members: Targets) -> GatewayRoutes:
     """The routes of a view; all sites of a process share them."""
-    return Routes(separators_of(lans, members)[0])
+    return GatewayRoutes(separators_of(lans, members)[0])

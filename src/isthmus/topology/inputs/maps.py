@@ -29,7 +29,7 @@ EARTH_KM = 6371.0
 Place = tuple[float, float]  # latitude, longitude in degrees
 
 
-class Node(NamedTuple):
+class MapNode(NamedTuple):
     """A node of the map as drawn."""
 
     key: str
@@ -37,14 +37,14 @@ class Node(NamedTuple):
     place: Place | None
 
 
-class Imported(NamedTuple):
+class ImportedTopology(NamedTuple):
     """A topology from elsewhere, and what had to be repaired or assumed."""
 
     topology: Topology
     notes: tuple[str, ...]
 
 
-def load_map(path: Path, sites: int = 3, lan: Channel | None = None) -> Imported:
+def load_map(path: Path, sites: int = 3, lan: Channel | None = None) -> ImportedTopology:
     """The topology of a GraphML map: a cluster of `sites` sites for each node."""
     nodes, edges = read_graphml(path)
     notes: list[str] = []
@@ -71,7 +71,7 @@ def load_map(path: Path, sites: int = 3, lan: Channel | None = None) -> Imported
             channel = Channel(Constant(fibre_ms(spots[at[a]], spots[at[b]])))
             links.append(WanLink(at[a], at[b], channel, channel))
     lans = [lan or Channel(Constant(LEAST_MS))] * len(names)
-    return Imported(of_equal_clusters(path.stem, names, sites, lans, tuple(links), spots), tuple(notes))
+    return ImportedTopology(of_equal_clusters(path.stem, names, sites, lans, tuple(links), spots), tuple(notes))
 
 
 class MapReader(GraphMLReader):  # type: ignore[misc]
@@ -102,7 +102,7 @@ class MapReader(GraphMLReader):  # type: ignore[misc]
         super().add_edge(G, edge_element, graphml_keys)
 
 
-def read_graphml(path: Path) -> tuple[list[Node], list[tuple[str, str]]]:
+def read_graphml(path: Path) -> tuple[list[MapNode], list[tuple[str, str]]]:
     """The nodes and edges of a GraphML file."""
     try:
         text = path.read_bytes()
@@ -123,7 +123,7 @@ def read_graphml(path: Path) -> tuple[list[Node], list[tuple[str, str]]]:
     nodes = []
     for key, data in (entry for graph in graphs for entry in graph.nodes(data=True)):
         attributes = {name: str(value or "").strip() for name, value in data.items()}
-        nodes.append(Node(key, attributes.get("label") or key, read_place(attributes, path, key)))
+        nodes.append(MapNode(key, attributes.get("label") or key, read_place(attributes, path, key)))
     return nodes, [(a, b) for graph in graphs for a, b in graph.edges()]
 
 
@@ -148,7 +148,7 @@ def read_place(data: dict[str, str], path: Path, key: str) -> Place | None:
     return latitude, longitude
 
 
-def locate(nodes: list[Node], edges: list[tuple[str, str]], notes: list[str]) -> dict[str, Place]:
+def locate(nodes: list[MapNode], edges: list[tuple[str, str]], notes: list[str]) -> dict[str, Place]:
     """A place for every node that has one or whose neighbours have."""
     places = {node.key: node.place for node in nodes if node.place is not None}
     missing = [node for node in nodes if node.place is None]

@@ -36,7 +36,7 @@ SEPARATORS = ",;\t"  # the first of these that the header has
 Pair = tuple[int, int]  # numbers of names, from and to; equal: the diagonal
 
 
-class Sample(NamedTuple):
+class RoundTripSample(NamedTuple):
     """One measured round trip, in ms."""
 
     rtt_ms: float
@@ -44,17 +44,17 @@ class Sample(NamedTuple):
     mdev_ms: float | None = None
 
 
-class Measured(NamedTuple):
+class MeasuredNetwork(NamedTuple):
     """All that a file of measurements says."""
 
     names: tuple[str, ...]
-    samples: dict[Pair, list[Sample]]  # every two names have at least one, in one direction or both
+    samples: dict[Pair, list[RoundTripSample]]  # every two names have at least one, in one direction or both
 
-    def towards(self, a: int, b: int) -> list[Sample]:
+    def towards(self, a: int, b: int) -> list[RoundTripSample]:
         """What was measured from one name to another; the other way round where nothing was."""
         return self.samples.get((a, b)) or self.samples[b, a]
 
-    def between(self, a: int, b: int) -> list[Sample]:
+    def between(self, a: int, b: int) -> list[RoundTripSample]:
         """What was measured between two names, whichever end started."""
         return self.samples.get((a, b), []) + (self.samples.get((b, a), []) if a != b else [])
 
@@ -71,7 +71,7 @@ class Measured(NamedTuple):
         return table
 
 
-def read_measured(path: Path) -> Measured:
+def read_measured(path: Path) -> MeasuredNetwork:
     """The measurements of a CSV file, matrix or table."""
     rows = read_csv_rows(path)
     header = [cell.strip() for cell in rows[0][1]]
@@ -122,7 +122,7 @@ def read_csv_rows(path: Path) -> list[tuple[int, list[str]]]:
     return rows
 
 
-def read_matrix(path: Path, header: list[str], rows: list[tuple[int, list[str]]]) -> Measured:
+def read_matrix(path: Path, header: list[str], rows: list[tuple[int, list[str]]]) -> MeasuredNetwork:
     names = header[1:]
     number = {name: index for index, name in enumerate(names)}
     first = {row[0].strip() for _, row in rows[1:]}
@@ -133,7 +133,7 @@ def read_matrix(path: Path, header: list[str], rows: list[tuple[int, list[str]]]
         )  # fmt: skip
     if len(number) < len(names) or "" in number:
         raise InputError(str(path), f"line {rows[0][0]}", "an empty or repeated name", "unique names")
-    samples: dict[Pair, list[Sample]] = {}
+    samples: dict[Pair, list[RoundTripSample]] = {}
     seen: set[str] = set()
     for line, row in rows[1:]:
         name = row[0].strip()
@@ -147,7 +147,7 @@ def read_matrix(path: Path, header: list[str], rows: list[tuple[int, list[str]]]
             add(samples, (number[name], other), path, line, cell)
     if missing := [name for name in names if name not in seen]:
         raise InputError(str(path), "", f"no row for {', '.join(missing)}", "one row for each name of the first row")
-    return Measured(tuple(names), samples)
+    return MeasuredNetwork(tuple(names), samples)
 
 
 def read_pairs(
@@ -156,10 +156,10 @@ def read_pairs(
     columns: tuple[int, int, int],
     least: int | None,
     deviation: int | None,
-) -> Measured:
+) -> MeasuredNetwork:
     source, target, rtt = columns
     number: dict[str, int] = {}
-    samples: dict[Pair, list[Sample]] = {}
+    samples: dict[Pair, list[RoundTripSample]] = {}
     width = len(rows[0][1])
     for line, row in rows[1:]:
         if len(row) != width:
@@ -170,16 +170,22 @@ def read_pairs(
         a, b = (number.setdefault(name, len(number)) for name in ends)
         extra = ["" if place is None else row[place] for place in (least, deviation)]
         add(samples, (a, b), path, line, row[rtt], *extra)
-    return Measured(tuple(number), samples)
+    return MeasuredNetwork(tuple(number), samples)
 
 
 def add(
-    samples: dict[Pair, list[Sample]], pair: Pair, path: Path, line: int, rtt: str, least: str = "", mdev: str = ""
+    samples: dict[Pair, list[RoundTripSample]],
+    pair: Pair,
+    path: Path,
+    line: int,
+    rtt: str,
+    least: str = "",
+    mdev: str = "",
 ) -> None:
     """Add a measurement to its pair, unless it failed."""
     value = read_ms(rtt, path, line)
     if value is not None:
-        sample = Sample(value, read_ms(least, path, line), read_ms(mdev, path, line))
+        sample = RoundTripSample(value, read_ms(least, path, line), read_ms(mdev, path, line))
         samples.setdefault(pair, []).append(sample)
 
 

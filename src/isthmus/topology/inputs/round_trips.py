@@ -21,8 +21,8 @@ from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId
 from isthmus.topology.delay import Constant, Delay, Empirical, Gamma
 from isthmus.topology.inputs.grouping import Matrix, group_hosts
-from isthmus.topology.inputs.maps import Imported
-from isthmus.topology.inputs.measured import Measured, Sample, read_measured
+from isthmus.topology.inputs.maps import ImportedTopology
+from isthmus.topology.inputs.measured import MeasuredNetwork, RoundTripSample, read_measured
 from isthmus.topology.model import Channel, Cluster, Override, Topology, TopologySite, WanLink
 from isthmus.topology.shapes import of_equal_clusters, unique_names
 
@@ -38,7 +38,7 @@ def load_measured(
     threshold_ms: float | None = None,
     per_pair: bool = False,
     lan: Channel | None = None,
-) -> Imported:
+) -> ImportedTopology:
     """The topology of a CSV file of round trips; `lan` serves where nothing was measured inside a cluster."""
     measured = read_measured(path)
     full = any(usable(sample) for samples in measured.samples.values() for sample in samples)
@@ -54,7 +54,7 @@ def load_measured(
     return of_hosts(path.stem, measured, model, threshold_ms, per_pair, spare)
 
 
-def of_regions(name: str, measured: Measured, model: str, sites: int, lan: Channel) -> Imported:
+def of_regions(name: str, measured: MeasuredNetwork, model: str, sites: int, lan: Channel) -> ImportedTopology:
     """One cluster per name."""
     notes, lans = [], []
     inside = {a: samples for (a, b), samples in measured.samples.items() if a == b}
@@ -69,12 +69,12 @@ def of_regions(name: str, measured: Measured, model: str, sites: int, lan: Chann
         links.append(WanLink(a, b, *both_ways(measured, [(a, b)], model)))
     notes += direction_note(measured)
     names = unique_names(measured.names, sites)
-    return Imported(of_equal_clusters(name, names, sites, lans, tuple(links)), tuple(notes))
+    return ImportedTopology(of_equal_clusters(name, names, sites, lans, tuple(links)), tuple(notes))
 
 
 def of_hosts(
-    name: str, measured: Measured, model: str, threshold_ms: float | None, per_pair: bool, lan: Channel
-) -> Imported:
+    name: str, measured: MeasuredNetwork, model: str, threshold_ms: float | None, per_pair: bool, lan: Channel
+) -> ImportedTopology:
     """One site per name; clusters are inferred."""
     rtt_ms = measured.matrix()
     groups, cut = group_hosts(rtt_ms, threshold_ms)
@@ -98,17 +98,17 @@ def of_hosts(
     notes += direction_note(measured)
     named = tuple(TopologySite(measured.names[host], cluster_of[host]) for host in order)
     topology = Topology(name, named, tuple(clusters), tuple(links), tuple(overrides))
-    return Imported(topology, tuple(notes))
+    return ImportedTopology(topology, tuple(notes))
 
 
-def both_ways(measured: Measured, pairs: Sequence[tuple[int, int]], model: str) -> tuple[Channel, Channel]:
+def both_ways(measured: MeasuredNetwork, pairs: Sequence[tuple[int, int]], model: str) -> tuple[Channel, Channel]:
     """The channels forth and back that stand for some pairs of names."""
     forth = one_way([measured.towards(a, b) for a, b in pairs], model)
     back = one_way([measured.towards(b, a) for a, b in pairs], model)
     return Channel(forth), Channel(back)
 
 
-def direction_note(measured: Measured) -> list[str]:
+def direction_note(measured: MeasuredNetwork) -> list[str]:
     """What to say where the two directions of pairs differ by more than measurements of one path do."""
     apart: dict[tuple[int, int], float] = {}
     for a, b in combinations(range(len(measured.names)), 2):
@@ -129,7 +129,7 @@ def nearest(group: Sequence[int], rtt_ms: Matrix) -> int:
     return min(group, key=lambda host: float(rtt_ms[host, outside].sum()))
 
 
-def one_way(pairs: list[list[Sample]], model: str) -> Delay:
+def one_way(pairs: list[list[RoundTripSample]], model: str) -> Delay:
     """The delay that stands for some pairs of hosts, each with its samples; to a tenth of a microsecond."""
     rtt_ms = median(median(sample.rtt_ms for sample in samples) for samples in pairs)
     if model == "empirical":
@@ -143,7 +143,7 @@ def one_way(pairs: list[list[Sample]], model: str) -> Delay:
     return Constant(half(rtt_ms))
 
 
-def usable(sample: Sample) -> bool:
+def usable(sample: RoundTripSample) -> bool:
     """Whether a gamma distribution can be told from a sample."""
     return sample.min_ms is not None and sample.mdev_ms is not None
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from isthmus.protocols.causal.histories.dues import Dues
+from isthmus.protocols.causal.histories.dues import UnackedMessages
 
 
-def dues(*destinations: int) -> Dues:
-    made = Dues()
+def dues(*destinations: int) -> UnackedMessages:
+    made = UnackedMessages()
     for count, mask in enumerate(destinations, 1):
         made.add(count, mask)
     return made

@@ -8,7 +8,7 @@ from isthmus.core.message import Batch, Cast, SiteId
 from isthmus.core.port import EARLY_MAX
 from isthmus.protocols.application import Application
 from isthmus.protocols.causal.flooding.safe_links import SafeFlooding
-from isthmus.protocols.causal.flooding.safe_wire import Passed
+from isthmus.protocols.causal.flooding.safe_wire import LinkMessage
 from isthmus.protocols.transport.links.channel import FreeFrame
 from isthmus.stacks.registry import STACKS, StackOptions
 
@@ -17,9 +17,9 @@ def test_frames_are_dropped_unacknowledged_while_too_much_waits() -> None:
     """A frame that is acknowledged is never repeated, so it must not be dropped after that."""
     site = RecordingSite(SiteId(1))
     site.attach(STACKS["flooding-dynamic"].build(site.host, Application(), StackOptions()))
-    full = Batch(tuple(Passed(Cast(SiteId(0), 1 + number)) for number in range(EARLY_MAX)))
+    full = Batch(tuple(LinkMessage(Cast(SiteId(0), 1 + number)) for number in range(EARLY_MAX)))
     site.receive(SiteId(0), 0, FreeFrame(1, full))
     site.drain()
-    site.receive(SiteId(0), 0, FreeFrame(2, Passed(Cast(SiteId(0), EARLY_MAX + 1)), ask=True))
+    site.receive(SiteId(0), 0, FreeFrame(2, LinkMessage(Cast(SiteId(0), EARLY_MAX + 1)), ask=True))
     assert site.drain() == []
     assert len(site.host.stack.find(SafeFlooding).early) == EARLY_MAX

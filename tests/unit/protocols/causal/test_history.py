@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from isthmus.core.message import SiteId
-from isthmus.protocols.causal.histories.history import Entry, ExtendedHistory, Policies, key_of
+from isthmus.protocols.causal.histories.history import Entry, ExtendedHistory, HistoryRules, key_of
 from isthmus.topology.gateways.separators import Separators, Zone, mask_of
 
 P, Q, R, S = (SiteId(number) for number in range(4))
-PLAIN = Policies(extended=False, symmetric=False, separators=False)
+PLAIN = HistoryRules(extended=False, symmetric=False, separators=False)
 
 
-def history(site: SiteId, policies: Policies = PLAIN) -> ExtendedHistory:
+def history(site: SiteId, policies: HistoryRules = PLAIN) -> ExtendedHistory:
     return ExtendedHistory(site, None, policies)
 
 
@@ -50,7 +50,7 @@ def test_a_delivered_message_is_told_on() -> None:
 
 
 def test_a_later_message_covers_an_earlier_one_where_it_goes() -> None:
-    literal, symmetric = history(Q), history(Q, Policies(extended=False, separators=False))
+    literal, symmetric = history(Q), history(Q, HistoryRules(extended=False, separators=False))
     earlier, later = Entry(key_of(P, 1), mask_of((R, S)), 0), Entry(key_of(P, 2), mask_of((R, S)), 0)
     for q in (literal, symmetric):
         q.deliver(key_of(R, 1), mask_of((Q,)), (earlier,))
@@ -66,7 +66,7 @@ def zones(separator: int, *parts: int) -> Separators:
 def test_a_separator_answers_for_what_stays_behind_it_r9() -> None:
     """P and Q in a LAN with gateway R, S outside."""
     around = zones(mask_of((R,)), mask_of((P, Q)), mask_of((S,)))
-    r = ExtendedHistory(R, around, Policies())
+    r = ExtendedHistory(R, around, HistoryRules())
     local = Entry(key_of(P, 1), mask_of((Q,)), 0)
     (stamp,) = r.relay(key_of(P, 2), mask_of((R, S)), (local,), mask_of((S,)), (mask_of((S,)),))
     assert stamp == ()
@@ -78,7 +78,7 @@ def test_far_zones_are_forgotten() -> None:
     around = zones(mask_of((R,)), mask_of((P, Q)), mask_of((S,)))
     told = Entry(key_of(P, 1), mask_of((Q,)), mask_of((R,)))
     for forgetting in (True, False):
-        s = ExtendedHistory(S, around, Policies(forgetting=forgetting))
+        s = ExtendedHistory(S, around, HistoryRules(forgetting=forgetting))
         s.deliver(key_of(P, 2), mask_of((R, S)), (told,))
         assert (told.key in s.told) != forgetting
 
@@ -96,7 +96,7 @@ def test_an_empty_message_to_all_concerned_leaves_itself_alone_in_a_history() ->
 
 
 def test_without_pruning_all_of_the_past_is_told_and_kept() -> None:
-    p, q = (history(site, Policies(extended=False, separators=False, pruning=False)) for site in (P, Q))
+    p, q = (history(site, HistoryRules(extended=False, separators=False, pruning=False)) for site in (P, Q))
     first, _ = p.send(mask_of((Q,)))
     second, told = p.send(mask_of((Q,)))
     assert [entry.key for entry in told] == [first]

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from isthmus.protocols.clocks.agreement import Agreed, Reception, agree, allowed, choose, median
+from isthmus.protocols.clocks.agreement import CommonTime, Reception, agree, allowed, choose, median
 from isthmus.protocols.clocks.intervals import Span, VirtualClock, beyond, fit_rate
 from isthmus.protocols.clocks.options import ClockOptions, accuracy_ns, precision_ns, worldwide_ns
 
@@ -57,24 +57,32 @@ def clock(time_ns: int, error_ns: int | None = None, reference_ns: int | None = 
     ("stamps", "gate_ns", "agreed"),
     [
         # A first round: nobody has a bound, every reference is believed.
-        ([clock(50, None, 100), clock(900)], None, Agreed(100, (95, 105), True, None)),
-        ([clock(50, None, 100), clock(0, None, 999), clock(0, None, 101)], None, Agreed(101, (96, 106), True, None)),
+        ([clock(50, None, 100), clock(900)], None, CommonTime(100, (95, 105), True, None)),
+        (
+            [clock(50, None, 100), clock(0, None, 999), clock(0, None, 101)],
+            None,
+            CommonTime(101, (96, 106), True, None),
+        ),
         # Clocks with bounds: what none of them allows is no reading.
-        ([clock(100, 10, 112), clock(100, 10)], None, Agreed(112, (107, 117), True, 100)),
-        ([clock(100, 10, 116), clock(100, 10)], None, Agreed(100, (87, 113), False, 100)),
-        ([clock(100, 10, 84), clock(104, 10)], None, Agreed(100, (91, 113), False, 100)),
+        ([clock(100, 10, 112), clock(100, 10)], None, CommonTime(112, (107, 117), True, 100)),
+        ([clock(100, 10, 116), clock(100, 10)], None, CommonTime(100, (87, 113), False, 100)),
+        ([clock(100, 10, 84), clock(104, 10)], None, CommonTime(100, (91, 113), False, 100)),
         # One whose bound is unknown neither votes nor widens.
-        ([clock(100, 10), clock(5_000)], None, Agreed(100, (87, 113), False, 100)),
+        ([clock(100, 10), clock(5_000)], None, CommonTime(100, (87, 113), False, 100)),
         # No bound and no reference: the clocks agree with each other, and with nothing else.
-        ([clock(100), clock(300), clock(200)], None, Agreed(200, None, False, None)),
+        ([clock(100), clock(300), clock(200)], None, CommonTime(200, None, False, None)),
         # A gate stands in the place of the bounds.
-        ([clock(100, 1, 150), clock(100, 1)], 60, Agreed(150, (145, 155), True, 100)),
-        ([clock(100, 1, 150), clock(100, 1)], 40, Agreed(100, (96, 104), False, 100)),
+        ([clock(100, 1, 150), clock(100, 1)], 60, CommonTime(150, (145, 155), True, 100)),
+        ([clock(100, 1, 150), clock(100, 1)], 40, CommonTime(100, (96, 104), False, 100)),
         # The widest error of those believed holds for all of them.
-        ([clock(0, None, 100), clock(0, None, 101, 30), clock(0, None, 102)], None, Agreed(101, (68, 134), True, None)),
+        (
+            [clock(0, None, 100), clock(0, None, 101, 30), clock(0, None, 102)],
+            None,
+            CommonTime(101, (68, 134), True, None),
+        ),
     ],
 )
-def test_the_time_of_a_candidate(stamps: list[Reception], gate_ns: int | None, agreed: Agreed) -> None:
+def test_the_time_of_a_candidate(stamps: list[Reception], gate_ns: int | None, agreed: CommonTime) -> None:
     assert agree(stamps, 3, gate_ns) == agreed
 
 
@@ -93,8 +101,8 @@ def test_a_span_widens_by_what_the_rate_may_be_off() -> None:
 
 def test_two_spans_that_agree_narrow_each_other_and_a_new_one_stands_over_an_old_one() -> None:
     new, old = Span(10, 100, 120), Span(0, 95, 105)
-    assert new.check_range(old) == Span(10, 105, 115)
-    assert new.within(Span(0, 500, 600)) == new
+    assert new.intersect(old) == Span(10, 105, 115)
+    assert new.intersect(Span(0, 500, 600)) == new
 
 
 def test_a_clock_is_steered_no_faster_than_allowed_and_never_backwards() -> None:

@@ -13,7 +13,7 @@ from isthmus.protocols.clocks.agreement import Reception
 from isthmus.protocols.clocks.options import ClockOptions, accuracy_ns
 from isthmus.protocols.clocks.round_trips import RoundTrips
 from isthmus.protocols.clocks.service import ClockService
-from isthmus.protocols.clocks.wire import Candidate, Receptions, TableAsk, TimeAnswer, TimeAsk
+from isthmus.protocols.clocks.wire import Candidate, Receptions, TableRequest, TimeReply, TimeRequest
 
 A, B, C, FAR = SiteId(0), SiteId(1), SiteId(2), SiteId(9)
 MS = 1_000_000
@@ -88,7 +88,7 @@ def test_a_round_ends_with_the_time_that_all_agreed_on() -> None:
         (B, Receptions(1, ())),  # of no candidate, where there are two members
         (B, Receptions(1, (None,) * 3)),
         (C, Receptions(1, (None, None))),
-        (FAR, TimeAnswer(0, 10, 5)),  # ends before it begins
+        (FAR, TimeReply(0, 10, 5)),  # ends before it begins
     ],
     ids=str,
 )
@@ -107,21 +107,21 @@ def test_what_is_late_or_was_not_asked_for_is_passed_over() -> None:
     bench.site.advance(1_050 * MS)
     assert bench.service.round == 2
     assert bench.hear(B, Candidate(1)) == [] and bench.hear(B, Receptions(1, (None, None))) == []
-    assert bench.hear(B, TableAsk(1)) == []
+    assert bench.hear(B, TableRequest(1)) == []
     assert bench.hear(B, Candidate(2), view=7) == [], "of a view that is not installed"
-    bench.hear(FAR, TimeAnswer(-5, 0, 0), view=0)
-    bench.hear(C, TimeAnswer(0, 0, 0), view=0)
+    bench.hear(FAR, TimeReply(-5, 0, 0), view=0)
+    bench.hear(C, TimeReply(0, 0, 0), view=0)
     assert not bench.trips.answers
 
 
 def test_a_table_is_told_again_and_is_final_once_told() -> None:
     bench = Bench()
     bench.site.advance(10 * MS)
-    assert bench.hear(B, TableAsk(1)) == [], "it is not closed yet"
+    assert bench.hear(B, TableRequest(1)) == [], "it is not closed yet"
     bench.site.advance(10 * MS)
     before = bench.service.tables[A]
     assert bench.hear(B, Candidate(1)) == [] and bench.service.tables[A] == before
-    assert len(bench.hear(B, TableAsk(1))) == 1
+    assert len(bench.hear(B, TableRequest(1))) == 1
 
 
 def test_a_new_view_gives_up_the_round_under_way() -> None:
@@ -136,11 +136,11 @@ def test_a_new_view_gives_up_the_round_under_way() -> None:
 
 def test_a_site_without_an_interval_does_not_answer() -> None:
     bench = Bench()
-    assert bench.hear(FAR, TimeAsk(3), view=0) == []
+    assert bench.hear(FAR, TimeRequest(3), view=0) == []
     bench.view(2, A)
     bench.port.known = Reading(5_000 * MS, 1_000)
     bench.site.advance(1_100 * MS)
-    assert len(bench.hear(FAR, TimeAsk(3), view=0)) == 1
+    assert len(bench.hear(FAR, TimeRequest(3), view=0)) == 1
 
 
 def test_an_answer_is_as_wide_as_its_round_trip() -> None:
@@ -149,7 +149,7 @@ def test_an_answer_is_as_wide_as_its_round_trip() -> None:
     bench.site.advance(0)  # the first question leaves
     sent = bench.trips.asked[-1]
     bench.site.advance(60 * MS)
-    bench.hear(FAR, TimeAnswer(sent, 900 * MS, 902 * MS), view=0)
+    bench.hear(FAR, TimeReply(sent, 900 * MS, 902 * MS), view=0)
     reading = bench.trips.reading(bench.port.now_ns)
     assert reading is not None and abs(reading.time_ns - 931 * MS) <= 1_000
     assert reading.error_ns is not None and 31 * MS <= reading.error_ns <= 31 * MS + 1_000

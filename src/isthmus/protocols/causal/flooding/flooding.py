@@ -37,7 +37,7 @@ import msgspec
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Handler, Kind, View, places
 from isthmus.core.message import ALL, B, Carried, Cast, Message, SiteId, Targets
-from isthmus.protocols.causal.flooding.tree import Place, Stable, places_in_tree
+from isthmus.protocols.causal.flooding.tree import StableCounts, TreePosition, places_in_tree
 from isthmus.protocols.causal.histories.coding import put_varints, read_varints
 from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.reliable.frames import Data, ReliableOptions
@@ -47,7 +47,7 @@ REPORT = 0  # timer key
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
 
-class Hop(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=82):
+class FloodedMessage(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=82):
     """A message on its way over the overlay, the same on every link."""
 
     forwarded = True
@@ -64,13 +64,13 @@ class Hop(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=82):
         return (self.cast,)  # type: ignore[return-value]
 
 
-class Known(Message, frozen=True, gc=False, array_like=True, tag=83):
+class KnownCounts(Message, frozen=True, gc=False, array_like=True, tag=83):
     """To the parent: what its sender and all below it have, a counter per member."""
 
     counts: bytes
 
 
-class Floor(Message, frozen=True, gc=False, array_like=True, tag=84):
+class StableFloor(Message, frozen=True, gc=False, array_like=True, tag=84):
     """To the children: what all members have."""
 
     counts: bytes
@@ -91,7 +91,7 @@ class Flooding(Transport):
         self.options = options or ReliableOptions()
         self.full = False  # `writable` said no; `resume` is owed
         self.own_due: deque[Cast] = deque()  # own messages that are forwarded and still to be delivered here
-        self.late: list[Hop[Any]] = []  # what a flush has brought
+        self.late: list[FloodedMessage[Any]] = []  # what a flush has brought
         self.near: Targets = ()
         self.reset()
 
@@ -100,16 +100,16 @@ class Flooding(Transport):
         members = self.view.members
         self.index = places(members)
         self.counts = [0] * len(members)
-        self.kept: list[dict[int, Hop[Any]]] = [{} for _ in members]
+        self.kept: list[dict[int, FloodedMessage[Any]]] = [{} for _ in members]
         self.clock = 0
         self.without: dict[SiteId, Targets] = {}  # neighbours but for one
-        self.place = Place(None, ())
-        self.stable = Stable(0, ())
+        self.place = TreePosition(None, ())
+        self.stable = StableCounts(0, ())
         self.armed = False  # a report is due in a while
         self.news = 0  # deliveries since the last report
 
     def bodies(self) -> dict[type[Message], Handler]:
-        return {Hop: self.on_hop, Known: self.on_known, Floor: self.on_floor}
+        return {FloodedMessage: self.on_hop, KnownCounts: self.on_known, StableFloor: self.on_floor}
 
     # Sending
 
@@ -120,7 +120,7 @@ class Flooding(Transport):
         me = self.index[self.host.site]
         self.counts[me] += 1
         self.clock += 1
-        hop = Hop(message, self.host.site, self.counts[me], self.clock)
+        hop = FloodedMessage(message, self.host.site, self.counts[me], self.clock)
         if self.near:
             self.below.submit(hop, self.near)
         self.own_due.append(message)
@@ -146,7 +146,7 @@ class Flooding(Transport):
 
     # Receiving
 
-    def on_hop(self, source: SiteId, hop: Hop[Any]) -> None:
+    def on_hop(self, source: SiteId, hop: FloodedMessage[Any]) -> None:
         place = self.check(source, hop)
         known = self.counts[place]
         if hop.count <= known:
@@ -161,7 +161,7 @@ class Flooding(Transport):
         self.clock = max(self.clock, hop.clock)
         self.hand_over(hop.cast)
 
-    def check(self, source: SiteId, hop: Hop[Any]) -> int:
+    def check(self, source: SiteId, hop: FloodedMessage[Any]) -> int:
         """The place of a message's origin; refuses what no neighbour may send."""
         cast, place = hop.cast, self.index.get(hop.origin)
         if place is None or source not in self.near or not hop.count:
@@ -172,7 +172,7 @@ class Flooding(Transport):
             raise RemoteError(f"site {source} sent message {hop.count} of ours, which we never wrote")
         return place
 
-    def forward(self, source: SiteId, hop: Hop[Any]) -> None:
+    def forward(self, source: SiteId, hop: FloodedMessage[Any]) -> None:
         """Send a message on; not while a view closes, which gives it to everybody."""
         if self.blocked:
             return
@@ -191,7 +191,7 @@ class Flooding(Transport):
 
     # What is stable
 
-    def keep(self, place: int, hop: Hop[Any]) -> None:
+    def keep(self, place: int, hop: FloodedMessage[Any]) -> None:
         self.kept[place][hop.count] = hop
         self.news += 1
         if 4 * self.news >= self.options.keep_max:
@@ -218,11 +218,11 @@ class Flooding(Transport):
             return
         self.stable.told = least
         if self.place.parent is not None:
-            self.below.submit(Known(put_varints(least)), (self.place.parent,))
+            self.below.submit(KnownCounts(put_varints(least)), (self.place.parent,))
         else:
             self.release(least)
 
-    def on_known(self, source: SiteId, known: Known) -> None:
+    def on_known(self, source: SiteId, known: KnownCounts) -> None:
         if source not in self.stable.below:
             raise RemoteError(f"a report of site {source}, which is not below us")
         counts = read_varints(known.counts, len(self.counts))
@@ -233,7 +233,7 @@ class Flooding(Transport):
         elif not self.armed:
             self.arm()
 
-    def on_floor(self, source: SiteId, floor: Floor) -> None:
+    def on_floor(self, source: SiteId, floor: StableFloor) -> None:
         counts = read_varints(floor.counts, len(self.counts))
         if source != self.place.parent or any(map(int.__gt__, counts, self.counts)):
             raise RemoteError(f"site {source} says that all have what we do not have")
@@ -248,7 +248,7 @@ class Flooding(Transport):
             while kept and (first := next(iter(kept))) <= stable:
                 del kept[first]
         if self.place.children:
-            self.below.submit(Floor(put_varints(floor)), self.place.children)
+            self.below.submit(StableFloor(put_varints(floor)), self.place.children)
         if self.full and self.writable():
             self.full = False
             self.above.resume()
@@ -287,7 +287,7 @@ class Flooding(Transport):
     def absorb(self, origin: SiteId, frame: Message, over_gap: bool = False) -> bool:  # noqa: ARG002
         hop = frame.body if isinstance(frame, Data) else frame
         place = self.index[origin]
-        if not isinstance(hop, Hop) or hop.origin != origin:
+        if not isinstance(hop, FloodedMessage) or hop.origin != origin:
             raise RemoteError(f"a frame that is no message of site {origin}")
         if hop.count > self.counts[place] and hop.count not in self.kept[place]:
             self.kept[place][hop.count] = hop
@@ -304,4 +304,4 @@ class Flooding(Transport):
         site, members = self.host.site, view.members
         self.near = neighbours_in(self.overlay, members)[site]
         self.place = places_in_tree(self.overlay, members)[site]
-        self.stable = Stable(len(members), self.place.children)
+        self.stable = StableCounts(len(members), self.place.children)

@@ -45,15 +45,15 @@ from isthmus.core.layer import Handler, Kind, View
 from isthmus.core.message import ALL, Carried, Cast, Message, SiteId, Targets
 from isthmus.core.port import EARLY_MAX, INCARNATION_SHIFT
 from isthmus.protocols.causal.flooding.safe_wire import (
-    Ask,
     Close,
     DynamicOptions,
-    Have,
-    Passed,
+    LinkMessage,
     Ping,
     Pong,
     Stranded,
     Vector,
+    VectorReply,
+    VectorRequest,
     Welcome,
 )
 from isthmus.protocols.transport.base import Transport
@@ -65,7 +65,7 @@ DOUBLINGS_MAX = 3
 HOPS_MAX = 64  # of a PING
 
 
-class Link:
+class OutgoingLink:
     """One direction of a link, from here to a neighbour."""
 
     __slots__ = ("buffer", "number", "safe", "tries")
@@ -74,7 +74,7 @@ class Link:
         self.safe = safe
         self.number = 0  # of the last try
         self.tries = 0
-        self.buffer: list[Passed[Any]] = []  # delivered since that try; empty once it is safe
+        self.buffer: list[LinkMessage[Any]] = []  # delivered since that try; empty once it is safe
 
 
 class SafeFlooding(Transport):
@@ -94,25 +94,25 @@ class SafeFlooding(Transport):
         self.begun = False  # the first view is resumed
         self.ids: dict[SiteId, int] = {}  # of the members
         self.near: Targets = ()  # the neighbours that the view gives us
-        self.links: dict[SiteId, Link] = {}  # out of here
+        self.links: dict[SiteId, OutgoingLink] = {}  # out of here
         self.into: dict[SiteId, bool] = {}  # links that something came in on, and that are not closed
         self.dead: dict[SiteId, bool] = {}  # members that are known to have crashed
         self.number = 0  # of the last try to open a link
         self.seen: dict[SiteId, int] = {}
         self.own_due: deque[Cast] = deque()
-        self.early: list[tuple[SiteId, Passed[Any]]] = []  # what came before that, and from where
+        self.early: list[tuple[SiteId, LinkMessage[Any]]] = []  # what came before that, and from where
         self.leaving = False
-        self.log: deque[Passed[Any]] = deque()
+        self.log: deque[LinkMessage[Any]] = deque()
         self.forgotten: dict[SiteId, int] = {}  # the last number of each sender that is not in the log any more
         self.pings: dict[tuple[SiteId, int], dict[int, bool]] = {}  # floods that passed here, by origin and life
         self.stranded_by: dict[SiteId, bool] = {}  # neighbours that cannot give us what we lack
         self.stranded = False  # nobody can: a new life is needed
 
     def bodies(self) -> dict[type[Message], Handler]:
-        return {Passed: self.on_passed, Ping: self.on_ping, Close: self.on_close, Welcome: self.on_welcome}
+        return {LinkMessage: self.on_passed, Ping: self.on_ping, Close: self.on_close, Welcome: self.on_welcome}
 
     def handlers(self) -> dict[type[Message], Handler]:
-        return {Pong: self.on_pong, Ask: self.on_ask, Have: self.on_have, Stranded: self.on_stranded}
+        return {Pong: self.on_pong, VectorRequest: self.on_ask, VectorReply: self.on_have, Stranded: self.on_stranded}
 
     @property
     def channels(self) -> Links:
@@ -125,7 +125,7 @@ class SafeFlooding(Transport):
         assert isinstance(message, Cast)
         if self.blocked:
             return
-        self.spread(Passed(message), self.host.site)
+        self.spread(LinkMessage(message), self.host.site)
         self.own_due.append(message)
         self.host.turn_due = True
 
@@ -136,7 +136,7 @@ class SafeFlooding(Transport):
         while self.own_due:
             self.hand_over(self.own_due.popleft())
 
-    def on_passed(self, source: SiteId, passed: Passed[Any]) -> None:
+    def on_passed(self, source: SiteId, passed: LinkMessage[Any]) -> None:
         cast = passed.cast
         if not isinstance(cast, Cast) or cast.sender < 0:
             raise RemoteError(f"site {source} passed on {cast}, which is no message")
@@ -152,7 +152,7 @@ class SafeFlooding(Transport):
             self.spread(passed, source)
             self.hand_over(cast)
 
-    def spread(self, passed: Passed[Any], source: SiteId) -> None:
+    def spread(self, passed: LinkMessage[Any], source: SiteId) -> None:
         """Send a message on over safe links, keep it for the others and for the log."""
         cast = passed.cast
         self.seen[cast.sender] = cast.number
@@ -191,27 +191,27 @@ class SafeFlooding(Transport):
         """Begin to make a link safe."""
         if peer in self.links:
             return
-        link = self.links[peer] = Link()
+        link = self.links[peer] = OutgoingLink()
         self.try_by_ping(peer, link)
 
-    def begin_try(self, peer: SiteId, link: Link) -> None:
+    def begin_try(self, peer: SiteId, link: OutgoingLink) -> None:
         """Forget what earlier tries gathered; from now on a new number counts."""
         self.number += 1
         link.number, link.buffer = self.number, []
         wait_ms = self.options.retry_ms * 2 ** min(link.tries, DOUBLINGS_MAX)
         self.host.set_timer(self, peer, round(wait_ms * 1e6))
 
-    def try_by_ping(self, peer: SiteId, link: Link) -> None:
+    def try_by_ping(self, peer: SiteId, link: OutgoingLink) -> None:
         self.begin_try(peer, link)
         flooded = link.tries > 0
         ping = Ping(self.host.site, self.host.incarnation, peer, link.number, HOPS_MAX, flooded)
         self.pass_ping(ping, self.host.site)
 
-    def try_by_vector(self, peer: SiteId, link: Link) -> None:
+    def try_by_vector(self, peer: SiteId, link: OutgoingLink) -> None:
         self.begin_try(peer, link)
         life = self.channels.life_of.get(peer)
         if life is not None:
-            self.send((peer,), Ask(self.host.incarnation, life, link.number))
+            self.send((peer,), VectorRequest(self.host.incarnation, life, link.number))
 
     def timer(self, key: int) -> None:
         link = self.links[SiteId(key)]
@@ -264,18 +264,18 @@ class SafeFlooding(Transport):
         for passed in buffer:
             self.below.submit(passed, (source,))
 
-    def is_current(self, link: Link, pong: Pong) -> bool:
+    def is_current(self, link: OutgoingLink, pong: Pong) -> bool:
         return pong.number == link.number
 
-    def become_safe(self, peer: SiteId, link: Link) -> None:
+    def become_safe(self, peer: SiteId, link: OutgoingLink) -> None:
         link.safe, link.buffer = True, []
         self.host.cancel_timer(self, peer)
 
-    def on_ask(self, source: SiteId, ask: Ask) -> None:
+    def on_ask(self, source: SiteId, ask: VectorRequest) -> None:
         if ask.target_life == self.host.incarnation and self.attached:
-            self.send((source,), Have(ask.life, ask.number, self.vector()))
+            self.send((source,), VectorReply(ask.life, ask.number, self.vector()))
 
-    def on_have(self, source: SiteId, have: Have) -> None:
+    def on_have(self, source: SiteId, have: VectorReply) -> None:
         link = self.links.get(source)
         if link is None or link.safe or have.life != self.host.incarnation or have.number != link.number:
             return
@@ -317,7 +317,7 @@ class SafeFlooding(Transport):
         """Be the contact of a joiner: tell it what we have delivered, and pass on all that follows."""
         self.channels.meet(joiner, life)
         self.dead.pop(joiner, None)
-        self.links[joiner] = Link(safe=True)
+        self.links[joiner] = OutgoingLink(safe=True)
         self.below.submit(Welcome(self.vector()), (joiner,))
 
     def on_welcome(self, source: SiteId, welcome: Welcome) -> None:
@@ -326,7 +326,7 @@ class SafeFlooding(Transport):
         self.attached = True
         self.take_vector(welcome.vector)
         self.into[source] = True
-        self.links[source] = Link(safe=True)
+        self.links[source] = OutgoingLink(safe=True)
 
     def take_vector(self, vector: Vector) -> None:
         """Begin with what a contact has delivered: it will never be delivered here."""
@@ -361,7 +361,7 @@ class SafeFlooding(Transport):
         self.near = tuple(view.members[number] for number in near)
         for peer in self.near:
             if founding:
-                self.links[peer] = Link(safe=True)
+                self.links[peer] = OutgoingLink(safe=True)
             else:
                 self.open(peer)
 

@@ -1,7 +1,7 @@
 """What members of a flood say whose links come and go while messages flow.
 
-`Passed`, `Ping`, `Close` and `Welcome` go through the FIFO channels of links; the others are packets of their own, by
-whatever way the network has. Lives are incarnations: what was meant for an earlier life of a site is passed over.
+`LinkMessage`, `Ping`, `Close` and `Welcome` go through the FIFO channels of links; the others are packets of their own,
+by whatever way the network has. Lives are incarnations: what was meant for an earlier life of a site is passed over.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class DynamicOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         check_range("retry_ms", self.retry_ms, PERIOD_MIN_MS, DURATION_MAX_MS)
 
 
-class Passed(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=85):
+class LinkMessage(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=85):
     """A message on one hop; its sender and number are all that order needs."""
 
     forwarded = True
@@ -74,7 +74,7 @@ class Pong(Message, frozen=True, gc=False, array_like=True, tag=89):
     number: int
 
 
-class Ask(Message, frozen=True, gc=False, array_like=True, tag=94):
+class VectorRequest(Message, frozen=True, gc=False, array_like=True, tag=94):
     """Asks the receiver of a new link for its vector, where no Ping gets through."""
 
     viewless = True
@@ -84,7 +84,7 @@ class Ask(Message, frozen=True, gc=False, array_like=True, tag=94):
     number: int
 
 
-class Have(Message, frozen=True, gc=False, array_like=True, tag=95):
+class VectorReply(Message, frozen=True, gc=False, array_like=True, tag=95):
     """Answers an Ask."""
 
     viewless = True

@@ -17,7 +17,7 @@ from isthmus.core.message import SiteId, Targets
 from isthmus.topology.overlay.links import Overlay, neighbours_in
 
 
-class Place(NamedTuple):
+class TreePosition(NamedTuple):
     """Where a member is in the tree."""
 
     parent: SiteId | None
@@ -25,7 +25,7 @@ class Place(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def places_in_tree(overlay: Overlay, members: Targets) -> Mapping[SiteId, Place]:
+def places_in_tree(overlay: Overlay, members: Targets) -> Mapping[SiteId, TreePosition]:
     """The place of every member; one table for all who share a view in this process."""
     near, root = neighbours_in(overlay, members), overlay.ids(members)[0]
     parents: dict[SiteId, SiteId | None] = {root: None}
@@ -40,10 +40,10 @@ def places_in_tree(overlay: Overlay, members: Targets) -> Mapping[SiteId, Place]
                     children.setdefault(here, []).append(there)
                     following.append(there)
         level = following
-    return {site: Place(parent, tuple(children.get(site, ()))) for site, parent in parents.items()}
+    return {site: TreePosition(parent, tuple(children.get(site, ()))) for site, parent in parents.items()}
 
 
-class Stable:
+class StableCounts:
     """What is known to be with whom, at one member; counters in the order of the view's members."""
 
     __slots__ = ("below", "floor", "told")

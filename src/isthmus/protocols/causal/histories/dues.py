@@ -12,7 +12,7 @@ from __future__ import annotations
 DOUBLINGS_MAX = 2  # of the time between two looks, while nothing becomes stable
 
 
-class Dues:
+class UnackedMessages:
     """Own messages that are not stable."""
 
     __slots__ = ("lacking", "last", "looked", "quiet_count", "stable")

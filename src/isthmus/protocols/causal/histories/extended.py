@@ -24,7 +24,7 @@ from isthmus.core.validation import COUNT_MAX
 from isthmus.protocols.causal.histories.coding import Coder, coder_of
 from isthmus.protocols.causal.histories.history import SENDER_BITS, ExtendedHistory, Timestamp, key_of
 from isthmus.protocols.causal.options import CausalOptions
-from isthmus.protocols.causal.order import CausalOrder, Item, Stamped
+from isthmus.protocols.causal.order import CausalArrival, CausalMessage, CausalOrder
 from isthmus.topology.gateways.separators import sites_of
 from isthmus.trace.schema import Gauge
 
@@ -87,17 +87,17 @@ class ExtendedOrder(CausalOrder):
         self.send_first(message, destinations, timestamp)
         self.bound_history()
 
-    def send_first(self, message: Stamped[Any], destinations: int, timestamp: Timestamp) -> None:  # noqa: ARG002
+    def send_first(self, message: CausalMessage[Any], destinations: int, timestamp: Timestamp) -> None:  # noqa: ARG002
         """Send a message of ours on its way."""
         self.pass_down(message, self.first_of(destinations))
 
     def pass_down(self, message: Message, targets: Targets) -> None:
         self.below.submit(message, targets)
 
-    def stamped(self, cast: Cast, count: int, timestamp: Timestamp) -> Stamped[Any]:
-        return Stamped(cast, self.host.site, count, self.tick(), self.coder.encode(timestamp))
+    def stamped(self, cast: Cast, count: int, timestamp: Timestamp) -> CausalMessage[Any]:
+        return CausalMessage(cast, self.host.site, count, self.tick(), self.coder.encode(timestamp))
 
-    def keep(self, message: Stamped[Any], key: int, destinations: int) -> None:
+    def keep(self, message: CausalMessage[Any], key: int, destinations: int) -> None:
         """Keep a message until it is where it should; the transport below does."""
 
     def note_own(self) -> None:
@@ -135,26 +135,26 @@ class ExtendedOrder(CausalOrder):
 
     # Receiving
 
-    def read(self, source: SiteId, message: Stamped[Any]) -> Item | None:
+    def read(self, source: SiteId, message: CausalMessage[Any]) -> CausalArrival | None:
         destinations = self.check_source(source, message)
         return self.item(message, destinations)
 
-    def item(self, message: Stamped[Any], destinations: int, way: Any = None) -> Item | None:
+    def item(self, message: CausalMessage[Any], destinations: int, way: Any = None) -> CausalArrival | None:
         """A message as an item; None for one that was delivered before."""
         if not message.count:
             raise RemoteError(f"a message of site {message.origin} without a counter")
         if message.count <= self.delivered.get(message.origin, 0):
             return None
         key = message.count << SENDER_BITS | message.origin
-        return Item(message, key, destinations, self.coder.decode(message.stamp), way)
+        return CausalArrival(message, key, destinations, self.coder.decode(message.stamp), way)
 
-    def missing(self, item: Item) -> int:
+    def missing(self, item: CausalArrival) -> int:
         if item.message.origin == self.host.site:
             first = self.own[0]
             return 0 if item.message.count == first else key_of(self.host.site, first)
         return self.history.missing(item.timestamp)
 
-    def note(self, item: Item) -> None:
+    def note(self, item: CausalArrival) -> None:
         origin = item.message.origin
         if origin == self.host.site:
             self.own.popleft()
@@ -164,5 +164,5 @@ class ExtendedOrder(CausalOrder):
             if len(self.history.told) > self.history_max:
                 self.bound_history()
 
-    def take(self, item: Item) -> None:
+    def take(self, item: CausalArrival) -> None:
         self.history.deliver(item.key, item.destinations, item.timestamp)

@@ -27,30 +27,30 @@ from isthmus.core.message import Message, SiteId, Targets
 from isthmus.protocols.causal.histories.history import SENDER, SENDER_BITS, ExtendedHistory, Timestamp
 from isthmus.protocols.causal.histories.relay import RelayedOrder
 from isthmus.protocols.causal.options import CausalOptions
-from isthmus.protocols.causal.order import Count, Item, Stamped
-from isthmus.topology.gateways.hops import PLANS_MAX, Hop, Plan
+from isthmus.protocols.causal.order import CausalArrival, CausalMessage, Count
+from isthmus.topology.gateways.hops import PLANS_MAX, GatewayHop, GatewayPlan
 from isthmus.topology.gateways.separators import mask_of, sites_of
 
 Counts = tuple[tuple[Count, Count], ...]  # senders, and a counter of each
 
 
-class Ask(Message, frozen=True, gc=False, array_like=True, tag=86):
+class DeliveryQuery(Message, frozen=True, gc=False, array_like=True, tag=86):
     """Asks to be told when messages are delivered."""
 
     number: Count  # of what is held back
     counts: Counts
 
 
-class Have(Message, frozen=True, gc=False, array_like=True, tag=87):
+class DeliveryConfirmation(Message, frozen=True, gc=False, array_like=True, tag=87):
     """Answers that they are."""
 
     number: Count
 
 
-class Held(NamedTuple):
+class GatedMessage(NamedTuple):
     """A message at the border."""
 
-    message: Stamped[Any]  # as it will leave
+    message: CausalMessage[Any]  # as it will leave
     targets: Targets
     lacking: dict[SiteId, Counts]  # who has yet to answer, what
 
@@ -66,24 +66,24 @@ class GatedOrder(RelayedOrder):
 
     def reset(self) -> None:
         super().reset()
-        self.gate: dict[int, Held] = {}
+        self.gate: dict[int, GatedMessage] = {}
         self.known: dict[tuple[SiteId, int], int] = {}  # of a member and a sender, the last known to be delivered
-        self.open_asks: list[tuple[SiteId, Ask]] = []  # what others ask, and is not delivered here yet
-        self.lean_plans: dict[tuple[SiteId, int], Plan] = {}
+        self.open_asks: list[tuple[SiteId, DeliveryQuery]] = []  # what others ask, and is not delivered here yet
+        self.lean_plans: dict[tuple[SiteId, int], GatewayPlan] = {}
 
     def new_history(self) -> ExtendedHistory:
         super().new_history()  # routes and zones
         return ExtendedHistory(self.host.site, None, self.options.rules())
 
     def bodies(self) -> dict[type[Message], Handler]:
-        return super().bodies() | {Ask: self.on_ask, Have: self.on_have}
+        return super().bodies() | {DeliveryQuery: self.on_ask, DeliveryConfirmation: self.on_have}
 
     def settled(self) -> bool:
         return not self.gate and super().settled()
 
     # Where messages go
 
-    def plan(self, origin: SiteId, destinations: int) -> Plan:
+    def plan(self, origin: SiteId, destinations: int) -> GatewayPlan:
         found = self.lean_plans.get((origin, destinations))
         if found is None:
             if len(self.lean_plans) >= PLANS_MAX:
@@ -101,7 +101,7 @@ class GatedOrder(RelayedOrder):
 
     # Sending and relaying
 
-    def send_first(self, message: Stamped[Any], destinations: int, timestamp: Timestamp) -> None:
+    def send_first(self, message: CausalMessage[Any], destinations: int, timestamp: Timestamp) -> None:
         first, here = self.first_of(destinations), self.here()
         inside = tuple([site for site in first if here >> site & 1])
         outside = tuple([site for site in first if not here >> site & 1])
@@ -110,7 +110,7 @@ class GatedOrder(RelayedOrder):
         if outside:
             self.leave(message, outside, timestamp)
 
-    def read(self, source: SiteId, message: Stamped[Any]) -> Item | None:
+    def read(self, source: SiteId, message: CausalMessage[Any]) -> CausalArrival | None:
         destinations, plan = self.way_of(source, message)
         self.take_in(message)
         hops = plan.hops.get(self.host.site)
@@ -118,23 +118,23 @@ class GatedOrder(RelayedOrder):
             self.relay(message, hops, self.coder.decode(message.stamp))
         return self.item(message, destinations) if destinations >> self.host.site & 1 else None
 
-    def relay(self, message: Stamped[Any], hops: tuple[Hop, ...], timestamp: Timestamp) -> None:
+    def relay(self, message: CausalMessage[Any], hops: tuple[GatewayHop, ...], timestamp: Timestamp) -> None:
         carried, here = self.carried(message), self.here()
-        same = Stamped(carried, message.origin, message.count, message.clock, message.stamp, message.stable)
+        same = CausalMessage(carried, message.origin, message.count, message.clock, message.stamp, message.stable)
         for hop in hops:
             if here >> message.origin & 1 and not here & mask_of(hop.receivers):
                 self.leave(same, hop.receivers, timestamp)
             else:
                 self.pass_down(same, hop.receivers)
 
-    def take(self, item: Item) -> None:
+    def take(self, item: CausalArrival) -> None:
         self.history.deliver(item.key, item.destinations, item.timestamp)
         if item.message.cast.number:
             self.owe_received(item.message.origin)
 
     # The gate
 
-    def leave(self, message: Stamped[Any], targets: Targets, timestamp: Timestamp) -> None:
+    def leave(self, message: CausalMessage[Any], targets: Targets, timestamp: Timestamp) -> None:
         """Send a message out of its sender's LAN, once what it would have to tell of that is delivered there."""
         here = self.here()
         wanted: dict[SiteId, dict[int, int]] = {}
@@ -149,17 +149,17 @@ class GatedOrder(RelayedOrder):
                     counts = wanted.setdefault(site, {})
                     counts[sender] = max(count, counts.get(sender, 0))
         stamp = self.coder.encode(tuple(told))
-        stripped = Stamped(message.cast, message.origin, message.count, message.clock, stamp, message.stable)
+        stripped = CausalMessage(message.cast, message.origin, message.count, message.clock, stamp, message.stable)
         if not wanted:
             self.pass_down(stripped, targets)
             return
         self.gate_count += 1
         lacking = {site: tuple(counts.items()) for site, counts in wanted.items()}
-        self.gate[self.gate_count] = Held(stripped, targets, lacking)
+        self.gate[self.gate_count] = GatedMessage(stripped, targets, lacking)
         for site, asked in lacking.items():
-            self.pass_down(Ask(self.gate_count, asked), (site,))
+            self.pass_down(DeliveryQuery(self.gate_count, asked), (site,))
 
-    def on_ask(self, source: SiteId, ask: Ask) -> None:
+    def on_ask(self, source: SiteId, ask: DeliveryQuery) -> None:
         self.open_asks.append((source, ask))
         self.answer()
 
@@ -168,17 +168,17 @@ class GatedOrder(RelayedOrder):
         left = []
         for source, ask in self.open_asks:
             if all(self.delivered.get(sender, 0) >= count for sender, count in ask.counts):
-                self.pass_down(Have(ask.number), (source,))
+                self.pass_down(DeliveryConfirmation(ask.number), (source,))
             else:
                 left.append((source, ask))
         self.open_asks = left
 
-    def on_stamped(self, source: SiteId, message: Stamped[Any]) -> None:
+    def on_stamped(self, source: SiteId, message: CausalMessage[Any]) -> None:
         super().on_stamped(source, message)
         if self.open_asks:
             self.answer()
 
-    def on_have(self, source: SiteId, have: Have) -> None:
+    def on_have(self, source: SiteId, have: DeliveryConfirmation) -> None:
         held = self.gate.get(have.number)
         if held is None or source not in held.lacking:
             return
@@ -189,7 +189,7 @@ class GatedOrder(RelayedOrder):
             self.pass_down(held.message, held.targets)
 
 
-def lean(plan: Plan, destinations: int) -> Plan:
+def lean(plan: GatewayPlan, destinations: int) -> GatewayPlan:
     """A way without the gateways that neither relay nor are destinations."""
     useful = destinations | mask_of(plan.hops)
 
@@ -197,8 +197,8 @@ def lean(plan: Plan, destinations: int) -> Plan:
         return tuple([site for site in sites if useful >> site & 1])
 
     hops = {
-        site: tuple([Hop(trimmed(hop.receivers), hop.reached) for hop in made if trimmed(hop.receivers)])
+        site: tuple([GatewayHop(trimmed(hop.receivers), hop.reached) for hop in made if trimmed(hop.receivers)])
         for site, made in plan.hops.items()
     }
     before = {site: source for site, source in plan.before.items() if useful >> site & 1}
-    return Plan(destinations, trimmed(plan.first), hops, {}, before)
+    return GatewayPlan(destinations, trimmed(plan.first), hops, {}, before)

@@ -51,7 +51,7 @@ class Entry(NamedTuple):
 Timestamp = tuple[Entry, ...]
 
 
-class Policies(msgspec.Struct, frozen=True):
+class HistoryRules(msgspec.Struct, frozen=True):
     """The rules that can be left out; the study shows what each is worth."""
 
     extended: bool = True  # timestamps tell to whom entries were reported
@@ -85,10 +85,12 @@ class ExtendedHistory:
         *("pruning", "site", "symmetric", "told"),
     )
 
-    def __init__(self, site: SiteId, separators: Separators | None = None, policies: Policies | None = None) -> None:
+    def __init__(
+        self, site: SiteId, separators: Separators | None = None, policies: HistoryRules | None = None
+    ) -> None:
         self.site = site
         self.me = 1 << site
-        self.policies = policies or Policies()
+        self.policies = policies or HistoryRules()
         self.separators = separators if self.policies.separators else None
         self.count = 0  # of our own messages
         self.delivered: dict[int, int] = {}  # D

@@ -9,10 +9,10 @@ A gateway is a courier: on each hop the message is a `Carried` that names its au
 site that is before it on the route.
 
 End to end. Hops are reliable, gateways are not. The origin and everyone who has a message keep it until the origin
-knows that all destinations have delivered it; they acknowledge now and then how far they have come (`Received`), and
-each message says up to which the earlier ones are stable. Acknowledgements go straight to the origin and may be lost: a
-later one says all that an earlier one said, so none has to wait for another, as it would in a stream. An origin asks
-those whose acknowledgements are overdue (`Overdue`). When a view closes, what any survivor keeps reaches all
+knows that all destinations have delivered it; they acknowledge now and then how far they have come (`DeliveredUpTo`),
+and each message says up to which the earlier ones are stable. Acknowledgements go straight to the origin and may be
+lost: a later one says all that an earlier one said, so none has to wait for another, as it would in a stream. An origin
+asks those whose acknowledgements are overdue (`AckRequest`). When a view closes, what any survivor keeps reaches all
 destinations: this layer, not the transport below, answers for the flush. A gateway that fails is replaced by its twin
 in the next view, which begins without a past; what had not come through it is delivered before that view.
 
@@ -36,13 +36,13 @@ from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Handler, View
 from isthmus.core.message import Carried, Cast, Message, SiteId, Targets
 from isthmus.protocols.causal.histories.coding import Coder, coder_of
-from isthmus.protocols.causal.histories.dues import Dues
+from isthmus.protocols.causal.histories.dues import UnackedMessages
 from isthmus.protocols.causal.histories.extended import ExtendedOrder
 from isthmus.protocols.causal.histories.history import ExtendedHistory, Timestamp
 from isthmus.protocols.causal.options import CausalOptions
-from isthmus.protocols.causal.order import Count, Item, Stamped
+from isthmus.protocols.causal.order import CausalArrival, CausalMessage, Count
 from isthmus.protocols.transport.reliable.frames import Data
-from isthmus.topology.gateways.hops import Hop, Plan, Routes, routes_of
+from isthmus.topology.gateways.hops import GatewayHop, GatewayPlan, GatewayRoutes, routes_of
 from isthmus.topology.gateways.lans import Lans, one_lan
 from isthmus.topology.gateways.separators import Separators, mask_of, separators_of, sites_of
 from isthmus.trace.schema import Gauge
@@ -54,13 +54,13 @@ ACKS_A_WINDOW = 4  # at least, while an origin sends as much as it may keep
 EMPTY_ENTRIES = 2  # what an empty message costs besides its entries, about, in entries
 
 
-class Received(Message, frozen=True, gc=False, array_like=True, tag=81):
+class DeliveredUpTo(Message, frozen=True, gc=False, array_like=True, tag=81):
     """How far a destination has come with the addressee's messages."""
 
     count: Count
 
 
-class Overdue(Message, frozen=True, gc=False, array_like=True, tag=79):
+class AckRequest(Message, frozen=True, gc=False, array_like=True, tag=79):
     """Asks how far the addressee has come with the sender's messages."""
 
 
@@ -80,8 +80,8 @@ class RelayedOrder(ExtendedOrder):
 
     def reset(self) -> None:
         super().reset()
-        self.dues = Dues()  # our own messages that are not stable
-        self.kept: dict[SiteId, dict[int, Stamped[Any]]] = {site: {} for site in self.view.members}
+        self.dues = UnackedMessages()  # our own messages that are not stable
+        self.kept: dict[SiteId, dict[int, CausalMessage[Any]]] = {site: {} for site in self.view.members}
         self.stable_of = dict.fromkeys(self.view.members, 0)  # of others, up to which they say they are stable
         self.owed: dict[SiteId, int] = {}  # whom an acknowledgement is due to, and of how many messages
         self.outbox: deque[tuple[Message, Targets]] = deque()  # for which the transport has no room yet
@@ -105,7 +105,7 @@ class RelayedOrder(ExtendedOrder):
             self.lans = self.relinked[1]
         members = tuple(sorted(self.view.members))
         lans = self.lans or one_lan(members)
-        self.routes: Routes = routes_of(lans, members)
+        self.routes: GatewayRoutes = routes_of(lans, members)
         self.separators: Separators = separators_of(lans, members)[1]
         return ExtendedHistory(self.host.site, self.separators, self.options.rules())
 
@@ -118,11 +118,11 @@ class RelayedOrder(ExtendedOrder):
         return coder_of(self.everyone, known, self.options.coding, self.entries_most())
 
     def handlers(self) -> dict[type[Message], Handler]:
-        return {Received: self.on_received, Overdue: self.on_overdue}
+        return {DeliveredUpTo: self.on_received, AckRequest: self.on_overdue}
 
     # Where messages go
 
-    def plan(self, origin: SiteId, destinations: int) -> Plan:
+    def plan(self, origin: SiteId, destinations: int) -> GatewayPlan:
         return self.routes.plan(origin, destinations)
 
     def address_of(self, origin: SiteId, destinations: int) -> int:
@@ -138,14 +138,14 @@ class RelayedOrder(ExtendedOrder):
             return False
         return courier in graph.gateways[graph.lan_of[courier]]
 
-    def read(self, source: SiteId, message: Stamped[Any]) -> Item | None:
+    def read(self, source: SiteId, message: CausalMessage[Any]) -> CausalArrival | None:
         destinations, plan = self.way_of(source, message)
         item = self.item(message, destinations, plan)
         if item is not None:
             self.take_in(message)
         return item
 
-    def way_of(self, source: SiteId, message: Stamped[Any]) -> tuple[int, Plan]:
+    def way_of(self, source: SiteId, message: CausalMessage[Any]) -> tuple[int, GatewayPlan]:
         """The destinations and the way of a message; refuses it from anyone who is not before us on that."""
         origin, cast = message.origin, message.cast
         if origin not in self.kept or cast.sender != source:
@@ -158,7 +158,7 @@ class RelayedOrder(ExtendedOrder):
             raise RemoteError(f"site {source} carries a message that no layer here accepts from it: {cast}")
         return destinations, plan
 
-    def take_in(self, message: Stamped[Any]) -> None:
+    def take_in(self, message: CausalMessage[Any]) -> None:
         """Keep a message of another origin, and forget what its origin says is stable."""
         origin = message.origin
         if message.cast.number:
@@ -174,8 +174,8 @@ class RelayedOrder(ExtendedOrder):
 
     # Relaying
 
-    def take(self, item: Item) -> None:
-        plan: Plan = item.way
+    def take(self, item: CausalArrival) -> None:
+        plan: GatewayPlan = item.way
         hops = plan.hops.get(self.host.site)
         if not hops:
             self.history.deliver(item.key, plan.address, item.timestamp)
@@ -192,7 +192,7 @@ class RelayedOrder(ExtendedOrder):
         if item.message.cast.number and item.destinations >> self.host.site & 1:
             self.owe_received(item.message.origin)
 
-    def measure_leaving(self, hop: Hop, timestamp: Timestamp) -> None:
+    def measure_leaving(self, hop: GatewayHop, timestamp: Timestamp) -> None:
         """Trace what a timestamp tells outside a zone that we separate of messages that never leave it."""
         receivers = mask_of(hop.receivers)
         for zone in self.separators.zones:
@@ -200,16 +200,16 @@ class RelayedOrder(ExtendedOrder):
             if zone.separator & self.history.me and receivers & ~whole:
                 self.host.gauge(Gauge.ZONE_ENTRIES, sum(not entry.address & ~whole for entry in timestamp))
 
-    def carried(self, message: Stamped[Any]) -> Cast:
+    def carried(self, message: CausalMessage[Any]) -> Cast:
         """A message of another origin, as this courier carries it."""
         cast, origin = message.cast, message.origin
         author, body = (cast.author, cast.body) if isinstance(cast, Carried) else (None, None)
         author = author or (self.host.group, origin, cast.number)
         return Carried(self.host.site, cast.number, cast.payload, cast.destinations, author, body)
 
-    def passed_on(self, message: Stamped[Any], carried: Cast, timestamp: Timestamp) -> Stamped[Any]:
+    def passed_on(self, message: CausalMessage[Any], carried: Cast, timestamp: Timestamp) -> CausalMessage[Any]:
         stamp = self.coder.encode(timestamp)
-        return Stamped(carried, message.origin, message.count, message.clock, stamp, message.stable)
+        return CausalMessage(carried, message.origin, message.count, message.clock, stamp, message.stable)
 
     def force(self, reached: int) -> None:
         """Tell the rest of our separator what it would then answer for, where that costs less than it saves."""
@@ -235,11 +235,11 @@ class RelayedOrder(ExtendedOrder):
 
     # End to end
 
-    def stamped(self, cast: Cast, count: int, timestamp: Timestamp) -> Stamped[Any]:
+    def stamped(self, cast: Cast, count: int, timestamp: Timestamp) -> CausalMessage[Any]:
         made = super().stamped(cast, count, timestamp)
         return msgspec.structs.replace(made, stable=self.dues.stable)
 
-    def keep(self, message: Stamped[Any], key: int, destinations: int) -> None:  # noqa: ARG002
+    def keep(self, message: CausalMessage[Any], key: int, destinations: int) -> None:  # noqa: ARG002
         self.kept[self.host.site][message.count] = message
         self.dues.add(message.count, destinations)
         if not self.overdue_armed:
@@ -258,11 +258,11 @@ class RelayedOrder(ExtendedOrder):
     def ask_overdue(self) -> None:
         late = self.dues.overdue() & ~self.history.me
         if late:
-            self.send(sites_of(late), Overdue())
+            self.send(sites_of(late), AckRequest())
         if self.dues.lacking:
             self.ask_later()
 
-    def on_overdue(self, source: SiteId, overdue: Overdue) -> None:  # noqa: ARG002
+    def on_overdue(self, source: SiteId, overdue: AckRequest) -> None:  # noqa: ARG002
         if source not in self.kept:
             raise RemoteError(f"site {source} asks for acknowledgements, outside view {self.view.view_id}")
         if not self.blocked and self.delivered.get(source, 0):
@@ -280,7 +280,7 @@ class RelayedOrder(ExtendedOrder):
     def settled(self) -> bool:
         return not (self.dues.lacking or self.owed or self.outbox) and super().settled()
 
-    def note(self, item: Item) -> None:
+    def note(self, item: CausalArrival) -> None:
         super().note(item)
         if item.message.origin == self.host.site:
             self.collect(self.history.me, item.message.count)
@@ -309,9 +309,9 @@ class RelayedOrder(ExtendedOrder):
             super().timer(key)
 
     def acknowledge(self, origin: SiteId) -> None:
-        self.send((origin,), Received(self.delivered[origin]))
+        self.send((origin,), DeliveredUpTo(self.delivered[origin]))
 
-    def on_received(self, source: SiteId, received: Received) -> None:
+    def on_received(self, source: SiteId, received: DeliveredUpTo) -> None:
         if source not in self.kept:
             raise RemoteError(f"an acknowledgement of site {source}, outside view {self.view.view_id}")
         if received.count > self.history.count:
@@ -320,7 +320,7 @@ class RelayedOrder(ExtendedOrder):
             self.collect(1 << source, received.count)
             self.let_go()
 
-    def on_stamped(self, source: SiteId, message: Stamped[Any]) -> None:
+    def on_stamped(self, source: SiteId, message: CausalMessage[Any]) -> None:
         item = self.read(source, message)
         if item is not None:
             self.consider(item)
@@ -371,21 +371,21 @@ class RelayedOrder(ExtendedOrder):
 
     def absorb(self, origin: SiteId, frame: Message, over_gap: bool = False) -> bool:  # noqa: ARG002
         message = frame.body if isinstance(frame, Data) else None
-        if not isinstance(message, Stamped) or (message.origin, message.count) != (origin, frame.seq):  # type: ignore[attr-defined]
+        if not isinstance(message, CausalMessage) or (message.origin, message.count) != (origin, frame.seq):  # type: ignore[attr-defined]
             raise RemoteError(f"a frame of site {origin} that is no message of it: {frame}")
         addressed = self.destinations_of(message.cast) >> self.host.site & 1
         if addressed and message.count > self.delivered.get(origin, 0):
             self.kept[origin].setdefault(message.count, message)
         return True
 
-    def left_over(self) -> list[Item]:
+    def left_over(self) -> list[CausalArrival]:
         """What is kept, is for us and was not delivered."""
         found = []
         for origin, kept in self.kept.items():
             for count, message in kept.items():
                 destinations = self.destinations_of(message.cast)
                 if destinations >> self.host.site & 1 and count > self.delivered.get(origin, 0):
-                    found.append(Item(message, 0, destinations, ()))
+                    found.append(CausalArrival(message, 0, destinations, ()))
         return found
 
     def lagging(self) -> Targets:

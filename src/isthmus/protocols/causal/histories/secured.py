@@ -36,14 +36,14 @@ from isthmus.protocols.causal.histories.extended import ExtendedOrder
 from isthmus.protocols.causal.histories.gated import GatedOrder
 from isthmus.protocols.causal.histories.relay import RelayedOrder
 from isthmus.protocols.causal.options import CausalOptions
-from isthmus.protocols.causal.order import Count, Item, Stamped
+from isthmus.protocols.causal.order import CausalArrival, CausalMessage, Count
 from isthmus.protocols.membership.quorum import quorum
 from isthmus.topology.gateways.separators import sites_of
 
 ACK_MS = 5.0  # an acknowledgement waits this long for others to leave with it
 
 
-class Secured(Message, frozen=True, gc=False, array_like=True, tag=103):
+class SafeUpTo(Message, frozen=True, gc=False, array_like=True, tag=103):
     """The sender's messages up to this one are safe."""
 
     count: Count
@@ -53,7 +53,7 @@ class Queued(ExtendedOrder):
     """A queue between taking and delivering."""
 
     __slots__ = ()
-    pending: deque[Item]
+    pending: deque[CausalArrival]
     closing: bool
 
     def reset(self) -> None:
@@ -61,10 +61,10 @@ class Queued(ExtendedOrder):
         self.pending = deque()  # type: ignore[misc]  # a slot of its subclasses
         self.closing = False  # type: ignore[misc]  # the view ends: all that is left is delivered
 
-    def is_secure(self, message: Stamped[Any]) -> bool:
+    def is_secure(self, message: CausalMessage[Any]) -> bool:
         raise NotImplementedError
 
-    def hand_over(self, item: Item) -> None:
+    def hand_over(self, item: CausalArrival) -> None:
         message = item.message
         if self.closing or not (item.destinations >> self.host.site & 1 and message.cast.number):
             super().hand_over(item)
@@ -98,14 +98,14 @@ class SecuredOrder(Queued):
         self.secured: dict[tuple[SiteId, int], bool] = {}  # origin and counter of what is safe and not delivered
 
     def unsafe_bodies(self) -> dict[type[Message], Handler]:
-        return {Stamped: self.on_safe}
+        return {CausalMessage: self.on_safe}
 
-    def on_safe(self, source: SiteId, message: Stamped[Any]) -> None:  # noqa: ARG002
+    def on_safe(self, source: SiteId, message: CausalMessage[Any]) -> None:  # noqa: ARG002
         if message.cast.number and message.count > 0:
             self.secured[message.origin, message.count] = True
             self.let_through()
 
-    def is_secure(self, message: Stamped[Any]) -> bool:
+    def is_secure(self, message: CausalMessage[Any]) -> bool:
         return self.secured.pop((message.origin, message.count), False)
 
 
@@ -123,9 +123,9 @@ class EndToEnd(Queued, RelayedOrder):
         self.secure_of = dict.fromkeys(self.view.members, 0)
 
     def bodies(self) -> dict[type[Message], Handler]:
-        return super().bodies() | {Secured: self.on_secured}
+        return super().bodies() | {SafeUpTo: self.on_secured}
 
-    def is_secure(self, message: Stamped[Any]) -> bool:
+    def is_secure(self, message: CausalMessage[Any]) -> bool:
         return message.count <= self.secure_of[message.origin]
 
     def collect(self, site: int, count: int) -> None:
@@ -143,7 +143,7 @@ class EndToEnd(Queued, RelayedOrder):
             self.secure_of[self.host.site] = secure
             others = sites_of(told & ~self.history.me)
             if others:
-                self.pass_down(Secured(secure), others)
+                self.pass_down(SafeUpTo(secure), others)
             self.let_through()
 
     def concerned(self, number: int) -> int:
@@ -157,7 +157,7 @@ class EndToEnd(Queued, RelayedOrder):
         having = destinations & ~lacking | self.history.me
         return quorum(self.view, [life for life in self.view.lives() if having >> life[0] & 1])
 
-    def on_secured(self, source: SiteId, secured: Secured) -> None:
+    def on_secured(self, source: SiteId, secured: SafeUpTo) -> None:
         if source not in self.secure_of or source == self.host.site:
             raise RemoteError(f"site {source} tells of its messages, and is not in the view")
         self.secure_of[source] = max(self.secure_of[source], secured.count)

@@ -33,7 +33,7 @@ from typing import NamedTuple
 
 from isthmus.core.layer import Layer, View
 from isthmus.core.message import SiteId
-from isthmus.protocols.estimator import SILENT_US, Estimator, Report
+from isthmus.protocols.estimator import SILENT_US, DelayReport, Estimator
 from isthmus.protocols.total.hybrid.hybrid import Hybrid
 from isthmus.protocols.total.hybrid.roles import LEAP, PLANNED_MAX, SENDING, PlannedRoles
 from isthmus.protocols.total.hybrid.wire import RolePlan
@@ -139,7 +139,7 @@ class Planner(Layer):
         if due:
             self.estimator.tell(report)
 
-    def word(self, site: SiteId, report: Report) -> MemberEstimate:
+    def word(self, site: SiteId, report: DelayReport) -> MemberEstimate:
         """What a report says, or as good as that where it does not: who has hardly sent sends at most that often."""
         opened_ns = self.host.now_ns if self.opened_ns is None else self.opened_ns
         known = dict(report.delays_us)
