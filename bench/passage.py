@@ -88,7 +88,7 @@ def modules_entered(arguments: list[str]) -> list[str]:
 
 
 def package_of(module: str) -> str:
-    return module.split(os.sep)[0].removesuffix(".py")
+    return Path(module).parts[0].removesuffix(".py")
 
 
 def main(arguments: list[str]) -> int:
