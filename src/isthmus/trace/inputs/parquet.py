@@ -137,7 +137,7 @@ def column_of(file: Path, given: dict[str, pa.Array], hive: dict[str, str], name
     value: Any = hive.get(name, DEFAULTS.get(name, NONE))
     try:
         return pa.repeat(integer_scalar(int(value), pa.int64()), count)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise InputError(str(file), name, repr(value), f"{arrow_type(name)} in the name of its folder") from None
 
 
