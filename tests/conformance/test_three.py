@@ -10,7 +10,7 @@ import pytest
 from isthmus.core.layer import Kind
 from isthmus.judge.oracle import Oracle
 from isthmus.live.run.harness import measure, run_live
-from isthmus.measure.summary import Summary
+from isthmus.measure.summary import RunSummary
 from isthmus.scenario.load import load_scenario
 from isthmus.sim.run import Run
 from isthmus.stacks.registry import STACKS
@@ -44,7 +44,7 @@ def test_every_promise_is_kept(host: str, request: pytest.FixtureRequest) -> Non
     promised = STACKS["token-site"].properties
     verdicts = Oracle(read_rows(folder)).verdicts(promised)
     assert [verdict.property for verdict in verdicts if verdict.status == "valid"] == list(promised), verdicts
-    assert measure(folder, Summary(3)).undelivered_count() == 0
+    assert measure(folder, RunSummary(3)).undelivered_count() == 0
 
 
 def test_each_site_writes_its_own_segments(live: Path) -> None:
@@ -80,4 +80,4 @@ def test_a_flood_keeps_its_promises_live(stack: str, tmp_path: Path) -> None:
     asyncio.run(asyncio.wait_for(run_live(load_scenario(path), path, folder), TIMEOUT_S))
     verdicts = Oracle(read_rows(folder)).verdicts(STACKS[stack].properties)
     assert {verdict.status for verdict in verdicts} == {"valid"}, verdicts
-    assert measure(folder, Summary(3)).undelivered_count() == 0
+    assert measure(folder, RunSummary(3)).undelivered_count() == 0

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from isthmus.core.layer import Kind
-from isthmus.measure.summary import Summary
+from isthmus.measure.summary import RunSummary
 from isthmus.pipeline.engine import formats
 from isthmus.pipeline.measure import gauges, latency, load, membership, optimism, seeds, throughput
 from isthmus.scenario.faults import Crash, Recover
@@ -304,7 +304,7 @@ def test_both_definitions_of_latency_agree_on_random_traces(spark):
     assert settled > 200 and missing > 200
 
 
-class Kept(Summary):
+class Kept(RunSummary):
     """A summary that keeps the latency of each message."""
 
     def __init__(self, groups):

@@ -16,7 +16,7 @@ from isthmus.pipeline.engine import formats
 from isthmus.pipeline.engine.formats import ddl
 from isthmus.pipeline.engine.spark_errors import one_sentence
 from isthmus.pipeline.ingest.frames import read_trace
-from isthmus.pipeline.ingest.streaming import Change, Lake, follow
+from isthmus.pipeline.ingest.streaming import Lake, VerdictChange, follow
 from isthmus.trace.arrow import SCHEMA, VERSION_KEY
 from isthmus.trace.reader import read_rows
 from isthmus.trace.schema import ADDED
@@ -44,7 +44,7 @@ class Watch:
     def __init__(self, spark, root: Path) -> None:
         self.spark = spark
         self.live, self.lake = root / "live", Lake(root / "lake")
-        self.changes: list[Change] = []
+        self.changes: list[VerdictChange] = []
 
     def run(self, judge=judge, **options) -> None:
         query = follow(self.spark, self.live, self.lake, judge, self.changes.extend, FIFO, once=True, **options)

@@ -27,7 +27,7 @@ from isthmus.judge.runs import Judged, Summary, Told, judge
 from isthmus.judge.witness import sentence
 from isthmus.trace.domain import parse_domains
 from isthmus.trace.inputs.files import FORMS
-from isthmus.trace.inputs.rows import Place, Source
+from isthmus.trace.inputs.rows import RowPlace, TraceInput
 from isthmus.trace.inputs.shiviz import patterns_of
 
 EXIT_CODES = {"valid": 0, "violated": 1, "unknown": 3}
@@ -101,7 +101,7 @@ def command(
     bounds = {name: int(bound * NS_PER_MS) for name, bound in bounds_ms.items() if bound is not None}
     words, joined = patterns_of(patterns), parse_domains(domains)
     check_free(output)
-    source = Source(Path(path), form, words) if "://" not in path else None
+    source = TraceInput(Path(path), form, words) if "://" not in path else None
     composed = not joined and source is not None and bool(source.domains())
     if composed and source is not None:
         joined = source.domains()
@@ -139,7 +139,7 @@ def command(
     sys.exit(EXIT_CODES[status_of(judged.summaries)])
 
 
-def choose_engine(asked: str, source: Source | None, master: str | None, remote: str | None) -> tuple[str, str]:
+def choose_engine(asked: str, source: TraceInput | None, master: str | None, remote: str | None) -> tuple[str, str]:
     """The engine, and a sentence that says why."""
     afar = source is None or master is not None or remote is not None
     if asked == "local" and afar:
@@ -153,14 +153,14 @@ def choose_engine(asked: str, source: Source | None, master: str | None, remote:
     return "spark", f"Judged on Spark (over {LOCAL_ROWS_MAX:,} rows; --engine local overrules)"
 
 
-def told_about(source: Source | None, path: str, form: str) -> dict[str, Any]:
+def told_about(source: TraceInput | None, path: str, form: str) -> dict[str, Any]:
     """What the proof says of the input."""
     if source is None:
         return {"path": path, "format": form, "files": None, "sha256": None}
     return {"path": path, "format": source.form, "files": len(source.files), "sha256": source.digest()}
 
 
-def wanted(judged: Judged) -> set[Place]:
+def wanted(judged: Judged) -> set[RowPlace]:
     """The rows of all witnesses."""
     told = [summary.told for summary in judged.summaries if summary.told is not None]
     return {(one.run, event.process, event.local) for one in told for event in one.events if event.local is not None}

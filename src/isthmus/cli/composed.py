@@ -10,7 +10,7 @@ from rich.table import Table
 from isthmus.advise.compare.figures import Spread, spread_of
 from isthmus.judge.promises import ended_alone
 from isthmus.measure.classes import ClassSummary
-from isthmus.measure.summary import Summary
+from isthmus.measure.summary import RunSummary
 from isthmus.protocols.routing.calculus.model import Composition
 from isthmus.scenario.model import Scenario
 from isthmus.trace.schema import Row
@@ -47,7 +47,7 @@ def node_names(scenario: Scenario) -> dict[int, str]:
     return {number: node.name for number, node in enumerate(scenario.composition.nodes)}
 
 
-def class_spreads(composition: Composition | None, summary: Summary) -> list[dict[str, object]] | None:
+def class_spreads(composition: Composition | None, summary: RunSummary) -> list[dict[str, object]] | None:
     """The latency of messages by class, as a document; None where a run has no classes."""
     if composition is None or not isinstance(summary, ClassSummary):
         return None

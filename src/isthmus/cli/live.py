@@ -28,7 +28,7 @@ from isthmus.live.run.child import SiteChild, SiteSummary
 from isthmus.live.run.harness import measure, run_live
 from isthmus.live.run.scenario import live_scenario
 from isthmus.measure.classes import ClassSummary
-from isthmus.measure.summary import Summary
+from isthmus.measure.summary import RunSummary
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
 from isthmus.trace.reader import read_rows
@@ -70,7 +70,7 @@ def command(scenario: Path, seed: int | None, output: Path | None, force: bool, 
     console = wide_console()
     summaries = asyncio.run(execute(loaded, scenario, folder, not no_emulate, console))
     members: dict[int, Targets] = {group.id: group.processes for group in loaded.groups_of_run()}
-    figures = measure(folder, Summary(members) if loaded.composition is None else ClassSummary(members))
+    figures = measure(folder, RunSummary(members) if loaded.composition is None else ClassSummary(members))
     print_whole(console, sites_table(loaded, summaries))
     console.print(figures_line(figures, summaries))
     if isinstance(figures, ClassSummary) and loaded.composition is not None:
@@ -177,7 +177,7 @@ def sites_table(scenario: Scenario, summaries: list[SiteSummary]) -> Table:
     return table
 
 
-def figures_line(figures: Summary, summaries: list[SiteSummary]) -> str:
+def figures_line(figures: RunSummary, summaries: list[SiteSummary]) -> str:
     """Latencies, and what was not delivered."""
     delivered = sum(summary.delivered for summary in summaries)
     control = sum(summary.control_bytes for summary in summaries)

@@ -16,7 +16,7 @@ from isthmus.judge.oracle import PROPERTIES
 from isthmus.pipeline.check.verdicts import check
 from isthmus.pipeline.engine.session import spark_session
 from isthmus.pipeline.engine.spark_errors import one_sentence
-from isthmus.pipeline.ingest.streaming import AT_REST, Change, Lake, follow
+from isthmus.pipeline.ingest.streaming import AT_REST, Lake, VerdictChange, follow
 
 POLL_S = 1
 USUAL = tuple(name for name in PROPERTIES if not name.startswith("clock-") and name != "fifo-total")
@@ -63,7 +63,7 @@ def command(
     with one_sentence(str(folder)), status, spark_session(master, settings=settings) as spark:
         status.update(f"following {escape(str(folder))}")
 
-        def report(changes: list[Change]) -> None:
+        def report(changes: list[VerdictChange]) -> None:
             for change in changes:
                 console.print(line(change), highlight=False, soft_wrap=True)
 
@@ -91,7 +91,7 @@ def wait(query: StreamingQuery) -> None:
         pass
 
 
-def line(change: Change) -> str:
+def line(change: VerdictChange) -> str:
     """One change for people."""
     where = f", domain {change.domain}" if change.domain else f", group {change.group}" if change.group > 0 else ""
     place = f"run {change.run}{where}"

@@ -16,7 +16,7 @@ from isthmus.fuzz.group_rows import rows_of_group, strangers
 from isthmus.fuzz.watch import Limits, WatchedRun, limits_of
 from isthmus.judge.oracle import Oracle, Verdict
 from isthmus.judge.promises import promised
-from isthmus.measure.summary import Summary
+from isthmus.measure.summary import RunSummary
 from isthmus.scenario.model import Scenario
 from isthmus.sim.base import Progress
 from isthmus.stacks.registry import Build
@@ -27,7 +27,7 @@ class Judged(msgspec.Struct):
     """A run with its verdicts, or the error that ended it."""
 
     scenario: Scenario
-    summary: Summary
+    summary: RunSummary
     verdicts: list[Verdict]  # of the first group
     others: list[tuple[str, Verdict]]  # of the other groups, by their names
     found: list[str]  # what was seen to go wrong besides

@@ -33,12 +33,12 @@ from isthmus.judge.history import (
     VIEW,
     ClockReading,
     Epoch,
-    Group,
+    GroupHistory,
     Installed,
-    Late,
     Life,
-    Stay,
+    RowAfterCrash,
     Submitted,
+    ViewStay,
     tag_of,
 )
 from isthmus.trace.domain import Domain
@@ -63,10 +63,10 @@ from isthmus.trace.schema import (
 from isthmus.trace.schema import VIEW as VIEW_COLUMN
 
 
-def arrange(rows: Iterable[Row], domains: Iterable[Domain] = (), partial: bool = False) -> list[Group]:
+def arrange(rows: Iterable[Row], domains: Iterable[Domain] = (), partial: bool = False) -> list[GroupHistory]:
     """The groups of one run, in the order of their numbers, then the domains; `partial`: every trace is incomplete."""
     by_process: dict[int, list[Row]] = {}
-    groups: dict[int, Group] = {}
+    groups: dict[int, GroupHistory] = {}
     for row in rows:
         by_process.setdefault(row[PROCESS], []).append(row)
         if row[KIND] == VIEW:
@@ -125,7 +125,7 @@ def told_cut(missing: frozenset[int], partial: bool) -> str:
     return ""
 
 
-def add_silent(group: Group, walks: dict[int, Walked]) -> None:
+def add_silent(group: GroupHistory, walks: dict[int, Walked]) -> None:
     """Add the first lives of a static group that neither submitted nor delivered: they owe what others do."""
     known = {life.process for life in group.lives if life.incarnation == 0}
     named = {
@@ -141,14 +141,14 @@ def add_silent(group: Group, walks: dict[int, Walked]) -> None:
     group.lives.sort(key=attrgetter("process", "incarnation"))
 
 
-def group_of(groups: dict[int, Group], number: int) -> Group:
+def group_of(groups: dict[int, GroupHistory], number: int) -> GroupHistory:
     found = groups.get(number)
     if found is None:
-        found = groups[number] = Group(number)
+        found = groups[number] = GroupHistory(number)
     return found
 
 
-def joined(domain: Domain, by_process: dict[int, list[Row]]) -> Group:
+def joined(domain: Domain, by_process: dict[int, list[Row]]) -> GroupHistory:
     """A domain as one group: what was submitted and delivered in its groups, as far as it is in its scope."""
     inside = frozenset(domain.groups)
     crossing: set[tuple[object, ...]] | None = None
@@ -159,7 +159,7 @@ def joined(domain: Domain, by_process: dict[int, list[Row]]) -> Group:
             for row in rows
             if row[KIND] == DELIVER and row[GROUP] in inside and row[GROUP] != row[ORIGIN]
         }
-    group = Group(NONE, domain)
+    group = GroupHistory(NONE, domain)
     for process in sorted(by_process):
         kept = [
             (*row[:GROUP], NONE, *row[VIEW_COLUMN:])
@@ -175,7 +175,7 @@ def joined(domain: Domain, by_process: dict[int, list[Row]]) -> Group:
     return group
 
 
-def look_up(group: Group, groups: dict[int, Group]) -> None:
+def look_up(group: GroupHistory, groups: dict[int, GroupHistory]) -> None:
     """Find what was submitted elsewhere: in the origin groups of the messages that were carried here."""
     for message, (origin, sender, number) in enumerate(group.names):
         if group.submitted[message] is None and origin != group.number and origin in groups:
@@ -199,7 +199,7 @@ def ordered(process: int, rows: list[Row]) -> list[Row]:
     return kept
 
 
-def walk(process: int, rows: list[Row], groups: dict[int, Group]) -> Walked:
+def walk(process: int, rows: list[Row], groups: dict[int, GroupHistory]) -> Walked:
     """Add one process to its groups."""
     lives: dict[int, Life] = {}  # the current one, by group
     suspected: set[int] = set()
@@ -229,7 +229,7 @@ def walk(process: int, rows: list[Row], groups: dict[int, Group]) -> Walked:
                 life.marks.append((kind, life.group.message(row[ORIGIN:GROUP]), len(life.deliveries)))
             if not up:
                 about = life.group.message(row[ORIGIN:GROUP]) if kind != VIEW else NONE
-                life.group.late.append(Late(life, kind, about, row[LOCAL]))
+                life.group.late.append(RowAfterCrash(life, kind, about, row[LOCAL]))
         elif kind in (SEND, RECEIVE):
             if incarnation == 0:
                 touched.add(row[GROUP])
@@ -265,7 +265,7 @@ def is_cut(records: list[int]) -> bool:
     return Recording.CUT in records or records.count(Recording.ENDED) < records.count(Recording.BEGUN)
 
 
-def begin(group: Group, process: int, incarnation: int) -> Life:
+def begin(group: GroupHistory, process: int, incarnation: int) -> Life:
     """A new life in a group; without a view it owes what others send only if it was there from the start."""
     life = Life(group, process, incarnation, NEVER if group.members or incarnation else NONE)
     group.lives.append(life)
@@ -296,10 +296,10 @@ def install(life: Life, row: Row) -> None:
     follows = before.view != NONE and group.places[view] == group.places[before.view] + 1
     if follows:
         before.stay.last = view
-    life.epochs.append(Epoch(view, len(life.deliveries), before.stay if follows else Stay(view, view)))
+    life.epochs.append(Epoch(view, len(life.deliveries), before.stay if follows else ViewStay(view, view)))
 
 
-def motion(group: Group) -> str:
+def motion(group: GroupHistory) -> str:
     """Why the last view cannot be held to its promises at the end: a member is down, away or suspected."""
     last = group.last_view
     members = group.members.get(last, ())

@@ -48,7 +48,7 @@ BYTES_MASK = (1 << DIGEST_SHIFT) - 1
 NEVER = maxsize  # as the first view of a stay: nothing is owed in it
 
 
-class Stay:
+class ViewStay:
     """A stretch of consecutive views that one life installed; its first view is NEVER where it owes nothing."""
 
     __slots__ = ("first", "last", "sent")
@@ -64,7 +64,7 @@ class Epoch:
 
     __slots__ = ("start", "stay", "view")
 
-    def __init__(self, view: int, start: int, stay: Stay) -> None:
+    def __init__(self, view: int, start: int, stay: ViewStay) -> None:
         self.view = view
         self.start = start
         self.stay = stay
@@ -78,7 +78,7 @@ class Life:
         *("up", "whole"),
     )
 
-    def __init__(self, group: Group, process: int, incarnation: int, first: int) -> None:
+    def __init__(self, group: GroupHistory, process: int, incarnation: int, first: int) -> None:
         self.group = group
         self.process = process
         self.incarnation = incarnation
@@ -90,7 +90,7 @@ class Life:
         self.tags: list[int] = []  # one per delivery: bytes and digest of the payload
         self.delivered: set[int] = set()  # the same as a set, once the run is arranged
         self.marks: list[tuple[int, int, int]] = []  # TENTATIVE or REVOKE, the message, how many deliveries went before
-        self.epochs = [Epoch(NONE, 0, Stay(first, NONE))]
+        self.epochs = [Epoch(NONE, 0, ViewStay(first, NONE))]
 
     @property
     def key(self) -> LifeKey:
@@ -128,7 +128,7 @@ class Installed(NamedTuple):
     again: bool  # the life was in this view already
 
 
-class Late(NamedTuple):
+class RowAfterCrash(NamedTuple):
     """What a process did after it crashed, though it never came back."""
 
     life: Life
@@ -146,7 +146,7 @@ class ClockReading(NamedTuple):
     value: int
 
 
-class Group:
+class GroupHistory:
     """All that happened in one group, or in a domain."""
 
     __slots__ = (
@@ -189,7 +189,7 @@ class Group:
             int, int
         ] = {}  # the view of messages that were held back beyond the one they were submitted in
         self.again: list[tuple[Life, int, int]] = []  # messages that were submitted once more, and where (local)
-        self.late: list[Late] = []  # what was done after a crash
+        self.late: list[RowAfterCrash] = []  # what was done after a crash
         self.view_rows: list[Installed] = []  # by process, in local order
         self.readings: list[ClockReading] = []
         self.clock_bounds: dict[tuple[int, int], int] = {}  # process and time to the least error published then

@@ -18,7 +18,7 @@ import msgspec
 
 from isthmus.core.errors import InputError
 from isthmus.judge.arrange import arrange
-from isthmus.judge.history import GAUGE_ROW, KEPT, RECEIVE, SEND, Group
+from isthmus.judge.history import GAUGE_ROW, KEPT, RECEIVE, SEND, GroupHistory
 from isthmus.judge.nested import without_unsure
 from isthmus.judge.properties.basic import Finding, agreement, fifo, integrity, validity
 from isthmus.judge.properties.causal import causal
@@ -32,7 +32,7 @@ from isthmus.trace.domain import JOINT, Domain, check_names
 from isthmus.trace.schema import GAUGE, GROUP, KIND, LOCAL, PROCESS, Gauge, Row
 
 Status = Literal["valid", "violated", "unknown"]
-CHECKS: dict[str, Callable[[Group], Finding]] = {
+CHECKS: dict[str, Callable[[GroupHistory], Finding]] = {
     "integrity": integrity,
     "validity": validity,
     "agreement": agreement,
@@ -89,7 +89,7 @@ class Oracle:
         self._domains = tuple(domains)
         self._bounds = dict(bounds or {})
         self._partial = partial
-        self._groups: list[Group] | None = None
+        self._groups: list[GroupHistory] | None = None
         self._findings: dict[tuple[str, int], Finding] = {}  # by property and place of the group
         self.extend(rows)
 
@@ -143,7 +143,7 @@ class Oracle:
         nothing = [Verdict(name, "unknown", 0, 0, NOTHING) for name in asked]
         return found if any(group.domain is None for group in groups) else nothing + found
 
-    def _arranged(self, asked: list[str]) -> list[Group]:
+    def _arranged(self, asked: list[str]) -> list[GroupHistory]:
         """The groups and domains, once all properties are known ones."""
         for name in asked:
             if name not in PROPERTIES:
@@ -190,7 +190,7 @@ def check_bounds(bounds: Mapping[str, int]) -> None:
             raise InputError("bounds", "", repr(name), "one of " + ", ".join(CLOCKS))
 
 
-def groups_of(group: Group) -> tuple[int, ...]:
+def groups_of(group: GroupHistory) -> tuple[int, ...]:
     return (group.number,) if group.domain is None else group.domain.groups
 
 
@@ -205,7 +205,7 @@ def both(fifo_finding: Finding, total_finding: Finding) -> Finding:
     return finding
 
 
-def verdict_of(name: str, group: Group, finding: Finding, events: tuple[WitnessEvent, ...]) -> Verdict:
+def verdict_of(name: str, group: GroupHistory, finding: Finding, events: tuple[WitnessEvent, ...]) -> Verdict:
     counts = (finding.evidence_count, finding.violation_count)
     place = (group.number, "" if group.domain is None else group.domain.name)
     if finding.witness is not None:

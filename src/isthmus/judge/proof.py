@@ -25,7 +25,7 @@ from isthmus.core.layer import Kind
 from isthmus.judge.runs import Judged, Summary, Told
 from isthmus.judge.witness import WitnessEvent, name_in, sentence
 from isthmus.trace.domain import Domain
-from isthmus.trace.inputs.rows import Place
+from isthmus.trace.inputs.rows import RowPlace
 from isthmus.trace.schema import NONE, MessageKey
 
 FORMAT = "isthmus.verdicts"
@@ -39,7 +39,7 @@ def document(
     engine: str,
     source: Mapping[str, Any],
     names: Mapping[int, str],
-    places: Mapping[Place, str],
+    places: Mapping[RowPlace, str],
     domains: Sequence[Domain],
     bounds: Mapping[str, int],
     partial: bool,
@@ -73,7 +73,7 @@ def status_of(summaries: Sequence[Summary]) -> str:
 
 
 def entry(
-    summary: Summary, names: Mapping[int, str], places: Mapping[Place, str], pictures: Sequence[str]
+    summary: Summary, names: Mapping[int, str], places: Mapping[RowPlace, str], pictures: Sequence[str]
 ) -> dict[str, Any]:
     return {
         "property": summary.name,
@@ -86,7 +86,7 @@ def entry(
     }
 
 
-def shown(told: Told, names: Mapping[int, str], places: Mapping[Place, str]) -> dict[str, Any]:
+def shown(told: Told, names: Mapping[int, str], places: Mapping[RowPlace, str]) -> dict[str, Any]:
     """A witness as fields."""
     witness = told.witness
     return {
@@ -108,7 +108,7 @@ def message_of(message: MessageKey, names: Mapping[int, str]) -> dict[str, Any]:
     return {"origin": origin, "sender": sender, "number": number, "name": name_in(origin, message, names)}
 
 
-def event_of(run: int, event: WitnessEvent, names: Mapping[int, str], places: Mapping[Place, str]) -> dict[str, Any]:
+def event_of(run: int, event: WitnessEvent, names: Mapping[int, str], places: Mapping[RowPlace, str]) -> dict[str, Any]:
     """One event; of a missing one `before_local` is the row that it should precede, null: the end of its process."""
     key = event.message
     here = {"before_local": event.local} if event.missing else {"local": event.local, "time_ns": event.time_ns}

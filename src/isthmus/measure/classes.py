@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 
 from isthmus.measure.histogram import Histogram
 from isthmus.measure.latency import mask
-from isthmus.measure.summary import Summary
+from isthmus.measure.summary import RunSummary
 from isthmus.trace.schema import MessageKey
 
 ClassKey = tuple[int, bool]  # the group that sends; whether to others
 
 
-class ClassSummary(Summary):
+class ClassSummary(RunSummary):
     """A summary with the latency of messages by their group and whether they leave it."""
 
     __slots__ = ("by_class", "leaving")

@@ -62,7 +62,7 @@ class Guesses(msgspec.Struct, frozen=True):
         return self.seen.mean() / NS_PER_MS
 
 
-class Log:
+class DeliveryLog:
     """What one process delivered."""
 
     __slots__ = ("final", "final_ns", "seen", "seen_ns")
@@ -82,18 +82,18 @@ class Log:
             self.final.append(key)
 
 
-def logs(rows: Iterable[Row], warm_up_ns: int = 0) -> tuple[dict[int, Log], dict[MessageKey, int]]:
+def logs(rows: Iterable[Row], warm_up_ns: int = 0) -> tuple[dict[int, DeliveryLog], dict[MessageKey, int]]:
     """The logs of each process and the times of submission, without messages submitted during the warm-up."""
     kinds = (Kind.SUBMIT, Kind.TENTATIVE, Kind.DELIVER)
     kept = [row for row in rows if row[KIND] in kinds and row[ORIGIN] == row[GROUP]]
     submitted = {
         row[ORIGIN:GROUP]: row[TIME_NS] for row in kept if row[KIND] == Kind.SUBMIT and row[TIME_NS] >= warm_up_ns
     }
-    found: dict[int, Log] = {}
+    found: dict[int, DeliveryLog] = {}
     for row in kept:
         key = row[ORIGIN:GROUP]
         if row[KIND] != Kind.SUBMIT and key in submitted:
-            found.setdefault(row[PROCESS], Log()).note(key, row[TIME_NS], row[KIND] == Kind.DELIVER)
+            found.setdefault(row[PROCESS], DeliveryLog()).note(key, row[TIME_NS], row[KIND] == Kind.DELIVER)
     return found, submitted
 
 
@@ -126,7 +126,7 @@ def optimism(rows: Iterable[Row], warm_up_ns: int = 0) -> dict[int, Optimism]:
     return {process: figures(process, found[process], submitted) for process in sorted(found) if found[process].final}
 
 
-def figures(process: int, log: Log, submitted: dict[MessageKey, int]) -> Optimism:
+def figures(process: int, log: DeliveryLog, submitted: dict[MessageKey, int]) -> Optimism:
     final = log.final
     seen = [key for key in log.seen if key in log.final_ns]
     late = {key for key in final if log.seen_ns[key] < 0}

@@ -14,7 +14,7 @@ from isthmus.trace.schema import MessageKey, Row
 DELIVER, SUBMIT = Kind.DELIVER, Kind.SUBMIT
 
 
-class Summary(LatencyMeter):
+class RunSummary(LatencyMeter):
     """A sink that counts and measures; `groups` are the members of each group, or how many one group 0 has."""
 
     __slots__ = ("crash_count", "refused_count", "rejected_count", "submitted_count")

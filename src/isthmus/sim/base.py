@@ -12,7 +12,7 @@ from typing import Protocol
 from isthmus.core.message import SiteId, Targets
 from isthmus.core.units import NS_PER_MS
 from isthmus.measure.classes import ClassSummary
-from isthmus.measure.summary import Summary
+from isthmus.measure.summary import RunSummary
 from isthmus.scenario.composition.check import couriers_of
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.participants.traffic import Note
@@ -46,8 +46,8 @@ class Simulation:
         self.site_ids = [SiteId(number) for number in range(len(scenario.topology.sites))]
         members: dict[int, Targets] = {group.id: group.processes for group in self.groups}
         couriers = frozenset(couriers_of(scenario.composition, scenario.topology))
-        plain = Summary if scenario.composition is None else ClassSummary
-        self.summary: Summary = plain(members) if scenario.network.kind == "delays" else DelaySummary(members)
+        plain = RunSummary if scenario.composition is None else ClassSummary
+        self.summary: RunSummary = plain(members) if scenario.network.kind == "delays" else DelaySummary(members)
         self.sink = sink if scenario.trace != "none" else None
         self.logs = [SiteLog(site, self.sink, self.summary, run, couriers) for site in self.site_ids]
         self.meter: Meter | None = None
@@ -66,7 +66,7 @@ class Simulation:
         """The number of the view that the first group ended in."""
         raise NotImplementedError
 
-    def execute(self, progress: Progress | None = None) -> Summary:
+    def execute(self, progress: Progress | None = None) -> RunSummary:
         """Run to the end."""
         for now_ns in self.steps():
             if progress is not None:

@@ -17,7 +17,7 @@ from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
 from isthmus.judge.runs import choose
 from isthmus.pipeline.check import check as checking
-from isthmus.pipeline.ingest.streaming import Change
+from isthmus.pipeline.ingest.streaming import VerdictChange
 from isthmus.trace.writer import TraceWriter
 
 sys.path.insert(0, str(Path(__file__).parent / "trace"))
@@ -263,7 +263,7 @@ def test_watch_once_of_a_healthy_run_is_0(one_session, tmp_path):
 
 
 def test_a_change_reads_well():
-    change = Change(3, 0, "total", "valid", "violated", 2, "a [b]")
+    change = VerdictChange(3, 0, "total", "valid", "violated", 2, "a [b]")
     assert watch.line(change) == "run 3: total valid -> [red]violated[/], 2 violations: a \\[b]"
     assert watch.line(change._replace(before="", group=2, violation_count=1, witness="")).startswith(
         "run 3, group 2: total [red]"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from isthmus.core.layer import Kind
-from isthmus.measure.summary import Summary
+from isthmus.measure.summary import RunSummary
 from isthmus.trace.schema import NONE, Row
 
 
@@ -11,7 +11,7 @@ class Told:
     """A summary that is told rows."""
 
     def __init__(self, groups: int | dict[int, tuple[int, ...]] = 3) -> None:
-        self.summary = Summary(groups)
+        self.summary = RunSummary(groups)
 
     def row(self, time: int, process: int, kind: Kind, message=(NONE, NONE), to=None, group=0, origin=None) -> Told:
         born = group if origin is None else origin

@@ -11,7 +11,7 @@ import pytest
 
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
-from isthmus.trace.inputs.rows import Source
+from isthmus.trace.inputs.rows import TraceInput
 from isthmus.trace.schema import NONE, Row
 
 ROWS: list[Row] = [
@@ -54,16 +54,16 @@ def saved(folder: Path, form: str) -> Path:
 
 @pytest.mark.parametrize("form", ["csv", "tabs", "zipped", "json", "parquet"])
 def test_one_history_in_every_format(tmp_path, form):
-    source = Source(saved(tmp_path, form))
+    source = TraceInput(saved(tmp_path, form))
     assert list(source.rows()) == ROWS
     assert source.size() >= len(ROWS)
     assert len(source.digest()) == 64
 
 
 def test_rows_of_a_text_have_lines(tmp_path):
-    assert Source(saved(tmp_path, "csv")).places({(0, 2, 0)}) == {(0, 2, 0): "t.csv:4"}
-    assert Source(saved(tmp_path, "json")).places({(0, 2, 0)}) == {(0, 2, 0): "t.jsonl:4"}
-    assert Source(saved(tmp_path, "parquet")).places({(0, 2, 0)}) == {}
+    assert TraceInput(saved(tmp_path, "csv")).places({(0, 2, 0)}) == {(0, 2, 0): "t.csv:4"}
+    assert TraceInput(saved(tmp_path, "json")).places({(0, 2, 0)}) == {(0, 2, 0): "t.jsonl:4"}
+    assert TraceInput(saved(tmp_path, "parquet")).places({(0, 2, 0)}) == {}
 
 
 @pytest.mark.parametrize(("column", "numbers"), [("view", [(3, 3), (NONE, 0)]), ("value", [(NONE, 3), (NONE, 0)])])
@@ -76,20 +76,20 @@ def test_the_number_of_a_view_may_be_in_either_column(tmp_path, column, numbers)
     ints = {name: pa.array(cells, pa.int64()) for name, cells in table.items() if name in ("sender", "number")}
     pq.write_table(pa.table(table | ints), tmp_path / "t.parquet")
     for name in ("t.csv", "t.parquet"):
-        assert [(row[9], row[13]) for row in Source(tmp_path / name).rows()] == numbers
+        assert [(row[9], row[13]) for row in TraceInput(tmp_path / name).rows()] == numbers
 
 
 @pytest.mark.parametrize("form", ["csv", "json", "parquet"])
 def test_a_column_that_looks_misspelt_is_told(tmp_path, form):
     """Without its destinations a message is for all, and nobody would be told."""
-    assert Source(saved(tmp_path, form)).notes() == []
+    assert TraceInput(saved(tmp_path, form)).notes() == []
     if form == "parquet":
         table = pa.table(columns()).rename_columns(["process", "local", "kind", "sender", "number", "Destination"])
         pq.write_table(table, tmp_path / "t.parquet")
     else:
         path = saved(tmp_path, form)
         path.write_text(path.read_text().replace("destinations", "Destination"))
-    assert Source(next(tmp_path.iterdir())).notes() == [
+    assert TraceInput(next(tmp_path.iterdir())).notes() == [
         "The column 'Destination' is ignored; one that would be read is called 'destinations'"
     ]
 
@@ -99,7 +99,7 @@ def test_partition_folders_supply_columns(tmp_path):
         folder = tmp_path / "t" / f"run={run}"
         folder.mkdir(parents=True)
         pq.write_table(pa.table(columns()), folder / "a.parquet")
-    assert {row[0] for row in Source(tmp_path / "t").rows()} == {3, 4}
+    assert {row[0] for row in TraceInput(tmp_path / "t").rows()} == {3, 4}
 
 
 def test_a_run_that_two_studies_have_is_refused(tmp_path):
@@ -108,7 +108,7 @@ def test_a_run_that_two_studies_have_is_refused(tmp_path):
         folder.mkdir(parents=True)
         pq.write_table(pa.table(columns()), folder / "a.parquet")
     with pytest.raises(InputError, match="run 0 in the studies a and b"):
-        list(Source(tmp_path / "t").rows())
+        list(TraceInput(tmp_path / "t").rows())
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_run_that_two_studies_have_is_refused(tmp_path):
 def test_what_is_wrong_with_a_text_has_its_line(tmp_path, text, error):
     (tmp_path / "t.csv").write_text(text)
     with pytest.raises(InputError) as raised:
-        list(Source(tmp_path / "t.csv").rows())
+        list(TraceInput(tmp_path / "t.csv").rows())
     assert error in str(raised.value)
 
 
@@ -149,7 +149,7 @@ def test_what_is_wrong_with_a_text_has_its_line(tmp_path, text, error):
 def test_what_is_wrong_with_a_table_has_its_column(tmp_path, changes, error):
     pq.write_table(pa.table(columns() | changes), tmp_path / "t.parquet")
     with pytest.raises(InputError) as raised:
-        list(Source(tmp_path / "t.parquet").rows())
+        list(TraceInput(tmp_path / "t.parquet").rows())
     assert error in str(raised.value)
 
 
@@ -157,7 +157,7 @@ def test_hosts_runs_and_misspelt_words_of_a_log(tmp_path):
     log = '=== one ===\nbob {"bob":1}\nsubmit m=bob:1 to=eve\namy {"amy":1}\ndeliver m=bob:1\n'
     log += '=== two ===\namy {"amy":1}\nDelivered m=bob:1\namy {"amy":2}\ncrash\n'
     (tmp_path / "t.log").write_text(log)
-    source = Source(tmp_path / "t.log")
+    source = TraceInput(tmp_path / "t.log")
     assert source.names() == {0: "bob", 1: "amy", 2: "eve"}
     assert [(row[0], row[1], row[4], row[10]) for row in source.rows()] == [
         (0, 0, Kind.SUBMIT, (2,)),
@@ -170,7 +170,7 @@ def test_hosts_runs_and_misspelt_words_of_a_log(tmp_path):
 def test_a_log_without_a_word_of_ours_is_refused(tmp_path):
     (tmp_path / "t.log").write_text('bob {"bob":1}\nlunch\n')
     with pytest.raises(InputError, match="no event that a pattern matches"):
-        Source(tmp_path / "t.log").names()
+        TraceInput(tmp_path / "t.log").names()
     (tmp_path / "t.log").write_text('bob {"amy":1}\ndeliver m=bob:1\n')
     with pytest.raises(InputError, match="line 1: clock: found bob"):
-        list(Source(tmp_path / "t.log").rows())
+        list(TraceInput(tmp_path / "t.log").rows())

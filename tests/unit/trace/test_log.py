@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from isthmus.core.layer import Kind, View
 from isthmus.core.message import Carried, Cast, SiteId
-from isthmus.measure.summary import Summary
+from isthmus.measure.summary import RunSummary
 from isthmus.trace.log import SiteLog, identity
 from isthmus.trace.schema import (
     CONTROL,
@@ -67,7 +67,7 @@ def test_a_submit_tells_to_whom_and_others_do_not() -> None:
 def test_figures_are_kept_with_rows_or_without() -> None:
     summaries = []
     for sink in (None, []):
-        summary = Summary(2)
+        summary = RunSummary(2)
         log = SiteLog(0, sink, summary)
         log.write(10, Kind.SUBMIT, Cast(SiteId(0), 1, b"", (SiteId(0),)), 0, 0, FIRST)
         log.write(13, Kind.DELIVER, Cast(SiteId(0), 1), 0, 0, FIRST)

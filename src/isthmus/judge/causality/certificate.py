@@ -13,12 +13,12 @@ a life owes and never delivers is not looked at here.
 
 from __future__ import annotations
 
-from isthmus.judge.history import Group
+from isthmus.judge.history import GroupHistory
 
 TAKEN = -2  # in the place of a sender: the message has its place in the order
 
 
-def is_certified(group: Group) -> bool:
+def is_certified(group: GroupHistory) -> bool:
     """Whether there is such an order; no life may have delivered a message twice."""
     lives = group.lives
     if any(len(life.delivered) < len(life.deliveries) for life in lives):

@@ -17,11 +17,11 @@ from collections import deque
 from itertools import groupby
 from operator import attrgetter
 
-from isthmus.judge.history import DELIVER, SUBMIT, Group, Life
+from isthmus.judge.history import DELIVER, SUBMIT, GroupHistory, Life
 from isthmus.judge.witness import EventKey
 
 
-def impossible(group: Group) -> list[tuple[Life, int]]:
+def impossible(group: GroupHistory) -> list[tuple[Life, int]]:
     """The deliveries that no order of events has room for, each as a life and a message."""
     here = [source is not None and source.life.group is group for source in group.submitted]
     known = bytearray(not own for own in here)  # by message: submitted by now, or elsewhere, or never
@@ -77,7 +77,7 @@ def life_at(lives: list[Life], place: int) -> Life:
     raise AssertionError("a place beyond the end of the sequence")
 
 
-def chain(group: Group, first: int, last: int, over_lives: bool = False) -> list[int]:
+def chain(group: GroupHistory, first: int, last: int, over_lives: bool = False) -> list[int]:
     """The shortest list of messages from one to another, each submitted after its sender had the one before.
 
     Empty where there is none. `over_lives` counts what earlier lives of a sender had, too.
@@ -97,7 +97,7 @@ def chain(group: Group, first: int, last: int, over_lives: bool = False) -> list
 
 
 def direct_past(
-    group: Group, message: int, done: dict[tuple[int, int], tuple[int, int]], over_lives: bool
+    group: GroupHistory, message: int, done: dict[tuple[int, int], tuple[int, int]], over_lives: bool
 ) -> list[int]:
     """What the sender had submitted or delivered when it submitted a message, as far as it was not looked at before."""
     source = group.submitted[message]
@@ -117,7 +117,7 @@ def direct_past(
     return found
 
 
-def chain_events(group: Group, messages: list[int]) -> tuple[EventKey, ...]:
+def chain_events(group: GroupHistory, messages: list[int]) -> tuple[EventKey, ...]:
     """The rows that show a chain: each message submitted, and delivered where the next one was submitted."""
     events: list[EventKey] = []
     for place, message in enumerate(messages):

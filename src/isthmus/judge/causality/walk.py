@@ -25,12 +25,12 @@ from isthmus.judge.causality.past import (
     judge,
 )
 from isthmus.judge.causality.precedence import chain, chain_events
-from isthmus.judge.history import DELIVER, NEVER, Group, Life, Stay
+from isthmus.judge.history import DELIVER, NEVER, GroupHistory, Life, ViewStay
 from isthmus.judge.properties.basic import Finding, absent, lost
 from isthmus.judge.witness import EventKey, Witness
 
 
-def walk(group: Group, finding: Finding) -> None:
+def walk(group: GroupHistory, finding: Finding) -> None:
     """Add what the deliveries of a group violate, or why they could not be judged, to a finding."""
     ordered = sequences(group)
     debts = Debts(group, ordered)
@@ -43,7 +43,7 @@ def walk(group: Group, finding: Finding) -> None:
         finding.violation_count = sum(early.times for early in judged.early)
 
 
-def sequences(group: Group) -> list[Steps]:
+def sequences(group: GroupHistory) -> list[Steps]:
     """The submits and first deliveries of each life in its order, as steps."""
     found: list[Steps] = []
     for life in group.lives:
@@ -60,7 +60,7 @@ def sequences(group: Group) -> list[Steps]:
     return found
 
 
-def sources(group: Group) -> NDArray[np.int8]:
+def sources(group: GroupHistory) -> NDArray[np.int8]:
     """What each message is at first: to be submitted here, carried into the group, or never submitted."""
     return np.array(
         [
@@ -76,7 +76,7 @@ class Debts:
 
     __slots__ = ("codes", "message_of", "messages", "slots")
 
-    def __init__(self, group: Group, ordered: Sequence[Steps]) -> None:
+    def __init__(self, group: GroupHistory, ordered: Sequence[Steps]) -> None:
         self.slots: list[int] = []
         self.messages: list[int] = []
         self.codes: list[int] = []
@@ -85,12 +85,12 @@ class Debts:
             for slot, life in enumerate(group.lives):
                 self.add(group, slot, life, ordered[slot])
 
-    def add(self, group: Group, slot: int, life: Life, steps: Steps) -> None:
+    def add(self, group: GroupHistory, slot: int, life: Life, steps: Steps) -> None:
         lacking = group.lacking(life)
         if not lacking:
             return
         ranks = {message: place for place, message in enumerate(steps[steps >= 0].tolist(), start=1)}
-        reached: list[tuple[Stay, int, int]] = []  # a stay, the view, the greatest number in it
+        reached: list[tuple[ViewStay, int, int]] = []  # a stay, the view, the greatest number in it
         for epoch, start, end in life.spans():
             given = [ranks[message] for message in life.deliveries[start:end]]
             if given and epoch.stay.first != NEVER:
@@ -115,14 +115,14 @@ class Debts:
         return Owed(*(np.array(part, dtype=np.int64) for part in (self.slots, self.messages, self.codes)))
 
 
-def place_of(group: Group, message: int) -> tuple[int, int, int]:
+def place_of(group: GroupHistory, message: int) -> tuple[int, int, int]:
     """The order in which messages are blamed that are lacking in one place."""
     source = group.submitted[message]
     assert source is not None
     return source.index, *group.names[message][1:]
 
 
-def witness_of(group: Group, ordered: Sequence[Steps], debts: Debts, early: EarlyDelivery) -> Witness:
+def witness_of(group: GroupHistory, ordered: Sequence[Steps], debts: Debts, early: EarlyDelivery) -> Witness:
     """A delivery, and the message that should have come before it."""
     life = group.lives[early.slot]
     never = early.due & CODE_INDEX != 0

@@ -19,7 +19,18 @@ from collections import defaultdict
 from itertools import pairwise
 
 from isthmus.judge.causality.precedence import chain, chain_events, impossible
-from isthmus.judge.history import BYTES_MASK, CRASH, DELIVER, DIGEST_SHIFT, SUBMIT, VIEW, Group, Late, Life, Stay
+from isthmus.judge.history import (
+    BYTES_MASK,
+    CRASH,
+    DELIVER,
+    DIGEST_SHIFT,
+    SUBMIT,
+    VIEW,
+    GroupHistory,
+    Life,
+    RowAfterCrash,
+    ViewStay,
+)
 from isthmus.judge.witness import AT_END, LACKS, EventKey, Witness
 from isthmus.trace.schema import NONE, MessageKey
 
@@ -42,14 +53,14 @@ class Finding:
             self.witness = witness
 
 
-def at_life(form: str, group: Group, life: Life, message: int, *numbers: int) -> Witness:
+def at_life(form: str, group: GroupHistory, life: Life, message: int, *numbers: int) -> Witness:
     """A witness of one message at one life that delivered it."""
     key = group.names[message]
     events = submit_and_delivery(group, life, message)
     return Witness(form, (life.key,), (key,), numbers, events=events)
 
 
-def submit_and_delivery(group: Group, life: Life, message: int) -> tuple[EventKey, ...]:
+def submit_and_delivery(group: GroupHistory, life: Life, message: int) -> tuple[EventKey, ...]:
     key = group.names[message]
     return (
         EventKey(SUBMIT, key[1], key, role="submitted"),
@@ -57,7 +68,7 @@ def submit_and_delivery(group: Group, life: Life, message: int) -> tuple[EventKe
     )
 
 
-def integrity(group: Group) -> Finding:
+def integrity(group: GroupHistory) -> Finding:
     """Each life delivers a message at most once, after it was submitted, as it was, and only where it is addressed."""
     finding = Finding(LACKS["integrity"])
     for life, message, local in group.again:
@@ -83,7 +94,7 @@ def integrity(group: Group) -> Finding:
     return finding
 
 
-def integrity_at(group: Group, life: Life, finding: Finding) -> None:
+def integrity_at(group: GroupHistory, life: Life, finding: Finding) -> None:
     """What is wrong with single deliveries of a life: never submitted, another payload, not addressed."""
     submitted, names, process = group.submitted, group.names, life.process
     for message, tag in zip(life.deliveries, life.tags, strict=True):
@@ -107,7 +118,7 @@ def integrity_at(group: Group, life: Life, finding: Finding) -> None:
             finding.violate(Witness("astray", (life.key,), (names[message],), members=(to,), events=events))
 
 
-def twice(group: Group, life: Life, message: int) -> Witness:
+def twice(group: GroupHistory, life: Life, message: int) -> Witness:
     key = group.names[message]
     events = (
         EventKey(DELIVER, life.process, key, role="delivered", life=life.incarnation),
@@ -116,7 +127,7 @@ def twice(group: Group, life: Life, message: int) -> Witness:
     return Witness("twice", (life.key,), (key,), events=events)
 
 
-def too_early(group: Group, life: Life, message: int) -> Witness:
+def too_early(group: GroupHistory, life: Life, message: int) -> Witness:
     """A witness of a delivery that precedes its submit: at the sender itself, or round a cycle of answers."""
     key = group.names[message]
     links = chain(group, message, message, over_lives=True)
@@ -127,7 +138,7 @@ def too_early(group: Group, life: Life, message: int) -> Witness:
     return Witness("answers", (life.key,), messages, events=(first, *chain_events(group, links)))
 
 
-def after_crash(group: Group, late: Late) -> Witness:
+def after_crash(group: GroupHistory, late: RowAfterCrash) -> Witness:
     """A witness of a row that follows a crash without a recovery."""
     process = late.life.process
     events = [EventKey(CRASH, process, role="crashed")]
@@ -139,7 +150,7 @@ def after_crash(group: Group, late: Late) -> Witness:
     return Witness("after-crash", (late.life.key,), (key,), (late.kind,), events=tuple(events))
 
 
-def fifo(group: Group) -> Finding:
+def fifo(group: GroupHistory) -> Finding:
     """Messages of one sender are delivered in the order of their numbers, with none left out that is owed."""
     finding = Finding(LACKS["fifo"])
     for life in group.lives:
@@ -147,13 +158,13 @@ def fifo(group: Group) -> Finding:
     return finding
 
 
-def fifo_at(group: Group, life: Life, finding: Finding) -> None:
+def fifo_at(group: GroupHistory, life: Life, finding: Finding) -> None:
     submitted, names, here = group.submitted, group.names, group.number
     lacking = group.lacking(life) if group.domain is None else []
     highest: dict[tuple[int, int], int] = {}  # origin and sender to the message with the highest number so far
     seen: set[int] | None = set() if len(life.delivered) < len(life.deliveries) else None  # where some come twice
     owed: dict[int, list[int]] = {}
-    stay: Stay | None = None
+    stay: ViewStay | None = None
     told: set[int] = set()  # gaps that were reported
     for epoch, start, end in life.spans():
         if lacking and epoch.stay is not stay:
@@ -181,7 +192,7 @@ def fifo_at(group: Group, life: Life, finding: Finding) -> None:
                 finding.violate(passed("gap", group, life, message, left_out))
 
 
-def owed_in(group: Group, stay: Stay, lacking: list[int], told: set[int]) -> dict[int, list[int]]:
+def owed_in(group: GroupHistory, stay: ViewStay, lacking: list[int], told: set[int]) -> dict[int, list[int]]:
     """What a life owes in a stay of its own and never delivers, by the sender's stay, the earliest last."""
     owed: dict[int, list[int]] = {}
     for message in lacking:
@@ -194,7 +205,7 @@ def owed_in(group: Group, stay: Stay, lacking: list[int], told: set[int]) -> dic
     return owed
 
 
-def passed(form: str, group: Group, life: Life, message: int, other: int) -> Witness:
+def passed(form: str, group: GroupHistory, life: Life, message: int, other: int) -> Witness:
     """A witness of a message that a life delivered beside another, late or not at all."""
     one, two = group.names[message], group.names[other]
     delivered = EventKey(DELIVER, life.process, one, role="delivered", life=life.incarnation)
@@ -226,7 +237,7 @@ def absent(life: Life, message: MessageKey, before: MessageKey | None = None, vi
     return key._replace(missing=True, ahead=ahead)
 
 
-def lost(group: Group, message: int) -> bool:
+def lost(group: GroupHistory, message: int) -> bool:
     """Whether a message died with its sender: no life that delivered it is up, nor the sender, which did not skip it.
 
     To b and q it sent m1 and m2, to q alone m0 before them; then it crashed, and only b had received anything. b holds
@@ -240,7 +251,7 @@ def lost(group: Group, message: int) -> bool:
     return not (own and message not in life.delivered and life.reached > source.place)
 
 
-def agreement(group: Group) -> Finding:
+def agreement(group: GroupHistory) -> Finding:
     """Lives that go together from a view to the next deliver the same in it, as far as it is addressed to both."""
     finding = Finding(group.cut or LACKS["agreement"])
     together: defaultdict[tuple[int, int], list[tuple[Life, set[int]]]] = defaultdict(list)
@@ -260,7 +271,9 @@ def agreement(group: Group) -> Finding:
     return finding
 
 
-def compare(group: Group, view: int, onward: int, companions: list[tuple[Life, set[int]]], finding: Finding) -> None:
+def compare(
+    group: GroupHistory, view: int, onward: int, companions: list[tuple[Life, set[int]]], finding: Finding
+) -> None:
     """Find the messages of one view that some companions delivered and others should have."""
     sets = [delivered for _, delivered in companions]
     finding.evidence_count += sum(map(len, sets))
@@ -281,7 +294,7 @@ def compare(group: Group, view: int, onward: int, companions: list[tuple[Life, s
 
 
 def disagreement(
-    group: Group, message: int, view: int, onward: int, having: Life, lacking: Life, form: str = "disagreement"
+    group: GroupHistory, message: int, view: int, onward: int, having: Life, lacking: Life, form: str = "disagreement"
 ) -> Witness:
     """A witness of two lives that were in a view, and of a message that one of them, which went on, lacks there."""
     key, late = group.names[message], message in lacking.delivered
@@ -297,7 +310,7 @@ def disagreement(
     return Witness(form, (having.key, lacking.key), (key,), (view, onward, int(late)), events=events)
 
 
-def validity(group: Group) -> Finding:
+def validity(group: GroupHistory) -> Finding:
     """What a life that is there at the end submitted is delivered by all addressees that stayed to the end."""
     finding = Finding(group.unsettled or LACKS["validity"])
     if group.unsettled:

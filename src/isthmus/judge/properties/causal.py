@@ -12,12 +12,12 @@ events (causality/walk.py), which alone needs NumPy.
 from __future__ import annotations
 
 from isthmus.judge.causality.certificate import is_certified
-from isthmus.judge.history import NEVER, Group, Life, Stay
+from isthmus.judge.history import NEVER, GroupHistory, Life, ViewStay
 from isthmus.judge.properties.basic import Finding, lost
 from isthmus.judge.witness import LACKS
 
 
-def causal(group: Group) -> Finding:
+def causal(group: GroupHistory) -> Finding:
     """Judge that no life delivers a message ahead of its past."""
     finding = Finding(LACKS["causal"])
     finding.evidence_count = sum(max(0, len(life.delivered) - 1) for life in group.lives)
@@ -36,12 +36,12 @@ def lacks_owed(life: Life) -> bool:
     return any(is_owed(group, message, reached) and not lost(group, message) for message in lacking)
 
 
-def views_reached(life: Life) -> list[tuple[Stay, int]]:
+def views_reached(life: Life) -> list[tuple[ViewStay, int]]:
     """Return the stays and views in which a life delivered a message and owes those of others."""
     return [(epoch.stay, epoch.view) for epoch, start, end in life.spans() if end > start and epoch.stay.first != NEVER]
 
 
-def is_owed(group: Group, message: int, reached: list[tuple[Stay, int]]) -> bool:
+def is_owed(group: GroupHistory, message: int, reached: list[tuple[ViewStay, int]]) -> bool:
     source = group.submitted[message]
     assert source is not None
     view, last = source.epoch.view, source.epoch.stay.last

@@ -9,12 +9,12 @@ same times, which a simulator does and a live observer can. Without a bound, pub
 
 from __future__ import annotations
 
-from isthmus.judge.history import CLOCK, ClockReading, Group
+from isthmus.judge.history import CLOCK, ClockReading, GroupHistory
 from isthmus.judge.properties.basic import Finding
 from isthmus.judge.witness import LACKS, EventKey, Witness
 
 
-def clock_accuracy(group: Group, bound_ns: int | None) -> Finding:
+def clock_accuracy(group: GroupHistory, bound_ns: int | None) -> Finding:
     """No reading is further from its reference time than the bound that it published, or than the one given."""
     finding = Finding(LACKS["clock-accuracy"])
     for reading in sorted(group.readings, key=lambda one: (one.time_ns, one.process, one.local)):
@@ -30,7 +30,7 @@ def clock_accuracy(group: Group, bound_ns: int | None) -> Finding:
     return finding
 
 
-def clock_precision(group: Group, bound_ns: int | None) -> Finding:
+def clock_precision(group: GroupHistory, bound_ns: int | None) -> Finding:
     """No two readings of one reference time are further apart than they published together, or than the bound given."""
     finding = Finding(LACKS["clock-precision"])
     by_time: dict[int, list[ClockReading]] = {}
@@ -63,7 +63,7 @@ def apart(readings: list[ClockReading], bound_ns: int | None) -> Apart | None:
     return (low, high, bound_ns) if high.value - low.value > bound_ns else None
 
 
-def disjoint(group: Group, readings: list[ClockReading]) -> Apart | None:
+def disjoint(group: GroupHistory, readings: list[ClockReading]) -> Apart | None:
     """The interval that ends first and the one that begins last, if they have no time in common."""
     bounded = [(one, error) for one in readings if (error := published(group, one)) is not None]
     if not bounded:
@@ -73,7 +73,7 @@ def disjoint(group: Group, readings: list[ClockReading]) -> Apart | None:
     return (low, high, low_error + high_error) if high.value - high_error > low.value + low_error else None
 
 
-def published(group: Group, reading: ClockReading) -> int | None:
+def published(group: GroupHistory, reading: ClockReading) -> int | None:
     """The error bound that a clock published with a reading."""
     return group.clock_bounds.get((reading.process, reading.time_ns))
 

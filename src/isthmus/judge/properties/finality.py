@@ -10,13 +10,13 @@ reaches the end of the run.
 
 from __future__ import annotations
 
-from isthmus.judge.history import DELIVER, REVOKE, SUBMIT, TENTATIVE, Group, Life
+from isthmus.judge.history import DELIVER, REVOKE, SUBMIT, TENTATIVE, GroupHistory, Life
 from isthmus.judge.properties.basic import Finding
 from isthmus.judge.properties.total import total
 from isthmus.judge.witness import LACKS, EventKey, Witness
 
 
-def final(group: Group) -> Finding:
+def final(group: GroupHistory) -> Finding:
     """Nothing is tentative twice, late, for ever or unsent; nothing revoked is final; the final order is total."""
     finding = Finding(LACKS["final"])
     there = set(map(id, group.finalists() if not group.unsettled else ()))
@@ -33,7 +33,7 @@ def final(group: Group) -> Finding:
     return finding
 
 
-def final_at(group: Group, life: Life, finding: Finding, stays: bool) -> None:
+def final_at(group: GroupHistory, life: Life, finding: Finding, stays: bool) -> None:
     places: dict[int, int] = {}  # message to its place among the deliveries
     for place, message in enumerate(life.deliveries):
         places.setdefault(message, place)
@@ -63,7 +63,7 @@ def unsettled(life: Life) -> list[int]:
     return [message for message in marked if message not in life.delivered and message not in revoked]
 
 
-def told(form: str, group: Group, life: Life, message: int, kind: int) -> Witness:
+def told(form: str, group: GroupHistory, life: Life, message: int, kind: int) -> Witness:
     """A witness of a message that a life marked, and perhaps delivered."""
     key = group.names[message]
     mark = EventKey(kind, life.process, key, role="revoked" if kind == REVOKE else "tentative", life=life.incarnation)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain
 
-from isthmus.judge.history import DELIVER, SUBMIT, Group, Life
+from isthmus.judge.history import DELIVER, SUBMIT, GroupHistory, Life
 from isthmus.judge.properties.basic import Finding
 from isthmus.judge.witness import LACKS, EventKey, Witness
 
@@ -28,12 +28,12 @@ Order = tuple[Life, list[int]]
 Step = tuple[Life, int, int]  # a life that delivered one message before another
 
 
-def total(group: Group) -> Finding:
+def total(group: GroupHistory) -> Finding:
     """The union of the delivery orders of all lives, as far as they answer for them, has no cycle."""
     return acyclic(group, [(life, first_deliveries(life, whole=life.up)) for life in group.lives])
 
 
-def uniform_total(group: Group) -> Finding:
+def uniform_total(group: GroupHistory) -> Finding:
     """The union of the delivery orders of all lives has no cycle."""
     return acyclic(group, [(life, first_deliveries(life, whole=True)) for life in group.lives])
 
@@ -44,7 +44,7 @@ def first_deliveries(life: Life, whole: bool) -> list[int]:
     return deliveries if len(life.delivered) == len(life.deliveries) else list(dict.fromkeys(deliveries))
 
 
-def acyclic(group: Group, orders: list[Order]) -> Finding:
+def acyclic(group: GroupHistory, orders: list[Order]) -> Finding:
     finding = Finding(LACKS["total"])
     deliverers = Counter(chain.from_iterable(order for _, order in orders))
     if comparable(orders):
@@ -60,7 +60,7 @@ def comparable(orders: list[Order]) -> bool:
     return any(len(one & other) > 1 for index, one in enumerate(sets) for other in sets[index + 1 :])
 
 
-def merge(group: Group, orders: list[Order], deliverers: Counter[int], finding: Finding) -> None:
+def merge(group: GroupHistory, orders: list[Order], deliverers: Counter[int], finding: Finding) -> None:
     """Take messages in an order that all lives agree on; where there is none, count a violation and go on."""
     lists = [order for _, order in orders]
     ends = [len(order) for order in lists]
@@ -99,7 +99,7 @@ def merge(group: Group, orders: list[Order], deliverers: Counter[int], finding: 
         moving = waiting.pop(least)
 
 
-def shown(group: Group, steps: list[Step]) -> Witness:
+def shown(group: GroupHistory, steps: list[Step]) -> Witness:
     """Steps that contradict each other, as a witness."""
     events, messages = [], []
     for life, first, second in steps:

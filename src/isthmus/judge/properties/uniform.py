@@ -7,7 +7,7 @@ one after it, or is up and in the settled last view at the end.
 
 from __future__ import annotations
 
-from isthmus.judge.history import Group, Life
+from isthmus.judge.history import GroupHistory, Life
 from isthmus.judge.properties.basic import Finding, disagreement
 from isthmus.judge.witness import AT_END, LACKS
 from isthmus.trace.schema import NONE
@@ -17,7 +17,7 @@ Stretch = tuple[
 ]  # a life, where it goes on to (None: nowhere), what it delivered in the view
 
 
-def uniform_agreement(group: Group) -> Finding:
+def uniform_agreement(group: GroupHistory) -> Finding:
     """What any life delivered in a view is delivered in it by all who go on from there, as far as it is for them."""
     finding = Finding(group.cut or LACKS["uniform-agreement"])
     finalists = set(map(id, group.finalists() if not group.unsettled else ()))
@@ -36,7 +36,7 @@ def uniform_agreement(group: Group) -> Finding:
     return finding
 
 
-def compare(group: Group, view: int, stretches: list[Stretch], finding: Finding) -> None:
+def compare(group: GroupHistory, view: int, stretches: list[Stretch], finding: Finding) -> None:
     """Find what some delivered in a view and others, which went on from it, did not."""
     going = [stretch for stretch in stretches if stretch[1] is not None]
     others = [stretch for stretch in stretches if stretch[1] is None and stretch[2]]

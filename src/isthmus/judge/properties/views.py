@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations
 
 from isthmus.core.votes import is_quorum
-from isthmus.judge.history import VIEW, Group
+from isthmus.judge.history import VIEW, GroupHistory
 from isthmus.judge.properties.basic import Finding, at_life
 from isthmus.judge.witness import LACKS, EventKey, Witness
 
@@ -25,7 +25,7 @@ NumberedView = tuple[int, tuple[int, ...], tuple[int, ...]]  # number, members a
 Step = tuple[int, int, int, NumberedView]  # process, incarnation, local, the view installed
 
 
-def views(group: Group) -> Finding:
+def views(group: GroupHistory) -> Finding:
     """View numbers ascend at each process, a number has the same members everywhere, and they install it."""
     finding = Finding(LACKS["views"])
     latest: dict[int, tuple[int, int]] = {}  # process to its last view, and where
@@ -63,7 +63,7 @@ def installed(process: int, local: int, role: str) -> EventKey:
     return EventKey(VIEW, process, local=local, role=role)
 
 
-def absentees(group: Group) -> Iterator[tuple[int, int, int, int]]:
+def absentees(group: GroupHistory) -> Iterator[tuple[int, int, int, int]]:
     """Processes that never installed a view that lists them, nor a later one: process, view, an installer, where."""
     if group.cut:
         return
@@ -85,7 +85,7 @@ def absentees(group: Group) -> Iterator[tuple[int, int, int, int]]:
             yield process, view, *first[view]
 
 
-def sending_view(group: Group) -> Finding:
+def sending_view(group: GroupHistory) -> Finding:
     """What was submitted to this group is delivered in the view that it was sent in."""
     finding = Finding(LACKS["sending-view"])
     here, submitted, names, sent_in = group.number, group.submitted, group.names, group.sent_in
@@ -105,7 +105,7 @@ def sending_view(group: Group) -> Finding:
     return finding
 
 
-def primary(group: Group) -> Finding:
+def primary(group: GroupHistory) -> Finding:
     """Any two primary views are ordered."""
     steps = [
         (life.process, life.incarnation, local, (view, members, weights))

@@ -23,7 +23,7 @@ from isthmus.live.node.alarm import NS_PER_S
 from isthmus.live.run.child import NOTHING, SiteChild, SiteSummary
 from isthmus.live.run.faults import Chronicle, News, Trouble
 from isthmus.live.run.scenario import live_scenario
-from isthmus.measure.summary import Summary
+from isthmus.measure.summary import RunSummary
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.participants.trace import LIGHT
 from isthmus.trace.reader import read_rows
@@ -163,7 +163,7 @@ def tally(statuses: list[dict[str, Any]]) -> tuple[list[int], list[int]]:
     return delivered, [sum(column) for column in zip(*sent, strict=True)]
 
 
-def measure(folder: Path, summary: Summary) -> Summary:
+def measure(folder: Path, summary: RunSummary) -> RunSummary:
     """The figures of a run from its trace, in which sites come one after the other: first all that was submitted."""
     for submits in (True, False):
         for row in read_rows(folder):

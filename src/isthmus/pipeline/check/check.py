@@ -17,13 +17,13 @@ from isthmus.pipeline.engine.spark_errors import one_sentence
 from isthmus.pipeline.ingest.frames import read_trace
 from isthmus.trace.domain import ORDERS, Domain, of_domains
 from isthmus.trace.inputs.files import files_of
-from isthmus.trace.inputs.rows import Source
+from isthmus.trace.inputs.rows import TraceInput
 
 SHUFFLE_BYTES = 32 << 20  # of input for one partition of a shuffle
 
 
 def judge_on_spark(
-    source: Source | str,
+    source: TraceInput | str,
     form: str,
     patterns: Mapping[str, str],
     properties: Sequence[str],
@@ -37,7 +37,7 @@ def judge_on_spark(
 ) -> Judged:
     """Judge a trace; a text that this process can see is read here first, so that an error has its line."""
     path = source if isinstance(source, str) else str(source.path)
-    if isinstance(source, Source) and source.form != "parquet":
+    if isinstance(source, TraceInput) and source.form != "parquet":
         for _ in source.rows():
             pass
         form = source.form
@@ -52,7 +52,7 @@ def judge_on_spark(
             kinds[row.kind] = kinds.get(row.kind, 0) + row["count"]
         if not composed:
             check_domains(domains, {row.group for row in counts})
-        promised = source.promised() if isinstance(source, Source) else None
+        promised = source.promised() if isinstance(source, TraceInput) else None
         asked, left_out = choose(properties, kinds, promised)
         verdicts = check(trace, asked, bounds, domains, partial)
         if composed:

@@ -23,7 +23,7 @@ import pandas as pd  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from isthmus.judge.history import Group, Life
+from isthmus.judge.history import GroupHistory, Life
 from isthmus.judge.properties.basic import Finding
 from isthmus.judge.properties.total import merge
 from isthmus.pipeline.check.findings import finding_row
@@ -72,7 +72,7 @@ def relaxed(steps: DataFrame, numbers: DataFrame) -> DataFrame:
 
 def kahn(run: int, number: int, name: str, frame: pd.DataFrame) -> Iterator[tuple[object, ...]]:
     """The findings of one set of messages."""
-    group = Group(number)
+    group = GroupHistory(number)
     orders: list[tuple[Life, list[int]]] = []
     for (process, incarnation), steps in frame.sort_values("local").groupby(["process", "life"], sort=True):
         keys = zip(steps["origin"], steps["sender"], steps["number"], strict=True)

@@ -55,7 +55,7 @@ from isthmus.pipeline.check.incarnations import (
 )
 from isthmus.pipeline.check.totals import alarms, rosters, totals
 from isthmus.pipeline.engine.formats import GROUP, HOLDER, IDENTITY, MESSAGE
-from isthmus.pipeline.engine.store import Store
+from isthmus.pipeline.engine.store import FrameStore
 from isthmus.trace.domain import DOMAIN_PROPERTIES, Domain
 from isthmus.trace.schema import NONE, Recording
 
@@ -77,7 +77,7 @@ def position(view: str = "view", place: str = "place") -> Column:
     return F.shiftleft((F.col(view) + 1).cast("long"), VIEW_SHIFT) + F.col(place)
 
 
-class Tables(Store):
+class Tables(FrameStore):
     """One trace, arranged for checking; `asked` are the properties with the runs they are asked of, None: all."""
 
     def __init__(

@@ -46,7 +46,7 @@ from isthmus.pipeline.check.properties.views import views
 from isthmus.pipeline.check.runs import RunFile, Spans, judge_files, judge_runs
 from isthmus.pipeline.check.tables import Tables
 from isthmus.pipeline.engine.formats import EVENT, EVENT_KEY, FINDING, GROUP, SHOWN, VERDICT, WITNESS, ddl
-from isthmus.pipeline.engine.store import Store
+from isthmus.pipeline.engine.store import FrameStore
 from isthmus.pipeline.sweep.sweep import Sweep
 from isthmus.trace.domain import JOINT, Domain, check_names
 from isthmus.trace.schema import NONE
@@ -94,7 +94,7 @@ def check(
     for name in spans:
         if name not in PROPERTIES:
             raise InputError("property", "", repr(name), "one of " + ", ".join(PROPERTIES))
-    store = Store(trace.sparkSession)
+    store = FrameStore(trace.sparkSession)
     long = [row.run for row in trace.groupBy("run").count().where(F.col("count") > run_rows_max).collect()]
     is_long = F.col("run").isin(long)
     short = store.keep(judge_runs(trace.where(~is_long) if long else trace, spans, bounds or {}, domains, partial))
@@ -122,7 +122,7 @@ def check_sweeps(sweeps: Sequence[Sweep], properties: Mapping[str, Sequence[rang
         shift += len(one.outcomes)
     short = {run: count for run, count in row_counts.items() if 0 < count <= RUN_ROWS_MAX}
     spark = sweeps[0].trace.sparkSession
-    found = Store(spark).keep(judge_files(spark, files, short, properties))
+    found = FrameStore(spark).keep(judge_files(spark, files, short, properties))
     for trace in long:
         found = found.unionByName(judge_by_tables(trace, properties, {}, (), partial=False))
     return found

@@ -23,7 +23,7 @@ from pyspark.sql.utils import is_remote
 SMALL = 200_000  # rows of a table that is sent to every task
 
 
-class Store:
+class FrameStore:
     """The tables of one trace."""
 
     def __init__(self, spark: SparkSession) -> None:

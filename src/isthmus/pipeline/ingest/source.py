@@ -37,7 +37,7 @@ TASK_ROWS = 1_000_000
 NUMBERED = re.compile(r"^(?P<prefix>.+)-(?P<number>\d{5,})\.parquet$")
 
 
-class Slice(InputPartition):
+class RowGroupRange(InputPartition):
     """The row groups of one segment that one task reads."""
 
     def __init__(self, path: str, first: int, last: int) -> None:
@@ -182,16 +182,16 @@ def slices(segment: Path, rows: int) -> list[InputPartition]:
     for group in range(metadata.num_row_groups):
         held += metadata.row_group(group).num_rows
         if held >= rows:
-            found.append(Slice(str(segment), first, group + 1))
+            found.append(RowGroupRange(str(segment), first, group + 1))
             first, held = group + 1, 0
     if held:
-        found.append(Slice(str(segment), first, metadata.num_row_groups))
+        found.append(RowGroupRange(str(segment), first, metadata.num_row_groups))
     return found
 
 
 def batches(partition: InputPartition) -> Iterator[pa.RecordBatch]:
     """The rows of one task."""
-    assert isinstance(partition, Slice)
+    assert isinstance(partition, RowGroupRange)
     segment = Path(partition.path)
     try:
         with pq.ParquetFile(segment) as file:

@@ -39,10 +39,10 @@ ROW_TYPE = StructType([*TRACE_TYPE, StructField("batch", IntegerType())])
 DYNAMIC = {"partitionOverwriteMode": "dynamic"}
 
 Judge: TypeAlias = Callable[[DataFrame, Sequence[str]], DataFrame]
-Report: TypeAlias = "Callable[[list[Change]], None]"
+Report: TypeAlias = "Callable[[list[VerdictChange]], None]"
 
 
-class Change(NamedTuple):
+class VerdictChange(NamedTuple):
     """One verdict that is not what it was."""
 
     run: int
@@ -172,7 +172,7 @@ def check_versions(folder: Path, known: set[Path]) -> None:
             known.add(segment)
 
 
-def changes(before: DataFrame | None, after: DataFrame) -> list[Change]:
+def changes(before: DataFrame | None, after: DataFrame) -> list[VerdictChange]:
     """The verdicts that differ from those stored, in order; what is unknown from the start is no news."""
     keys = list(VERDICT_KEY)
     now = after.select(*keys, "status", "violation_count", "witness")
@@ -186,7 +186,7 @@ def changes(before: DataFrame | None, after: DataFrame) -> list[Change]:
     moved = (F.col("was") != F.col("status")) | (F.col("had") != F.col("violation_count"))
     found = both.where(news | moved).orderBy(*keys).limit(CHANGES_MAX).collect()
     return [
-        Change(
+        VerdictChange(
             row.run, row.group, row.property, row.was or "", row.status, row.violation_count, row.witness, row.domain
         )
         for row in found

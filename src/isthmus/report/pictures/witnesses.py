@@ -8,11 +8,11 @@ from pathlib import Path
 from isthmus.judge.runs import Summary, Told
 from isthmus.judge.witness import sentence
 from isthmus.report.pictures.witness import Event, draw_witness, save_witness
-from isthmus.trace.inputs.rows import Place
+from isthmus.trace.inputs.rows import RowPlace
 
 
 def draw_all(
-    folder: Path, summaries: Iterable[Summary], names: Mapping[int, str], places: Mapping[Place, str], png: bool
+    folder: Path, summaries: Iterable[Summary], names: Mapping[int, str], places: Mapping[RowPlace, str], png: bool
 ) -> dict[str, list[str]]:
     """Draw the first witness of each violated property; the names of the files, by property."""
     drawn: dict[str, list[str]] = {}

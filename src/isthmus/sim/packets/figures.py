@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from isthmus.measure.summary import Summary
+from isthmus.measure.summary import RunSummary
 from isthmus.sim.network.delays import DelayNetwork
 from isthmus.sim.packets.network import PacketNetwork
 from isthmus.trace.schema import MessageKey
@@ -25,7 +25,7 @@ from isthmus.trace.schema import MessageKey
 NS_IN_MS = 1e6
 
 
-class DelaySummary(Summary):
+class DelaySummary(RunSummary):
     """A summary that also measures deliveries at others than the sender, to the nanosecond."""
 
     __slots__ = ("others_count", "others_max_ns", "others_ns")
@@ -44,7 +44,7 @@ class DelaySummary(Summary):
         super().deliver(process, now_ns, key, group)
 
 
-def network_figures(network: PacketNetwork | DelayNetwork, summary: Summary) -> dict[str, float]:
+def network_figures(network: PacketNetwork | DelayNetwork, summary: RunSummary) -> dict[str, float]:
     """The figures of a run of layers; a network of delays has its own, if any."""
     if isinstance(network, DelayNetwork):
         return network.figures()

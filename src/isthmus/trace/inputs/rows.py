@@ -11,14 +11,14 @@ from isthmus.trace.domain import Domain, read_domains
 from isthmus.trace.inputs.columns import misspelt_columns
 from isthmus.trace.inputs.files import chosen_files, digest_of_files, line_count
 from isthmus.trace.inputs.parquet import table_columns, table_count, table_meta, table_rows
-from isthmus.trace.inputs.shiviz import PATTERNS, Log
+from isthmus.trace.inputs.shiviz import PATTERNS, ShivizLog
 from isthmus.trace.inputs.text import csv_cells, json_cells, text_rows
 from isthmus.trace.schema import LOCAL, PROCESS, PROMISES, RUN, Row
 
-Place = tuple[int, int, int]  # run, process, local: a row
+RowPlace = tuple[int, int, int]  # run, process, local: a row
 
 
-class Source:
+class TraceInput:
     """A file, or a folder of files of one format; nothing is read before it is asked for."""
 
     __slots__ = ("_log", "files", "form", "path", "patterns")
@@ -27,13 +27,13 @@ class Source:
         self.path = path
         self.patterns = patterns
         self.form, self.files = chosen_files(path, form)
-        self._log: Log | None = None
+        self._log: ShivizLog | None = None
 
     @property
-    def log(self) -> Log:
+    def log(self) -> ShivizLog:
         """The events of a ShiViz log, which are read once."""
         if self._log is None:
-            self._log = Log(self.files, str(self.path), self.patterns)
+            self._log = ShivizLog(self.files, str(self.path), self.patterns)
         return self._log
 
     def size(self) -> int:
@@ -51,7 +51,7 @@ class Source:
             for row, _, _ in self._placed():
                 yield row
 
-    def places(self, wanted: Container[Place]) -> dict[Place, str]:
+    def places(self, wanted: Container[RowPlace]) -> dict[RowPlace, str]:
         """The file and line of some rows of a text; nothing of Parquet."""
         if self.form == "parquet":
             return {}

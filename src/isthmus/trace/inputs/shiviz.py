@@ -45,7 +45,7 @@ PATTERNS = {  # kind: regular expression with the groups sender, number and to, 
 GROUPS = ("sender", "number", "to")
 
 
-class Said(NamedTuple):
+class LogEvent(NamedTuple):
     """One event of a log that a pattern matches."""
 
     run: int
@@ -59,13 +59,13 @@ class Said(NamedTuple):
     line: int  # of the text
 
 
-class Log:
+class ShivizLog:
     """What some logs say: events, which host is which process, and what looks misspelt."""
 
     __slots__ = ("events", "hosts", "misspelt")
 
     def __init__(self, files: Sequence[Path], source: str, patterns: Mapping[str, str] = PATTERNS) -> None:
-        self.events: list[Said] = []
+        self.events: list[LogEvent] = []
         self.hosts: dict[str, int] = {}
         self.misspelt: dict[str, tuple[int, str]] = {}  # the first words of such events: how often, and first where
         wanted = [(int(Kind[kind.upper()]), re.compile(pattern)) for kind, pattern in patterns.items()]
@@ -96,7 +96,7 @@ class Log:
             to = tuple(given["to"].split(",")) if given.get("to") else ()
             number = int(given["number"]) if given.get("number") else NONE
             own = own_entry(host, clock, file, line - 1)
-            self.events.append(Said(run, host, own, kind, given.get("sender", ""), number, to, file, line))
+            self.events.append(LogEvent(run, host, own, kind, given.get("sender", ""), number, to, file, line))
             return
         first = text.split()[0] if text.split() else ""
         if words and first and get_close_matches(first.lower(), words, 1, CLOSE):

@@ -107,7 +107,7 @@ def table(rows: list[tuple[object, ...]], shape: dict[str, str]) -> pa.RecordBat
     return pa.RecordBatch.from_arrays(arrays, names=list(shape))
 
 
-class Place(NamedTuple):
+class BlockKey(NamedTuple):
     """A block of a group of a run."""
 
     run: int
@@ -124,7 +124,7 @@ def walk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         columns = [batch.column(name).to_pylist() for name in (*EVENT[:2], *BLOCK, "slot")]
         binaries = [batch.column(name) for name in ("whats", "authors", "numbers", "codes")]
         for at, (*place, slot) in enumerate(zip(*columns, strict=True)):
-            here = Place(*place)
+            here = BlockKey(*place)
             if block is None or block.place != here:
                 yield from finished(block)
                 block = Block(here)
@@ -144,7 +144,7 @@ class Block:
 
     __slots__ = ("carried", "ids", "owed", "place", "sequences")
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: BlockKey) -> None:
         self.place = place
         self.ids = MessageIds()
         self.sequences: list[list[Steps]] = [[] for _ in range(place.slots)]
