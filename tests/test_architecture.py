@@ -278,7 +278,6 @@ SPLATTED = {
 DIVIDED = {
     "Acceptor",
     "Agreement",
-    "ClassSummary",
     "ClockClient",
     "ClockPort",
     "CompiledRun",
@@ -301,7 +300,7 @@ DIVIDED = {
     "Server",
     "SteeringPort",
     "SteeringRouter",
-    "Summary",
+    "DelaySummary",
     "Tables",
     "TwinSummary",
     "VectorOrder",

@@ -10,7 +10,7 @@ import pytest
 from isthmus.core.layer import Kind
 from isthmus.judge.promises import promised_verdicts
 from isthmus.live.run.harness import measure, run_live
-from isthmus.measure.classes import ClassSummary
+from isthmus.measure.summary import RunSummary
 from isthmus.scenario.load import load_scenario
 from isthmus.sim.run import Run
 from isthmus.trace.domain import read_domains
@@ -80,8 +80,8 @@ def test_both_hosts_give_the_same_verdicts(live: Path, simulated: Path) -> None:
 
 def test_nothing_is_owed_and_classes_are_told_apart(live: Path) -> None:
     members = {group.id: group.processes for group in load_scenario(PATH).groups_of_run()}
-    figures = measure(live, ClassSummary(members))
-    assert isinstance(figures, ClassSummary) and figures.undelivered_count() == 0
+    figures = measure(live, RunSummary(members, composed=True))
+    assert figures.by_class and figures.undelivered_count() == 0
     assert sorted(figures.by_class) == [(0, False), (0, True), (1, True)]
 
 
@@ -122,7 +122,7 @@ def test_replicas_take_over_from_a_router_that_is_killed(tmp_path: Path) -> None
     assert verdicts == told(path, simulated) and {status for _, _, status in verdicts} == {"valid"}
     assert ("0", "validity", "valid") in verdicts
     members = {group.id: group.processes for group in load_scenario(path).groups_of_run()}
-    assert measure(live, ClassSummary(members)).undelivered_count() == 0
+    assert measure(live, RunSummary(members, composed=True)).undelivered_count() == 0
 
 
 @pytest.mark.full

@@ -308,10 +308,10 @@ class Kept(RunSummary):
     """A summary that keeps the latency of each message."""
 
     def __init__(self, groups):
-        super().__init__(groups)
+        super().__init__(groups, on_message=self.keep)
         self.found = {}
 
-    def measured(self, key, submitted_ns, latency_ns):
+    def keep(self, key, latency_ns):
         self.found[key] = latency_ns
 
 

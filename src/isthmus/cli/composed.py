@@ -9,7 +9,6 @@ from rich.table import Table
 
 from isthmus.advise.compare.figures import Spread, spread_of
 from isthmus.judge.promises import ended_alone
-from isthmus.measure.classes import ClassSummary
 from isthmus.measure.summary import RunSummary
 from isthmus.protocols.routing.calculus.model import Composition
 from isthmus.scenario.model import Scenario
@@ -49,7 +48,7 @@ def node_names(scenario: Scenario) -> dict[int, str]:
 
 def class_spreads(composition: Composition | None, summary: RunSummary) -> list[dict[str, object]] | None:
     """The latency of messages by class, as a document; None where a run has no classes."""
-    if composition is None or not isinstance(summary, ClassSummary):
+    if composition is None or summary.by_class is None:
         return None
     found: list[dict[str, object]] = []
     for name, kind, spread in spreads(composition, summary):
@@ -61,14 +60,14 @@ def parts_of(composition: Composition) -> dict[str, tuple[object, ...]]:
     return {"group": composition.groups, "IGP": composition.igps, "router": composition.routers}
 
 
-def spreads(composition: Composition, summary: ClassSummary) -> list[tuple[str, str, Spread]]:
+def spreads(composition: Composition, summary: RunSummary) -> list[tuple[str, str, Spread]]:
     return [
         (composition.nodes[group].name, KINDS[leaves], spread_of([latencies]))
-        for (group, leaves), latencies in sorted(summary.by_class.items(), key=lambda item: item[0])
+        for (group, leaves), latencies in sorted((summary.by_class or {}).items(), key=lambda item: item[0])
     ]
 
 
-def classes_table(composition: Composition, summary: ClassSummary) -> Table:
+def classes_table(composition: Composition, summary: RunSummary) -> Table:
     """The latency of messages inside groups, and of those that leave them."""
     told = [f"{len(parts)} {name}{'' if len(parts) == 1 else 's'}" for name, parts in parts_of(composition).items()]
     title = f"{composition.name}: {', '.join(told)}"

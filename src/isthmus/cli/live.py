@@ -27,7 +27,6 @@ from isthmus.judge.promises import LightVerdicts, light_verdicts, promised_verdi
 from isthmus.live.run.child import SiteChild, SiteSummary
 from isthmus.live.run.harness import measure, run_live
 from isthmus.live.run.scenario import live_scenario
-from isthmus.measure.classes import ClassSummary
 from isthmus.measure.summary import RunSummary
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
@@ -70,10 +69,10 @@ def command(scenario: Path, seed: int | None, output: Path | None, force: bool, 
     console = wide_console()
     summaries = asyncio.run(execute(loaded, scenario, folder, not no_emulate, console))
     members: dict[int, Targets] = {group.id: group.processes for group in loaded.groups_of_run()}
-    figures = measure(folder, RunSummary(members) if loaded.composition is None else ClassSummary(members))
+    figures = measure(folder, RunSummary(members, loaded.composition is not None))
     print_whole(console, sites_table(loaded, summaries))
     console.print(figures_line(figures, summaries))
-    if isinstance(figures, ClassSummary) and loaded.composition is not None:
+    if figures.by_class is not None and loaded.composition is not None:
         print_whole(console, classes_table(loaded.composition, figures))
     rows = list(read_rows(folder))
     verdicts = promised_verdicts(loaded, rows, ("primary",) if loaded.membership.kind == "agreed" else ())

@@ -30,7 +30,6 @@ from isthmus.core.units import NS_PER_MS
 from isthmus.judge.oracle import Verdict
 from isthmus.judge.participants import History
 from isthmus.judge.promises import latency_bound, promise_of, promised_verdicts
-from isthmus.measure.classes import ClassSummary
 from isthmus.measure.histogram import Histogram
 from isthmus.measure.optimism import Guesses, guesses
 from isthmus.protocols.participants.wire import ParticipantView, Speech
@@ -94,7 +93,7 @@ def command(
         statuses = {verdict.status for verdict in verdicts}
         sys.exit(1 if error or "violated" in statuses else 3 if "unknown" in statuses else 0)
     print_whole(console, figures(run, cpu_s, guessed))
-    if isinstance(run.summary, ClassSummary) and loaded.composition is not None:
+    if run.summary.by_class is not None and loaded.composition is not None:
         print_whole(console, classes_table(loaded.composition, run.summary))
     if loaded.participants:
         print_whole(console, light_groups(run))

@@ -21,7 +21,7 @@ import msgspec
 from isthmus.core.layer import Kind
 from isthmus.core.units import NS_PER_MS
 from isthmus.measure.histogram import Histogram
-from isthmus.measure.latency import elapsed_ns
+from isthmus.measure.summary import elapsed_ns
 from isthmus.trace.schema import GROUP, KIND, ORIGIN, PROCESS, TIME_NS, MessageKey, Row
 
 

@@ -1,26 +1,84 @@
-"""A run in a few figures, computed row by row in memory that does not grow with the run.
+"""A run in a few figures, computed event by event; the one definition of latency for rows in memory.
 
-Latency is counted twice, per delivery and per message; latency.py defines both.
+A message is *owed*, in its origin group, to every process that it is addressed to and that is in the group and up when
+it is submitted. A crash ends what is owed to a process; its next view in the group makes it a member that is owed new
+messages. The latency of a delivery is the time from the submit to the first delivery at a process that is owed the
+message; the latency of a message, as the papers define it, is that of its last such delivery, and counts once nothing
+of it is owed any more. Where a message's destinations name processes outside its origin group, it is owed to them in
+the group that it is carried into; other deliveries in groups that it was carried into do not count. In a composition,
+messages *between* groups, those addressed to a process that was never in their origin group, are measured apart.
+
+The same over DataFrames: pipeline/measure/latency.py. Both are tested against each other on random traces.
+
+Invariants: only messages still owed to some process are held, so memory does not grow with the run. Latencies are never
+negative: the clocks of two machines may differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from isthmus.core.layer import Kind
-from isthmus.measure.latency import LatencyMeter
+from isthmus.measure.histogram import Histogram
 from isthmus.trace.schema import MessageKey, Row
 
-DELIVER, SUBMIT = Kind.DELIVER, Kind.SUBMIT
+CRASH, DELIVER, REFUSE, REJECT, SUBMIT, VIEW = (
+    Kind.CRASH, Kind.DELIVER, Kind.REFUSE, Kind.REJECT, Kind.SUBMIT, Kind.VIEW,
+)  # fmt: skip
+NEVER = -1
+
+ClassKey = tuple[int, bool]  # the group that sends; whether to others
+OnMessage = Callable[[MessageKey, int], None]  # with the latency of a message, ns
 
 
-class RunSummary(LatencyMeter):
-    """A sink that counts and measures; `groups` are the members of each group, or how many one group 0 has."""
+def elapsed_ns(submitted_ns: int, delivered_ns: int) -> int:
+    """Return the time from a submit to a delivery."""
+    return max(0, delivered_ns - submitted_ns)
 
-    __slots__ = ("crash_count", "refused_count", "rejected_count", "submitted_count")
 
-    def __init__(self, groups: Mapping[int, Iterable[int]] | int) -> None:
-        super().__init__(groups)
+class OpenMessage:
+    """A message still owed to some process."""
+
+    __slots__ = ("between", "last_ns", "orphan", "owed", "submitted_ns")
+
+    def __init__(self, submitted_ns: int, owed: int, between: bool) -> None:
+        self.submitted_ns = submitted_ns
+        self.last_ns = NEVER  # of its last delivery so far
+        self.owed = owed  # one bit per process that has not delivered it
+        self.orphan = False  # its sender crashed: the message may have died with it, even if the sender recovers
+        self.between = between  # addressed to processes outside its origin group
+
+
+class RunSummary:
+    """A sink that counts and measures; `groups` are the members of each group, or the number of members of group 0."""
+
+    __slots__ = (
+        "by_class",
+        "crash_count",
+        "delivered",
+        "forgiven_count",
+        "known",
+        "on_message",
+        "open",
+        "per_message",
+        "refused_count",
+        "rejected_count",
+        "submitted_count",
+        "up",
+    )
+
+    def __init__(
+        self, groups: Mapping[int, Iterable[int]] | int, composed: bool = False, on_message: OnMessage | None = None
+    ) -> None:
+        members = {0: range(groups)} if isinstance(groups, int) else groups
+        self.up = {group: mask(processes) for group, processes in members.items()}  # members that are not down
+        self.known = dict(self.up)  # processes that were ever members
+        self.open: dict[MessageKey, OpenMessage] = {}
+        self.delivered = Histogram()  # latency of each delivery, ns
+        self.per_message = Histogram()  # latency of each message, ns
+        self.by_class: dict[ClassKey, Histogram] | None = {} if composed else None  # the same by class, ns
+        self.on_message = on_message
+        self.forgiven_count = 0  # deliveries that were owed to a process when it crashed, or was left out
         self.submitted_count = 0  # each message once, in its origin group
         self.refused_count = 0
         self.rejected_count = 0
@@ -38,17 +96,79 @@ class RunSummary(LatencyMeter):
 
     def note(self, process: int, kind: int, group: int) -> None:
         """Take an event that concerns no message."""
-        if kind == Kind.CRASH:
+        if kind == CRASH:
             self.crash_count += 1
             self.crash(process)
-        elif kind == Kind.VIEW:
-            self.install(process, group)
-        elif kind == Kind.REFUSE:
+        elif kind == VIEW:
+            self.up[group] = self.up.get(group, 0) | 1 << process
+            self.known[group] = self.known.get(group, 0) | 1 << process
+        elif kind == REFUSE:
             self.refused_count += 1
-        elif kind == Kind.REJECT:
+        elif kind == REJECT:
             self.rejected_count += 1
 
     def submit(self, now_ns: int, key: MessageKey, destinations: tuple[int, ...], group: int) -> None:
-        if group == key[0]:
-            self.submitted_count += 1
-        super().submit(now_ns, key, destinations, group)
+        if group != key[0]:
+            return  # carried into another group, where it is not owed
+        self.submitted_count += 1
+        up = self.up.get(group, 0)
+        to = mask(destinations)
+        owed = to & (up | self.up_elsewhere(group)) if destinations else up
+        if owed:
+            self.open[key] = OpenMessage(now_ns, owed, bool(to & ~self.known.get(group, 0)))
+
+    def deliver(self, process: int, now_ns: int, key: MessageKey, group: int) -> None:
+        message = self.open.get(key)
+        bit = 1 << process
+        if message is None or (group != key[0] and self.known.get(key[0], 0) & bit):
+            return
+        if not message.owed & bit:
+            return  # a second delivery, or one that was not owed; checks judge that
+        latency = now_ns - message.submitted_ns
+        self.delivered.add(latency if latency > 0 else 0)
+        if now_ns > message.last_ns:
+            message.last_ns = now_ns
+        message.owed ^= bit
+        if not message.owed:
+            self.settle(key)
+
+    def up_elsewhere(self, group: int) -> int:
+        """Return the processes that are up in other groups alone."""
+        others = 0
+        for other, up in self.up.items():
+            if other != group:
+                others |= up
+        return others & ~self.known.get(group, 0)
+
+    def settle(self, key: MessageKey) -> None:
+        """Close a message that is no longer owed to any process."""
+        message = self.open.pop(key)
+        if message.last_ns == NEVER:
+            return  # all that it was addressed to crashed before it arrived
+        latency_ns = elapsed_ns(message.submitted_ns, message.last_ns)
+        self.per_message.add(latency_ns)
+        if self.by_class is not None:
+            self.by_class.setdefault((key[0], message.between), Histogram()).add(latency_ns)
+        if self.on_message is not None:
+            self.on_message(key, latency_ns)
+
+    def crash(self, process: int) -> None:
+        """Forgive what was owed to a process; what it alone knew of is lost, and no longer owed."""
+        bit = 1 << process
+        for group in self.up:
+            self.up[group] &= ~bit
+        for key, message in list(self.open.items()):
+            message.orphan |= key[1] == process
+            self.forgiven_count += bool(message.owed & bit)
+            message.owed &= ~bit
+            if not message.owed:
+                self.settle(key)
+
+    def undelivered_count(self) -> int:
+        """Return the deliveries still owed, except of messages whose sender crashed: those may have died with it."""
+        return sum(message.owed.bit_count() for message in self.open.values() if not message.orphan)
+
+
+def mask(processes: Iterable[int]) -> int:
+    """Return a set of processes as bits."""
+    return sum([1 << process for process in processes])

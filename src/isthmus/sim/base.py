@@ -11,7 +11,6 @@ from typing import Protocol
 
 from isthmus.core.message import SiteId, Targets
 from isthmus.core.units import NS_PER_MS
-from isthmus.measure.classes import ClassSummary
 from isthmus.measure.summary import RunSummary
 from isthmus.scenario.composition.check import couriers_of
 from isthmus.scenario.model import Scenario
@@ -46,8 +45,9 @@ class Simulation:
         self.site_ids = [SiteId(number) for number in range(len(scenario.topology.sites))]
         members: dict[int, Targets] = {group.id: group.processes for group in self.groups}
         couriers = frozenset(couriers_of(scenario.composition, scenario.topology))
-        plain = RunSummary if scenario.composition is None else ClassSummary
-        self.summary: RunSummary = plain(members) if scenario.network.kind == "delays" else DelaySummary(members)
+        composed = scenario.composition is not None
+        plain = scenario.network.kind == "delays"
+        self.summary: RunSummary = RunSummary(members, composed) if plain else DelaySummary(members)
         self.sink = sink if scenario.trace != "none" else None
         self.logs = [SiteLog(site, self.sink, self.summary, run, couriers) for site in self.site_ids]
         self.meter: Meter | None = None

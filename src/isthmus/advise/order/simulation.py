@@ -15,7 +15,7 @@ from isthmus.advise.order.total import TotalOrderAdvice, TotalOrderOption
 from isthmus.core.layer import Kind
 from isthmus.core.units import NS_PER_MS
 from isthmus.core.validation import BadValue
-from isthmus.measure.latency import LatencyMeter
+from isthmus.measure.summary import RunSummary
 from isthmus.scenario.model import Scenario
 from isthmus.sim.run import Run
 from isthmus.stacks.roles.prediction import Setting
@@ -37,11 +37,11 @@ class Simulated(msgspec.Struct, frozen=True):
     undelivered: int
 
 
-class BySender(LatencyMeter):
+class BySender:
     """A sink that keeps the mean latency of each sender's messages, to the last delivery."""
 
     def __init__(self, sites: int, first_ms: float, last_ms: float) -> None:
-        super().__init__(sites)
+        self.meter = RunSummary(sites, on_message=self.add)
         self.first_ns, self.last_ns = first_ms * NS_PER_MS, last_ms * NS_PER_MS
         self.total_ms = [0.0] * sites
         self.counts = [0] * sites
@@ -49,11 +49,11 @@ class BySender(LatencyMeter):
     def append(self, row: Row) -> None:
         kind, key = row[KIND], (row[ORIGIN], row[SENDER], row[NUMBER])
         if kind == Kind.DELIVER:
-            self.deliver(row[PROCESS], row[TIME_NS], key, row[GROUP])
+            self.meter.deliver(row[PROCESS], row[TIME_NS], key, row[GROUP])
         elif kind == Kind.SUBMIT and self.first_ns <= row[TIME_NS] <= self.last_ns:
-            self.submit(row[TIME_NS], key, row[DESTINATIONS] or (), row[GROUP])
+            self.meter.submit(row[TIME_NS], key, row[DESTINATIONS] or (), row[GROUP])
 
-    def measured(self, key: MessageKey, submitted_ns: int, latency_ns: int) -> None:  # noqa: ARG002
+    def add(self, key: MessageKey, latency_ns: int) -> None:
         self.counts[key[1]] += 1
         self.total_ms[key[1]] += latency_ns / NS_PER_MS
 
@@ -95,7 +95,7 @@ def simulate_option(
                 progress((done + min(1.0, now_ns / NS_PER_MS / lasts)) / len(seeds))
 
         run.execute(report)
-        owed += len(sink.open)
+        owed += len(sink.meter.open)
         for site in range(sites):
             total[site] += sink.total_ms[site]
             counts[site] += sink.counts[site]
