@@ -12,7 +12,7 @@ from isthmus.judge.promises import latency_bound, promised_verdicts
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.workload import Closed
 from isthmus.sim.run import Run
-from isthmus.studies.composition.claims import SINGLE, SPEC, WITHIN
+from isthmus.studies.composition.claims import MODEL, SINGLE, WITHIN
 from isthmus.studies.composition.setup import WARM_UP, composed
 from isthmus.studies.composition.theorems import THEOREMS
 from isthmus.trace.schema import DESTINATIONS, KIND, NUMBER, ORIGIN, SENDER, TIME_NS, Row
@@ -22,7 +22,7 @@ FIGURES = [
     pytest.param(
         series, members, batch, ms, marks=pytest.mark.full if members == 36 and (batch, series) != (10, SINGLE) else ()
     )
-    for series, sizes in SPEC.items()
+    for series, sizes in MODEL.items()
     for members, batches in sizes.items()
     for batch, ms in batches.items()
 ]

@@ -8,8 +8,7 @@ import pytest
 
 from isthmus.sim.packets.twin import run_of
 from isthmus.studies.overlay.claims import FIGURES, TOLERANCE
-from isthmus.studies.overlay.setup import MESSAGES, Protocol, overlay_scenario
-from isthmus.studies.overlay.study import CONNECTIVITY, CRASH_NODES
+from isthmus.studies.overlay.setup import CONNECTIVITY, CRASH_NODES, MESSAGES, Protocol, overlay_scenario
 from isthmus.topology.overlay.links import hypercube
 from isthmus.topology.overlay.measures import connectivity, flooding_sends, link_count
 

@@ -1,6 +1,6 @@
 """The planner: its prediction is what a simulation gives, and no fixed assignment of roles is much better than its own.
 
-Instances are drawn by `studies/regret/instances.py`, which was fixed before anything was measured: five sites in two
+Instances are drawn by `studies/tickets/instances.py`, which was fixed before anything was measured: five sites in two
 or three clusters, 5 to 30 ms inside, 50 to 600 ms across, 0.5 to 200 messages a second each. All assignments of an
 instance are simulated with the same seed, so that they order the same messages.
 """
@@ -26,15 +26,15 @@ from isthmus.stacks.roles.assignment import (
     with_nearest,
 )
 from isthmus.stacks.roles.prediction import Setting
-from isthmus.studies.regret.instances import (
+from isthmus.studies.tickets.instances import (
     KINDS,
-    NINE,
     StreamKind,
     as_topology,
     as_workloads,
     drawn_setting,
     nine_setting,
 )
+from isthmus.studies.tickets.labels import NINE
 
 NULL_MS = HybridSpec().null_ms
 WITHIN = {"periodic": 0.02, "poisson": 0.05}

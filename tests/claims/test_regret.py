@@ -27,9 +27,9 @@ from isthmus.sim.run import Run
 from isthmus.stacks.roles.assignment import plan
 from isthmus.stacks.roles.prediction import Setting
 from isthmus.stacks.roles.rests import MessageStream
-from isthmus.studies.nine_scenarios.tickets import dynamic
-from isthmus.studies.regret.instances import KINDS, StreamKind, as_topology, as_workloads
-from isthmus.studies.regret.study import fixed_choices
+from isthmus.studies.regret.setup import fixed_choices
+from isthmus.studies.tickets.instances import KINDS, StreamKind, as_topology, as_workloads
+from isthmus.studies.tickets.setup import dynamic_stack
 from isthmus.topology.inputs.round_trips import load_measured
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -106,8 +106,8 @@ def compared(number: int, network: str, rivals: int | None = None) -> Found:
     most = rivals or (2**setting.count if setting.count <= EVERY_SET else RIVALS)
     roles = dict.fromkeys([plan(setting).roles, *(choice.roles for choice in fixed_choices(setting, most))])
     best_ms = min(simulated(setting, hybrid_stack(topology, each, HybridSpec()))[0] for each in roles)
-    mine_ms, packets = simulated(setting, dynamic(HybridSpec()))
-    _, alone = simulated(setting, dynamic(HybridSpec(rule="dynamic")))
+    mine_ms, packets = simulated(setting, dynamic_stack(HybridSpec()))
+    _, alone = simulated(setting, dynamic_stack(HybridSpec(rule="dynamic")))
     name = f"{number} {network}, {setting.count} sites, {setting.streams[0][0].kind}"
     return Found(name, mine_ms / best_ms - 1, packets / alone)
 

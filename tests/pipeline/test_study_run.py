@@ -15,18 +15,18 @@ from isthmus.pipeline.sweep.sweep import sweep
 from isthmus.report.results import find_studies
 from isthmus.sim.run import Run
 from isthmus.studies.model import Cell
-from isthmus.studies.run import Result, Swept, batch_studies, judge_runs, run_studies
-from isthmus.studies.token_site import study as token_site
+from isthmus.studies.run import StudyResult, SweptStudy, batch_studies, judge_runs, run_studies
+from isthmus.studies.token_site.claims import STUDY as TOKEN_SITE
 from isthmus.studies.verdicts import NOT_JUDGED
 
 
 def small_grid(scale, seeds):
     """The study's own runs, two delays, and for a tenth of the time."""
-    cells = [cell for cell in token_site.grid("quick", seeds) if cell.parameters["delay_ms"] in (25.0, 100.0)]
+    cells = [cell for cell in TOKEN_SITE.grid("quick", seeds) if cell.parameters["delay_ms"] in (25.0, 100.0)]
     return [Cell(cell.parameters, msgspec.structs.replace(cell.scenario, duration_ms=300)) for cell in cells]
 
 
-SMALL = msgspec.structs.replace(token_site.STUDY, grid=small_grid, seeds={"quick": 1, "full": 1})
+SMALL = msgspec.structs.replace(TOKEN_SITE, grid=small_grid, seeds={"quick": 1, "full": 1})
 
 
 def stub(status, lost=None):
@@ -55,7 +55,7 @@ def stub(status, lost=None):
 
 def test_a_study_leaves_a_folder_that_says_it_all(spark, tmp_path):
     steps = []
-    (result,) = run_studies(spark, [SMALL], "quick", tmp_path, tell=steps.append, check=stub("valid"))
+    (result,) = run_studies(spark, [SMALL], "quick", tmp_path, on_step=steps.append, check=stub("valid"))
     assert steps == ["simulating", "checking", "measuring token-site"]
     assert result.exit_code() == 0
     folder = tmp_path / "token-site"
@@ -82,12 +82,12 @@ def test_a_study_leaves_a_folder_that_says_it_all(spark, tmp_path):
 def test_checks_that_were_not_run_or_lost_a_run_are_unknown_and_violations_count(spark, tmp_path):
     specs = SMALL.specs("quick")
     done = sweep(spark, specs, tmp_path)
-    result = Result(SMALL, tmp_path, [], [], [], len(specs), 0.0)
+    result = StudyResult(SMALL, tmp_path, [], [], [], len(specs), 0.0)
 
     def judged(check):
-        (rows,) = judge_runs([Swept(SMALL, specs, done)], check)
+        (rows,) = judge_runs([SweptStudy(SMALL, specs, done)], check)
         code = msgspec.structs.replace(result, verdicts=rows).exit_code()
-        return {(row["status"], row["runs"], row["witness"]) for row in rows}, code
+        return {(row.status, row.runs, row.witness) for row in rows}, code
 
     assert judged(None) == ({("unknown", 4, "the checks were not run")}, 3)
     assert judged(stub("valid")) == ({("valid", 4, "")}, 0)
@@ -106,7 +106,7 @@ def test_a_failed_run_makes_claims_unknown_and_is_told(spark, tmp_path):
     assert result.exit_code() == 1
     assert {claim.verdict for claim in result.claims} == {"unknown"}
     assert [claim.detail for claim in result.claims if claim.measured == 0] == ["1 run failed"]
-    assert {(row["status"], row["runs"]) for row in result.verdicts} == {("unknown", 1), ("valid", 3)}
+    assert {(row.status, row.runs) for row in result.verdicts} == {("unknown", 1), ("valid", 3)}
     ((spec, outcome),) = result.failed
     assert (spec.run, outcome.error) == (1, "ValueError: planted")
 
@@ -143,12 +143,12 @@ def test_studies_carried_out_together_have_verdicts_of_their_own(spark, tmp_path
     ]
     first, second, third = run_studies(spark, studies, "quick", tmp_path, make=make)
     assert {path.name for path in tmp_path.iterdir()} == {"one", "two", "three"}
-    assert [(row["property"], row["status"], row["runs"]) for row in first.verdicts] == [
+    assert [(row.property, row.status, row.runs) for row in first.verdicts] == [
         ("integrity", "valid", 4),
         ("fifo", "valid", 4),
     ]
-    assert [(row["property"], row["status"], row["runs"]) for row in second.verdicts] == [("integrity", "unknown", 4)]
-    assert [(row["property"], row["status"], row["runs"]) for row in third.verdicts] == [
+    assert [(row.property, row.status, row.runs) for row in second.verdicts] == [("integrity", "unknown", 4)]
+    assert [(row.property, row.status, row.runs) for row in third.verdicts] == [
         ("total", "valid", 4),
         ("agreement", "valid", 4),
         ("integrity", "valid", 4),

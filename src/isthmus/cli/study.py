@@ -16,17 +16,10 @@ from rich.table import Table
 
 from isthmus.cli.console import print_whole, wide_console
 from isthmus.cli.options import HELP
-from isthmus.cli.sim import attempt, execute, fail, figures
-from isthmus.cli.study_causal import causal_command
-from isthmus.cli.trace import COLORS, print_verdicts
 from isthmus.core.errors import InputError
-from isthmus.judge.promises import promised_verdicts
-from isthmus.report.text import OUTCOMES
-from isthmus.sim.packets.twin import run_of
 from isthmus.studies.catalogue import STUDIES
 from isthmus.studies.model import SCALES, Scale, find_study
-from isthmus.trace.reader import read_rows
-from isthmus.trace.schema import Row
+from isthmus.studies.results import ClaimResult, VerdictRow
 
 OUT = Path("out/studies")
 CLAIM_COLORS = {  # a paper's claim that does not hold is a finding, not a fault
@@ -45,7 +38,21 @@ scale_option = click.option("--scale", type=click.Choice(SCALES), default="quick
 seeds_option = click.option("--seeds", type=click.IntRange(min=1), help="Number of seeds. [that of the study]")
 
 
-@click.group(context_settings=HELP)
+class StudyGroup(click.Group):
+    """The commands below, and `causal`, which loads the simulator, on use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*super().list_commands(ctx), "causal"]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name == "causal":
+            from isthmus.cli.study_causal import causal_command
+
+            return causal_command
+        return super().get_command(ctx, name)
+
+
+@click.group(cls=StudyGroup, context_settings=HELP)
 def command() -> None:
     """Run studies: grids of simulated runs on Spark, checked, measured and compared with the papers' claims.
 
@@ -59,9 +66,6 @@ def command() -> None:
     """
 
 
-command.add_command(causal_command)
-
-
 @command.command("list")
 def list_studies() -> None:
     """List the studies with their questions and sizes."""
@@ -71,7 +75,7 @@ def list_studies() -> None:
     for scale in SCALES:
         table.add_column(f"runs, {scale}", justify="right")
     for study in STUDIES.values():
-        counts = [f"{study.run_count(scale):,}" for scale in SCALES]
+        counts = [f"{study.runs[scale]:,}" for scale in SCALES]
         table.add_row(study.name, escape(study.question), escape(study.source), *counts)
     print_whole(wide_console(), table)
 
@@ -114,7 +118,7 @@ def run_command(
     from isthmus.pipeline.engine.session import spark_session
     from isthmus.pipeline.engine.spark_errors import one_sentence
     from isthmus.studies.run import batch_studies, run_studies
-    from isthmus.studies.verdicts import pipeline_check
+    from isthmus.studies.verdicts import check_sweeps
 
     codes = []
     local = not remote and (master or "local").startswith("local")
@@ -124,9 +128,11 @@ def run_command(
             spark = stack.enter_context(spark_session(master, remote, settings=settings, small=scale == "quick"))
         for studies in batch_studies(chosen, scale, seeds):
             label = studies[0].name if len(studies) == 1 else f"{len(studies)} studies"
-            with bar(console, label) as (progress, tell):
-                how = pipeline_check if check else None
-                done = run_studies(spark, studies, scale, output, seeds=seeds, progress=progress, tell=tell, check=how)
+            with bar(console, label) as (progress, on_step):
+                how = check_sweeps if check else None
+                done = run_studies(
+                    spark, studies, scale, output, seeds=seeds, progress=progress, on_step=on_step, check=how
+                )
                 with closing(done):
                     for result in done:
                         print_result(console, result, scale)
@@ -156,10 +162,10 @@ def bar(console: Console, name: str) -> Iterator[tuple[Callable[[int | None, int
         def progress(done: int | None, asked: int) -> None:
             shown.update(task, total=None if done is None else asked, completed=done or 0)
 
-        def tell(step: str) -> None:
+        def on_step(step: str) -> None:
             shown.update(task, description=f"{escape(name)}: {step}")
 
-        yield progress, tell
+        yield progress, on_step
 
 
 @command.command("show")
@@ -178,8 +184,7 @@ def show_studies(folder: Path) -> None:
     for study in find_studies([folder]):
         about = study.about
         print_claims(console, f"{about.title} ({about.scale}, {about.runs:,} runs)", study.claims)
-        rows = [row for check in study.checks for row in check.found]
-        print_checks(console, [{name: getattr(row, name) for name in row.__struct_fields__} for row in rows])
+        print_checks(console, [row for check in study.checks for row in check.found])
         if about.failed_runs:
             console.print(f"[red]{about.failed_runs:,} runs failed[/]; runs.parquet has their errors.")
         console.print(f"Run it again with: {about.command}", soft_wrap=True, highlight=False)
@@ -199,6 +204,13 @@ def replay_run(name: str, number: int, scale: Scale, seeds: int | None, output: 
       isthmus study replay token-site --run 3
       isthmus study replay token-site --run 41 --scale full -o out/run-41
     """
+    from isthmus.cli.sim import attempt, execute, fail, figures
+    from isthmus.cli.trace import print_verdicts
+    from isthmus.judge.promises import promised_verdicts
+    from isthmus.sim.packets.twin import run_of
+    from isthmus.trace.reader import read_rows
+    from isthmus.trace.schema import Row
+
     study = find_study(STUDIES, name)
     spec = study.spec(number, scale, seeds)
     console = wide_console()
@@ -222,7 +234,9 @@ def replay_run(name: str, number: int, scale: Scale, seeds: int | None, output: 
     sys.exit(1 if "violated" in statuses else 3 if "unknown" in statuses else 0)
 
 
-def print_claims(console: Console, title: str, claims: list[Any]) -> None:
+def print_claims(console: Console, title: str, claims: list[ClaimResult]) -> None:
+    from isthmus.report.text import OUTCOMES
+
     table = Table(title=escape(title), title_justify="left")
     for name in ("claim", "expected", "measured", "tolerance", "verdict", "detail"):
         table.add_column(name, justify="right" if name in ("expected", "measured", "tolerance") else "left")
@@ -246,12 +260,14 @@ def figure(value: object, unit: str | None) -> str:
     return f"{text} {unit}" if unit else text
 
 
-def print_checks(console: Console, rows: list[dict[str, Any]]) -> None:
+def print_checks(console: Console, rows: list[VerdictRow]) -> None:
+    from isthmus.cli.trace import COLORS
+
     table = Table()
     for name in ("check", "verdict", "runs", "evidence", "violations", "witness", "replay"):
         table.add_column(name, justify="right" if name in ("runs", "evidence", "violations") else "left")
     for row in rows:
-        counts = [f"{row[name]:,}" for name in ("runs", "evidence", "violations")]
-        verdict = f"[{COLORS[row['status']]}]{row['status']}[/]"
-        table.add_row(row["property"], verdict, *counts, escape(row["witness"] or ""), escape(row["replay"] or ""))
+        counts = [f"{number:,}" for number in (row.runs, row.evidence, row.violations)]
+        verdict = f"[{COLORS[row.status]}]{row.status}[/]"
+        table.add_row(row.property, verdict, *counts, escape(row.witness or ""), escape(row.replay or ""))
     print_whole(console, table)

@@ -13,7 +13,7 @@ from rich.table import Table
 from isthmus.cli.console import print_whole, wide_console
 from isthmus.core.errors import InputError
 from isthmus.studies.causal.setup import NESTED, NODES, PARTICIPANTS, RULES, Traffic
-from isthmus.studies.causal.sizes import TABLE, CausalSizes, Spread, causal_sizes
+from isthmus.studies.causal.sizes import DEFAULT_RULES, CausalSizes, SizeSpread, causal_sizes
 
 HOSTS = 8
 ON_NODES = NODES * (PARTICIPANTS + 1)  # sites of a LAN's nodes
@@ -30,7 +30,12 @@ ON_NODES = NODES * (PARTICIPANTS + 1)  # sites of a LAN's nodes
     help="To whom messages go: below.",
 )
 @click.option(
-    "--rules", type=click.Choice(list(RULES)), metavar="RULES", multiple=True, default=TABLE, help="Below; repeatable."
+    "--rules",
+    type=click.Choice(list(RULES)),
+    metavar="RULES",
+    multiple=True,
+    default=DEFAULT_RULES,
+    help="Below; repeatable.",
 )
 @click.option("--seeds", type=click.IntRange(1, 1000), default=1, show_default=True, help="Runs for each row.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON, and nothing else.")
@@ -93,5 +98,5 @@ def sizes_table(title: str, found: list[CausalSizes]) -> Table:
     return table
 
 
-def told(spread: Spread | None) -> str:
+def told(spread: SizeSpread | None) -> str:
     return "-" if spread is None else f"{spread.mean:,.1f} / {spread.p95:,g} / {spread.most:,g}"

@@ -1,9 +1,9 @@
-"""From a table to the lines of a figure: which points, in which order, under which names.
+"""The lines of a figure, from its table: which points, in which order, under which names.
 
 A line is a series of the table, or a paper's; its points are sorted by x. Where x is text (the names of scenarios),
-points stand at 0, 1, 2 and so on, in the order in which the table first has them. A value that is missing, not finite,
-or not above zero on a logarithmic axis is left out and leaves its neighbours joined; two values at one x of one series
-are an error, for the table was then not a summary of what it is asked to show.
+points are at 0, 1, 2 and so on, in the order of first occurrence in the table. A value that is missing, not finite, or
+not above zero on a logarithmic axis is omitted, and its neighbours are joined; two values at one x of one series are an
+error, because the table is then not a summary.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from isthmus.core.errors import InputError
-from isthmus.report.results import RUNS, SHARES, FigureSpec, FinishedStudy
+from isthmus.report.results import FinishedStudy
+from isthmus.studies.results import RUNS, SHARES, FigureSpec
 
 LINES_MAX = 24
 
@@ -29,7 +30,7 @@ class Line(NamedTuple):
     errors: list[float]
 
 
-class Spread(NamedTuple):
+class SpreadRow(NamedTuple):
     """A distribution: percentiles, and the mean beside them."""
 
     label: str
@@ -38,18 +39,18 @@ class Spread(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """All that is drawn in one figure."""
+    """The contents of one figure."""
 
     spec: FigureSpec
     ours: list[Line]
     paper: list[Line]
     categories: list[str]  # of x, where it is text
-    spreads: tuple[Spread, ...] = ()  # instead of lines
-    runs: tuple[int, int] | None = None  # the fewest and the most runs that a point is the mean of; None: not said
+    spreads: tuple[SpreadRow, ...] = ()  # instead of lines
+    runs: tuple[int, int] | None = None  # minimum and maximum number of runs per point; None: unknown
 
     @property
     def dots(self) -> bool:
-        """Whether no line, ours or a paper's, has two points: then nothing is joined, and values stand side by side."""
+        """Whether no line, ours or a paper's, has two points: then values are drawn side by side."""
         return bool(self.ours) and all(len(line.xs) < 2 for line in (*self.ours, *self.paper))
 
 
@@ -91,15 +92,15 @@ def make_plot(folder: Path, number: int, spec: FigureSpec, table: pa.Table) -> P
 
 
 def runs_of(table: pa.Table) -> tuple[int, int] | None:
-    """How many runs the rows are means of, at least and at most, where the table says so."""
+    """The minimum and maximum number of runs that rows are means of, if the table has it."""
     counts = [count for count in table.column(RUNS).to_pylist() if count] if RUNS in table.column_names else []
     return (int(min(counts)), int(max(counts))) if counts else None
 
 
-def spreads_of(spec: FigureSpec, table: pa.Table, source: str) -> tuple[Spread, ...]:
+def spreads_of(spec: FigureSpec, table: pa.Table, source: str) -> tuple[SpreadRow, ...]:
     columns = {name: numbers(table, name, source) for name in spec.columns()[1:]}
     return tuple(
-        Spread(
+        SpreadRow(
             name_of(spec.x, cell),
             {share: columns[f"{spec.y}_p{share}"][row] for share in SHARES},
             columns[f"{spec.y}_mean"][row],
@@ -114,7 +115,7 @@ def line_of(name: str, points: dict[float, tuple[float, float]]) -> Line:
 
 
 def paper_line(where: str, at: int, spec: FigureSpec, categories: list[str]) -> Line:
-    """A paper's values, at the places of our own axis."""
+    """A paper's values, at their places on our axis."""
     given = spec.paper[at]
     xs: list[float] = []
     for x in given.x:
@@ -127,13 +128,13 @@ def paper_line(where: str, at: int, spec: FigureSpec, categories: list[str]) -> 
 
 
 def can_show(spec: FigureSpec, x: float, y: float, categories: list[str]) -> bool:
-    """Whether a point has a place in the figure: nothing has one at zero or below it on a logarithmic axis."""
+    """Whether a point can be drawn: on a logarithmic axis only above zero."""
     log_x = "x" in spec.log and not categories
     return isfinite(x) and isfinite(y) and (not log_x or x > 0) and ("y" not in spec.log or y > 0)
 
 
 def numbers(table: pa.Table, column: str, source: str) -> list[float]:
-    """A column as floats, NaN where nothing stands."""
+    """A column as floats, NaN for null."""
     kind = table.schema.field(column).type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
         raise InputError(source, column, f"a column of {kind}", "numbers")
@@ -141,8 +142,8 @@ def numbers(table: pa.Table, column: str, source: str) -> list[float]:
 
 
 def name_of(column: str | None, cell: Any) -> str:
-    """The name of a series; a bare number says nothing without its column."""
+    """The name of a series; a number is prefixed with its column."""
     if isinstance(cell, str):
         return cell
-    said = f"{cell:g}" if isinstance(cell, float) else str(cell)
-    return f"{(column or '').replace('_', ' ')} {said}"
+    number = f"{cell:g}" if isinstance(cell, float) else str(cell)
+    return f"{(column or '').replace('_', ' ')} {number}"

@@ -24,8 +24,9 @@ from isthmus.report.figures import draw_plot, inline_svg
 from isthmus.report.lines import Plot, plots_of
 from isthmus.report.pictures.distributions import MEANING, draw_spread_plot
 from isthmus.report.pictures.network import draw_network
-from isthmus.report.results import SHARES, STATUSES, About, Check, ClaimKind, ClaimResult, FinishedStudy
+from isthmus.report.results import CheckedProperty, FinishedStudy
 from isthmus.stacks.registry import STACKS, NamedStack
+from isthmus.studies.results import SHARES, STATUSES, About, ClaimKind, ClaimResult
 from isthmus.topology.model import Topology
 
 MARK = '<meta name="generator" content="Isthmus">'  # by which an earlier report is recognised
@@ -86,7 +87,7 @@ class CheckFinding(NamedTuple):
     replay: str
 
 
-class Network(NamedTuple):
+class NetworkPicture(NamedTuple):
     """A network that a study runs on, as a picture."""
 
     name: str  # unique on the page
@@ -100,7 +101,7 @@ class Section(NamedTuple):
     slug: str  # unique on the page
     study: FinishedStudy
     drawn: list[Drawn]
-    networks: list[Network]
+    networks: list[NetworkPicture]
 
 
 class Chapter(NamedTuple):
@@ -129,10 +130,10 @@ def draw(plot: Plot, others: list[str]) -> Figure:
     return draw_spread_plot(plot) if plot.spec.kind == "spread" else draw_plot(plot, others)
 
 
-def network_of(name: str, topology: Topology) -> Network:
+def network_of(name: str, topology: Topology) -> NetworkPicture:
     sites = text.count(len(topology.sites), "site")
     label = f"The network {topology.name}: {text.count(len(topology.clusters), 'cluster')}, {sites}"
-    return Network(name, label, draw_network(topology, title=False) if len(topology.clusters) > 1 else None)
+    return NetworkPicture(name, label, draw_network(topology, title=False) if len(topology.clusters) > 1 else None)
 
 
 def chapters(parts: list[Section]) -> list[Chapter]:
@@ -234,7 +235,7 @@ def doc_line(stack: NamedStack) -> str:
     return f"{stack.summary} {ROLES[stack.roles]}".strip()
 
 
-def network_picture(network: Network) -> Markup:
+def network_picture(network: NetworkPicture) -> Markup:
     assert network.figure is not None
     return inline_svg(network.figure, network.name, network.label, outlines=True)
 
@@ -278,13 +279,13 @@ def numbers_of_figure(plot: Plot) -> NumbersTable:
     return NumbersTable([plot.spec.xlabel, *labels], list(zip(names[:SHOWN_MAX], values, strict=True)), len(xs))
 
 
-def counts(check: Check) -> list[int]:
+def counts(check: CheckedProperty) -> list[int]:
     """The numbers of a check: runs by status, evidence, violations."""
     runs = [check.runs("valid"), check.runs("violated"), check.runs("unknown")]
     return [*runs, sum(row.evidence for row in check.found), sum(row.violations for row in check.found)]
 
 
-def check_findings(checks: list[Check]) -> list[CheckFinding]:
+def check_findings(checks: list[CheckedProperty]) -> list[CheckFinding]:
     """What was found where a check is not valid, the worst first; the same finding of several checks is listed once."""
     alike: dict[tuple[str, int, str, str], list[str]] = {}
     for row in (row for status in STATUSES for check in checks for row in check.found if row.status == status):

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from itertools import pairwise
 from math import isfinite
 
-from isthmus.report.results import Check, ClaimResult, FinishedStudy, Value
+from isthmus.report.results import CheckedProperty, FinishedStudy
+from isthmus.studies.results import ClaimResult, Value
 
 NO_BREAK = "\N{NO-BREAK SPACE}"  # between a number and its unit
 SEEDS_MIN = 3  # runs that an interval needs
@@ -163,7 +164,7 @@ def seeds_said(runs: tuple[int, int] | None, errors: bool) -> str:
     return f"Bars: 95{NO_BREAK}% intervals over {between} runs.{alone}"
 
 
-def checks_said(checks: list[Check]) -> str:
+def checks_said(checks: list[CheckedProperty]) -> str:
     total = len(checks)
     violated = [in_quotes(check.name) for check in checks if check.status == "violated"]
     unknown = [in_quotes(check.name) for check in checks if check.status == "unknown" and not check.runs("valid")]
@@ -180,7 +181,7 @@ def checks_said(checks: list[Check]) -> str:
     return f"of {count(total, 'check')}, {join_and(parts)}"
 
 
-def outcome(check: Check) -> str:
+def outcome(check: CheckedProperty) -> str:
     """A check over all runs: valid, violated, unknown, or partly valid where some runs gave no evidence."""
     return "partly valid" if check.status == "unknown" and check.runs("valid") else check.status
 

@@ -1,22 +1,19 @@
-"""All studies by name, in the order in which they are run, and of the story that they tell: what we add comes last."""
+"""All studies by name, in the order in which they are run and reported; those that no paper asks for come last."""
 
 from __future__ import annotations
 
-from isthmus.studies.causal import study as causal
-from isthmus.studies.clocks import study as clocks
-from isthmus.studies.composition import study as composition
-from isthmus.studies.dynamic_roles import study as dynamic_roles
-from isthmus.studies.internet_scale import study as internet_scale
-from isthmus.studies.isolation import study as isolation
+from isthmus.studies.causal.claims import STUDY as CAUSAL
+from isthmus.studies.clocks.claims import STUDY as CLOCKS
+from isthmus.studies.composition.claims import STUDY as COMPOSITION
+from isthmus.studies.dynamic_roles.claims import STUDY as DYNAMIC_ROLES
+from isthmus.studies.internet_scale.claims import STUDY as INTERNET_SCALE
+from isthmus.studies.isolation.claims import STUDY as ISOLATION
 from isthmus.studies.model import Study
-from isthmus.studies.nine_scenarios import study as nine_scenarios
-from isthmus.studies.optimistic import study as optimistic
-from isthmus.studies.overlay import study as overlay
-from isthmus.studies.regret import study as regret
-from isthmus.studies.token_site import study as token_site
+from isthmus.studies.nine_scenarios.claims import STUDY as NINE_SCENARIOS
+from isthmus.studies.optimistic.claims import STUDY as OPTIMISTIC
+from isthmus.studies.overlay.claims import STUDY as OVERLAY
+from isthmus.studies.regret.claims import STUDY as REGRET
+from isthmus.studies.token_site.claims import STUDY as TOKEN_SITE
 
-ALL = (
-    *(token_site, isolation, nine_scenarios, dynamic_roles, optimistic, causal, overlay, composition),
-    *(clocks, regret, internet_scale),
-)
-STUDIES: dict[str, Study] = {module.STUDY.name: module.STUDY for module in ALL}
+PAPERS = (TOKEN_SITE, ISOLATION, NINE_SCENARIOS, DYNAMIC_ROLES, OPTIMISTIC, CAUSAL, OVERLAY, COMPOSITION, CLOCKS)
+STUDIES: dict[str, Study] = {study.name: study for study in (*PAPERS, REGRET, INTERNET_SCALE)}

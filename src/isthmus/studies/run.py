@@ -1,12 +1,11 @@
 """Run studies: sweep, check, measure, judge the claims, and write one folder per study with all results.
 
 OUT/NAME holds study.json (what was asked and how it ran), trace/ and runs.parquet (the sweep), tables/*.parquet (the
-measures), verdicts.parquet (the checks, added up), claims.json, figures.json, advice.json and networks/. It is built
-under a hidden name and
-takes its own when complete: a folder that can be seen is whole.
+measures), verdicts.parquet (the checks, added up), claims.json, figures.json, advice.json and networks/ (results.py).
+It is built under a hidden name and gets its own when complete: a visible folder is whole.
 
 One Spark session serves any number of studies. A job costs more than the rows of a small study, so small ones share one
-sweep and one check; that changes no result.
+sweep and one check, which changes no result.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from threading import Event
-from typing import Any
 
 import msgspec
 import pyarrow.parquet as pq
@@ -33,18 +31,30 @@ from isthmus.pipeline.sweep.balance import expected_cost
 from isthmus.pipeline.sweep.simulate import Make, Outcome, make_run
 from isthmus.pipeline.sweep.sweep import Progress, RunSpec, Sweep, sweep_together
 from isthmus.studies.catalogue import STUDIES
-from isthmus.studies.model import JudgedClaim, Rows, Scale, Study, study_command
-from isthmus.studies.verdicts import Check, count_by_status, found_by, pipeline_check, to_table, unknown_all
+from isthmus.studies.claim import Rows
+from isthmus.studies.model import Scale, Study, study_command
+from isthmus.studies.results import (
+    ABOUT,
+    ADVICE,
+    CLAIMS,
+    FIGURES,
+    NETWORKS,
+    TABLES,
+    VERDICTS,
+    About,
+    ClaimResult,
+    VerdictRow,
+)
+from isthmus.studies.verdicts import Check, check_sweeps, count_by_status, to_table, unknown_all, worst_verdicts
 from isthmus.topology.written import topology_to_toml
 
-ABOUT, CLAIMS, FIGURES, ADVICE, NETWORKS = "study.json", "claims.json", "figures.json", "advice.json", "networks"
-TOGETHER = 20_000_000  # deliveries of the studies that are carried out together, about
-MEASURED_AT_ONCE = 2  # studies whose tables are computed at a time
-Tell = Callable[[str], None]
+TOGETHER = 20_000_000  # expected deliveries of the studies that are run together
+MEASURED_AT_ONCE = 2  # studies whose tables are computed concurrently
+OnStep = Callable[[str], None]  # gets the name of each step
 
 
-class Swept(msgspec.Struct, frozen=True):
-    """A study that has been swept."""
+class SweptStudy(msgspec.Struct, frozen=True):
+    """A study whose runs have been simulated."""
 
     study: Study
     specs: list[RunSpec]
@@ -54,20 +64,20 @@ class Swept(msgspec.Struct, frozen=True):
         return [(self.specs[outcome.run], outcome) for outcome in self.done.failed()]
 
 
-class Result(msgspec.Struct, frozen=True):
-    """A study that has been carried out."""
+class StudyResult(msgspec.Struct, frozen=True):
+    """A study that has been run."""
 
     study: Study
     folder: Path
-    claims: list[JudgedClaim]
-    verdicts: list[dict[str, Any]]  # rows of verdicts.parquet
+    claims: list[ClaimResult]
+    verdicts: list[VerdictRow]
     failed: list[tuple[RunSpec, Outcome]]
     run_count: int
-    took_s: float  # since the start of those it was carried out with
+    took_s: float  # since the start of the studies it was run with
 
     def exit_code(self) -> int:
-        """1: an order was broken or a run failed; 3: something is unknown; a claim that does not hold is a finding."""
-        statuses = {row["status"] for row in self.verdicts}
+        """1: a property was violated or a run failed; 3: something is unknown; a claim that fails is a finding."""
+        statuses = {row.status for row in self.verdicts}
         if self.failed or "violated" in statuses:
             return 1
         return 3 if "unknown" in statuses or any(claim.verdict == "unknown" for claim in self.claims) else 0
@@ -81,56 +91,67 @@ def run_studies(
     *,
     seeds: int | None = None,
     progress: Progress | None = None,
-    tell: Tell = lambda _: None,
-    check: Check | None = pipeline_check,
+    on_step: OnStep = lambda _: None,
+    check: Check | None = check_sweeps,
     make: Make = make_run,
-) -> Generator[Result, None, None]:
-    """Carry out studies together: one sweep, one check, and then the tables and claims of each.
+) -> Generator[StudyResult, None, None]:
+    """Run studies together: one sweep, one check, and then the tables and claims of each.
 
-    `check` None leaves the checks out, and their verdicts unknown.
+    With `check` None nothing is checked, and all verdicts are unknown.
     """
     start = time.monotonic()
     under = {study.name: out / f".{study.name}" for study in studies}
     for study in studies:
-        refuse_stranger(out / study.name)
+        refuse_other_folder(out / study.name)
         shutil.rmtree(under[study.name], ignore_errors=True)
     specs = [study.specs(scale, seeds) for study in studies]
     try:
-        tell("simulating")
+        on_step("simulating")
         grids = dict(zip(under.values(), specs, strict=True))
         swept = sweep_together(spark, grids, progress=progress, make=make)
-        asked = [Swept(*parts) for parts in zip(studies, specs, swept, strict=True)]
-        tell("checking")
+        asked = [SweptStudy(*parts) for parts in zip(studies, specs, swept, strict=True)]
+        on_step("checking")
         judged = judge_runs(asked, check)
         made_with = versions(spark)
-        with closing(measure_studies(asked, under, tell)) as measured:
+        with closing(measure_studies(asked, under, on_step)) as measured:
             for one, verdicts, tables in zip(asked, judged, measured, strict=True):
                 building, folder = under[one.study.name], out / one.study.name
                 claims = write_results(one, verdicts, tables, scale, building)
                 took_s = time.monotonic() - start
-                about = describe(one, scale, seeds) | {
-                    "versions": made_with,
-                    "took_s": round(took_s, 1),
-                    "together": len(studies),
-                    "spark_master": spark.conf.get("spark.master", "connect"),
-                }
+                about = About(
+                    name=one.study.name,
+                    title=one.study.title,
+                    question=one.study.question,
+                    paper=one.study.paper,
+                    source=one.study.source,
+                    place=place_of(one.study),
+                    scale=scale,
+                    seeds=one.study.seeds[scale] if seeds is None else seeds,
+                    runs=len(one.specs),
+                    failed_runs=len(one.done.failed()),
+                    command=study_command("run", one.study.name, scale, seeds),
+                    versions=made_with,
+                    took_s=round(took_s, 1),
+                    together=len(studies),
+                    spark_master=spark.conf.get("spark.master", "connect") or "",
+                )
                 write_json(building / ABOUT, about)
                 shutil.rmtree(folder, ignore_errors=True)
                 building.rename(folder)
-                yield Result(one.study, folder, claims, verdicts, one.failed(), len(one.specs), took_s)
+                yield StudyResult(one.study, folder, claims, verdicts, one.failed(), len(one.specs), took_s)
     finally:
         for folder in under.values():
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def write_results(
-    one: Swept, verdicts: list[dict[str, Any]], tables: dict[str, Rows], scale: Scale, folder: Path
-) -> list[JudgedClaim]:
+    one: SweptStudy, verdicts: list[VerdictRow], tables: dict[str, Rows], scale: Scale, folder: Path
+) -> list[ClaimResult]:
     """Judge the claims of a study; write them with its verdicts, figures, advice and networks."""
     study = one.study
     asked = [claim for claim in study.claims if not claim.full_only or scale == "full"]
     claims = [claim.judge(tables, len(one.done.failed())) for claim in asked]
-    pq.write_table(to_table(verdicts), folder / "verdicts.parquet")
+    pq.write_table(to_table(verdicts), folder / VERDICTS)
     write_json(folder / CLAIMS, claims)
     write_json(folder / FIGURES, study.figures)
     write_json(folder / ADVICE, [found for advice in study.advice if (found := advice.judge(tables)) is not None])
@@ -138,38 +159,20 @@ def write_results(
     return claims
 
 
-def describe(one: Swept, scale: Scale, seeds: int | None) -> dict[str, Any]:
-    """What a study is and how it was asked for."""
-    study = one.study
-    return {
-        "name": study.name,
-        "title": study.title,
-        "question": study.question,
-        "paper": study.paper,
-        "source": study.source,
-        "place": place_of(study),
-        "scale": scale,
-        "seeds": study.seeds[scale] if seeds is None else seeds,
-        "runs": len(one.specs),
-        "failed_runs": len(one.done.failed()),
-        "command": study_command("run", study.name, scale, seeds),
-    }
-
-
 def place_of(study: Study) -> int:
-    """Where a study stands in the story that all of them tell; others come after."""
+    """The position of a study in the catalogue; other studies come after."""
     return list(STUDIES).index(study.name) if study.name in STUDIES else len(STUDIES)
 
 
 def write_networks(folder: Path, study: Study) -> None:
-    """The networks that a study runs on, as files that every command takes."""
+    """Write the networks of a study as topology files."""
     folder.mkdir()
-    for number, network in enumerate(study.networks):
+    for number, network in enumerate(study.networks()):
         (folder / f"{number}.toml").write_text(topology_to_toml(network), encoding="utf-8")
 
 
 def batch_studies(studies: Sequence[Study], scale: Scale, seeds: int | None = None) -> list[list[Study]]:
-    """What is carried out together: small studies, which cost more in jobs than in rows; a large one stands alone."""
+    """Studies to run together: small ones, which cost more in jobs than in rows; a large one runs alone."""
     found: list[list[Study]] = []
     room = 0
     for study in studies:
@@ -182,16 +185,16 @@ def batch_studies(studies: Sequence[Study], scale: Scale, seeds: int | None = No
     return found
 
 
-def refuse_stranger(folder: Path) -> None:
-    """Only a study's own folder is replaced."""
+def refuse_other_folder(folder: Path) -> None:
+    """Refuse to replace a folder that is not a study."""
     if folder.exists() and not (folder / ABOUT).is_file() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(str(folder), "", "a path that is not a study", "a new folder, or one that a study wrote")
 
 
-def judge_runs(asked: Sequence[Swept], check: Check | None) -> list[list[dict[str, Any]]]:
+def judge_runs(asked: Sequence[SweptStudy], check: Check | None) -> list[list[VerdictRow]]:
     """The verdicts of each study, added up; what cannot be checked is unknown.
 
-    All runs are judged in one go. There a run's number is its place among the runs of all studies.
+    All runs are checked by one job, in which the number of a run is its place among the runs of all studies.
     """
     spans: list[range] = []
     properties: dict[str, list[range]] = {}
@@ -201,7 +204,7 @@ def judge_runs(asked: Sequence[Swept], check: Check | None) -> list[list[dict[st
         for name in one.study.properties:
             properties.setdefault(name, []).append(spans[-1])
     good = any(len(one.done.failed()) < len(one.specs) for one in asked)
-    found = found_by(check([one.done for one in asked], properties)) if check and good else {}
+    found = worst_verdicts(check([one.done for one in asked], properties)) if check and good else {}
     why = "every run failed" if check else "the checks were not run"
     judged = []
     for one, span in zip(asked, spans, strict=True):
@@ -214,21 +217,21 @@ def judge_runs(asked: Sequence[Swept], check: Check | None) -> list[list[dict[st
 
 
 def measure_studies(
-    asked: Sequence[Swept], under: dict[str, Path], tell: Tell
+    asked: Sequence[SweptStudy], under: dict[str, Path], on_step: OnStep
 ) -> Generator[dict[str, Rows], None, None]:
     """The tables of each study in turn, while those of the next are being computed.
 
-    Tables are small, so that most of their cost is Spark's planning, one core's work: two studies keep two cores busy.
+    Most of the cost of small tables is Spark's planning on one core: two studies keep two cores busy.
     """
     pool, stopped = ThreadPoolExecutor(MEASURED_AT_ONCE, "measure"), Event()
     try:
         waiting = [
-            pool.submit(collect_tables, one.study, one.done, under[one.study.name] / "tables", stopped) for one in asked
+            pool.submit(collect_tables, one.study, one.done, under[one.study.name] / TABLES, stopped) for one in asked
         ]
         for one, found in zip(asked, waiting, strict=True):
-            tell(f"measuring {one.study.name}")
+            on_step(f"measuring {one.study.name}")
             yield found.result()
-    except BaseException:  # an interrupt, too: nothing is written once the folders are removed
+    except BaseException:  # interrupts, too: nothing may be written after the folders are removed
         stopped.set()
         cancel_jobs(asked[0].done.trace.sparkSession)
         raise
@@ -237,7 +240,7 @@ def measure_studies(
 
 
 def collect_tables(study: Study, done: Sweep, folder: Path, stopped: Event) -> dict[str, Rows]:
-    """The tables: each collected, and written as one small file; once stopped, no more of them."""
+    """Compute the tables, each collected and written as one small file; none after `stopped` is set."""
     folder.mkdir()
     good = done.runs.where("status = 'ok'")
     collected: dict[str, Rows] = {}
@@ -255,8 +258,8 @@ def write_json(path: Path, value: object) -> None:
     path.write_bytes(text + b"\n")
 
 
-def versions(spark: SparkSession) -> dict[str, str]:
-    """What it was run with."""
+def versions(spark: SparkSession) -> dict[str, str | None]:
+    """The versions that the results depend on."""
     row = spark.sql("SELECT java_method('java.lang.System', 'getProperty', 'java.version') AS java").first()
     return {
         "isthmus": __version__,

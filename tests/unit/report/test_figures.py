@@ -12,13 +12,14 @@ from tests.unit.report.sample import DELAYS_MS, nine, token_site
 
 from isthmus.report import text as words
 from isthmus.report.figures import SOFT, draw_plot, inline_svg, looks_of, name_text, one_line, spread_names
-from isthmus.report.lines import Line, Plot, Spread, make_plot, plots_of
+from isthmus.report.lines import Line, Plot, SpreadRow, make_plot, plots_of
 from isthmus.report.pictures.distributions import draw_spread_plot
-from isthmus.report.results import FigureSpec, find_studies
+from isthmus.report.results import find_studies
+from isthmus.studies.results import FigureSpec, figure
 
 
 def spec(**changes: str) -> FigureSpec:
-    return FigureSpec("f", "A title", "t", "lines", "x", "y", changes.get("xlabel", "x, ms"), "y, ms")
+    return figure("f", "A title", "", "t", ("x", changes.get("xlabel", "x, ms")), ("y", "y, ms"))
 
 
 def test_lines_are_sorted_with_errors_and_the_papers_beside_them(tmp_path: Path) -> None:
@@ -114,7 +115,7 @@ def test_where_no_line_has_two_points_values_stand_side_by_side() -> None:
 
 
 def test_a_distribution_is_drawn_by_rows() -> None:
-    rows = tuple(Spread(name, {1: 1.0, 25: 2.0, 50: 3.0, 75: 4.0, 99: 9.0}, 3.5) for name in ("a", "b"))
+    rows = tuple(SpreadRow(name, {1: 1.0, 25: 2.0, 50: 3.0, 75: 4.0, 99: 9.0}, 3.5) for name in ("a", "b"))
     plot = Plot(msgspec.structs.replace(spec(), kind="spread"), [], [], ["a", "b"], rows)
     [axes] = draw_spread_plot(plot).axes
     assert [text.get_text() for text in axes.get_yticklabels()] == ["a", "b"]

@@ -17,8 +17,9 @@ from tests.unit.report.sample import about, nine, token_site, verdict, write_stu
 
 from isthmus.report.figures import render
 from isthmus.report.page import CLAIM_LOOKS, claim_look, mood, page, sections, unique
-from isthmus.report.results import ClaimResult, find_studies
+from isthmus.report.results import find_studies
 from isthmus.report.text import OUTCOMES, seeds_said
+from isthmus.studies.results import ClaimResult
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
@@ -132,7 +133,7 @@ def test_the_answer_is_one_sentence_a_study(html: str) -> None:
 
 
 def claimed(kind: str, verdict: str) -> ClaimResult:
-    return ClaimResult("s", "x", verdict, kind=kind)  # type: ignore[arg-type]
+    return ClaimResult(statement="s", source="x", verdict=verdict, kind=kind)  # type: ignore[arg-type]
 
 
 def test_a_papers_claim_that_fails_is_a_finding_and_a_promise_that_fails_is_a_defect(out: Path) -> None:

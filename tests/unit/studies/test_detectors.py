@@ -13,8 +13,8 @@ import pytest
 
 from isthmus.protocols.detectors import DETECTORS, Cusum, Exponential, Level, MeanShift
 from isthmus.protocols.estimator import EstimatorOptions
-from isthmus.studies.dynamic_roles.detectors import chat_gaps, compared, detector, fit
-from isthmus.studies.network_changes.study import transient, transients
+from isthmus.studies.dynamic_roles.detectors import SAMPLES, chat_gaps, compare_detectors, fit_detector
+from isthmus.studies.dynamic_roles.transients import transient, transients
 
 RECORDED = Path(__file__).parents[4] / "shared" / "data" / "irc" / "rust_seconds.csv"
 
@@ -31,7 +31,7 @@ def test_the_papers_detector_says_nothing_before_its_first_k_samples() -> None:
 
 @pytest.mark.parametrize("name", DETECTORS)
 def test_every_detector_finds_the_period_of_even_gaps_and_follows_a_shift(name: str) -> None:
-    judge = detector(name)
+    judge = DETECTORS[name](SAMPLES[name])
     for gap in [10.0] * 100 + [50.0] * 200:
         judge.add(gap)
     assert judge.mean == pytest.approx(50.0, rel=0.01)
@@ -66,12 +66,12 @@ def test_cusum_notices_at_once_what_an_exponential_mean_takes_long_to_follow() -
 
 
 def test_an_estimate_is_judged_by_what_comes_next() -> None:
-    assert fit([10.0] * 60, "sliding").error_factor == pytest.approx(1.0)
-    assert fit([10.0] * 5, "sliding").judged == 0
+    assert fit_detector([10.0] * 60, "sliding").error_factor == pytest.approx(1.0)
+    assert fit_detector([10.0] * 5, "sliding").judged == 0
     random = Random(1)
     gaps = [random.expovariate(1.0) for _ in range(4_000)]
-    assert fit(gaps, "sliding").error_factor < fit(gaps, "mean-shift").error_factor
-    assert fit(gaps, "mean-shift").bias_factor < 0.9, "the runs below the mean are the likelier ones"
+    assert fit_detector(gaps, "sliding").error_factor < fit_detector(gaps, "mean-shift").error_factor
+    assert fit_detector(gaps, "mean-shift").bias_factor < 0.9, "the runs below the mean are the likelier ones"
 
 
 def nearest(rows: list[dict[str, object]], traffic: str, factor: str = "error_factor") -> dict[str, float]:
@@ -93,7 +93,7 @@ def recorded_gaps(*by: str) -> list[list[float]]:
 
 def test_recorded_chats_are_followed_best_by_sliding_and_exponential_means() -> None:
     """And the chats that the study makes up rank detectors as recorded ones do, up to a tie."""
-    rows = compared({"recorded": recorded_gaps("trace"), "made": [chat_gaps(seed) for seed in range(4)]})
+    rows = compare_detectors({"recorded": recorded_gaps("trace"), "made": [chat_gaps(seed) for seed in range(4)]})
     for traffic in ("recorded", "made"):
         errors = nearest(rows, traffic)
         assert errors["sliding"] < errors["mean-shift"]
@@ -104,7 +104,7 @@ def test_recorded_chats_are_followed_best_by_sliding_and_exponential_means() -> 
 
 def test_nobody_follows_one_recorded_sender_well_and_ours_is_the_least_biased() -> None:
     """What a site measures is one sender: a few lines, then hours of silence."""
-    rows = compared({"sender": [gaps for gaps in recorded_gaps("trace", "sender") if len(gaps) >= 20]})
+    rows = compare_detectors({"sender": [gaps for gaps in recorded_gaps("trace", "sender") if len(gaps) >= 20]})
     errors, biases = nearest(rows, "sender"), nearest(rows, "sender", "bias_factor")
     assert min(errors.values()) > 4
     assert errors["sliding"] <= 1.05 * min(errors.values())

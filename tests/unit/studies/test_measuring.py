@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from isthmus.studies import run
-from isthmus.studies.run import Swept, measure_studies
+from isthmus.studies.run import SweptStudy, measure_studies
 
 
 def swept(name, *actions):
@@ -22,7 +22,7 @@ def swept(name, *actions):
     study = SimpleNamespace(name=name, tables=lambda trace, runs: tables)
     runs = SimpleNamespace(where=lambda condition: None)
     done = SimpleNamespace(runs=runs, good_trace=lambda: None, trace=SimpleNamespace(sparkSession="the session"))
-    return Swept(study, [], done)
+    return SweptStudy(study, [], done)
 
 
 @pytest.fixture

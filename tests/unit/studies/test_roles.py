@@ -2,28 +2,46 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import pytest
 
-from isthmus.studies.dynamic_roles import study as dynamic_roles
-from isthmus.studies.isolation import study as isolation
-from isthmus.studies.model import figure_of, matching, numbers_of
-from isthmus.studies.nine_scenarios import study as nine_scenarios
-from isthmus.studies.nine_scenarios.tickets import PERIODIC, POISSON, SITES, five, workloads
-from isthmus.studies.regret import study as regret
-from isthmus.studies.regret.instances import CLOUDS, KINDS, NINE, cloud_setting, nine_setting
+from isthmus.studies.catalogue import STUDIES
+from isthmus.studies.claim import crossing, figure_of, matching, numbers_of
+from isthmus.studies.dynamic_roles import setup as dynamic_roles
+from isthmus.studies.dynamic_roles.claims import phases_lost
+from isthmus.studies.isolation.claims import crossover
+from isthmus.studies.nine_scenarios import setup as nine_scenarios
+from isthmus.studies.nine_scenarios.claims import worst_ratio
+from isthmus.studies.regret import setup as regret
+from isthmus.studies.tickets import labels
+from isthmus.studies.tickets.instances import CLOUDS, KINDS, cloud_setting, nine_setting
+from isthmus.studies.tickets.labels import NINE, PERIODIC, POISSON
+from isthmus.studies.tickets.setup import SITES, WITH_NULLS, five_sites, workloads
 
-MODULES = (isolation, nine_scenarios, dynamic_roles, regret)
-NAMES = ("latency", "cells", "phases", "every_phase", "costs", "regret", "runs")
+
+@pytest.mark.parametrize(
+    "name", ["isolation", "nine-scenarios", "dynamic-roles", "regret", "optimistic", "composition"]
+)
+def test_claims_of_empty_tables_are_unknown(name: str) -> None:
+    empty: defaultdict[str, list[dict[str, object]]] = defaultdict(list)
+    claims = [claim for claim in STUDIES[name].claims if not claim.source.text.startswith("theorem")]
+    assert {claim.judge(empty).verdict for claim in claims} == {"unknown"}
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_claims_of_empty_tables_are_unknown(module) -> None:
-    empty = {name: [] for name in NAMES}
-    assert {claim.judge(empty).verdict for claim in module.STUDY.claims} == {"unknown"}
+@pytest.mark.parametrize("study", STUDIES.values(), ids=list(STUDIES))
+def test_networks_are_drawn_from_the_runs(study) -> None:
+    assert {network.name for network in study.networks()} <= {
+        cell.scenario.topology.name for cell in study.grid("full", [1])
+    }
+
+
+def test_the_null_of_the_labels_is_the_default() -> None:
+    assert WITH_NULLS.null_ms == labels.NULL_MS
 
 
 def test_the_network_of_the_nine_is_what_is_planned_for() -> None:
-    topology, setting = five(), nine_setting("HLLLL")
+    topology, setting = five_sites(), nine_setting("HLLLL")
     for a in range(5):
         for b in range(5):
             if a != b:
@@ -45,7 +63,7 @@ def test_heavy_sites_are_active_in_the_hybrid_and_the_papers_has_no_nulls() -> N
 
 
 def test_the_phases_of_a_dynamic_run_follow_each_other() -> None:
-    cell = dynamic_roles.cell(dynamic_roles.MINE, PERIODIC, 1, dynamic_roles.PHASE_MS["full"])
+    cell = dynamic_roles.cell(labels.DYNAMIC, PERIODIC, 1, dynamic_roles.PHASE_MS["full"])
     assert cell.scenario.duration_ms == 9 * 16_000
     assert [(one.start_ms, one.stop_ms) for one in cell.scenario.workloads[::5]] == [
         (place * 16_000, (place + 1) * 16_000) for place in range(9)
@@ -72,12 +90,14 @@ def isolated(lines: dict[str, list[float]]) -> dict[str, list[dict[str, object]]
 
 
 def test_the_crossover_lies_between_the_delays_around_it() -> None:
-    assert isolation.crossover(isolated({isolation.TOKEN: [100, 300], isolation.PLAIN: [150, 250]})) == 100
-    assert isolation.crossover(isolated({isolation.TOKEN: [100, 200], isolation.PLAIN: [150, 250]})) is None
+    assert crossover(isolated({labels.TOKEN_SITE: [100, 300], labels.SYMMETRIC: [150, 250]})) == 100
+    with pytest.raises(LookupError):
+        crossover(isolated({labels.TOKEN_SITE: [100, 200], labels.SYMMETRIC: [150, 250]}))
+    assert crossing([(0.0, 1.0), (10.0, -1.0)]) == 5
 
 
 def by_phase(**lines: list[float]) -> dict[str, list[dict[str, object]]]:
-    names = {"token": dynamic_roles.TOKEN, "paper": dynamic_roles.THEIRS}
+    names = {"token": labels.TOKEN_SITE, "paper": labels.DYNAMIC_PAPER}
     return {
         "phases": [
             {"protocol": names[key], "source": POISSON, "scenario": f"{number} {load}", "latency_ms": value}
@@ -89,7 +109,7 @@ def by_phase(**lines: list[float]) -> dict[str, list[dict[str, object]]]:
 
 def test_phases_that_are_lost_are_counted() -> None:
     tables = by_phase(token=[550.0] * 9, paper=[540.0] * 4 + [560.0] * 5)
-    assert dynamic_roles.phases_lost(tables, dynamic_roles.THEIRS, POISSON) == 5
+    assert phases_lost(POISSON)(tables) == 5
 
 
 def test_the_worst_cell_is_set_beside_its_best_rival() -> None:
@@ -98,7 +118,7 @@ def test_the_worst_cell_is_set_beside_its_best_rival() -> None:
         for name, values in (("a", [2.0] * 8 + [3.0]), ("b", [1.0] * 9), ("c", [4.0] * 8 + [0.5]))
         for number, (load, value) in enumerate(zip(NINE, values, strict=True), 1)
     ]
-    assert nine_scenarios.worst_beside_best({"cells": rows}, "a", PERIODIC, "b", "c") == 6
+    assert worst_ratio("a", PERIODIC, "b", "c")({"cells": rows}) == 6
 
 
 @pytest.mark.parametrize("name", CLOUDS)

@@ -1,265 +1,251 @@
-"""What is claimed of causal order with separators, each with the figure that bears it out."""
+"""Causal separators: how large timestamps and histories are, with separators and without, as LANs are added.
+
+A message must describe the part of the past that its destinations do not know. In a ring of LANs most traffic is local,
+yet without separators every host learns in time of messages in every LAN. The gateways of a LAN are a separator: once
+they know of a local message, it need not be mentioned outside.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from isthmus.studies.claim import Claim, Quantity, Source, Tables, numbers_of, over, value
+from isthmus.studies.model import Study, later
+from isthmus.studies.results import FigureSpec, PaperLine, figure
 
-from isthmus.studies.model import Claim, Tables, figure_of, numbers_of
-
-PAPER = "the chapter on topology-aware protocols, section 4.4 and its figure 8"
-OURS = "our own reading of the rules"
-MODEL = f"an independent model of the set-up of {PAPER}"
-FIGURES = {  # of the model: timestamp mean and 95th percentile, history
-    (3, 8): {
-        "literal": (2.2, 6, 83),
-        "literal, R9": (1.6, 3, 27),
-        "symmetric": (2.2, 6, 26),
-        "symmetric, R9": (1.6, 3, 11),
-    },
-    (12, 16): {
-        "literal": (4.8, 18, 435),
-        "literal, R9": (1.7, 3, 39),
-        "symmetric": (4.8, 18, 223),
-        "symmetric, R9": (1.7, 3, 18),
-    },
-}
+SECTION = "the chapter on topology-aware protocols, section 4.4 and its figure 8"
+PAPER = Source(SECTION)
+OURS = Source("our own reading of the rules", "promise")
+MODEL = Source(f"an independent model of the set-up of {SECTION}")
+MODEL_SIZES = (  # LANs, hosts, rules, column, expected
+    (3, 8, "literal", "entries", 2.2),
+    (3, 8, "literal", "history", 83.0),
+    (3, 8, "literal, R9", "entries", 1.6),
+    (3, 8, "literal, R9", "history", 27.0),
+    (3, 8, "symmetric", "history", 26.0),
+    (3, 8, "symmetric, R9", "history", 11.0),
+    (12, 16, "literal", "entries", 4.8),
+    (12, 16, "literal", "history", 435.0),
+    (12, 16, "literal, R9", "entries", 1.7),
+    (12, 16, "literal, R9", "history", 39.0),
+    (12, 16, "symmetric", "history", 223.0),
+    (12, 16, "symmetric, R9", "history", 18.0),
+)
+COLUMNS = {"entries": "the mean timestamp of a message to a LAN", "history": "the mean history of a host"}
 TOLERANCE = 0.25
 LANS = (3, 24)
 
 
-def is_at(row: dict[str, Any], lans: int, hosts: int) -> bool:
-    """Whether a row is of group traffic at a size."""
-    return bool((row["traffic"], row["lans"], row["hosts"]) == ("groups", lans, hosts))
+def size(column: str, rules: str, traffic: str = "groups", lans: int = 3, hosts: int = 8) -> Quantity:
+    """A column of one size of the ring."""
+    return value("sizes", column, traffic=traffic, lans=lans, hosts=hosts, rules=rules)
 
 
-def size_claim(size: tuple[int, int], rules: str, column: str, expected: float, what: str) -> Claim:
-    lans, hosts = size
-    where = f"{lans} LANs of {hosts} hosts, {rules}"
-
-    def measure(tables: Tables) -> float | None:
-        rows = [row for row in tables["sizes"] if is_at(row, lans, hosts) and row["rules"] == rules]
-        return float(rows[0][column]) if rows else None
-
-    return Claim(
-        statement=f"{where}: {what}.",
-        source=MODEL,
-        measure=measure,
-        expected=expected,
-        tolerance=TOLERANCE,
-        unit="entries",
-        full_only=size != (3, 8),
-    )
+def growth(column: str, rules: str) -> Quantity:
+    least, most = (value("growth", column, lans=lans, rules=rules) for lans in LANS)
+    return most / least
 
 
-def figures_claims() -> list[Claim]:
-    made = []
-    for size, by_rules in FIGURES.items():
-        for rules, (mean, _, history) in by_rules.items():
-            if not rules.startswith("symmetric"):
-                made.append(size_claim(size, rules, "entries", mean, "the mean timestamp of a message to a LAN"))
-            made.append(size_claim(size, rules, "history", history, "the mean history of a host"))
-    return made
-
-
-def bytes_claim(rules: str, most: float) -> Claim:
-    def measure(tables: Tables) -> float | None:
-        rows = [row for row in tables["sizes"] if is_at(row, 12, 32) and row["rules"] == rules]
-        return float(rows[0]["bytes"]) if rows else None
-
-    return Claim(
-        statement=f"12 LANs of 32 hosts, {rules}: the mean timestamp of a message to a LAN, in bytes.",
-        source=MODEL,
-        measure=measure,
-        expected=most,
-        relation="at most",
-        unit="bytes",
-        note="a matrix of four bytes per counter would have 590,000",
-        full_only=True,
-    )
-
-
-def growth_claim(column: str, rules: str, what: str) -> Claim:
-    def measure(tables: Tables) -> float:
-        least, most = (figure_of(tables["growth"], column, lans=lans, rules=rules) for lans in LANS)
-        return most / least
-
-    return Claim(
-        statement=f"With separators ({rules}), {what} does not grow from {LANS[0]} to {LANS[1]} LANs.",
-        source=PAPER,
-        measure=measure,
-        expected=1.0,
-        tolerance=TOLERANCE,
-        relation="at most",
-        unit="times",
-        note="8 hosts in each LAN",
-    )
-
-
-def worth_claim(
-    statement: str, column: str, without: str, with_it: str, expected: float, note: str = "3 LANs of 8 hosts"
-) -> Claim:
-    def measure(tables: Tables) -> float:
-        more, less = (figure_of(tables["sizes"], column, **at("groups", 3, 8, rules)) for rules in (without, with_it))
-        return more / less
-
-    return Claim(
-        statement=statement,
-        source=OURS,
-        measure=measure,
-        expected=expected,
-        relation="at least",
-        unit="times",
-        note=note,
-        kind="promise",
-    )
-
-
-def at(traffic: str, lans: int, hosts: int, rules: str) -> dict[str, object]:
-    return {"traffic": traffic, "lans": lans, "hosts": hosts, "rules": rules}
-
-
-def thirds(tables: Tables, rules: str) -> float:
+def last_third(rules: str) -> Quantity:
     """The mean timestamp of the last third of a run, over that of the third before."""
-    means = numbers_of(tables["over_time"], "entries", rules=rules)
-    third = len(means) // 3
-    return sum(means[-third:]) / sum(means[-2 * third : -third])
+
+    @Quantity
+    def quantity(tables: Tables) -> float:
+        means = numbers_of(tables["over_time"], "entries", rules=rules)
+        third = len(means) // 3
+        return sum(means[-third:]) / sum(means[-2 * third : -third])
+
+    return quantity
 
 
-def length_claims() -> tuple[Claim, ...]:
-    return (
-        Claim(
-            statement="R1 to R4 alone keep order and grow without end: timestamps grow as the run goes on.",
-            source=PAPER,
-            measure=lambda tables: thirds(tables, "R1 to R4"),
-            expected=5 / 3,
-            tolerance=TOLERANCE,
-            relation="at least",
-            unit="times",
-            note="last third of the run over the middle one, 5/3 if all of the past is told; order: see the checks",
-        ),
-        Claim(
-            statement="R5 to R8 bound what travels: timestamps do not grow as the run goes on.",
-            source=PAPER,
-            measure=lambda tables: thirds(tables, "R1 to R8"),
-            expected=1.0,
-            tolerance=TOLERANCE,
-            relation="at most",
-            unit="times",
-            note="last third of the run over the middle one",
-        ),
-    )
-
-
-def zone_claim(traffic: str, what: str, note: str = "") -> Claim:
-    def measure(tables: Tables) -> float:
-        rows = [row for row in tables["sizes"] if row["traffic"] == traffic and row["rules"] == "all"]
-        return max(float(row["leaving_max"]) for row in rows)
-
-    return Claim(
-        statement=f"Zone-local traffic never leaves its zone: {what}.",
-        source=PAPER,
-        measure=measure,
-        expected=0.0,
-        relation="at most",
-        unit="entries",
-        note=note or "most entries of local messages in any packet out of a zone",
-    )
-
-
-def leaves_without(traffic: str) -> Claim:
-    def measure(tables: Tables) -> float:
-        return max(numbers_of(tables["sizes"], "leaving_max", traffic=traffic, rules="all but R9"))
-
-    return Claim(
-        statement=f"Without separators it does leave ({traffic}), so that the figure means something.",
-        source=OURS,
-        measure=measure,
-        expected=1.0,
-        relation="at least",
-        unit="entries",
-        kind="sanity",
-    )
-
-
-def times_claim(statement: str, column: str, more: dict[str, object], less: dict[str, object]) -> Claim:
-    """What is at least as large as what."""
-
-    def measure(tables: Tables) -> float:
-        return figure_of(tables["sizes"], column, **more) / figure_of(tables["sizes"], column, **less)
-
-    return Claim(
-        statement=statement,
-        source=OURS,
-        measure=measure,
-        expected=1.0,
-        relation="at least",
-        unit="times",
-        kind="promise",
-    )
-
-
-CLAIMS = (
-    *figures_claims(),
-    bytes_claim("symmetric", 660.0),
-    bytes_claim("symmetric, R9", 216.0),
-    growth_claim("entries", "symmetric, R9", "the timestamp of a local message"),
-    growth_claim("history", "symmetric, R9", "the history of a host"),
-    growth_claim("entries", "all", "the timestamp of a local message"),
-    growth_claim("history", "all", "the history of a host"),
-    worth_claim("Separators shorten histories.", "history", "literal", "literal, R9", 1.0),
-    worth_claim("The symmetric rule shortens histories.", "history", "literal", "symmetric", 1.0),
-    worth_claim("R9 by any process and forgetting shorten them further.", "history", "symmetric, R9", "all", 1.0),
-    worth_claim("Without R9 histories are longer.", "history", "all but R9", "all", 1.0),
-    worth_claim("Without R9 timestamps are longer in bytes.", "bytes", "all but R9", "all", 1.0),
-    worth_claim("Without the symmetric rule histories are longer.", "history", "all but symmetric", "all", 1.0),
-    worth_claim("Without the remainder histories are longer.", "history", "all but remainder", "all", 1.0),
-    worth_claim("Without forgetting histories are longer.", "history", "all but forgetting", "all", 1.0),
-    worth_claim("Extended timestamps have fewer entries.", "entries", "all, not extended", "all", 1.0),
-    worth_claim("Extended timestamps shorten histories.", "history", "all, not extended", "all", 1.0),
-    worth_claim(
+SMALL = "3 LANs of 8 hosts"
+GAINS = (  # of what the project adds to the rules: statement, column, rules without, rules with, note
+    ("Separators shorten histories.", "history", "literal", "literal, R9", SMALL),
+    ("The symmetric rule shortens histories.", "history", "literal", "symmetric", SMALL),
+    ("R9 by any process and forgetting shorten them further.", "history", "symmetric, R9", "all", SMALL),
+    ("Without R9 histories are longer.", "history", "all but R9", "all", SMALL),
+    ("Without R9 timestamps are longer in bytes.", "bytes", "all but R9", "all", SMALL),
+    ("Without the symmetric rule histories are longer.", "history", "all but symmetric", "all", SMALL),
+    ("Without the remainder histories are longer.", "history", "all but remainder", "all", SMALL),
+    ("Without forgetting histories are longer.", "history", "all but forgetting", "all", SMALL),
+    ("Extended timestamps have fewer entries.", "entries", "all, not extended", "all", SMALL),
+    ("Extended timestamps shorten histories.", "history", "all, not extended", "all", SMALL),
+    (
         "Extended timestamps are shorter in bytes.",
         "bytes",
         "all, not extended",
         "all",
-        1.0,
         "3 LANs of 8 hosts, messages to one LAN; those that leave it, and larger LANs, gain: see the design page",
     ),
-    worth_claim("Sets coded in groups are shorter than masks.", "bytes", "all, masks", "all", 1.0),
-    *length_claims(),
-    zone_claim("groups", "groups inside LANs and across two"),
-    zone_claim("subsets", "sets drawn at random"),
-    zone_claim("nested", "nodes on LANs"),
-    zone_claim("regions", "a region around half of the LANs", "a region's gateways are told by what passes them alone"),
-    leaves_without("groups"),
-    leaves_without("nested"),
-    times_claim(
-        "A matrix has more bytes than a timestamp with separators.",
-        "bytes",
-        at("groups", 3, 8, "matrix"),
-        at("groups", 3, 8, "all"),
+    ("Sets coded in groups are shorter than masks.", "bytes", "all, masks", "all", SMALL),
+)
+ZONES = (  # traffic, its description, note
+    ("groups", "groups inside LANs and across two", ""),
+    ("subsets", "sets drawn at random", ""),
+    ("nested", "nodes on LANs", ""),
+    ("regions", "a region around half of the LANs", "a region's gateways learn only from the messages they relay"),
+)
+CLAIMS = (
+    *(
+        Claim(
+            f"{lans} LANs of {hosts} hosts, {rules}: {COLUMNS[column]}.",
+            MODEL,
+            size(column, rules, lans=lans, hosts=hosts).near(expected, "entries", TOLERANCE),
+            full_only=lans > 3,
+        )
+        for lans, hosts, rules, column, expected in MODEL_SIZES
     ),
-    times_claim(
-        "A vector has more bytes than a timestamp with separators.",
-        "bytes",
-        at("groups", 3, 8, "vector"),
-        at("groups", 3, 8, "all"),
+    *(
+        Claim(
+            f"12 LANs of 32 hosts, {rules}: the mean timestamp of a message to a LAN, in bytes.",
+            MODEL,
+            size("bytes", rules, lans=12, hosts=32).at_most(most, "bytes"),
+            "a matrix of four bytes per counter would have 590,000",
+            full_only=True,
+        )
+        for rules, most in (("symmetric", 660.0), ("symmetric, R9", 216.0))
     ),
-    times_claim(
-        "Separators shorten histories where sets are random.",
-        "history",
-        at("subsets", 3, 8, "all but R9"),
-        at("subsets", 3, 8, "all"),
+    *(
+        Claim(
+            f"With separators ({rules}), {what} does not grow from {LANS[0]} to {LANS[1]} LANs.",
+            PAPER,
+            growth(column, rules).at_most(1.0, "times", TOLERANCE),
+            "8 hosts in each LAN",
+        )
+        for rules in ("symmetric, R9", "all")
+        for column, what in (("entries", "the timestamp of a local message"), ("history", "the history of a host"))
     ),
-    times_claim(
-        "Separators shorten histories where a set is drawn for each message.",
-        "history",
-        at("drawn", 3, 8, "all but R9"),
-        at("drawn", 3, 8, "all"),
+    *(
+        Claim(statement, OURS, (size(column, without) / size(column, with_it)).at_least(1.0, "times"), note)
+        for statement, column, without, with_it, note in GAINS
     ),
-    times_claim(
-        "Separators shorten histories of participants where zones are nested.",
-        "history",
-        at("nested", 3, 10, "all but R9"),
-        at("nested", 3, 10, "all"),
+    Claim(
+        "R1 to R4 alone keep order and grow without end: timestamps grow as the run goes on.",
+        PAPER,
+        last_third("R1 to R4").at_least(5 / 3, "times", TOLERANCE),
+        "last third of the run over the middle one, 5/3 if all of the past is included; order: see the checks",
+    ),
+    Claim(
+        "R5 to R8 bound the timestamps: they do not grow as the run goes on.",
+        PAPER,
+        last_third("R1 to R8").at_most(1.0, "times", TOLERANCE),
+        "last third of the run over the middle one",
+    ),
+    *(
+        Claim(
+            f"Zone-local traffic never leaves its zone: {what}.",
+            PAPER,
+            over(max, "sizes", "leaving_max", traffic=traffic, rules="all").at_most(0.0, "entries"),
+            note or "most entries of local messages in any packet out of a zone",
+        )
+        for traffic, what, note in ZONES
+    ),
+    *(
+        Claim(
+            f"Without separators it does leave ({traffic}), so that the figure means something.",
+            Source(OURS.text, "sanity"),
+            over(max, "sizes", "leaving_max", traffic=traffic, rules="all but R9").at_least(1.0, "entries"),
+        )
+        for traffic in ("groups", "nested")
+    ),
+    *(
+        Claim(
+            f"A {other} has more bytes than a timestamp with separators.",
+            OURS,
+            (size("bytes", other) / size("bytes", "all")).at_least(1.0, "times"),
+        )
+        for other in ("matrix", "vector")
+    ),
+    *(
+        Claim(
+            f"Separators shorten histories {where}.",
+            OURS,
+            (size("history", "all but R9", traffic, 3, hosts) / size("history", "all", traffic, 3, hosts)).at_least(
+                1.0, "times"
+            ),
+        )
+        for where, traffic, hosts in (
+            ("where sets are random", "subsets", 8),
+            ("where a set is drawn for each message", "drawn", 8),
+            ("of participants where zones are nested", "nested", 10),
+        )
+    ),
+)
+
+
+def shares(name: str, title: str, what: str, table: str, x: str, y: str) -> FigureSpec:
+    return figure(name, title, what, table, ("value", x), ("share", y), series="rules")
+
+
+ENTRIES, HISTORY = "entries of a timestamp", "entries of the history"
+TIMESTAMP_SHARES = "Share of messages whose timestamp has at most so many entries; 3 LANs of 8 hosts"
+HISTORY_SHARES = "Share of time in which the history has at most so many entries; 3 LANs of 8 hosts"
+STUDY = Study(
+    name="causal-separators",
+    title="Causal order with separators",
+    question="How much of the past must a message describe, and does that depend on the number of LANs?",
+    paper="Topology-aware algorithms for large-scale communication",
+    source=f"{SECTION}: LANs in a ring; groups inside LANs and across two of them, sets at random, nodes on LANs",
+    seeds={"quick": 1, "full": 5},
+    runs={"quick": 36, "full": 470},
+    grid=later("isthmus.studies.causal.setup:grid"),
+    properties=("integrity", "validity", "fifo", "causal"),
+    tables=later("isthmus.studies.causal.measure:tables"),
+    claims=CLAIMS,
+    figures=(
+        shares(
+            "timestamps",
+            "Timestamps of messages to one LAN",
+            f"{TIMESTAMP_SHARES}.",
+            "timestamps",
+            ENTRIES,
+            "share of messages",
+        ),
+        shares("histories", "History of one host", f"{HISTORY_SHARES}.", "histories", HISTORY, "share of time"),
+        figure(
+            "growth",
+            "History of a host over the number of LANs",
+            "Mean history of one host with separators, 8 hosts in each LAN.",
+            "growth",
+            ("lans", "LANs"),
+            ("history", HISTORY),
+            series="rules",
+            error="history_half",
+            paper=(PaperLine("11 entries, whatever the number of LANs", (3.0, 24.0), (11.0, 11.0)),),
+        ),
+        figure(
+            "hosts",
+            "Timestamps over the number of hosts",
+            "Mean bytes of a timestamp to one LAN, 3 LANs; matrix and vector count hosts, not gateways.",
+            "hosts",
+            ("hosts", "hosts in each LAN"),
+            ("bytes", "bytes of a timestamp"),
+            series="rules",
+            error="bytes_half",
+            log=("y",),
+        ),
+        figure(
+            "over-time",
+            "Timestamps over the length of a run",
+            "Mean entries of a timestamp, without separators; R1 to R4 alone include all of the past.",
+            "over_time",
+            ("at_ms", "time, ms"),
+            ("entries", ENTRIES),
+            series="rules",
+        ),
+        shares(
+            "subset-timestamps",
+            "Timestamps of messages to random sets inside one LAN",
+            f"{TIMESTAMP_SHARES}, random sets.",
+            "subsets",
+            ENTRIES,
+            "share of messages",
+        ),
+        shares(
+            "subset-histories",
+            "History of one host, random sets",
+            f"{HISTORY_SHARES}, random sets.",
+            "subset_histories",
+            HISTORY,
+            "share of time",
+        ),
     ),
 )

@@ -1,7 +1,7 @@
-"""The network and the traffic of the causal studies: a ring of LANs, groups inside LANs and across two of them.
+"""The runs of the study `causal-separators`: a ring of LANs, groups inside LANs and across two of them.
 
 LAN k has `hosts` hosts and two dedicated gateways. Group G_k is all hosts of LAN k; group O_k is the second half of LAN
-k and the first half of LAN k + 1. Each host sends 30 messages at 10 a second, Poisson: 80 % to its LAN, 20 % to the O
+k and the first half of LAN k + 1. Each host sends 30 messages at 10 per second, Poisson: 80 % to its LAN, 20 % to the O
 that it belongs to. Or each host has sets of its own, drawn at random, four in its LAN and one over all LANs; or the set
 is drawn anew for each message. Or LANs have nodes, whose participants send mostly to each other. Channels reorder: a
 LAN takes 1 ms and an exponential time of 0.3 ms, a WAN link 50 ms and 10 ms.
@@ -9,6 +9,7 @@ LAN takes 1 ms and an exponential time of 0.3 ms, a WAN link 50 ms and 10 ms.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Literal
 
@@ -19,6 +20,7 @@ from isthmus.protocols.causal.options import CausalPolicy
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Poisson, Workload
 from isthmus.stacks.registry import STACKS
+from isthmus.studies.model import Cell, Scale
 from isthmus.topology.delay import Gamma
 from isthmus.topology.gateways.lans import GATEWAYS
 from isthmus.topology.model import Channel, Cluster, Region, Topology, TopologySite, WanLink
@@ -36,7 +38,7 @@ SENDING_MS = 1000 * MESSAGES / RATE_PER_S
 WARM_UP = 0.4  # of the time of sending, before sizes are taken
 
 GAUGE_MS = 5.0
-BARE = CausalPolicy(gauge_ms=GAUGE_MS, anywhere=False, remainder=False, forgetting=False)  # the rules of the paper
+BARE = CausalPolicy(gauge_ms=GAUGE_MS, anywhere=False, remainder=False, forgetting=False)  # only the rules of the paper
 RULES: dict[str, CausalPolicy] = {
     "literal": replace(BARE, symmetric=False, separators=False),
     "literal, R9": replace(BARE, symmetric=False),
@@ -64,6 +66,46 @@ STACKS_OF = {
     "R1 to R4": "causal-history",
     "R1 to R8": "causal-history",
 }
+AT_3_BY_8 = tuple(RULES)[:-2]
+LENGTH = ("R1 to R4", "R1 to R8")  # whose sizes are measured over time
+LOCAL_RULES = ("symmetric", "symmetric, R9", "all but R9", "all")
+SIZES: dict[Scale, dict[tuple[Traffic, int, int], tuple[str, ...]]] = {
+    "quick": {
+        ("groups", 3, 4): (*LENGTH, "symmetric, R9", "all", "vector", "matrix"),
+        ("groups", 3, 8): AT_3_BY_8,
+        ("groups", 3, 16): ("all",),
+        ("groups", 12, 8): ("symmetric, R9", "all"),
+        ("groups", 24, 8): ("symmetric, R9", "all"),
+        ("subsets", 3, 8): ("symmetric, R9", "all but R9", "all"),
+        ("drawn", 3, 8): ("all but R9", "all"),
+        ("nested", 3, 10): ("all but R9", "all"),
+        ("regions", 3, 10): ("all",),
+    },
+    "full": {
+        ("groups", 3, 4): (*LENGTH, "symmetric, R9", "all", "vector", "matrix"),
+        ("groups", 3, 8): AT_3_BY_8,
+        ("groups", 3, 16): ("symmetric", "symmetric, R9", "all", "vector", "matrix"),
+        ("groups", 3, 32): ("symmetric", "symmetric, R9", "all"),
+        ("groups", 6, 16): ("symmetric", "symmetric, R9", "all"),
+        ("groups", 12, 16): (*tuple(RULES)[:4], "all", "all, masks"),
+        ("groups", 24, 16): ("symmetric, R9", "all"),
+        ("groups", 12, 32): ("symmetric", "symmetric, R9", "all", "all, masks"),
+        ("groups", 6, 8): ("symmetric, R9", "all", "vector", "matrix"),
+        ("groups", 12, 8): ("symmetric, R9", "all"),
+        ("groups", 24, 8): ("symmetric, R9", "all"),
+        ("subsets", 3, 8): (*LOCAL_RULES, "vector", "matrix"),
+        ("subsets", 3, 16): LOCAL_RULES,
+        ("subsets", 12, 8): LOCAL_RULES,
+        ("drawn", 3, 8): LOCAL_RULES,
+        ("drawn", 3, 16): LOCAL_RULES,
+        ("drawn", 12, 8): ("symmetric, R9", "all"),
+        ("nested", 3, 10): LOCAL_RULES,
+        ("nested", 6, 10): LOCAL_RULES,
+        ("nested", 12, 10): LOCAL_RULES,
+        ("regions", 3, 10): ("all but R9", "all"),
+        ("regions", 6, 10): ("all but R9", "all"),
+    },
+}
 
 
 def hosts_of(lan: int, lans: int, hosts: int) -> tuple[str, ...]:
@@ -82,7 +124,7 @@ def group_traffic(lans: int, hosts: int) -> list[Workload]:
 
 
 def subset_traffic(lans: int, hosts: int, seed: int) -> list[Workload]:
-    """As many messages, each host's to sets of hosts of its own drawn at random: inside its LAN, and over all LANs."""
+    """As many messages, from each host to random sets of hosts of its own: inside its LAN, and over all LANs."""
     random = Random(f"subsets/{seed}")
     made: list[Workload] = []
     everyone = [host for lan in range(lans) for host in hosts_of(lan, lans, hosts)]
@@ -111,7 +153,7 @@ def drawn_traffic(lans: int, hosts: int) -> list[Workload]:
 
 
 def nested_ring(lans: int, region: bool) -> Topology:
-    """A ring of LANs, each with nodes: a communication server and participants; half of the LANs may be a region."""
+    """A ring of LANs with nodes, each a communication server and participants; half of the LANs may be a region."""
     plain = lan_ring(lans, 1, LAN, WAN)
     sites, clusters, links = list(plain.sites), list(plain.clusters), list(plain.links)
     for lan in range(lans):
@@ -154,7 +196,7 @@ def first_group(lans: int, hosts: int, traffic: Traffic) -> tuple[int, int]:
 
 
 def flat_traffic(lans: int, hosts: int, seed: int, traffic: Traffic) -> list[Workload]:
-    """The messages of hosts, where there are no nodes."""
+    """The messages of hosts, without nodes."""
     if traffic == "groups":
         return group_traffic(lans, hosts)
     return subset_traffic(lans, hosts, seed) if traffic == "subsets" else drawn_traffic(lans, hosts)
@@ -163,7 +205,7 @@ def flat_traffic(lans: int, hosts: int, seed: int, traffic: Traffic) -> list[Wor
 def causal_scenario(
     lans: int, hosts: int, stack: str, policy: CausalPolicy, seed: int, traffic: Traffic = "groups"
 ) -> Scenario:
-    """Traffic of a kind over a ring of LANs; without dedicated gateways where the stack has no use for them."""
+    """Traffic of a kind over a ring of LANs; with dedicated gateways only if the stack relays by them."""
     if traffic in NESTED:
         topology, workloads = nested_ring(lans, traffic == "regions"), nested_traffic(lans)
     else:
@@ -177,3 +219,16 @@ def causal_scenario(
         seed=seed,
         duration_ms=1.5 * SENDING_MS,
     )
+
+
+def grid(scale: Scale, seeds: Sequence[int]) -> list[Cell]:
+    cells = []
+    for (traffic, lans, hosts), chosen in SIZES[scale].items():
+        first, last = first_group(lans, hosts, traffic)
+        of_size = {"traffic": traffic, "lans": lans, "hosts": hosts, "first": first, "last": last}
+        for rules in chosen:
+            stack = STACKS_OF.get(rules, "causal-separators")
+            for seed in seeds:
+                scenario = causal_scenario(lans, hosts, stack, RULES[rules], seed, traffic)
+                cells.append(Cell({**of_size, "rules": rules, "seed": seed}, scenario))
+    return cells

@@ -1,6 +1,6 @@
 """Sizes of timestamps and histories at any number of LANs and hosts, from one run at a time and without Spark.
 
-The set-up and what is counted are those of the study: timestamps as first sent, to hosts of the first LAN, and the
+Set-up and measures are those of the study: timestamps as first sent, to hosts of the first LAN, and the
 history of its first host every 5 ms, both after 40 % of the time of sending.
 """
 
@@ -26,17 +26,11 @@ from isthmus.studies.causal.setup import (
 from isthmus.trace.schema import DESTINATIONS, GAUGE, KIND, NUMBER, PROCESS, SENDER, TIME_NS, VALUE, Gauge, Row
 
 FIRST_NS, LAST_NS = round(WARM_UP * SENDING_MS * 1e6), round(SENDING_MS * 1e6)
-TABLE = (
-    "literal",
-    "literal, R9",
-    "symmetric",
-    "symmetric, R9",
-    "all",
-)  # the rules that are shown unless others are asked for
+DEFAULT_RULES = ("literal", "literal, R9", "symmetric", "symmetric, R9", "all")
 
 
-class Spread(msgspec.Struct, frozen=True):
-    """What a number of values were."""
+class SizeSpread(msgspec.Struct, frozen=True):
+    """Mean, 95th percentile and maximum of some sizes."""
 
     mean: float
     p95: float
@@ -44,28 +38,28 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 class CausalSizes(msgspec.Struct, frozen=True):
-    """What the messages of a run told, and what a host kept."""
+    """Sizes of the timestamps sent in some runs, and of the history of one host."""
 
     rules: str
-    messages: int  # of which timestamps were taken
-    entries: Spread | None  # None: there were none
-    stamp_bytes: Spread | None
-    history: Spread | None  # None: the stack keeps none
+    messages: int  # with measured timestamps
+    entries: SizeSpread | None  # None: no timestamps
+    stamp_bytes: SizeSpread | None
+    history: SizeSpread | None  # None: the stack keeps no history
 
 
-def spread_of(values: Sequence[int]) -> Spread | None:
+def spread_of(values: Sequence[int]) -> SizeSpread | None:
     if not values:
         return None
     ordered = sorted(values)
-    return Spread(fmean(ordered), ordered[-(-95 * len(ordered) // 100) - 1], ordered[-1])
+    return SizeSpread(fmean(ordered), ordered[-(-95 * len(ordered) // 100) - 1], ordered[-1])
 
 
 def causal_sizes(lans: int, hosts: int, rules: str, seeds: Iterable[int], traffic: Traffic) -> CausalSizes:
-    """The sizes with some rules, over the runs of all seeds."""
+    """The sizes with one set of rules, over the runs of all seeds."""
     values: dict[int, list[int]] = defaultdict(list)
     for seed in seeds:
         scenario = causal_scenario(lans, hosts, STACKS_OF.get(rules, "causal-separators"), RULES[rules], seed, traffic)
-        gauges = Gauges(*first_group(lans, hosts, traffic))
+        gauges = SizeGauges(*first_group(lans, hosts, traffic))
         Run(scenario, gauges).execute()
         for gauge, found in gauges.values.items():
             values[gauge] += found
@@ -75,11 +69,11 @@ def causal_sizes(lans: int, hosts: int, rules: str, seeds: Iterable[int], traffi
     return CausalSizes(rules, len(entries), spread_of(entries), spread_of(sizes), spread_of(history))
 
 
-class Gauges:
-    """Keeps, of the rows of a run, the sizes that count."""
+class SizeGauges:
+    """A sink of the rows of a run that keeps the sizes to be counted."""
 
     def __init__(self, first: int, last: int) -> None:
-        self.first, self.last = first, last  # the sites whose messages count, if they go to no others
+        self.first, self.last = first, last  # sites whose messages count if sent to no other site
         self.local: set[tuple[int, int]] = set()
         self.values: dict[int, list[int]] = defaultdict(list)
 

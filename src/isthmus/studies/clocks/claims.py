@@ -1,194 +1,203 @@
-"""What the study `clocks` judges: figures and bounds, and what precision and accuracy depend on."""
+"""How well the clock service keeps time (paper 000, section 3): precision and accuracy, and what they depend on.
+
+A figure is the worst over readings, rounds and seeds; its bound is the formula of the service's options. Every run is
+checked: no published interval may miss true time.
+"""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
-from isthmus.studies.clocks.setup import FAULT_S, FIGURES, GATED, NTP, OUTVOTED, OWN, ROUNDS
-from isthmus.studies.model import Claim, Rows, Tables, figure_of, numbers_of
+from isthmus.studies.claim import Claim, Quantity, Rows, Source, Tables, figure_of, over, value
+from isthmus.studies.model import Study, later
+from isthmus.studies.results import figure
 
-SPEC, PAPER = "the service's specification", "section 3"
-EXPECTED = {  # us, by drift, tightness and period
-    FIGURES[0]: {"precision": 3.2, "accuracy": 3.5},
-    FIGURES[1]: {"precision": 211.0, "accuracy": 110.0},
-}
+PAPER = Source("section 3")
+SPEC = Source("the service's specification", "promise")
+ROUNDS = 41  # the first one synchronises
+FAULT_S = 5  # when references fail
 DRIFT_PPM = 10.0  # where references fail
-
-
-def figure(setting: tuple[float, float, float], name: str) -> Claim:
-    drift, tightness_us, period_s = setting
-    where = {"drift_ppm": drift * 1e6, "tightness_us": tightness_us, "period_s": period_s}
-    at = f"a drift of {drift:g}, a tightness of {tightness_us:g} us and a period of {period_s:g} s"
-    return Claim(
-        statement=f"With {at}, {name} is {EXPECTED[setting][name]:g} us at worst.",
-        source=SPEC,
-        measure=lambda tables: figure_of(tables["drift"], f"{name}_us", **where),
-        expected=EXPECTED[setting][name],
-        tolerance=0.15,
-        unit="us",
-        note=f"the worst of {ROUNDS - 1} rounds and all seeds, read just before the next installation",
-        kind="promise",
-    )
-
-
-def within_bound(name: str) -> Claim:
-    return Claim(
-        statement=f"Whatever drift and period, {name} stays within its bound.",
-        source=SPEC,
-        measure=lambda tables: max(row[f"{name}_us"] / row[f"bound_{name}_us"] for row in tables["drift"]),
-        relation="at most",
-        expected=1.0,
-        unit="of the bound, largest",
-        kind="promise",
-    )
+FIGURES = {  # drift, tightness in us, period in s: precision and accuracy in us
+    (1e-6, 1.0, 1.0): (3.2, 3.5),
+    (1e-5, 10.0, 10.0): (211.0, 110.0),
+}
+OWN, NTP = "own reference", "NTP-like client"
+OUTVOTED, GATED = "one of three off by 1 s", "the only one off by 1 s, gate 3 ms"
 
 
 def sorted_by(rows: Rows, column: str) -> Rows:
     return sorted(rows, key=lambda row: float(row[column]))
 
 
+def largest_share(table: str, column: str, bound: str, times: int = 1) -> Quantity:
+    """The largest ratio of a column to its bound, or to a multiple of it."""
+    return Quantity(lambda tables: max(float(row[column]) / (times * float(row[bound])) for row in tables[table]))
+
+
+@Quantity
 def tightness_growth(tables: Tables) -> float:
-    """The least growth of precision from one tightness to the next, ten times as large, from where it dominates."""
-    told = [row for row in tables["tightness"] if row["what"] == "precision" and row["tightness_us"] >= 10]
-    return min(float(b["us"]) / float(a["us"]) for a, b in pairwise(sorted_by(told, "tightness_us")))
+    """The smallest growth of precision from one tightness to the next, ten times as large, from 10 us on."""
+    rows = [row for row in tables["tightness"] if row["what"] == "precision" and row["tightness_us"] >= 10]
+    return min(float(b["us"]) / float(a["us"]) for a, b in pairwise(sorted_by(rows, "tightness_us")))
 
 
+@Quantity
 def access_effect(tables: Tables) -> float:
     low, high = sorted_by(tables["access"], "access_ms")
     return float(high["precision_us"]) / float(low["precision_us"])
 
 
-def over_lans(tables: Tables) -> float:
-    return max(float(row["accuracy_us"]) / float(row["bound_accuracy_us"]) for row in tables["lans"])
+def accuracy_ms(table: str, way: str) -> Quantity:
+    return Quantity(lambda tables: figure_of(tables[table], "accuracy_us", way=way) / 1_000)
 
 
-def world_share(tables: Tables) -> float:
-    return max(float(row["world_us"]) / (2 * float(row["bound_accuracy_us"])) for row in tables["lans"])
-
-
-def beside_ntp(tables: Tables) -> float:
-    return accuracy_ms(tables, "ways", NTP) / accuracy_ms(tables, "ways", OWN)
-
-
-def accuracy_ms(tables: Tables, table: str, way: str) -> float:
-    return figure_of(tables[table], "accuracy_us", way=way) / 1_000
-
-
+@Quantity
 def gated_drift(tables: Tables) -> float:
-    """How far the clocks went, beyond the usual bound, per time since the only reference is off; ppm."""
+    """Drift of the clocks beyond the usual bound since the failure of the only reference, in ppm."""
     bound_us = figure_of(tables["references"], "bound_accuracy_us", way=GATED)
-    return (1_000 * accuracy_ms(tables, "references", GATED) - bound_us) / (ROUNDS - FAULT_S)
+    return (1_000 * accuracy_ms("references", GATED)(tables) - bound_us) / (ROUNDS - FAULT_S)
 
 
+@Quantity
 def hold_over_growth(tables: Tables) -> float:
-    """How fast the published bound grows in hold-over, ppm."""
+    """The growth of the published bound in hold-over, in ppm."""
     first, *_, last = sorted_by(tables["hold_over"], "holdover_s")
-    return (float(last["error_us"]) - float(first["error_us"])) / (
-        float(last["holdover_s"]) - float(first["holdover_s"])
-    )
-
-
-def none_of(column: str, statement: str) -> Claim:
-    return Claim(
-        statement=statement,
-        source=SPEC,
-        measure=lambda tables: sum(numbers_of(tables["promises"], column)),
-        relation="at most",
-        expected=0.0,
-        unit="readings",
-        kind="promise",
-    )
+    error, span = (float(last[name]) - float(first[name]) for name in ("error_us", "holdover_s"))
+    return error / span
 
 
 CLAIMS = (
-    *(figure(setting, name) for setting in FIGURES for name in ("precision", "accuracy")),
-    within_bound("precision"),
-    within_bound("accuracy"),
+    *(
+        Claim(
+            f"With a drift of {drift:g}, a tightness of {tightness_us:g} us and a period of {period_s:g} s, {name} is "
+            f"{expected:g} us at worst.",
+            SPEC,
+            value("drift", f"{name}_us", drift_ppm=drift * 1e6, tightness_us=tightness_us, period_s=period_s).near(
+                expected, "us", 0.15
+            ),
+            f"the worst of {ROUNDS - 1} rounds and all seeds, read just before the next installation",
+        )
+        for (drift, tightness_us, period_s), figures in FIGURES.items()
+        for name, expected in zip(("precision", "accuracy"), figures, strict=True)
+    ),
+    *(
+        Claim(
+            f"Whatever drift and period, {name} stays within its bound.",
+            SPEC,
+            largest_share("drift", f"{name}_us", f"bound_{name}_us").at_most(1.0, "of the bound, largest"),
+        )
+        for name in ("precision", "accuracy")
+    ),
     Claim(
-        statement="Precision follows the variance of the interrupt delay: with ten times the tightness,"
+        "Precision follows the variance of the interrupt delay: with ten times the tightness,"
         " clocks are ten times as far apart.",
-        source=PAPER,
-        measure=tightness_growth,
-        relation="at least",
-        expected=10.0,
-        tolerance=0.25,
-        unit="times, least",
-        note="from 10 us on; below, drift and the stamps' granularity count as much",
+        PAPER,
+        tightness_growth.at_least(10.0, "times, least", 0.25),
+        "from 10 us on; below, drift and the granularity of stamps weigh as much",
     ),
     Claim(
-        statement="Precision does not depend on the delay of the LAN.",
-        source=PAPER,
-        measure=access_effect,
-        relation="at most",
-        expected=1.0,
-        tolerance=0.15,
-        unit="times, eight times the access delay",
+        "Precision does not depend on the delay of the LAN.",
+        PAPER,
+        access_effect.at_most(1.0, "times, eight times the access delay", 0.15),
     ),
     Claim(
-        statement="Accuracy does not depend on the number of LANs.",
-        source=PAPER,
-        measure=over_lans,
-        relation="at most",
-        expected=1.0,
-        unit="of one LAN's bound, largest over numbers of LANs",
+        "Accuracy does not depend on the number of LANs.",
+        PAPER,
+        largest_share("lans", "accuracy_us", "bound_accuracy_us").at_most(
+            1.0, "of one LAN's bound, largest over numbers of LANs"
+        ),
     ),
     Claim(
-        statement="Any two clocks, wherever they are, differ by at most twice the accuracy.",
-        source=SPEC,
-        measure=world_share,
-        relation="at most",
-        expected=1.0,
-        unit="of that, largest over numbers of LANs",
-        kind="promise",
+        "Any two clocks, wherever they are, differ by at most twice the accuracy.",
+        SPEC,
+        largest_share("lans", "world_us", "bound_accuracy_us", 2).at_most(1.0, "of that, largest over numbers of LANs"),
     ),
     Claim(
-        statement="Over ways of 55 ms there and 5 ms back, an NTP-like client is off by 28 ms.",
-        source=SPEC,
-        measure=lambda tables: accuracy_ms(tables, "ways", NTP),
-        expected=28.0,
-        tolerance=0.15,
-        unit="ms",
-        note="25 ms are half the asymmetry, which no number of samples shows; the rest is queueing",
-        kind="sanity",
+        "With delays of 55 ms there and 5 ms back, an NTP-like client is off by 28 ms.",
+        Source(SPEC.text, "sanity"),
+        accuracy_ms("ways", NTP).near(28.0, "ms", 0.15),
+        "25 ms are half the asymmetry, which no number of samples shows; the rest is queueing",
     ),
     Claim(
-        statement="On the same network, a LAN with a reference of its own is a hundred times as accurate.",
-        source=PAPER,
-        measure=beside_ntp,
-        relation="at least",
-        expected=100.0,
-        unit="times",
+        "On the same network, a LAN with a reference of its own is a hundred times as accurate.",
+        PAPER,
+        (accuracy_ms("ways", NTP) / accuracy_ms("ways", OWN)).at_least(100.0, "times"),
     ),
     Claim(
-        statement="Three references outvote one that is a second off: 0.1 ms.",
-        source=SPEC,
-        measure=lambda tables: accuracy_ms(tables, "references", OUTVOTED),
-        relation="at most",
-        expected=0.1,
-        unit="ms",
-        kind="promise",
+        "Three references outvote one that is a second off: 0.1 ms.",
+        SPEC,
+        accuracy_ms("references", OUTVOTED).at_most(0.1, "ms"),
     ),
     Claim(
-        statement="A single reference that is a second off is not believed, and costs drift only.",
-        source=SPEC,
-        measure=gated_drift,
-        relation="at most",
-        expected=DRIFT_PPM,
-        unit="ppm beyond the bound",
-        note="with a plausibility gate of 3 ms",
-        kind="promise",
+        "A single reference that is a second off is rejected, and costs drift only.",
+        SPEC,
+        gated_drift.at_most(DRIFT_PPM, "ppm beyond the bound"),
+        "with a plausibility gate of 3 ms",
     ),
     Claim(
-        statement="In hold-over the published bound grows by the drift, and no faster.",
-        source=SPEC,
-        measure=hold_over_growth,
-        relation="at most",
-        expected=DRIFT_PPM,
-        tolerance=0.01,
-        unit="ppm",
-        note="slower where fast and slow clocks narrow each other's intervals",
-        kind="promise",
+        "In hold-over the published bound grows by the drift, and no faster.",
+        SPEC,
+        hold_over_growth.at_most(DRIFT_PPM, "ppm", 0.01),
+        "slower where fast and slow clocks narrow each other's intervals",
     ),
-    none_of("misses", "No published interval misses true time."),
-    none_of("backwards", "No clock runs backwards once it is synchronised."),
+    Claim("No published interval misses true time.", SPEC, over(sum, "promises", "misses").at_most(0.0, "readings")),
+    Claim(
+        "No clock runs backwards once it is synchronised.",
+        SPEC,
+        over(sum, "promises", "backwards").at_most(0.0, "readings"),
+    ),
+)
+STUDY = Study(
+    name="clocks",
+    title="Clocks of a WAN of LANs",
+    question="How precise and how accurate are clocks that tight broadcasts and a few references synchronise?",
+    paper="Topology-aware algorithms for large-scale communication",
+    source="section 3",
+    seeds={"quick": 3, "full": 10},
+    runs={"quick": 69, "full": 300},
+    grid=later("isthmus.studies.clocks.setup:grid"),
+    networks=later("isthmus.studies.clocks.setup:networks"),
+    properties=("clock-precision", "clock-accuracy"),
+    tables=later("isthmus.studies.clocks.measure:tables"),
+    claims=CLAIMS,
+    figures=(
+        figure(
+            "clocks_tightness",
+            "Precision and accuracy over the tightness of broadcasts",
+            "Eight nodes, drift 1 ppm, one round per second; the worst of 40 rounds, with the bounds.",
+            "tightness",
+            ("tightness_us", "tightness, us"),
+            ("us", "us at worst"),
+            series="what",
+            log=("x", "y"),
+            headline=True,
+        ),
+        figure(
+            "clocks_drift",
+            "Precision over drift and period",
+            "Tightness 10 us; rates at plus and minus the drift: clocks diverge by twice that between rounds.",
+            "drift_sweep",
+            ("drift_ppm", "drift, ppm"),
+            ("precision_us", "precision, us at worst"),
+            series="period",
+            log=("x", "y"),
+        ),
+        figure(
+            "clocks_lans",
+            "Precision and accuracy over the number of LANs",
+            "Eight nodes and one reference per LAN, drift 10 ppm, tightness 10 us, one round per second.",
+            "lans_shown",
+            ("lans", "LANs"),
+            ("us", "us at worst"),
+            series="what",
+        ),
+        figure(
+            "clocks_hold_over",
+            "The published error in hold-over",
+            "The only reference dies; drift 10 ppm.",
+            "hold_over",
+            ("holdover_s", "time without a reference, s"),
+            ("error_us", "published error, us"),
+        ),
+    ),
 )

@@ -1,41 +1,37 @@
 """The runs of the study `clocks`: one LAN, many, a LAN without a reference, references that fail.
 
-Set-up of the figures: eight nodes, stamps of 1 us, references right within 1 us, agreement in 20 ms, candidates within
-10 ms, a fifth of them repeated 2 to 8 ms late for one receiver, and every clock at one of the two ends of its rate. Of
-each round the clocks are read just before the next installation, when the last one is oldest.
+The set-up: eight nodes, stamps of 1 us, references right within 1 us, agreement in 20 ms, candidates within
+10 ms, a fifth of them repeated 2 to 8 ms late for one receiver, and every clock at one of the two ends of its rate.
+The clocks are read in each round just before the next installation, when the last one is oldest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from isthmus.core.message import SiteId
-from isthmus.pipeline.sweep.sweep import Scalar
 from isthmus.protocols.clocks.options import accuracy_ns, precision_ns
 from isthmus.scenario.clocks import Broadcasts, Clocks, TimeService
 from isthmus.scenario.faults import Fault, ReferenceDeath, ReferenceJump
 from isthmus.scenario.model import GroupSpec, Scenario, StackSpec
 from isthmus.scenario.workload import Periodic
-from isthmus.studies.model import Cell, Scale
+from isthmus.studies.clocks.claims import FAULT_S, FIGURES, GATED, NTP, OUTVOTED, OWN, ROUNDS
+from isthmus.studies.model import Cell, Parameters, Scale
 from isthmus.topology.delay import Gamma, Uniform
 from isthmus.topology.model import Channel, Cluster, Topology, TopologySite, WanLink
 
 NODES = 8
-ROUNDS = 41  # the first one synchronises
 NS_PER_US = 1_000
-WAYS_MS = (55.0, 5.0)  # least delays there and back
-QUEUEING_MS = 3.0  # on a long way, beside the least delay: the mean of an exponential distribution
-FIGURES = ((1e-6, 1.0, 1.0), (1e-5, 10.0, 10.0))  # drift, tightness in us, period in s
+WAYS_MS = (55.0, 5.0)  # minimum delays there and back
+QUEUEING_MS = 3.0  # on a WAN link, beyond the minimum delay: the mean of an exponential distribution
 DRIFTS, PERIODS = (1e-6, 1e-5, 1e-4), (1.0, 10.0)
 TIGHTNESS_US = (1.0, 10.0, 100.0, 1_000.0, 10_000.0)
 ACCESS_MS = ((0.1, 1.0), (1.0, 8.0))
 LANS: dict[Scale, tuple[int, ...]] = {"quick": (1, 8), "full": (1, 2, 4, 8, 16, 32, 64)}
 HOLD_OVER_S: dict[Scale, tuple[float, ...]] = {"quick": (30.0, 120.0), "full": (60.0, 300.0, 1_200.0, 3_600.0)}
-LAN_NODES = 4  # where there are several LANs
-FAULT_S = 5  # when references fail
-OWN, AGENT, NTP = "own reference", "round trips of the agent", "NTP-like client"
-OUTVOTED, GATED = "one of three off by 1 s", "the only one off by 1 s, gate 3 ms"
+LAN_NODES = 4  # with several LANs
+AGENT = "round trips of the agent"  # a way to keep time, besides OWN and NTP
 
 
 def lan(number: int, first: int, sites: int, references: int, access_ms: tuple[float, float]) -> Cluster:
@@ -44,7 +40,7 @@ def lan(number: int, first: int, sites: int, references: int, access_ms: tuple[f
 
 
 def network(references: Iterable[int], sites: int = NODES, access_ms: tuple[float, float] = ACCESS_MS[0]) -> Topology:
-    """LANs with so many references each, joined with the first by ways of 55 ms there and 5 ms back."""
+    """LANs, by their numbers of references, linked to the first with delays of 55 ms there and 5 ms back."""
     clusters = [lan(number, number * sites, sites, count, access_ms) for number, count in enumerate(references)]
     nodes = [TopologySite(f"{cluster.name}-{place}", n) for n, cluster in enumerate(clusters) for place in range(sites)]
     there, back = (Channel(Gamma(least + QUEUEING_MS, QUEUEING_MS**2, least), fifo=False) for least in WAYS_MS)
@@ -73,13 +69,13 @@ def cell(
     seed: int,
     *faults: Fault,
     seconds: float | None = None,
-    **more: Scalar,
+    **more: str | int | float | bool,
 ) -> Cell:
-    """One run; its parameters have the bounds that hold for a LAN with a reference."""
+    """One run; its parameters include the bounds for a LAN with a reference."""
     assert world.service is not None
     period_s = world.service.period_ms / 1_000
     options = world.options(topology, 0)
-    parameters: dict[str, Scalar] = {
+    parameters: Parameters = {
         "part": part,
         "seed": seed,
         "drift_ppm": world.drift_ppm,
@@ -97,7 +93,7 @@ def cell(
         seed=seed,
         topology=topology,
         stack=StackSpec(name="fifo"),
-        groups=(GroupSpec(name="one site", sites=(topology.sites[0].name,)),),  # the clocks alone are of interest
+        groups=(GroupSpec(name="one site", sites=(topology.sites[0].name,)),),  # only the clocks are measured
         workloads=(Periodic(rate_per_s=1, count=1),),
         duration_ms=1_000 * (seconds or ROUNDS * period_s),
         drain_ms=0,
@@ -143,3 +139,11 @@ def other_cells(scale: Scale, seed: int) -> list[Cell]:
         for span in HOLD_OVER_S[scale]
     ]
     return made
+
+
+def grid(scale: Scale, seeds: Sequence[int]) -> list[Cell]:
+    return [one for seed in seeds for one in (*drift_cells(seed), *other_cells(scale, seed))]
+
+
+def networks() -> tuple[Topology, ...]:
+    return (network((1, 0), 4),)

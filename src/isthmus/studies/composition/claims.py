@@ -1,27 +1,34 @@
-"""What paper 003 says of compositions, and what we add, as claims with figures.
+"""Groups joined by routers compared with one large group: latency, throughput, packing, priorities and WANs.
 
-The expected figures are of the cost model of composition_setup.py; the paper's own machines are not ours. Latency is
-the mean over messages of the time to the last delivery; ratios are to the single group of as many members.
+A token visits the members of a ring in turn, so that latency grows with their number; four rings of a quarter of the
+members, joined by a ring of routers, are four times as fast for messages that stay inside. A message to another group
+pays for three rings. The theorems of the paper are claims, too (theorems.py).
+
+The expected figures are of the cost model of setup.py; the paper's own machines are not ours. Latency is the mean over
+messages of the time to the last delivery; ratios are to the single group of as many members.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from isthmus.studies.claim import Claim, Quantity, Source, Tables, numbers_of, over, value
+from isthmus.studies.composition.theorems import THEOREMS
+from isthmus.studies.model import Study, later
+from isthmus.studies.results import FigureSpec, PaperLine, figure
 
-from isthmus.studies.model import Claim, Tables, figure_of, numbers_of
-
-PAPER = "The Inter-group Router Approach to Scalable Group Composition"
-SECTION = "section 5.2"
-OURS = "ours"
+SECTION = Source("section 5.2")
+FIGURE_10, FIGURE_11 = Source("section 5.2, Figure 10"), Source("section 5.2, Figure 11")
+OURS = Source("ours")
+PROMISE, SANITY = Source("ours", "promise"), Source("ours", "sanity")
 SINGLE = "single group"
 NAMES = {2: "two groups", 4: "four groups"}
-SPEC: dict[str, dict[int, dict[int, float]]] = {  # series: members: batch: ms
+FIFTH, HALF, ALL = (f"four groups, {percent} % between" for percent in (20, 50, 100))
+MODEL: dict[str, dict[int, dict[int, float]]] = {  # series: members: batch: ms
     SINGLE: {12: {10: 50.0, 30: 119.0}, 36: {10: 153.0, 30: 366.0}},
-    "four groups, 20 % between": {12: {10: 19.0, 30: 46.0}, 36: {10: 58.0, 30: 140.0}},
-    "four groups, 50 % between": {12: {10: 37.0, 30: 101.0}, 36: {10: 103.0, 30: 283.0}},
+    FIFTH: {12: {10: 19.0, 30: 46.0}, 36: {10: 58.0, 30: 140.0}},
+    HALF: {12: {10: 37.0, 30: 101.0}, 36: {10: 103.0, 30: 283.0}},
 }
 WITHIN = 0.1
-SMALLEST = 12  # members of a ring for which the line is drawn; below, what does not depend on them counts for more
+SMALLEST = 12  # members of a ring for which the line is drawn; in smaller ones, constant costs weigh more
 
 
 def series_of(groups: int, inter: float, variant: str) -> str:
@@ -30,257 +37,257 @@ def series_of(groups: int, inter: float, variant: str) -> str:
     return f"{name}, {variant}" if variant else name
 
 
-def latency(tables: Tables, series: str, members: int, batch: int = 10, column: str = "latency_ms") -> float:
-    return figure_of(tables["figures"], column, part="size", series=series, members=members, batch=batch)
+def latency(series: str, members: int, batch: int = 10, column: str = "latency_ms") -> Quantity:
+    return value("figures", column, part="size", series=series, members=members, batch=batch)
 
 
-def of_part(tables: Tables, column: str, **wanted: object) -> float:
-    return figure_of(tables["figures"], column, **wanted)
-
-
-def in_quick(members: int, batch: int) -> bool:
-    return batch == 10 or members == 12
-
-
-def figure_claim(series: str, members: int, batch: int, expected: float) -> Claim:
-    return Claim(
-        statement=f"{series[0].upper()}{series[1:]}, {members} members, batches of {batch}: the latency of the model.",
-        source=f"{SECTION}, Figure 10",
-        measure=lambda tables: latency(tables, series, members, batch),
-        expected=expected,
-        tolerance=WITHIN,
-        unit="ms",
-        full_only=not in_quick(members, batch),
-    )
-
-
+@Quantity
 def bend(tables: Tables) -> float:
-    """How far the single group is from the straight line from the origin to its largest size, at most, in %."""
+    """The largest deviation of the single group from the line from the origin to its largest size, in %."""
     rows = [row for row in tables["batch_10"] if row["series"] == SINGLE and row["members"] >= SMALLEST]
     points = sorted((float(row["members"]), float(row["latency_ms"])) for row in rows)
     slope = points[-1][1] / points[-1][0]
     return max(abs(ms / members / slope - 1) for members, ms in points) * 100
 
 
-def ratio(series: str, members: int, batch: int, column: str = "latency_ms") -> Callable[[Tables], float]:
-    return lambda tables: latency(tables, series, members, batch, column) / latency(tables, SINGLE, members, batch)
+def to_single(series: str, members: int, batch: int = 10, column: str = "latency_ms") -> Quantity:
+    """A latency over that of the single group of as many members."""
+    return latency(series, members, batch, column) / latency(SINGLE, members, batch)
 
 
+@Quantity
 def all_between(tables: Tables) -> float:
-    """All messages between groups, over the single group: of the most members measured."""
-    series = "four groups, 100 % between"
-    members = max(int(row["members"]) for row in tables["batch_10"] if row["series"] == series)
-    return ratio(series, members, 10)(tables)
+    """The same with all messages between groups, of the most members measured."""
+    members = max(int(row["members"]) for row in tables["batch_10"] if row["series"] == ALL)
+    return to_single(ALL, members)(tables)
 
 
-def rate(tables: Tables, groups: int, batch: int) -> float:
-    return of_part(tables, "messages_per_s", part="throughput", groups=groups, batch=batch)
+def rate(groups: int, batch: int) -> Quantity:
+    return value("figures", "messages_per_s", part="throughput", groups=groups, batch=batch)
 
 
-def growth(groups: int, batch: int) -> Callable[[Tables], float]:
-    return lambda tables: rate(tables, groups, batch) / rate(tables, 1, batch)
-
-
+@Quantity
 def smallest_growth(tables: Tables) -> float:
-    """The least by which throughput grows from one group to two, or from two to four, over all batches."""
-    rows = tables["throughput"]
-    batches = {row["batch"] for row in rows}
+    """The smallest growth of throughput from one group to two, or from two to four, over all batches."""
+    batches = {row["batch"] for row in tables["throughput"]}
     return min(
-        rate(tables, more, batch) / rate(tables, fewer, batch) for batch in batches for fewer, more in ((1, 2), (2, 4))
+        (rate(more, batch) / rate(fewer, batch))(tables) for batch in batches for fewer, more in ((1, 2), (2, 4))
     )
 
 
-def packed(members: int, frame: int = 8) -> Callable[[Tables], float]:
-    def measure(tables: Tables) -> float:
-        found = of_part(tables, "latency_ms", part="packing", members=members, variant=f"{frame} a frame")
-        return found / latency(tables, SINGLE, members)
-
-    return measure
-
-
-def stack_gain(inside: str, members: int) -> Callable[[Tables], float]:
-    def measure(tables: Tables) -> float:
-        wanted: dict[str, object] = {"part": "stacks", "variant": inside, "members": members}
-        return of_part(tables, "latency_ms", groups=4, **wanted) / of_part(tables, "latency_ms", groups=1, **wanted)
-
-    return measure
+def packed(members: int) -> Quantity:
+    """Latency with 8 messages per frame of a router, over that of the single group."""
+    return value("figures", "latency_ms", part="packing", members=members, variant="8 a frame") / latency(
+        SINGLE, members
+    )
 
 
+def stack_gain(inside: str, members: int) -> Quantity:
+    """The latency of four groups over that of one, with another order inside."""
+    four, one = (
+        value("figures", "latency_ms", part="stacks", variant=inside, members=members, groups=groups)
+        for groups in (4, 1)
+    )
+    return four / one
+
+
+@Quantity
 def one_lan(tables: Tables) -> float:
+    """The latency of groups that share LANs over that of groups on LANs of their own."""
     members = min(int(number) for number in numbers_of(tables["figures"], "members", part="lan"))
-    shared = of_part(tables, "latency_ms", part="lan", members=members)
-    return shared / latency(tables, "four groups, 20 % between", members)
+    return (value("figures", "latency_ms", part="lan", members=members) / latency(FIFTH, members))(tables)
 
 
-def wan(variant: str) -> Callable[[Tables], float]:
-    return lambda tables: of_part(tables, "between_ms", part="wan", variant=variant)
+def wan(variant: str) -> Quantity:
+    return value("figures", "between_ms", part="wan", variant=variant)
 
 
-def total_of(column: str) -> Callable[[Tables], float | None]:
-    return lambda tables: sum(numbers_of(tables["left"], column)) if tables["left"] else None
+@Quantity
+def missing(tables: Tables) -> float | None:
+    """Deliveries missing, and messages dropped by interfaces."""
+    columns = ("undelivered", "dropped", "rejected")
+    return sum(over(sum, "left", name)(tables) for name in columns) if tables["left"] else None
 
 
-CLAIMS: tuple[Claim, ...] = (
+CLAIMS = (
     *(
-        figure_claim(series, members, batch, ms)
-        for series, sizes in SPEC.items()
+        Claim(
+            f"{series[0].upper()}{series[1:]}, {members} members, batches of {batch}: the latency of the model.",
+            FIGURE_10,
+            latency(series, members, batch).near(ms, "ms", WITHIN),
+            full_only=batch != 10 and members != 12,
+        )
+        for series, sizes in MODEL.items()
         for members, batches in sizes.items()
         for batch, ms in batches.items()
     ),
     Claim(
-        statement="The latency of a ring grows linearly with its members.",
-        source=SECTION,
-        measure=bend,
-        expected=0.0,
-        tolerance=5.0,
-        relation="at most",
-        unit="%",
-        note="largest deviation from a line through the origin, 12 to 36 members, batches of 10",
+        "The latency of a ring grows linearly with its members.",
+        SECTION,
+        bend.at_most(0.0, "%", 5.0),
+        "largest deviation from a line through the origin, 12 to 36 members, batches of 10",
     ),
     Claim(
-        statement="Four groups with 36 members in all, 20 % between groups, are like a single group of 12.",
-        source=SECTION,
-        measure=lambda tables: latency(tables, "four groups, 20 % between", 36) / latency(tables, SINGLE, 12),
-        expected=58 / 50,
-        tolerance=WITHIN,
-        note="latency over that of the single group of 12",
+        "Four groups with 36 members in all, 20 % between groups, are like a single group of 12.",
+        SECTION,
+        (latency(FIFTH, 36) / latency(SINGLE, 12)).near(58 / 50, within=WITHIN),
+        "latency over that of the single group of 12",
     ),
     Claim(
-        statement="With 50 % between groups the latency is about 65 % of the single group's.",
-        source=SECTION,
-        measure=ratio("four groups, 50 % between", 36, 10),
-        expected=0.65,
-        tolerance=WITHIN,
-        note="36 members, batches of 10",
+        "With 50 % between groups the latency is about 65 % of the single group's.",
+        SECTION,
+        to_single(HALF, 36).near(0.65, within=WITHIN),
+        "36 members, batches of 10",
     ),
     Claim(
-        statement="With 50 % between groups and batches of 30 it is about 77 %.",
-        source=SECTION,
-        measure=ratio("four groups, 50 % between", 36, 30),
-        expected=0.77,
-        tolerance=WITHIN,
+        "With 50 % between groups and batches of 30 it is about 77 %.",
+        SECTION,
+        to_single(HALF, 36, 30).near(0.77, within=WITHIN),
         full_only=True,
     ),
     Claim(
-        statement="Even with all messages between groups, four groups are faster than the single group.",
-        source=SECTION,
-        measure=all_between,
-        expected=1.0,
-        relation="at most",
-        note="batches of 10; not in this model: the ring of routers is full above about 50 %; it holds with packing",
+        "Even with all messages between groups, four groups are faster than the single group.",
+        SECTION,
+        all_between.at_most(1.0),
+        "batches of 10; not in this model: the ring of routers is full above about 50 %; it holds with packing",
     ),
     Claim(
-        statement="Throughput grows with the number of groups, at every batch.",
-        source=f"{SECTION}, Figure 11",
-        measure=smallest_growth,
-        expected=1.5,
-        relation="at least",
-        note="36 members, 10 % between groups; the least ratio of two groups to one, or of four to two",
+        "Throughput grows with the number of groups, at every batch.",
+        FIGURE_11,
+        smallest_growth.at_least(1.5),
+        "36 members, 10 % between groups; the smallest ratio of two groups to one, or of four to two",
     ),
     Claim(
-        statement="A single group of 36 with batches of 30 takes 2,917 messages per s.",
-        source=f"{SECTION}, Figure 11",
-        measure=lambda tables: rate(tables, 1, 30),
-        expected=2917.0,
-        tolerance=WITHIN,
-        unit="per s",
+        "A single group of 36 with batches of 30 takes 2,917 messages per s.",
+        FIGURE_11,
+        rate(1, 30).near(2917.0, "per s", WITHIN),
         full_only=True,
     ),
     *(
         Claim(
-            statement=f"{NAMES[groups].capitalize()} take {expected:g} times as much, with 10 % between groups.",
-            source=f"{SECTION}, Figure 11",
-            measure=growth(groups, 30),
-            expected=expected,
-            tolerance=WITHIN,
-            note="36 members, batches of 30",
+            f"{NAMES[groups].capitalize()} take {expected:g} times as much, with 10 % between groups.",
+            FIGURE_11,
+            (rate(groups, 30) / rate(1, 30)).near(expected, within=WITHIN),
+            "36 members, batches of 30",
             full_only=True,
         )
         for groups, expected in ((2, 1.83), (4, 3.34))
     ),
     *(
         Claim(
-            statement=f"Near what one group of {members} with {inside} can bear, four groups are faster.",
-            source=SECTION,
-            measure=stack_gain(inside, members),
-            expected=1.0,
-            relation="at most",
-            note="latency over that of the single group; Poisson load, 20 % between groups; control messages take time",
+            f"Near the limit of one group of {members} with {inside}, four groups are faster.",
+            SECTION,
+            stack_gain(inside, members).at_most(1.0),
+            "latency over that of the single group; Poisson load, 20 % between groups; control messages take time",
             full_only=members > 12,
         )
         for inside in ("ring", "token-site", "symmetric")
         for members in (12, 36)
     ),
     Claim(
-        statement="Two groups may share a LAN: the wire is not what limits them.",
-        source=OURS,
-        measure=one_lan,
-        expected=1.0,
-        tolerance=WITHIN,
-        note="latency over that of groups on LANs of their own, 20 % between groups",
+        "Two groups may share a LAN: the wire is not what limits them.",
+        OURS,
+        one_lan.near(1.0, within=WITHIN),
+        "latency over that of groups on LANs of their own, 20 % between groups",
     ),
     Claim(
-        statement="With 8 messages a frame of a router, all messages between groups are faster than the single group.",
-        source=OURS,
-        measure=packed(12),
-        expected=0.58,
-        tolerance=WITHIN,
-        note="12 members, batches of 10; a frame costs as much as a message",
-        kind="promise",
+        "With 8 messages per frame of a router, all messages between groups are faster than the single group.",
+        PROMISE,
+        packed(12).near(0.58, within=WITHIN),
+        "12 members, batches of 10; a frame costs as much as a message",
     ),
     Claim(
-        statement="So they are with 36 members.",
-        source=OURS,
-        measure=packed(36),
-        expected=0.58,
-        relation="at most",
-        note="8 messages a frame, batches of 10",
-        kind="promise",
+        "So they are with 36 members.",
+        PROMISE,
+        packed(36).at_most(0.58),
+        "8 messages per frame, batches of 10",
         full_only=True,
     ),
     Claim(
-        statement="With 50 % between groups, these messages alone take 0.88 of the single group's latency.",
-        source=OURS,
-        measure=ratio("four groups, 50 % between", 36, 10, "between_ms"),
-        expected=0.88,
-        tolerance=WITHIN,
-        note="36 members, batches of 10",
-        kind="promise",
+        "With 50 % between groups, these messages alone take 0.88 of the single group's latency.",
+        PROMISE,
+        to_single(HALF, 36, column="between_ms").near(0.88, within=WITHIN),
+        "36 members, batches of 10",
     ),
     Claim(
-        statement="Where the token visits routers twice in a rotation, they take 0.71 of it.",
-        source=OURS,
-        measure=lambda tables: of_part(tables, "between_ms", part="priorities") / latency(tables, SINGLE, 36),
-        expected=0.71,
-        tolerance=WITHIN,
-        kind="promise",
+        "Where the token visits routers twice in a rotation, they take 0.71 of it.",
+        PROMISE,
+        (value("figures", "between_ms", part="priorities") / latency(SINGLE, 36)).near(0.71, within=WITHIN),
     ),
     Claim(
-        statement="Between routers 30 ms apart, a ring takes a message between groups 189 ms.",
-        source=OURS,
-        measure=wan("ring"),
-        expected=189.0,
-        tolerance=WITHIN,
-        unit="ms",
-        note="36 members, batches of 10, 10 % between groups, these alone",
-        kind="promise",
+        "Between routers 30 ms apart, a ring takes a message between groups 189 ms.",
+        PROMISE,
+        wan("ring").near(189.0, "ms", WITHIN),
+        "36 members, batches of 10, 10 % between groups, these alone",
         full_only=True,
     ),
     Claim(
-        statement="A direct multicast that holds back what is early in causal order takes it 104 ms.",
-        source=OURS,
-        measure=wan("causal"),
-        expected=104.0,
-        tolerance=WITHIN,
-        unit="ms",
-        kind="promise",
+        "A direct multicast that holds back early messages in causal order takes 104 ms.",
+        PROMISE,
+        wan("causal").near(104.0, "ms", WITHIN),
         full_only=True,
     ),
-    Claim(
-        statement="Every message is delivered, and no interface had to drop one.",
-        source=OURS,
-        measure=lambda tables: sum(total_of(name)(tables) or 0 for name in ("undelivered", "dropped", "rejected")),
-        expected=0.0,
-        kind="sanity",
+    Claim("Every message is delivered, and no interface had to drop one.", SANITY, missing.near(0.0)),
+)
+
+
+def size_figure(batch: int) -> FigureSpec:
+    return figure(
+        f"latency_{batch}",
+        f"Latency over members, batches of {batch}",
+        "Mean over messages of the time from the submit, right after the token has left, to the last delivery.",
+        f"batch_{batch}",
+        ("members", "members in all"),
+        ("latency_ms", "latency, ms"),
+        series="series",
+        error="latency_ms_half",
+        paper=tuple(
+            PaperLine(
+                f"{name}, expected",
+                tuple(map(float, by_members)),
+                tuple(by_batch[batch] for by_batch in by_members.values()),
+            )
+            for name, by_members in MODEL.items()
+        ),
+        headline=batch == 10,
+    )
+
+
+STUDY = Study(
+    name="composition",
+    title="Groups joined by routers",
+    question="When are several small groups, joined by routers, faster than one large group, and by how much?",
+    paper="The Inter-group Router Approach to Scalable Group Composition",
+    source="section 5.2",
+    seeds={"quick": 1, "full": 3},
+    runs={"quick": 25, "full": 327},
+    grid=later("isthmus.studies.composition.setup:grid"),
+    networks=later("isthmus.studies.composition.setup:networks"),
+    properties=("integrity", "validity", "views", "fifo", "total"),
+    tables=later("isthmus.studies.composition.measure:tables"),
+    claims=(*CLAIMS, *THEOREMS),
+    figures=(
+        size_figure(10),
+        size_figure(30),
+        figure(
+            "throughput",
+            "Throughput and latency of one, two and four groups",
+            "36 members, 10 % of the messages between groups; batches of 1 to 30 from left to right along each line. "
+            "All groups together.",
+            "throughput",
+            ("messages_per_s", "messages per s, all groups together"),
+            ("latency_ms", "latency, ms"),
+            series="series",
+        ),
+        figure(
+            "between",
+            "Messages between groups alone, batches of 10",
+            "The latency of a message that crosses two groups and the ring of routers.",
+            "between_10",
+            ("members", "members in all"),
+            ("between_ms", "latency, ms"),
+            series="series",
+            error="between_ms_half",
+        ),
     ),
 )

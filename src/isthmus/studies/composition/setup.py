@@ -1,17 +1,23 @@
-"""The groups, routers, networks and load of the study of compositions.
+"""The runs of the study `composition`: groups and routers, networks, load, and the grid.
 
-Members are dealt out to groups in equal parts; each group has one router more, which is a member of its ring. Two
-groups are joined by a FIFO link between their routers, four by a ring of routers. Each group is on a LAN of its own,
-and so is what lies between them. A message takes 200 us of its sender's CPU, 80 us of the wire, 5 us of propagation and
-300 us of each receiver's CPU; a hop of the token takes 1 ms; a router has one CPU per interface. Control messages other
-than the token take no time, unless stacks are compared by them: positions ride on messages in the paper's ring.
+Members are distributed evenly over groups; each group also has a router, which is a member of its ring. Two groups are
+joined by a FIFO link between their routers, four by a ring of routers. Each group is on a LAN of its own, and so are
+the routers between them. A message takes 200 us of its sender's CPU, 80 us of the wire, 5 us of propagation and 300 us
+of each receiver's CPU; a hop of the token takes 1 ms; a router has one CPU per interface. Control messages other than
+the token take no time, unless stacks are compared by them: positions ride on messages in the paper's ring.
 
 Each member submits a batch when its last one has passed: on a ring right after the token has left, the worst time.
 Messages to other groups go half to all groups, half to one other, by plain forwarding.
+
+Parts of the grid: *size*, latency over members, for shares of messages between groups and two batches; *throughput*,
+batches of 1 to 30 in one, two and four groups; *packing*, several messages in one frame of a router; *priorities*, the
+token visits routers twice in a rotation; *lan*, two groups on one LAN; *wan*, routers 30 ms apart, with a ring and with
+a causal multicast between them; *stacks*, other orders inside groups, with an open load.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from isthmus.core.message import SiteId
@@ -25,20 +31,45 @@ from isthmus.scenario.costs import CostSpec
 from isthmus.scenario.model import GroupSpec, Scenario, StackSpec
 from isthmus.scenario.packets import NetworkSpec
 from isthmus.scenario.workload import Closed, Poisson, Workload
+from isthmus.studies.composition.claims import series_of
+from isthmus.studies.model import Cell, Parameters, Scale
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel, Cluster, Topology, TopologySite, WanLink
 
 Between = Literal["link", "ring", "causal"]  # what joins the routers
 
 PROPAGATION_MS = 0.005
-ROUNDS, WARM_UP = 14, 4  # batches of each member; those that are not counted
+ROUNDS, WARM_UP = 14, 4  # batches of each member; those not counted
 DURATION_MS = 600_000.0  # far beyond the last batch
 PAYLOAD_BYTES = 1
-FLOW = 1_000_000  # a window that nothing in a run fills: flow control says nothing
+FLOW = 1_000_000  # a window never filled, so that flow control sends nothing
+STACK_BETWEEN = {"link": "fifo", "ring": "ring", "causal": "causal-vector"}
+SIZES: dict[Scale, dict[int, tuple[int, ...]]] = {  # members, by batch
+    "quick": {10: (12, 36), 30: (12,)},
+    "full": {10: (4, 12, 20, 28, 36), 30: (4, 12, 20, 28, 36)},
+}
+SHARES = (0.0, 0.1, 0.2, 0.5, 1.0)
+QUICK_SHARES = {(12, 10): (0.2, 0.5, 1.0), (12, 30): (0.2, 0.5), (36, 10): (0.2, 0.5)}  # by members and batch
+BATCHES: dict[Scale, tuple[int, ...]] = {"quick": (1, 5), "full": (1, 2, 5, 10, 15, 20, 25, 30)}
+PACKS: dict[Scale, tuple[int, ...]] = {"quick": (8,), "full": (2, 4, 8, 16)}
+THROUGHPUT_MEMBERS, THROUGHPUT_SHARE = 36, 0.1
+WAN_MS, WAN_SHARE = 30.0, 0.1
+STACKS_SHARE = 0.2
+OPEN_MS: dict[Scale, float] = {"quick": 800.0, "full": 3_000.0}  # of an open load
+LOADS: dict[str, dict[int, float]] = {  # messages per second, near the limit of one group of 12 or 36
+    "ring": {12: 1500.0, 36: 1500.0},
+    "token-site": {12: 1500.0, 36: 1500.0},
+    "symmetric": {12: 80.0, 36: 25.0},
+}
+MEMBERS: dict[Scale, tuple[int, ...]] = {"quick": (12,), "full": (12, 36)}  # of the parts that vary something else
+TIMES: dict[Scale, tuple[int, int]] = {
+    "quick": (6, 2),
+    "full": (ROUNDS, WARM_UP),
+}  # batches, and those of them not counted
 
 
 def stack_spec(name: str, batch: int = BATCH_MAX) -> StackSpec:
-    """A stack over the direct transport; whoever has a ring's token sends all it has, as routers must."""
+    """A stack over the direct transport; the holder of the token of a ring sends all it has, as routers must."""
     credit = CreditOptions(window=FLOW, queue_max=FLOW)
     if name == "ring":
         return StackSpec(name=name, transport="direct", credit=credit, ring=RingOptions(batch=batch))
@@ -63,9 +94,6 @@ def composition_of(groups: int, members: int, inside: str, between: Between, fir
         domains=(OrderingDomain("all", everyone, "fifo", "inter" if first else "all", prioritised=first),),
         igps=(igp,),
     )
-
-
-STACK_BETWEEN = {"link": "fifo", "ring": "ring", "causal": "causal-vector"}
 
 
 def network_of(groups: int, members: int, wan_ms: float) -> Topology:
@@ -124,9 +152,9 @@ def composed(
 def loaded(
     groups: int, members: int, rate_per_s: float, inter: float, seed: int, inside: str, duration_ms: float
 ) -> Scenario:
-    """One run with an open load, so that other stacks than the ring can be compared: messages come when they come.
+    """One run with an open load, so that stacks other than the ring can be compared.
 
-    Control messages take time like any other, as it is by them that these stacks differ.
+    Control messages take time like any other, because these stacks differ in them.
     """
     loads: list[Poisson] = []
     for number in range(groups):
@@ -181,3 +209,69 @@ def joined(
         router=RouterOptions(pack_max=pack, window=FLOW, queue_max=FLOW),
         **common,
     )
+
+
+def grid(scale: Scale, seeds: Sequence[int]) -> list[Cell]:
+    """All parts; only the mix of messages to own and other groups is random."""
+    rounds, warm_up = TIMES[scale]
+    cells: list[Cell] = []
+
+    def add(part: str, groups: int, members: int, batch: int, inter: float, variant: str = "", **more: Any) -> None:
+        for seed in seeds:
+            made = composed(groups, members, batch, inter, seed, rounds=rounds, **more)
+            cells.append(cell(part, groups, members, batch, inter, variant, seed, made, rounds, warm_up))
+
+    for batch, sizes in SIZES[scale].items():
+        for members in sizes:
+            add("size", 1, members, batch, 0.0)
+            for inter in SHARES if scale == "full" else QUICK_SHARES[members, batch]:
+                add("size", 4, members, batch, inter)
+    for batch in BATCHES[scale]:
+        for groups in (1, 2, 4):
+            add("throughput", groups, THROUGHPUT_MEMBERS, batch, THROUGHPUT_SHARE if groups > 1 else 0.0)
+    for members in MEMBERS[scale]:
+        for pack in PACKS[scale]:
+            add("packing", 4, members, 10, 1.0, f"{pack} a frame", pack=pack)
+        add("lan", 4, members, 10, 0.2, "two groups on a LAN", shared=True)
+    add("priorities", 4, 36, 10, 0.5, "routers twice", first=True)
+    between: tuple[Between, ...] = ("ring", "causal")
+    for kind in between if scale == "full" else ():  # a rotation outlasts the few batches of quick runs
+        add("wan", 4, 36, 10, WAN_SHARE, kind, wan_ms=WAN_MS, between=kind)
+    for inside, loads in LOADS.items():
+        for members in MEMBERS[scale]:
+            for groups in (1, 4):
+                for seed in seeds:
+                    made = loaded(groups, members, loads[members], STACKS_SHARE, seed, inside, OPEN_MS[scale])
+                    cells.append(cell("stacks", groups, members, 1, STACKS_SHARE, inside, seed, made, 0, 0))
+    return cells
+
+
+def cell(
+    part: str,
+    groups: int,
+    members: int,
+    batch: int,
+    inter: float,
+    variant: str,
+    seed: int,
+    scenario: Scenario,
+    rounds: int,
+    warm_up: int,
+) -> Cell:
+    parameters: Parameters = {
+        "part": part,
+        "series": series_of(groups, inter, variant),
+        "groups": groups,
+        "members": members,
+        "batch": batch,
+        "inter": inter,
+        "variant": variant,
+        "rounds": rounds,
+        "warm_up": warm_up,
+        "seed": seed,
+    }
+    return Cell(parameters, scenario)
+
+
+def networks() -> tuple[Topology, ...]:
+    return (network_of(4, 12, PROPAGATION_MS),)

@@ -1,8 +1,7 @@
-"""The theorems of paper 003 as claims: each is judged by the calculus, and what that says is tried by executions.
+"""The theorems of paper 003 as claims: each is judged by the calculus, and that verdict is tested by executions.
 
-The figure of a theorem is 1 where its order is guaranteed and no execution drawn at random broke it, 0 where an
-execution that breaks it was found. Anything else is no figure, and the verdict is unknown. docs/design/routing.md tells
-what was found.
+The figure of a theorem is 1 where its order is guaranteed and no random execution breaks it, 0 where an execution that
+breaks it was found. Anything else is no figure, and the verdict is unknown. The findings are in docs/design/routing.md.
 """
 
 from __future__ import annotations
@@ -10,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from isthmus.advise.composition.abstract_run import AbstractRun
-from isthmus.advise.composition.counterexample import counterexample, drawn_script, is_fault, judge_domain
 from isthmus.protocols.routing.calculus.model import (
     Composition,
     DomainScope,
@@ -25,12 +22,10 @@ from isthmus.protocols.routing.calculus.model import (
     Semantics,
     StaticRoute,
 )
-from isthmus.protocols.routing.calculus.semantics import decide
-from isthmus.protocols.routing.calculus.walks import network_of
-from isthmus.studies.model import Claim, Tables
+from isthmus.studies.claim import Claim, Quantity, Source, Tables
 
 EXECUTIONS, MESSAGES = 10, 6
-Flows = Sequence[tuple[str, str]]  # the group that sends, and those it sends to, a letter each
+Flows = Sequence[tuple[str, str]]  # the sending group and its destinations, one letter each
 
 
 def groups_of(semantics: dict[str, Semantics]) -> tuple[ProcessGroup, ...]:
@@ -64,7 +59,7 @@ def below_two(semantics: Semantics, forwarding: Forwarding) -> Composition:
 
 
 def by_two_routers() -> Composition:
-    """What A sends goes to B by one router and to C by another; B answers to C."""
+    """Messages of A go to B by one router and to C by another; B answers to C."""
     joins = {"r1": "A", "r2": "A", "rB": "B", "rC": "C"}
     routers = tuple(RouterSpec(name, (group, "I")) for name, group in joins.items())
     routes = (StaticRoute("A", "B", ("r1", "rB")), StaticRoute("A", "C", ("r2", "rC")))
@@ -75,6 +70,11 @@ def by_two_routers() -> Composition:
 
 def verdict_on(composition: Composition, scope: DomainScope, order: Part) -> float | None:
     """1: guaranteed, and kept by executions; 0: refused, and broken by one; None: the two do not agree."""
+    from isthmus.advise.composition.abstract_run import AbstractRun
+    from isthmus.advise.composition.counterexample import counterexample, drawn_script, is_fault, judge_domain
+    from isthmus.protocols.routing.calculus.semantics import decide
+    from isthmus.protocols.routing.calculus.walks import network_of
+
     random = Random(f"{composition.name}/{scope}/{order}")
     network = network_of(composition, composition.domains, scope)
     if not decide(composition, composition.domains, scope).of(order).holds:
@@ -92,7 +92,7 @@ def theorem(
     def measure(_tables: Tables) -> float | None:
         return verdict_on(composition, scope, order)
 
-    return Claim(statement=statement, source=f"theorem {number}", measure=measure, expected=1.0, note=note)
+    return Claim(statement, Source(f"theorem {number}"), Quantity(measure).near(1.0), note)
 
 
 SENDERS: dict[str, Semantics] = {"A": "causal", "B": "causal", "C": "fifo", "D": "fifo"}
@@ -119,7 +119,7 @@ THEOREMS: tuple[Claim, ...] = (
         "So it does where a group has two routers.",
         by_two_routers(),
         *("inter", "causal"),
-        "a receiver has by one router what another lacks by the other, and answers",
+        "a receiver has a message by one router that another still lacks by the other, and answers",
     ),
     theorem("2", "Two causal groups keep causal order.", below_one(CAUSAL_PAIR, "fifo"), "all", "causal"),
     theorem("3", "Two groups keep total order by total forwarding.", below_one(PAIR, "total", "total"), "all", "total"),

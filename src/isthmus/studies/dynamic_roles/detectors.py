@@ -1,12 +1,12 @@
-"""Detectors of a mean set beside each other on traffic: how far each is from what comes next.
+"""Detectors of a mean compared on traffic: how far the estimate of each is from the gaps that follow.
 
-A detector is of use where its mean, after a gap, is near the mean of the gaps that follow. The *error* is by which
-factor it is off on the geometric mean, too high or too low alike: a role is chosen by comparing a period with a delay,
+A detector is useful if its mean, after a gap, is near the mean of the gaps that follow. The *error* is the factor by
+which it is off on the geometric mean, too high or too low alike: a role is chosen by comparing a period with a delay,
 and twice is as wrong as half. The *bias* is the same with its sign: below 1, periods seem shorter than they are. Where
-traffic is what it was, that is all; where it shifts, what the error of all has in common is what nobody could know.
+traffic is stationary, the error measures the detector alone; where it shifts, part of the error is common to all.
 
 Traffic is the submissions of the study's own runs, periodic and Poisson, through its nine phases; and a conversation as
-it is recorded in chats (`chat_gaps`): bursts of answers, pauses of any length, some gaps a thousand times others.
+recorded in chats (`chat_gaps`): bursts of answers, pauses of any length, some gaps a thousand times others.
 """
 
 from __future__ import annotations
@@ -22,40 +22,40 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
-from isthmus.protocols.detectors import DETECTORS, Detector
-from isthmus.studies.model import Claim, Figure, Tables, matching
-from isthmus.studies.nine_scenarios.tickets import OURS, SOURCES
+from isthmus.protocols.detectors import DETECTORS
+from isthmus.studies.dynamic_roles.claims import CHAT
+from isthmus.studies.tickets.labels import SOURCES
 
-CHAT, CHATS = "chat", 4  # conversations
-AHEAD = 8  # gaps whose mean an estimate should be near
-SAMPLES: Mapping[str, int] = {"mean-shift": 7, "sliding": 32, "exponential": 32, "cusum": 32}  # as each is meant
-LEAST = 1e-9  # a gap of 0, where a record has whole seconds, would be any factor off
-
-
-class Fit(NamedTuple):
-    """How well a detector does on a series of gaps."""
-
-    error_factor: float  # geometric mean of how many times too high or too low, at least 1
-    bias_factor: float  # geometric mean of estimate over what came
-    judged: int  # estimates that were compared
+CHATS = 4  # conversations
+AHEAD = 8  # gaps whose mean an estimate is compared with
+SAMPLES: Mapping[str, int] = {
+    "mean-shift": 7,
+    "sliding": 32,
+    "exponential": 32,
+    "cusum": 32,
+}  # the number of samples each is designed for
+LEAST = 1e-9  # a gap of 0, in records of whole seconds, would make the factor infinite
 
 
-def detector(name: str) -> Detector:
-    """A detector with the number of samples it is meant to have."""
-    return DETECTORS[name](SAMPLES[name])
+class DetectorFit(NamedTuple):
+    """The accuracy of a detector on a series of gaps."""
+
+    error_factor: float  # geometric mean of the factor by which estimates are too high or too low, at least 1
+    bias_factor: float  # geometric mean of estimate over actual mean
+    judged: int  # estimates compared
 
 
-def fit(gaps: Sequence[float], name: str) -> Fit:
-    """Let a detector follow gaps, and compare each of its estimates with the gaps that come next."""
-    judge, logs = detector(name), []
+def fit_detector(gaps: Sequence[float], name: str) -> DetectorFit:
+    """Feed gaps to a detector, and compare each of its estimates with the gaps that follow."""
+    judge, logs = DETECTORS[name](SAMPLES[name]), []
     for place, gap in enumerate(gaps):
         judge.add(gap)
         coming = gaps[place + 1 : place + 1 + AHEAD]
         if judge.mean is not None and len(coming) == AHEAD:
             logs.append(log(max(judge.mean, LEAST) / max(fmean(coming), LEAST)))
     if not logs:
-        return Fit(1.0, 1.0, 0)
-    return Fit(exp(fmean(map(abs, logs))), exp(fmean(logs)), len(logs))
+        return DetectorFit(1.0, 1.0, 0)
+    return DetectorFit(exp(fmean(map(abs, logs))), exp(fmean(logs)), len(logs))
 
 
 def chat_gaps(seed: int, count: int = 2_000) -> list[float]:
@@ -77,12 +77,12 @@ def _gaps(random: Random, count: int) -> Iterator[float]:
             yield 60.0 * random.paretovariate(0.9)
 
 
-def compared(traffic: Mapping[str, Sequence[Sequence[float]]]) -> list[dict[str, object]]:
+def compare_detectors(traffic: Mapping[str, Sequence[Sequence[float]]]) -> list[dict[str, object]]:
     """One row per kind of traffic and detector, over all series of that kind."""
     rows: list[dict[str, object]] = []
     for kind, series in traffic.items():
         for name in DETECTORS:
-            fits = [found for found in (fit(gaps, name) for gaps in series) if found.judged]
+            fits = [found for found in (fit_detector(gaps, name) for gaps in series) if found.judged]
             weights = sum(found.judged for found in fits) or 1
             error = exp(sum(log(found.error_factor) * found.judged for found in fits) / weights)
             bias = exp(sum(log(found.bias_factor) * found.judged for found in fits) / weights)
@@ -90,7 +90,7 @@ def compared(traffic: Mapping[str, Sequence[Sequence[float]]]) -> list[dict[str,
     return rows
 
 
-def gaps_of(trace: DataFrame, runs: DataFrame) -> dict[str, list[list[float]]]:
+def submission_gaps(trace: DataFrame, runs: DataFrame) -> dict[str, list[list[float]]]:
     """The times between the submissions of each site in ms, by kind of source, and those of chats."""
     first = F.broadcast(runs.select("run", "source"))
     rows = trace.where(F.col("kind") == int(Kind.SUBMIT)).join(first, "run")
@@ -99,44 +99,3 @@ def gaps_of(trace: DataFrame, runs: DataFrame) -> dict[str, list[list[float]]]:
     for row in times.orderBy("source", "run", "process").toArrow().to_pylist():
         found[row["source"]].append([(after - before) / 1e6 for before, after in pairwise(row["times"])])
     return found | {CHAT: [chat_gaps(seed) for seed in range(CHATS)]}
-
-
-# Claims
-
-
-def detector_errors(tables: Tables, traffic: str) -> dict[str, float]:
-    return {row["detector"]: float(row["error_factor"]) for row in matching(tables["detectors"], traffic=traffic)}
-
-
-def detector_claim(other: str, statement: str, expected: float) -> Claim:
-    """The sliding mean beside another detector, on the traffic where it does worst."""
-
-    def measure(tables: Tables) -> float:
-        errors = [detector_errors(tables, traffic) for traffic in (*SOURCES, CHAT)]
-        rivals = [name for name in errors[0] if name != "sliding" and other in ("", name)]
-        return max(each["sliding"] / min(each[name] for name in rivals) for each in errors)
-
-    return Claim(
-        statement=statement,
-        source=OURS,
-        kind="promise",
-        measure=measure,
-        expected=expected,
-        relation="at most",
-        unit="times",
-        note="by which factor an estimate is off the mean of the next eight gaps, ours over theirs; the worst of three "
-        "kinds of traffic: both kinds of source through the nine phases, and chats",
-    )
-
-
-DETECTOR_FIGURE = Figure(
-    id="detectors",
-    title="Detectors of a mean on traffic of three kinds",
-    caption="By which factor an estimate is off the mean of the next eight gaps, on the geometric mean.",
-    table="detectors",
-    x="traffic",
-    y="error_factor",
-    series="detector",
-    xlabel="traffic",
-    ylabel="error (times)",
-)

@@ -1,16 +1,21 @@
-"""What the paper on optimistic total order says in figures, and what we say beyond it, as claims with verdicts."""
+"""Optimistic total order: how often a guess at the order is right, how early it comes, and what both are worth.
+
+The paper's set-up (setup.py) over rates and variances for every delay rule, its Table 1, the same at equal windows,
+links with bandwidth and messages of two sizes, and networks shaped like clouds. Figures are means over the sites of a
+*role*: the sequencer, those near it (its cluster), the distant ones. Every hit ratio is shown with window and late
+share, because hits grow by themselves as the window vanishes. `usable_ms` is g = w / (1 - r): the longest processing of
+a message that a guess right with probability r and early by w still makes faster.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from isthmus.measure.optimism import usable_ms
-from isthmus.studies.model import Claim, Tables, one
+from isthmus.studies.claim import Claim, Quantity, Source, StackAdvice, Tables, matching, over, value
+from isthmus.studies.model import Study, later
+from isthmus.studies.results import FigureSpec, PaperLine, figure
 
-PAPER = "Optimistic total order in wide area networks"
-OURS = "ours, beyond the paper"
 TABLE_1: dict[tuple[str, str], tuple[float, float]] = {  # role, column: plain, compensated, in ms
     ("sequencer", "own_latency_ms"): (0.0, 41.4),
     ("sequencer", "own_window_ms"): (0.0, 0.0),
@@ -25,93 +30,52 @@ TABLE_1: dict[tuple[str, str], tuple[float, float]] = {  # role, column: plain, 
     ("distant", "latency_ms"): (69.3, 73.0),
     ("distant", "window_ms"): (42.0, 24.6),
 }
+OURS = Source("ours, beyond the paper", "promise")
+SECTION = Source("section 5")
 
 
-def at(tables: Tables, sigma: float, policy: str, role: str = "distant") -> dict[str, Any]:
-    """The paper's set-up at 100 messages a second."""
-    return one(tables["roles"], part="paper", sigma=sigma, rate_per_s=100.0, policy=policy, role=role)
+def at(column: str, sigma: float, policy: str, role: str = "distant") -> Quantity:
+    """A column in the paper's set-up at 100 messages per second."""
+    wanted: dict[str, Any] = {"part": "paper", "sigma": sigma, "rate_per_s": 100.0, "policy": policy, "role": role}
+    return value("roles", column, **wanted)
 
 
+@Quantity
 def largest_deviation(tables: Tables) -> float:
-    """Of all 24 cells of Table 1 the one that is farthest off."""
-    off = [
-        abs(at(tables, 0.1, policy, role)[column] - expected)
+    """The deviation of the cell of Table 1 that is farthest off, of all 24."""
+    return max(
+        abs(at(column, 0.1, policy, role)(tables) - expected)
         for (role, column), cells in TABLE_1.items()
         for policy, expected in zip(("none", "compensation"), cells, strict=True)
-    ]
-    return float(max(off))
-
-
-def hit_claim(statement: str, policy: str, expected: float) -> Claim:
-    return Claim(
-        statement=statement,
-        source="section 5",
-        measure=lambda tables: float(at(tables, 0.03, policy)["hit_percent"]),
-        expected=expected,
-        tolerance=1.5 / expected,
-        unit="%",
-        note="sigma 3 %, 100 messages per second, a distant site; within 1.5 points",
     )
 
 
-def limit(policy: str, expected: float) -> Claim:
-    """The paper's limit on g, made as the paper makes it: hit ratio at 3 %, window at 10 %."""
+def processing_limit(policy: str) -> Quantity:
+    """The paper's limit on g, computed as in the paper: hit ratio at 3 %, window at 10 %."""
 
-    def measure(tables: Tables) -> float:
-        return usable_ms(at(tables, 0.1, policy)["window_ms"], at(tables, 0.03, policy)["hit"])
+    @Quantity
+    def quantity(tables: Tables) -> float:
+        from isthmus.measure.optimism import usable_ms
 
-    which = "Without" if policy == "none" else "With"
-    return Claim(
-        statement=f"{which} compensation, processing of up to {expected:g} ms gains from tentative delivery.",
-        source="section 5",
-        measure=measure,
-        expected=expected,
-        tolerance=0.1,
-        unit="ms",
-        note="as in the paper, which takes the hit ratio at sigma 3 % and the window at 10 %; see the next two claims",
-    )
+        return usable_ms(at("window_ms", 0.1, policy)(tables), at("hit", 0.03, policy)(tables))
+
+    return quantity
 
 
-def consistent(sigma: float) -> Claim:
-    def measure(tables: Tables) -> float:
-        plain, made = (at(tables, sigma, policy)["usable_ms"] for policy in ("none", "compensation"))
-        return float(made / plain)
+def gain_at_equal_window(sigma: float) -> Quantity:
+    """Hits of the rule stamped less those of the paper's rule, at the window of the paper's rule."""
 
-    return Claim(
-        statement=f"Hit ratio and window both at sigma {100 * sigma:g} %: compensation lets longer processing gain.",
-        source=OURS,
-        kind="promise",
-        measure=measure,
-        expected=1.0,
-        relation="at least",
-        unit="times",
-        note="ratio of usable times w / (1 - r), compensated to plain, a distant site",
-    )
+    def compute(tables: Tables) -> float | None:
+        ours = matching(tables["windows"], policy="stamped", sigma=sigma)
+        window_ms = at("window_ms", sigma, "compensation")(tables)
+        found = interpolated([(row["window_ms"], row["hit_percent"]) for row in ours], window_ms)
+        return None if found is None else found - at("hit_percent", sigma, "compensation")(tables)
 
-
-def equal_window(sigma: float) -> Claim:
-    """Hits of stamped less those of the paper's rule, at the window that the paper's rule has."""
-
-    def measure(tables: Tables) -> float | None:
-        theirs = at(tables, sigma, "compensation")
-        ours = [row for row in tables["windows"] if row["policy"] == "stamped" and row["sigma"] == sigma]
-        found = interpolated([(row["window_ms"], row["hit_percent"]) for row in ours], theirs["window_ms"])
-        return None if found is None else found - float(theirs["hit_percent"])
-
-    return Claim(
-        statement=f"At equal window, sender stamps guess better than the paper's rule, sigma {100 * sigma:g} %.",
-        source=OURS,
-        kind="promise",
-        measure=measure,
-        expected=0.0,
-        relation="at least",
-        unit="points",
-        note="hits of a distant site, interpolated between the two nearest windows of the rule stamped",
-    )
+    return Quantity(compute)
 
 
 def interpolated(points: list[tuple[float, float]], x: float) -> float | None:
-    """The value at x on the line between the neighbours; None outside of what was measured."""
+    """The value at x on the line between its neighbours; None outside the measured range."""
     points = sorted(points)
     for (left, low), (right, high) in pairwise(points):
         if left <= x <= right:
@@ -119,146 +83,191 @@ def interpolated(points: list[tuple[float, float]], x: float) -> float | None:
     return None
 
 
+@Quantity
 def own_latency(tables: Tables) -> float:
-    ratios = [
-        at(tables, sigma, "open-loop", "sequencer")["own_latency_ms"]
-        / at(tables, sigma, "compensation", "sequencer")["own_latency_ms"]
-        for sigma in (0.03, 0.1)
-    ]
-    return float(max(ratios))
+    """The sequencer's own latency with the open-loop rule over that with the paper's rule, the worse of two sigmas."""
+
+    def ratio(sigma: float) -> float:
+        open_loop, paper = (at("own_latency_ms", sigma, rule, "sequencer") for rule in ("open-loop", "compensation"))
+        return (open_loop / paper)(tables)
+
+    return max(ratio(0.03), ratio(0.1))
 
 
-def fewer_misses_by_size(tables: Tables) -> float:
-    """Misses with sizes allowed for, over misses without, a distant site; the rule where it helps least."""
-    rows = [row for row in tables["roles"] if row["part"] == "narrow" and row["role"] == "distant"]
-    policies = sorted({row["policy"] for row in rows})
+@Quantity
+def misses_by_size(tables: Tables) -> float:
+    """Misses with sizes allowed for over misses without, of a distant site; the rule where this helps least."""
+    rows = matching(tables["roles"], part="narrow", role="distant")
     misses = {(row["policy"], row["sizes"]): 1 - row["hit"] for row in rows}
-    return float(max(misses[policy, True] / misses[policy, False] for policy in policies))
+    return float(max(misses[policy, True] / misses[policy, False] for policy in {row["policy"] for row in rows}))
 
 
-def in_cloud(network: str) -> Callable[[Tables], float]:
-    """Usable time of stamped over that of the spontaneous order, distant sites of a cloud."""
-
-    def measure(tables: Tables) -> float:
-        found = [
-            one(tables["clouds"], network=network, policy=policy, role="distant")["usable_ms"]
-            for policy in ("none", "stamped")
-        ]
-        return float(found[1] / found[0])
-
-    return measure
+def cloud_gain(network: str) -> Quantity:
+    """Usable time of the rule stamped over that of the spontaneous order, distant sites of a cloud."""
+    stamped, plain = (
+        value("clouds", "usable_ms", network=network, policy=policy, role="distant") for policy in ("stamped", "none")
+    )
+    return stamped / plain
 
 
-def guess_words(tables: Tables) -> str:
-    """What a guess offers far from the sequencer, with the rule that stamps."""
-    found = at(tables, 0.03, "stamped")
+HIT_NOTE = "sigma 3 %, 100 messages per second, a distant site; within 1.5 points"
+LIMIT_NOTE = "as in the paper, which takes the hit ratio at sigma 3 % and the window at 10 %; see the next two claims"
+CLAIMS = (
+    Claim(
+        "Latencies and windows of sequencer, near and distant processes are those of Table 1.",
+        Source("Table 1"),
+        largest_deviation.at_most(0.0, "ms", 1.5),
+        "the largest deviation of 24 cells; sigma 10 %, 100 messages per second",
+    ),
+    Claim(
+        "In spontaneous order, 11.2 % of a distant process's guesses are right.",
+        SECTION,
+        at("hit_percent", 0.03, "none").near(11.2, "%", 1.5 / 11.2),
+        HIT_NOTE,
+    ),
+    Claim(
+        "With delay compensation, 82.5 % are right.",
+        SECTION,
+        at("hit_percent", 0.03, "compensation").near(82.5, "%", 1.5 / 82.5),
+        HIT_NOTE,
+    ),
+    Claim(
+        "After compensation, distant processes guess nearly as well as near ones.",
+        Source("section 4.2"),
+        (at("hit_percent", 0.03, "compensation", "near") - at("hit_percent", 0.03, "compensation")).at_most(
+            0.0, "points", 5.0
+        ),
+        "near less distant, sigma 3 %",
+    ),
+    Claim(
+        "In batches of two, at least one message of nearly every pair is predicted, even at sigma 10 %.",
+        Source("section 4.2, in the reading that fits its prose"),
+        at("hit_either_percent", 0.1, "compensation").at_least(90.0, "%"),
+        "100 messages per second, a distant site",
+    ),
+    Claim(
+        "Pairs that must be the same two messages are predicted more often than single messages, sigma 10 %.",
+        Source("section 4.2, in the reading that fits its definition"),
+        (at("hit_pair_percent", 0.1, "compensation") - at("hit_percent", 0.1, "compensation")).at_least(0.0, "points"),
+        "if this does not hold, the paper's figures for pairs use another definition",
+    ),
+    Claim(
+        "Without compensation, processing of up to 47.2 ms gains from tentative delivery.",
+        SECTION,
+        processing_limit("none").near(47.2, "ms", 0.1),
+        LIMIT_NOTE,
+    ),
+    Claim(
+        "With compensation, processing of up to 140.7 ms gains from tentative delivery.",
+        SECTION,
+        processing_limit("compensation").near(140.7, "ms", 0.1),
+        LIMIT_NOTE,
+    ),
+    *(
+        Claim(
+            f"Hit ratio and window both at sigma {100 * sigma:g} %: compensation lets longer processing gain.",
+            OURS,
+            (at("usable_ms", sigma, "compensation") / at("usable_ms", sigma, "none")).at_least(1.0, "times"),
+            "ratio of usable times w / (1 - r), compensated to plain, a distant site",
+        )
+        for sigma in (0.03, 0.1)
+    ),
+    *(
+        Claim(
+            f"At equal window, sender stamps guess better than the paper's rule, sigma {100 * sigma:g} %.",
+            OURS,
+            gain_at_equal_window(sigma).at_least(0.0, "points"),
+            "hits of a distant site, interpolated between the two nearest windows of the rule stamped",
+        )
+        for sigma in (0.03, 0.1)
+    ),
+    Claim(
+        "The open-loop rule halves the delay of the sequencer's own messages.",
+        OURS,
+        own_latency.near(0.5, "times", 0.1),
+        "ratio of own latencies, open-loop to the paper's rule, the worse of sigma 3 and 10 %",
+    ),
+    Claim(
+        "Where bandwidth makes large messages slow, allowing for size leaves fewer wrong guesses.",
+        OURS,
+        misses_by_size.at_most(1.0, "times"),
+        "ratio of wrong guesses with and without, the rule that gains least; a distant site",
+    ),
+    Claim(
+        "Between continents, with the sequencer far from all senders, stamps let longer processing gain.",
+        OURS,
+        cloud_gain("continents, sequencer apart").at_least(1.0, "times"),
+        "ratio of usable times, stamped to spontaneous order",
+    ),
+    Claim(
+        "The same with senders near the sequencer.",
+        OURS,
+        cloud_gain("continents").at_least(1.0, "times"),
+        "no rule learns of their messages much before the number arrives, so windows nearly vanish",
+    ),
+    Claim(
+        "Every message is delivered at every process.",
+        Source("ours", "sanity"),
+        over(sum, "runs", "undelivered").near(0.0, "deliveries"),
+    ),
+)
+
+
+def guess_reason(tables: Tables) -> str:
+    """The benefit of a guess far from the sequencer, with the rule stamped."""
+    hits, window_ms = (at(column, 0.03, "stamped")(tables) for column in ("hit_percent", "window_ms"))
     return (
-        f"{found['hit_percent']:.0f} % of guesses far from the sequencer are right, {found['window_ms']:.0f} ms before "
-        "the final order, where delays vary by 3 %"
+        f"{hits:.0f} % of guesses far from the sequencer are right, {window_ms:.0f} ms before the final order, where "
+        "delays vary by 3 %"
     )
 
 
-def undelivered_total(tables: Tables) -> float | None:
-    return float(sum(row["undelivered"] for row in tables["runs"])) if tables["runs"] else None
+def over_rates(percent: int, paper: tuple[PaperLine, ...] = ()) -> FigureSpec:
+    return figure(
+        f"rates-{percent}",
+        f"Hit ratio over rate, sigma {percent} %",
+        "Share of places at which the tentative log has the message of the final one; all rules, near and distant "
+        "sites. Its table also has windows and late shares.",
+        f"rates_{percent}",
+        ("rate_per_s", "messages per second, all senders together"),
+        ("hit_percent", "hits (%)"),
+        series="curve",
+        paper=paper,
+    )
 
 
-CLAIMS = (
-    Claim(
-        statement="Latencies and windows of sequencer, near and distant processes are those of Table 1.",
-        source="Table 1",
-        measure=largest_deviation,
-        expected=0.0,
-        tolerance=1.5,
-        relation="at most",
-        unit="ms",
-        note="the largest deviation of 24 cells; sigma 10 %, 100 messages per second",
-    ),
-    hit_claim("In spontaneous order, 11.2 % of a distant process's guesses are right.", "none", 11.2),
-    hit_claim("With delay compensation, 82.5 % are right.", "compensation", 82.5),
-    Claim(
-        statement="After compensation, distant processes guess nearly as well as near ones.",
-        source="section 4.2",
-        measure=lambda tables: float(
-            at(tables, 0.03, "compensation", "near")["hit_percent"] - at(tables, 0.03, "compensation")["hit_percent"]
+STUDY = Study(
+    name="optimistic",
+    title="Optimistic total order",
+    question="How often is a guess at the order right, how much time does it gain, and which delay rule guesses best?",
+    paper="Optimistic total order in wide area networks",
+    source="sections 4 and 5",
+    seeds={"quick": 1, "full": 2},
+    runs={"quick": 23, "full": 212},
+    grid=later("isthmus.studies.optimistic.setup:grid"),
+    networks=later("isthmus.studies.optimistic.setup:networks"),
+    properties=("integrity", "agreement", "validity", "views", "total", "final"),
+    tables=later("isthmus.studies.optimistic.measure:tables"),
+    claims=CLAIMS,
+    advice=(StackAdvice("Work can start early and be undone", "optimistic", guess_reason),),
+    figures=(
+        over_rates(1),
+        over_rates(
+            3,
+            (
+                PaperLine("the paper's distant process, plain", (100.0,), (11.2,)),
+                PaperLine("the paper's distant process, compensated", (100.0,), (82.5,)),
+            ),
         ),
-        expected=0.0,
-        tolerance=5.0,
-        relation="at most",
-        unit="points",
-        note="near less distant, sigma 3 %",
-    ),
-    Claim(
-        statement="In batches of two, at least one message of nearly every pair is predicted, even at sigma 10 %.",
-        source="section 4.2, in the reading that fits its prose",
-        measure=lambda tables: float(at(tables, 0.1, "compensation")["hit_either_percent"]),
-        expected=90.0,
-        relation="at least",
-        unit="%",
-        note="100 messages per second, a distant site",
-    ),
-    Claim(
-        statement="Pairs that must be the same two messages are predicted more often than single messages, sigma 10 %.",
-        source="section 4.2, in the reading that fits its definition",
-        measure=lambda tables: float(
-            at(tables, 0.1, "compensation")["hit_pair_percent"] - at(tables, 0.1, "compensation")["hit_percent"]
+        over_rates(10),
+        figure(
+            "windows",
+            "Hits over mean window, a distant site, 100 messages per second",
+            "Each rule at the windows that it was set to, or that it reached by itself.",
+            "windows",
+            ("window_ms", "mean window (ms)"),
+            ("hit_percent", "hits (%)"),
+            series="curve",
         ),
-        expected=0.0,
-        relation="at least",
-        unit="points",
-        note="if this does not hold, the paper's figures for pairs use another definition",
-    ),
-    limit("none", 47.2),
-    limit("compensation", 140.7),
-    consistent(0.03),
-    consistent(0.1),
-    equal_window(0.03),
-    equal_window(0.1),
-    Claim(
-        statement="The open-loop rule halves the delay of the sequencer's own messages.",
-        source=OURS,
-        kind="promise",
-        measure=own_latency,
-        expected=0.5,
-        tolerance=0.1,
-        unit="times",
-        note="ratio of own latencies, open-loop to the paper's rule, the worse of sigma 3 and 10 %",
-    ),
-    Claim(
-        statement="Where bandwidth makes large messages slow, allowing for size leaves fewer wrong guesses.",
-        source=OURS,
-        kind="promise",
-        measure=fewer_misses_by_size,
-        expected=1.0,
-        relation="at most",
-        unit="times",
-        note="ratio of wrong guesses with and without, the rule that gains least; a distant site",
-    ),
-    Claim(
-        statement="Between continents, with the sequencer far from all senders, stamps let longer processing gain.",
-        source=OURS,
-        kind="promise",
-        measure=in_cloud("continents, sequencer apart"),
-        expected=1.0,
-        relation="at least",
-        unit="times",
-        note="ratio of usable times, stamped to spontaneous order",
-    ),
-    Claim(
-        statement="The same with senders near the sequencer.",
-        source=OURS,
-        kind="promise",
-        measure=in_cloud("continents"),
-        expected=1.0,
-        relation="at least",
-        unit="times",
-        note="no rule can learn of their messages much before the number arrives, so windows nearly vanish",
-    ),
-    Claim(
-        statement="Every message is delivered at every process.",
-        source="ours",
-        measure=undelivered_total,
-        expected=0.0,
-        unit="deliveries",
-        kind="sanity",
     ),
 )

@@ -1,19 +1,22 @@
-"""The networks of the study of optimistic total order: the paper's two clusters, and three shaped like real clouds.
+"""The runs of the study `optimistic`: every delay rule on the paper's two clusters, and on networks shaped like clouds.
 
 The paper's: five and five processes, 20 ms inside a cluster, 40 ms across, normal delays with a standard deviation of
-sigma times the mean, channels that reorder, no layer below that would repair or delay anything. The sequencer is site
+sigma times the mean, channels that reorder, no layer below that repairs or delays anything. The sequencer is site
 0; its cluster is *near*, the other *distant*.
 
-The clouds are ours: delays of the kind that providers publish, shifted gamma, a few packets lost, under the reliable
-transport and the stack that numbers each sender's messages in its order.
+The clouds are ours: delays as providers publish them, shifted gamma, little packet loss, below the reliable transport
+and the stack that numbers each sender's messages in its order.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from isthmus.core.message import SiteId
 from isthmus.protocols.total.optimistic.compensation import OptimisticOptions, PolicyName
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Poisson, Workload
+from isthmus.studies.model import Cell, Scale
 from isthmus.topology.delay import Constant, Gamma, Normal
 from isthmus.topology.model import Channel, Cluster, Topology, TopologySite, WanLink
 from isthmus.topology.shapes import mesh
@@ -51,6 +54,21 @@ CLOUDS["continents, sequencer apart"] = ({"asia": 1, "east": 3, "west": 3, "euro
 CLOUD_SD = 0.03  # standard deviation of a delay, as a share of its mean
 CLOUD_LOSS = 0.0005
 CLOUD_LAN_MS = 0.3
+POLICIES: tuple[PolicyName, ...] = ("none", "compensation", "open-loop", "stamped")
+SIGMAS = (0.01, 0.03, 0.1)
+RATES: dict[Scale, tuple[float, ...]] = {"quick": (100.0, 300.0), "full": (50.0, 100.0, 200.0, 300.0, 500.0)}
+WINDOWS_MS: dict[Scale, dict[float, tuple[float, ...]]] = {
+    "quick": {0.03: (22.0, 23.0), 0.1: (28.0,)},
+    "full": {0.03: (16.0, 18.0, 20.0, 21.0, 22.0, 24.0), 0.1: (16.0, 20.0, 22.0, 24.0, 26.0, 28.0)},
+}
+CLOUD_NAMES: dict[Scale, tuple[str, ...]] = {
+    "quick": ("continents", "continents, sequencer apart"),
+    "full": tuple(CLOUDS),
+}
+CLOUD_POLICIES: dict[Scale, tuple[PolicyName, ...]] = {
+    "quick": ("none", "stamped"),
+    "full": POLICIES,
+}
 
 
 def paper_scenario(
@@ -61,7 +79,7 @@ def paper_scenario(
     duration_ms: float = DURATION_MS,
     window_ms: float | None = None,
 ) -> Scenario:
-    """A run of the paper: all processes send alike, together `rate_per_s`."""
+    """A run of the paper: all processes send at equal rates, `rate_per_s` in total."""
 
     def channel(mean_ms: float) -> Channel:
         delay = Normal(mean_ms, sigma * mean_ms) if sigma else Constant(mean_ms)
@@ -102,7 +120,7 @@ def cloud_topology(name: str) -> Topology:
 
 
 def near_count(name: str) -> int:
-    """The sites of the sequencer's cluster, the first ones of a cloud."""
+    """The number of sites in the sequencer's cluster, the first ones of a cloud."""
     return next(iter(CLOUDS[name][0].values()))
 
 
@@ -121,9 +139,9 @@ def cloud_scenario(name: str, policy: PolicyName, seed: int, duration_ms: float,
 
 
 def narrow_scenario(policy: PolicyName, sizes: bool, seed: int, duration_ms: float) -> Scenario:
-    """The paper's network with 100 Mbit/s between the clusters: of 100 bytes most messages, of 30,000 some.
+    """The paper's network with 100 Mbit/s between the clusters; most messages have 100 bytes, some 30,000.
 
-    Those take 2.4 ms longer across, for each copy that goes before, so up to 12 ms; inside a cluster they do not.
+    The large ones take 2.4 ms longer across per copy sent before, so up to 12 ms; inside a cluster they do not.
     """
     lan = Channel(Normal(LAN_MS, 0.01 * LAN_MS), fifo=False)
     wan = Channel(Normal(WAN_MS, 0.01 * WAN_MS), fifo=False, bandwidth_mbps=100.0)
@@ -139,3 +157,90 @@ def narrow_scenario(policy: PolicyName, sizes: bool, seed: int, duration_ms: flo
         seed=seed,
         duration_ms=duration_ms,
     )
+
+
+def cell(
+    part: str, scenario: Scenario, near: int, warm_up_ms: float, seed: int, sigma: float = 0.0, rate: float = 0.0
+) -> Cell:
+    """A run with its parameters; `near` is the number of sites in the sequencer's cluster."""
+    options = scenario.stack.optimistic
+    return Cell(
+        {
+            "part": part,
+            "network": scenario.topology.name if part == "cloud" else "two clusters",
+            "sigma": sigma,
+            "rate_per_s": rate,
+            "policy": options.policy,
+            "aim_ms": -1.0 if options.window_ms is None else options.window_ms,
+            "sizes": options.sizes,
+            "near": near,
+            "warm_up_ms": warm_up_ms,
+            "seed": seed,
+        },
+        scenario,
+    )
+
+
+def grid(scale: Scale, seeds: Sequence[int]) -> list[Cell]:
+    return [made for seed in seeds for part in (paper, windows, narrow, clouds) for made in part(scale, seed)]
+
+
+def paper(scale: Scale, seed: int) -> list[Cell]:
+    """Rates and variances; at quick scale fewer and shorter runs, the longest where hit ratios vary most."""
+    cells = []
+    for sigma in SIGMAS:
+        for rate in RATES[scale]:
+            for policy in POLICIES:
+                length = lengths(scale, sigma, rate, policy)
+                if length is not None:
+                    made = paper_scenario(sigma, rate, policy, seed, length[0])
+                    cells.append(cell("paper", made, CLUSTER_SITES, length[1], seed, sigma, rate))
+    return cells
+
+
+def lengths(scale: Scale, sigma: float, rate: float, policy: str) -> tuple[float, float] | None:
+    """Duration and warm-up in ms; None where quick scale leaves a run out."""
+    if scale == "full":
+        return DURATION_MS, WARM_UP_MS
+    if rate == 100.0 and sigma > 0.01:
+        varies = sigma == 0.03 and policy in ("none", "compensation")
+        return (60_000.0 if varies else 20_000.0), WARM_UP_MS
+    return (5_000.0, 2_500.0) if policy != "open-loop" and rate > 100.0 and sigma < 0.1 else None
+
+
+def windows(scale: Scale, seed: int) -> list[Cell]:
+    """Stamped and open-loop, aiming at given windows."""
+    policies: tuple[PolicyName, ...] = ("stamped",) if scale == "quick" else ("open-loop", "stamped")
+    quick_ms = {0.03: 60_000.0, 0.1: 20_000.0}  # the smaller the difference, the longer
+    return [
+        cell("window", made, CLUSTER_SITES, WARM_UP_MS, seed, sigma, 100.0)
+        for sigma, aims in WINDOWS_MS[scale].items()
+        for aim in aims
+        for policy in policies
+        for duration_ms in [quick_ms[sigma] if scale == "quick" else DURATION_MS]
+        for made in [paper_scenario(sigma, 100.0, policy, seed, duration_ms, aim)]
+    ]
+
+
+def narrow(scale: Scale, seed: int) -> list[Cell]:
+    policies: tuple[PolicyName, ...] = ("compensation",) if scale == "quick" else POLICIES[1:]
+    duration_ms = 25_000.0 if scale == "quick" else DURATION_MS
+    return [
+        cell("narrow", narrow_scenario(policy, sizes, seed, duration_ms), CLUSTER_SITES, 10_000.0, seed)
+        for policy in policies
+        for sizes in (False, True)
+    ]
+
+
+def clouds(scale: Scale, seed: int) -> list[Cell]:
+    duration_ms = 15_000.0 if scale == "quick" else DURATION_MS
+    return [
+        cell("cloud", made, near_count(name), WARM_UP_MS, seed, CLOUD_SD, 100.0)
+        for name in CLOUD_NAMES[scale]
+        for policy in CLOUD_POLICIES[scale]
+        for made in [cloud_scenario(name, policy, seed, duration_ms)]
+    ]
+
+
+def networks() -> tuple[Topology, ...]:
+    return (paper_scenario(SIGMAS[1], RATES["quick"][0], "none", 1, WARM_UP_MS).topology,)

@@ -1,12 +1,16 @@
-"""The network, the traffic and the two protocols of the overlay studies.
+"""The runs of the overlay studies: network, traffic, the two protocols, and the grid of the study `overlay`.
 
-Every node is host and router. Duplex links of 10 Mb/s with a propagation of 0 to 1 ms, uniform; the graph is G(n, p),
-connected. Flooding sends a header of 32 bytes, a number of 4 and the data; the vector protocol n numbers of 4 bytes and
-the data, in fragments of at most 1468 bytes with a header each, over a multicast tree. Ten senders, drawn at random,
-submit bursts of ten messages at each of the first five milliseconds: an endless rate would saturate a link.
+Every node is host and router. Duplex links have 10 Mb/s and a propagation delay of 0 to 1 ms, uniform; the graph is
+G(n, p), connected. Flooding sends a header of 32 bytes, a number of 4 and the data; the vector protocol n numbers of 4
+bytes and the data, in fragments of at most 1468 bytes with a header each, over a multicast tree. Ten senders, drawn at
+random, submit bursts of ten messages at each of the first five milliseconds: an endless rate would saturate a link.
 
-Both are the stacks that users have, over the direct transport: no packet is lost here, and none is acknowledged. Flow
-control and reports of what is stable are set so far away that they send nothing; what is measured is the order alone.
+Both are the stacks that users have, over the direct transport: no packet is lost, and none is acknowledged. The periods
+of flow control and stability reports exceed the run, so that only the order is measured.
+
+Parts of the grid: *main*, both protocols over sizes and data; *overlays*, other graphs to flood along, with 2^5 + 1
+nodes, the size that leaves one node of an incomplete cube with one neighbour; *ids*, ids in the order of numbers and by
+topology; *crashes*, nodes that are down from the start, in numbers that an overlay survives and one more.
 """
 
 from __future__ import annotations
@@ -22,8 +26,11 @@ from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.scenario.overlay import OverlaySpec
 from isthmus.scenario.packets import NetworkSpec
 from isthmus.scenario.workload import Burst
+from isthmus.studies.model import Cell, Parameters, Scale
+from isthmus.studies.overlay.claims import DATA
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel, Topology, WanLink
+from isthmus.topology.overlay.links import Kind, hypercube, hypercube_neighbours
 from isthmus.topology.shapes import mesh, of_equal_clusters
 from isthmus.topology.wiring import random_wiring
 
@@ -33,9 +40,15 @@ MESSAGES = SENDERS * BURSTS * BURST
 BANDWIDTH_MBPS, PROPAGATION_MS = 10.0, (0.0, 1.0)
 NUMBER_BYTES = 4
 DRAIN_MS = 600_000.0
-LATER_MS = 10 * DRAIN_MS  # of what is not to come into play
+LATER_MS = 10 * DRAIN_MS  # beyond the end of every run
 QUIET = ReliableOptions(ack_period_ms=LATER_MS, keep_max=1_000_000)
-LAN = Channel(Constant(1.0))  # sites lie in one LAN as far as stacks are told; packets go over the network's own links
+LAN = Channel(Constant(1.0))  # to stacks, sites are on one LAN; packets use the links of the network
+SIZES: dict[Scale, tuple[int, ...]] = {"quick": (100, 400), "full": (100, 200, 300, 400, 500, 600)}
+PROTOCOLS: tuple[Protocol, ...] = ("flooding", "vector")
+KINDS: tuple[Kind, ...] = ("hypercube", "incomplete", "random", "ring", "clique")
+IDS: tuple[Literal["numbers", "topology"], ...] = ("numbers", "topology")
+BASELINE_NODES, IDS_NODES, CRASH_NODES = 33, 64, 48
+CONNECTIVITY = 6  # of the hypercube of 48
 
 
 def paper_degree(nodes: int) -> float:
@@ -44,12 +57,12 @@ def paper_degree(nodes: int) -> float:
 
 
 def connected_degree(nodes: int) -> float:
-    """n p with which every third random graph or so has a node without a link: of larger networks."""
+    """n p of larger networks, with which about every third random graph has an isolated node."""
     return log(nodes) + 1
 
 
 def senders_of(nodes: int, seed: int, spared: Sequence[int] = ()) -> list[int]:
-    """Who sends, drawn at random, none of some."""
+    """The senders, drawn at random, without those spared."""
     able = [node for node in range(nodes) if node not in spared]
     return sorted(Random(f"{seed}/senders/{nodes}").sample(able, min(SENDERS, len(able))))
 
@@ -109,7 +122,7 @@ def overlay_scenario(
 
 
 def wired_topology(nodes: int, seed: int) -> Topology:
-    """The same kind of random graph as a topology, so that ids can be assigned by it."""
+    """A random graph of the same kind as a topology, by which ids can be assigned."""
     wiring = random_wiring(nodes, paper_degree(nodes), BANDWIDTH_MBPS, PROPAGATION_MS, Random(f"{seed}/wired/{nodes}"))
     links = []
     for link in range(0, wiring.links, 2):
@@ -117,3 +130,60 @@ def wired_topology(nodes: int, seed: int) -> Topology:
         links.append(WanLink(wiring.tails[link], wiring.heads[link], channel, channel))
     names = [f"n{node}" for node in range(nodes)]
     return of_equal_clusters(f"random-{nodes}", names, 1, [LAN] * nodes, tuple(links))
+
+
+def grid(scale: Scale, seeds: Sequence[int]) -> list[Cell]:
+    """All parts; each seed is a topology."""
+    cells = [
+        cell("main", protocol, nodes, data, seed, overlay_scenario(protocol, nodes, data, seed))
+        for nodes in SIZES[scale]
+        for data in DATA
+        for protocol in PROTOCOLS
+        for seed in seeds
+    ]
+    for seed in seeds:
+        for kind in KINDS:
+            scenario = overlay_scenario("flooding", BASELINE_NODES, 0, seed, overlay=OverlaySpec(kind=kind))
+            cells.append(cell("overlays", kind, BASELINE_NODES, 0, seed, scenario))
+        scenario = overlay_scenario("vector", BASELINE_NODES, 0, seed)
+        cells.append(cell("overlays", "vector", BASELINE_NODES, 0, seed, scenario))
+        topology = wired_topology(IDS_NODES, seed)
+        for ids in IDS:
+            overlay = OverlaySpec(ids=ids)
+            scenario = overlay_scenario("flooding", IDS_NODES, 100, seed, overlay=overlay, topology=topology)
+            cells.append(cell("ids", ids, IDS_NODES, 100, seed, scenario))
+        cells += crash_cells(seed)
+    return cells
+
+
+def crash_cells(seed: int) -> list[Cell]:
+    """Crashed neighbours of a node of least degree, one fewer than the connectivity and all; of vector, half."""
+    near = hypercube(CRASH_NODES)
+    lonely = min(range(CRASH_NODES), key=lambda node: (len(near[node]), node))
+    around = hypercube_neighbours(lonely, CRASH_NODES)
+    half = [node for node in range(CRASH_NODES) if node % 2 != lonely % 2]
+    chosen: list[tuple[str, Protocol, Sequence[int]]] = [
+        ("flooding, connectivity - 1", "flooding", around[: CONNECTIVITY - 1]),
+        ("flooding, all neighbours of one", "flooding", around),
+        ("vector, half of all", "vector", half),
+    ]
+    return [
+        cell(
+            *("crashes", name, CRASH_NODES, 0, seed),
+            overlay_scenario(protocol, CRASH_NODES, 0, seed, crashed=crashed, spared=(lonely,)),
+            crashed=len(crashed),
+        )
+        for name, protocol, crashed in chosen
+    ]
+
+
+def cell(part: str, protocol: str, nodes: int, data: int, seed: int, scenario: Scenario, crashed: int = 0) -> Cell:
+    parameters: Parameters = {
+        "part": part,
+        "protocol": protocol,
+        "nodes": nodes,
+        "data": data,
+        "crashed": crashed,
+        "seed": seed,
+    }
+    return Cell(parameters, scenario)

@@ -10,7 +10,8 @@ from isthmus.core.layer import Kind
 from isthmus.core.validation import BadValue, convert
 from isthmus.scenario.model import HybridSpec, Scenario, StackSpec
 from isthmus.scenario.workload import Poisson
-from isthmus.studies.regret.instances import NINE, as_topology, as_workloads, nine_setting
+from isthmus.studies.tickets.instances import as_topology, as_workloads, nine_setting
+from isthmus.studies.tickets.labels import NINE
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh

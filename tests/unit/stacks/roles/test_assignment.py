@@ -20,7 +20,8 @@ from isthmus.stacks.roles.assignment import (
 )
 from isthmus.stacks.roles.prediction import Setting
 from isthmus.stacks.roles.rests import MessageStream
-from isthmus.studies.regret.instances import KINDS, NINE, drawn_setting, nine_setting
+from isthmus.studies.tickets.instances import KINDS, drawn_setting, nine_setting
+from isthmus.studies.tickets.labels import NINE
 
 PAPER = {  # heavily loaded processes are active, and the sequencers of the others near them
     "HLLLL": (0, 0, 0, 0, 0),

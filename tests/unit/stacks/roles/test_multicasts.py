@@ -14,7 +14,7 @@ from isthmus.stacks.roles.assignment import plan
 from isthmus.stacks.roles.multicasts import multicast_rate
 from isthmus.stacks.roles.prediction import RoleAssignment, Setting, predict
 from isthmus.stacks.roles.rests import MessageStream
-from isthmus.studies.regret.instances import StreamKind, as_topology, as_workloads, drawn_setting, nine_setting
+from isthmus.studies.tickets.instances import StreamKind, as_topology, as_workloads, drawn_setting, nine_setting
 
 NULL_MS = HybridSpec().null_ms
 RUN_MS = 8_000.0

@@ -13,7 +13,8 @@ from isthmus.core.validation import BadValue
 from isthmus.stacks.roles.assignment import paper_rule, symmetric_roles, token_site_roles
 from isthmus.stacks.roles.prediction import RoleAssignment, Setting, predict
 from isthmus.stacks.roles.rests import MessageStream, Rest, first_of
-from isthmus.studies.regret.instances import KINDS, NINE, drawn_setting, nine_setting
+from isthmus.studies.tickets.instances import KINDS, drawn_setting, nine_setting
+from isthmus.studies.tickets.labels import NINE
 
 
 def periodic(period_ms: float) -> tuple[MessageStream, ...]:

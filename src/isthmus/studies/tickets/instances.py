@@ -1,7 +1,7 @@
 """Settings to plan for: the nine scenarios of the hybrid paper, instances drawn at random, and regions of a cloud.
 
-A setting holds delays and streams, no more; `topology_of` and `workloads_of` make a network of constant delays and
-traffic of it, so that a plan can be simulated.
+A setting holds delays and streams only; `as_topology` and `as_workloads` turn it into a network of constant delays and
+its traffic, so that a plan can be simulated.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from isthmus.topology.model import Channel, Cluster, Override, Topology, Topolog
 
 StreamKind = Literal["periodic", "poisson"]
 KINDS: tuple[StreamKind, ...] = ("periodic", "poisson")
-NINE = ("HLLLL", "HHLLL", "HHHLL", "HHHHL", "HHLHL", "HLLHL", "LLLHL", "LLLHH", "HHHHH")
 PERIODS_MS = {"H": 10.0, "L": 1000.0}
 LAN_MS, WAN_MS = 20.0, 540.0  # of the nine
 NEAR = 3  # A, B, C

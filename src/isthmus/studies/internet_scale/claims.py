@@ -1,0 +1,109 @@
+"""Flooding a hypercube over networks of 1,000 to 50,000 nodes: how delay and cost grow. No paper asks this.
+
+The network is that of the overlay study, with as many links as keep a random graph of that size connected: ln n + 1 per
+node. Ten senders submit one message of 100 bytes each at once. The figures are per delivery, so that they can be
+compared over sizes: a hypercube promises about log2 n sends per delivery, each over about ln n / ln ln n links.
+"""
+
+from __future__ import annotations
+
+from math import log2
+
+from isthmus.studies.claim import Claim, Quantity, Rows, Source, Tables, over
+from isthmus.studies.model import Study, later
+from isthmus.studies.results import figure
+
+OURS = Source("ours: beyond the paper's 600 nodes", "promise")
+DATA_BYTES = 100
+STACK_OF = {"flooding": "flooding", "vector, at least": "causal-vector"}
+
+
+def by_size(tables: Tables) -> Rows:
+    return sorted(tables["growth"], key=lambda row: row["nodes"])
+
+
+@Quantity
+def delay_growth(tables: Tables) -> float:
+    """Growth of the mean delay from the smallest size to the largest, over that of log2 n squared."""
+    small, *_, large = by_size(tables)
+    bits = log2(large["nodes"]) / log2(small["nodes"])
+    return float(large["delay_mean_ms"]) / float(small["delay_mean_ms"]) / bits**2
+
+
+@Quantity
+def sends_per_bit(tables: Tables) -> float:
+    return max(float(row["sends_each"]) / log2(row["nodes"]) for row in by_size(tables))
+
+
+@Quantity
+def bytes_over_vector(tables: Tables) -> float:
+    largest = by_size(tables)[-1]
+    return float(largest["bytes_each"]) / float(largest["vector_bytes_each"])
+
+
+STUDY = Study(
+    name="internet-scale",
+    title="Flooding at the scale of the Internet",
+    question="How do delay and cost of flooding a hypercube grow up to 50,000 nodes?",
+    paper="",
+    source="",
+    seeds={"quick": 1, "full": 3},
+    runs={"quick": 2, "full": 18},
+    grid=later("isthmus.studies.internet_scale.setup:grid"),
+    properties=(),
+    tables=later("isthmus.studies.internet_scale.measure:tables"),
+    claims=(
+        Claim(
+            "The mean delay grows no faster than log2 n squared.",
+            OURS,
+            delay_growth.at_most(1.0, "times that, smallest size to largest"),
+            "paths along the overlay and paths of packets along each of its links both grow with log n",
+        ),
+        Claim(
+            "A delivery costs at most log2 n sends.",
+            OURS,
+            sends_per_bit.at_most(1.0, "times log2 n, largest over sizes"),
+        ),
+        Claim(
+            "At the largest size a delivery costs a fraction of the bytes of a vector alone.",
+            OURS,
+            bytes_over_vector.at_most(0.5, "times a vector's bytes"),
+            "4n bytes of counters, the data and one header; fragments would add headers",
+        ),
+        Claim("No delivery breaks causal order.", OURS, over(sum, "promises", "violations").at_most(0.0, "deliveries")),
+        Claim("Nothing is left undelivered.", OURS, over(sum, "promises", "undelivered").at_most(0.0, "deliveries")),
+    ),
+    figures=(
+        figure(
+            "growth_delay",
+            "Delay of flooding over the number of nodes",
+            "Mean time from a submit to a delivery at another node; ten messages of 100 bytes at once.",
+            "growth",
+            ("nodes", "nodes"),
+            ("delay_mean_ms", "mean delay, ms"),
+            series="protocol",
+            error="delay_mean_ms_half",
+            stacks=STACK_OF,
+        ),
+        figure(
+            "growth_hops",
+            "Physical hops per delivery",
+            "Packets over links of the network, all copies of a message together, per delivery.",
+            "growth",
+            ("nodes", "nodes"),
+            ("hops_each", "hops per delivery"),
+            series="protocol",
+            stacks=STACK_OF,
+        ),
+        figure(
+            "growth_bytes",
+            "Bytes per delivery",
+            "Over logical arcs; of vector the size of one message: counters, data and one header.",
+            "bytes",
+            ("nodes", "nodes"),
+            ("bytes", "bytes per delivery"),
+            series="protocol",
+            stacks=STACK_OF,
+        ),
+    ),
+)

@@ -1,1 +1,0 @@
-"""Study: roles while the network changes."""

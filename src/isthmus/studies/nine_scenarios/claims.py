@@ -1,0 +1,202 @@
+"""The nine scenarios: five sites in two clusters, each of high or low load; which protocol suits which of them.
+
+A B C | D E, 20 ms inside and 540 ms across; high is 100 messages per second, low is 1. A is the sequencer of
+token-site; the hybrid's active processes are those of high load. Token-site is good while the load is near A, the
+symmetric protocol where no site is slow, the hybrid always. The paper's protocols have no nulls; ours are shown with
+them.
+
+The symmetric protocol without nulls waits for every slow site. The wait depends on the relative phase of the slow
+senders, which hardly changes within a run; with Poisson sources, on when they happen to send. So the fewer sites have
+a high load, and the cheaper a run, the more runs there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import fmean
+
+from isthmus.studies.claim import Claim, Quantity, Source, StackAdvice, Tables, matching, over, value
+from isthmus.studies.model import Study, later
+from isthmus.studies.results import FigureSpec, figure
+from isthmus.studies.tickets.labels import (
+    ASSUMED,
+    HYBRID,
+    HYBRID_NULLS,
+    NINE,
+    OURS,
+    PAPER,
+    PERIODIC,
+    POISSON,
+    PROPERTIES,
+    SOURCES,
+    STACK_OF,
+    SYMMETRIC,
+    SYMMETRIC_NULLS,
+    TOKEN_SITE,
+    nine_labels,
+)
+
+SECTION = Source("Figure 3 and section 4.4")
+WITHIN = 0.03
+
+
+def latencies(tables: Tables, protocol: str, source: str = PERIODIC) -> list[float]:
+    """The latencies of a protocol in the nine scenarios, in their order."""
+    found = {row["scenario"]: row["latency_ms"] for row in matching(tables["cells"], protocol=protocol, source=source)}
+    return [float(found[label]) for label in nine_labels()]
+
+
+def latency(protocol: str, combine: Callable[[list[float]], float]) -> Quantity:
+    return Quantity(lambda tables: combine(latencies(tables, protocol)))
+
+
+def worst_ratio(protocol: str, source: str, *rivals: str) -> Quantity:
+    """A protocol's latency over that of its best rival, in the scenario where this ratio is largest."""
+
+    @Quantity
+    def quantity(tables: Tables) -> float:
+        others = [latencies(tables, rival, source) for rival in rivals]
+        mine = latencies(tables, protocol, source)
+        return max(mine[place] / min(line[place] for line in others) for place in range(len(NINE)))
+
+    return quantity
+
+
+def multicasts(protocol: str) -> Quantity:
+    """In the first scenario."""
+    first = nine_labels()[0]
+    return value("cells", "multicasts_per_message", protocol=protocol, source=PERIODIC, scenario=first)
+
+
+CLAIMS = (
+    Claim(
+        "The hybrid takes at least 545 ms in all nine scenarios.",
+        SECTION,
+        latency(HYBRID, min).at_least(545.0, "ms"),
+        "quasi-periodic sources, the fastest scenario",
+    ),
+    Claim(
+        "It takes at most 557 ms.",
+        SECTION,
+        latency(HYBRID, max).at_most(557.0, "ms"),
+        "quasi-periodic sources, the slowest scenario",
+    ),
+    Claim(
+        "Token-site takes 551 ms in the first scenario.",
+        SECTION,
+        latency(TOKEN_SITE, lambda nine: nine[0]).near(551.0, "ms", WITHIN),
+    ),
+    Claim(
+        "Token-site takes 1073 ms in the eighth scenario.",
+        SECTION,
+        latency(TOKEN_SITE, lambda nine: nine[7]).near(1073.0, "ms", WITHIN),
+    ),
+    Claim(
+        "The symmetric protocol takes 548 ms in the ninth.",
+        SECTION,
+        latency(SYMMETRIC, lambda nine: nine[8]).near(548.0, "ms", WITHIN),
+    ),
+    Claim("It takes up to 1335 ms in the others.", SECTION, latency(SYMMETRIC, max).near(1335.0, "ms", WITHIN)),
+    *(
+        Claim(
+            f"With {source} sources, the hybrid is as fast as the better of the two in every scenario.",
+            SECTION,
+            worst_ratio(HYBRID, source, TOKEN_SITE, SYMMETRIC).at_most(1.0, "times the better one", WITHIN),
+            "all three without nulls; the worst scenario of the hybrid",
+        )
+        for source in SOURCES
+    ),
+    Claim(
+        "Without nulls, all messages are eventually delivered.",
+        ASSUMED,
+        over(max, "cells", "undelivered_messages", protocol=(SYMMETRIC, HYBRID)).near(0.0, "messages"),
+        "undelivered messages at the end of a run, maximum over cells",
+    ),
+    Claim(
+        "With nulls, all messages are delivered; so are those of the token-site protocol.",
+        OURS,
+        over(max, "cells", "undelivered_messages", protocol=(SYMMETRIC_NULLS, HYBRID_NULLS, TOKEN_SITE)).near(
+            0.0, "messages"
+        ),
+    ),
+    Claim(
+        "Nulls make the hybrid no slower in any of the 18 cells.",
+        OURS,
+        Quantity(lambda tables: max(worst_ratio(HYBRID_NULLS, source, HYBRID)(tables) for source in SOURCES)).at_most(
+            1.0, "times", 0.005
+        ),
+        "ratio of latencies with and without nulls, maximum over cells; one seed varies by half a percent",
+    ),
+    Claim(
+        "The symmetric protocol with nulls is nearly as fast, but sends over twice the packets where one site is busy.",
+        OURS,
+        (multicasts(SYMMETRIC_NULLS) / multicasts(HYBRID_NULLS)).at_least(2.0, "times"),
+        "multicasts of the symmetric protocol over those of the hybrid in the first scenario, both with nulls",
+    ),
+)
+
+
+def hybrid_reason(tables: Tables) -> str:
+    slowest = {name: max(latencies(tables, name, POISSON)) for name in (HYBRID_NULLS, TOKEN_SITE, SYMMETRIC_NULLS)}
+    hybrid, symmetric = (
+        over(fmean, "cells", "multicasts_per_message", protocol=name, source=POISSON)(tables)
+        for name in (HYBRID_NULLS, SYMMETRIC_NULLS)
+    )
+    return (
+        f"at most {slowest[HYBRID_NULLS]:.0f} ms in all nine scenarios; token-site takes up to "
+        f"{slowest[TOKEN_SITE]:.0f} ms, the symmetric protocol takes up to {slowest[SYMMETRIC_NULLS]:.0f} ms and "
+        f"{symmetric / hybrid:.1f} times the multicasts"
+    )
+
+
+def by_scenario(source: str, table: str, y: str, name: str, caption: str, headline: bool = False) -> FigureSpec:
+    return figure(
+        f"{table}-{y.split('_')[0]}",
+        f"Nine scenarios, {source} sources: {name}",
+        caption,
+        table,
+        ("scenario", "load of A B C and D E, high or low"),
+        (y, f"{name} (ms)" if y == "latency_ms" else name),
+        series="protocol",
+        error=f"{y}_half",
+        stacks=STACK_OF,
+        headline=headline,
+    )
+
+
+LATENCY = "Mean over messages of the time from submit to the last delivery."
+STUDY = Study(
+    name="nine-scenarios",
+    title="Nine scenarios of a network of two clusters",
+    question="Is there a protocol that suits every distribution of load?",
+    paper=PAPER,
+    source=SECTION.text,
+    seeds={"quick": 1, "full": 3},
+    runs={"quick": 144, "full": 432},
+    grid=later("isthmus.studies.nine_scenarios.setup:grid"),
+    networks=later("isthmus.studies.nine_scenarios.setup:networks"),
+    properties=PROPERTIES,
+    tables=later("isthmus.studies.nine_scenarios.measure:tables"),
+    claims=CLAIMS,
+    advice=(StackAdvice("Clusters far apart, with a load that is known and constant", "hybrid", hybrid_reason),),
+    figures=(
+        by_scenario(
+            POISSON,
+            "offered",
+            "latency_ms",
+            "latency",
+            "Five sites in two clusters 540 ms apart, 100 messages per second at a busy site and 1 at another. "
+            f"{LATENCY} The protocols as users run them, with nulls; below, as the paper has them.",
+            headline=True,
+        ),
+        by_scenario(PERIODIC, "periodic", "latency_ms", "latency", LATENCY),
+        by_scenario(POISSON, "poisson", "latency_ms", "latency", LATENCY),
+        by_scenario(
+            PERIODIC,
+            "periodic",
+            "multicasts_per_message",
+            "multicasts per message",
+            "Packets to all sites per message of the application: 1 is the message itself.",
+        ),
+    ),
+)

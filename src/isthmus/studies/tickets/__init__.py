@@ -1,0 +1,1 @@
+"""Shared by the studies of total order by tickets: names, network and loads, measures."""

@@ -1,0 +1,102 @@
+"""Token-site in isolation: the cost of a fixed sequencer over the delay of the network.
+
+One process, the sequencer, numbers all messages. A message of another process travels to it, and its number
+travels to all: 2 D, where D is the delay of the network. The sequencer's own messages carry their number: D. With 30
+processes that send alike, the mean is (29 * 2 D + D) / 30 = 1.967 D, whatever the rate and the kind of source. The
+transport is direct, over lossless channels of constant delay, so that the ordering protocol alone is measured.
+"""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+from isthmus.studies.claim import Claim, Quantity, Source, Tables, numbers_of, over
+from isthmus.studies.model import Study, later
+from isthmus.studies.results import PaperLine, figure
+from isthmus.studies.tickets.labels import PAPER, SOURCES
+
+SECTION = Source("section 4.2")
+
+
+def farthest(role: str, expected: float) -> Quantity:
+    """The value farthest from the expected one, of all senders of a role and all delays."""
+
+    def quantity(tables: Tables) -> float:
+        rows = tables["senders"]
+        ends = [value for end in ("min", "max") for value in numbers_of(rows, f"over_delay_{end}", role=role)]
+        return max(ends, key=lambda value: abs(value - expected))
+
+    return Quantity(quantity)
+
+
+@Quantity
+def deviation(tables: Tables) -> float:
+    """The largest distance from the straight line through the origin, as a share of the value on the line."""
+    rows = tables["latency"]
+    delays, latencies = numbers_of(rows, "delay_ms"), numbers_of(rows, "latency_mean_ms")
+    slope = sum(x * y for x, y in zip(delays, latencies, strict=True)) / sum(x * x for x in delays)
+    return max(abs(y - slope * x) / (slope * x) for x, y in zip(delays, latencies, strict=True)) * 100
+
+
+FARTHEST = "the sender, delay and source with the largest deviation"
+STUDY = Study(
+    name="token-site",
+    title="Token-site in isolation",
+    question="How does the latency of a fixed sequencer grow with the network delay?",
+    paper=PAPER,
+    source=f"{SECTION.text}: both protocols in isolation, 30 processes at 10 messages per second each",
+    seeds={"quick": 2, "full": 5},
+    runs={"quick": 16, "full": 80},
+    grid=later("isthmus.studies.token_site.setup:grid"),
+    networks=later("isthmus.studies.token_site.setup:networks"),
+    properties=("integrity", "agreement", "validity", "views", "fifo", "total"),
+    tables=later("isthmus.studies.token_site.measure:tables"),
+    claims=(
+        *(
+            Claim(
+                f"With {source} sources the mean latency of a message is close to twice the network delay: 1.97 D.",
+                SECTION,
+                over(fmean, "latency", "over_delay", source=source).near(1.97, "D", 0.01),
+                "29 of 30 processes wait for 2 D, the sequencer for D; mean over all delays",
+            )
+            for source in SOURCES
+        ),
+        Claim(
+            "Latency is proportional to the network delay, from 25 to 500 ms.",
+            SECTION,
+            deviation.at_most(0.0, "%", 1.0),
+            "largest deviation from the straight line through the origin",
+        ),
+        Claim(
+            "The sequencer's own messages take 1 network delay.",
+            SECTION,
+            farthest("sequencer", 1.0).near(1.0, "D", 0.001),
+            FARTHEST,
+        ),
+        Claim(
+            "Messages of all other processes take 2 network delays.",
+            SECTION,
+            farthest("others", 2.0).near(2.0, "D", 0.001),
+            FARTHEST,
+        ),
+        Claim(
+            "Every message is delivered at every process.",
+            Source("ours", "sanity"),
+            over(sum, "runs", "undelivered").near(0.0, "deliveries"),
+        ),
+    ),
+    figures=(
+        figure(
+            "latency",
+            "Token-site: latency over network delay",
+            "Mean over messages of the time from submit to the last delivery.",
+            "latency",
+            ("delay_ms", "network delay D (ms)"),
+            ("latency_mean_ms", "latency (ms)"),
+            series="source",
+            error="latency_mean_ms_half",
+            stacks=dict.fromkeys(SOURCES, "token-site"),
+            paper=(PaperLine("the line 2 D that the paper's curve follows", (25.0, 500.0), (50.0, 1000.0)),),
+        ),
+    ),
+)
