@@ -20,8 +20,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from isthmus.core.document import convert
 from isthmus.core.errors import InputError
+from isthmus.core.validation import convert
 from isthmus.studies.results import (
     ABOUT,
     ADVICE,

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from isthmus.core.document import one_of
 from isthmus.core.errors import InputError
+from isthmus.core.validation import one_of
 from isthmus.studies.claim import Claim, StackAdvice
 from isthmus.studies.results import FigureSpec
 

@@ -14,8 +14,8 @@ import msgspec
 
 from isthmus.advise.order.total import hybrid_stack
 from isthmus.scenario.model import HybridSpec, Scenario, StackSpec
-from isthmus.stacks.roles.assignment import Choice, paper_rule, plan, with_nearest
-from isthmus.stacks.roles.prediction import Roles, Setting
+from isthmus.stacks.roles.assignment import RoleChoice, paper_rule, plan, with_nearest
+from isthmus.stacks.roles.prediction import RoleAssignment, Setting
 from isthmus.studies.model import Cell, Scale
 from isthmus.studies.regret.claims import FIXED
 from isthmus.studies.tickets.instances import (
@@ -47,7 +47,7 @@ CLOUDS_OF: dict[Scale, tuple[str, ...]] = {"quick": tuple(CLOUDS)[:1], "full": t
 FROM_MS: dict[Scale, float] = {"quick": 4_000.0, "full": 5_000.0}  # until the dynamic hybrid has found its roles
 LAST_MS: dict[Scale, float] = {"quick": 1_000.0, "full": 2_000.0}  # after the span
 MESSAGES: dict[Scale, int] = {"quick": 500, "full": 2_000}  # in the span, where that is not too short or too long
-SHORTEST_MS, LONGEST_MS = 2_000.0, 40_000.0
+SPAN_MIN_MS, SPAN_MAX_MS = 2_000.0, 40_000.0
 
 
 class Instance(msgspec.Struct, frozen=True):
@@ -71,7 +71,7 @@ def instances(scale: Scale) -> Iterator[Instance]:
             yield Instance(f"{name}, {kind}", family, kind, make(kind=kind, null_ms=NULL_MS))
 
 
-def fixed_choices(setting: Setting, most: int) -> list[Choice]:
+def fixed_choices(setting: Setting, most: int) -> list[RoleChoice]:
     """Every set of active sites with the nearest sequencers; only the `most` predicted to be fastest."""
     sites = range(setting.count)
     sets = [active for size in sites for active in combinations(sites, size + 1)]
@@ -97,7 +97,7 @@ def cells_of(instance: Instance, seed: int, scale: Scale) -> Iterator[Cell]:
     yield cell(instance, DYNAMIC_ALONE, "", dynamic_stack(HybridSpec(rule="dynamic")), seed, scale)
 
 
-def roles_label(roles: Roles) -> str:
+def roles_label(roles: RoleAssignment) -> str:
     """An assignment as text: the sequencer of each site."""
     return " ".join(map(str, roles.sequencer))
 
@@ -105,7 +105,7 @@ def roles_label(roles: Roles) -> str:
 def cell(instance: Instance, choice: str, roles: str, stack: StackSpec, seed: int, scale: Scale) -> Cell:
     wanted_ms = MESSAGES[scale] / sum(instance.setting.rates)
     from_ms = FROM_MS[scale]
-    until_ms = from_ms + min(LONGEST_MS, max(SHORTEST_MS, wanted_ms))
+    until_ms = from_ms + min(SPAN_MAX_MS, max(SPAN_MIN_MS, wanted_ms))
     scenario = Scenario(
         name="regret",
         topology=as_topology(instance.setting),

@@ -11,7 +11,7 @@ from isthmus.scenario.workload import Periodic, Poisson, Workload
 from isthmus.studies.tickets.instances import LAN_MS, NEAR, PERIODS_MS, WAN_MS
 from isthmus.studies.tickets.labels import PERIODIC, POISSON
 from isthmus.topology.delay import Gamma
-from isthmus.topology.model import Channel, Cluster, Site, Topology, WanLink
+from isthmus.topology.model import Channel, Cluster, Topology, TopologySite, WanLink
 
 SITES = "ABCDE"
 WORKLOADS: dict[str, type[Periodic] | type[Poisson]] = {PERIODIC: Periodic, POISSON: Poisson}  # by source
@@ -31,7 +31,7 @@ def five_sites() -> Topology:
     """A B C | D E."""
     lan = Channel(Gamma(LAN_MS, 0.05, LAN_MS - 1))
     wan = Channel(Gamma(WAN_MS, 0.5, WAN_MS - 5))
-    sites = tuple(Site(name, int(place >= NEAR)) for place, name in enumerate(SITES))
+    sites = tuple(TopologySite(name, int(place >= NEAR)) for place, name in enumerate(SITES))
     west, east = tuple(range(NEAR)), tuple(range(NEAR, len(SITES)))
     clusters = (Cluster("west", west, 0, lan), Cluster("east", east, NEAR, lan))  # type: ignore[arg-type]
     return Topology("five", sites, clusters, (WanLink(0, 1, wan, wan),))
