@@ -8,10 +8,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from isthmus.pipeline.measure.seeds import over_seeds
 from isthmus.studies.overlay.claims import DATA
 
-FIGURE_COLUMNS = (
-    *("delay_mean_ms", "delay_max_ms", "queue_mean", "queue_max", "load_mean", "load_max"),
-    *("sends", "fragments", "arc_bytes", "hops"),
-)
+QUEUES = ("delay_mean_ms", "delay_max_ms", "queue_mean", "queue_max", "load_mean", "load_max")
+FIGURE_COLUMNS = (*QUEUES, "sends", "fragments", "arc_bytes", "hops")
 
 
 def with_violations(runs: DataFrame) -> DataFrame:
