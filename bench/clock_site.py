@@ -13,8 +13,7 @@ import time
 
 import msgspec
 
-from isthmus.live.api.group import Group
-from isthmus.live.clock.service import ClockPlan
+from isthmus import ClockPlan, SiteConfig, join
 from isthmus.scenario.clocks import TimeService
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel, Topology
@@ -33,9 +32,9 @@ def lan(sites: int, references: int = 1) -> Topology:
 
 
 async def keep_time(name: str, sites: int, ports: dict[str, tuple[str, int]]) -> None:
-    async with Group.join(lan(sites), name, ports, clocks=ClockPlan(service=SERVICE)) as group:
+    async with join(lan(sites), name, addresses=ports, config=SiteConfig(clocks=ClockPlan(service=SERVICE))) as group:
         while True:
-            before, status, after = time.time_ns(), group.member.clock_status(), time.time_ns()
+            before, status, after = time.time_ns(), group.clock_status(), time.time_ns()
             known = status.earliest_ns is not None and status.latest_ns is not None
             inside = known and status.earliest_ns <= after and status.latest_ns >= before
             word = {"state": status.state, "members": status.members, "known": known, "inside": inside}

@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 from tests.harness.ports import free_ports
 
-from isthmus.live.api.group import Group
+from isthmus import Group, SiteConfig, join
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
@@ -130,10 +130,9 @@ async def take_part(name: str, ports: dict[str, int], case: Case, start_s: float
             await asyncio.sleep(due_s + number * period_s - time.monotonic())
             await group.send(time.monotonic_ns().to_bytes(8, "big") + bytes(case.payload_bytes - 8))
 
-    async with Group.join(
-        NETWORK, name, ports, case.stack, datagram_bytes=case.datagram_bytes, membership="static"
-    ) as group:
-        peers = group.member.joined().site.peers
+    config = SiteConfig(datagram_bytes=case.datagram_bytes, membership="static")
+    async with join(NETWORK, name, addresses=ports, stack=case.stack, config=config) as group:
+        peers = group.runtime.joined().site.peers
         while len(peers.heard) < len(NAMES) - 1 or time.monotonic() < start_s:
             await asyncio.sleep(0.01)
         sender = asyncio.create_task(send_paced() if case.paced else send_all())
@@ -143,7 +142,7 @@ async def take_part(name: str, ports: dict[str, int], case: Case, start_s: float
         await sender
         await group.settle()
         await asyncio.sleep(0.3)  # the others may still need our acknowledgements
-        counters = group.member.joined().site.counters
+        counters = group.runtime.joined().site.counters
     steady = len(tally.cpu_s) == 2
     return {
         "cpu_s": tally.cpu_s[1] - tally.cpu_s[0] if steady else all_s,

@@ -15,9 +15,7 @@ import time
 import zlib
 from pathlib import Path
 
-from isthmus.live.api.errors import Blocked
-from isthmus.live.api.group import Group
-from isthmus.live.api.plans import AgreedPlan
+from isthmus import Blocked, SiteConfig, join
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
@@ -60,11 +58,13 @@ def resident_bytes() -> int:
 async def main(site: str, sites: int, ports: dict[str, int], rate: float) -> None:
     lan = Channel(Constant(0.1))
     replica = Replica()
-    group = Group.join(
-        *(mesh(1, sites, lan, lan), site, ports),
-        membership=AgreedPlan(),
+    group = join(
+        mesh(1, sites, lan, lan),
+        site,
+        addresses=ports,
         state=replica.state,
         restore=replica.restore,
+        config=SiteConfig(on_suspicion=lambda other, suspected: say(suspects=other, on=suspected)),
     )
 
     async def tell_views() -> None:
@@ -90,7 +90,6 @@ async def main(site: str, sites: int, ports: dict[str, int], rate: float) -> Non
                 pass
             await asyncio.sleep(1 / rate)
 
-    group.member.on_opinion = lambda other, suspected: say(suspects=group.name(other), on=suspected)
     say(begun=True)
     async with group:
         tasks = [asyncio.create_task(one()) for one in (tell_views, read, send)]

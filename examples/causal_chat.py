@@ -10,18 +10,10 @@ as one reader saw it both times, counts answers without questions, and tells wha
 from __future__ import annotations
 
 import sys
+from functools import partial
 from statistics import fmean
 
-from isthmus.core.layer import Finality, Host, Stack
-from isthmus.core.message import ONLY_GROUP, Cast
-from isthmus.protocols.application import Application
-from isthmus.scenario.model import Scenario, StackSpec
-from isthmus.scenario.workload import Poisson
-from isthmus.sim.run import Run
-from isthmus.stacks.registry import STACKS, StackOptions
-from isthmus.topology.delay import Gamma
-from isthmus.topology.model import Channel
-from isthmus.topology.shapes import ring
+from isthmus import Cast, Channel, Finality, Gamma, Poisson, Scenario, SimulatedProgram, StackSpec, ring
 
 NAMES = ("Ann", "Bob", "Cem", "Dee", "Eve", "Fay", "Gus", "Hal", "Ida")
 LANS, SEATS = 3, 3
@@ -29,12 +21,11 @@ DURATION_MS = 20_000.0
 QUESTIONS = 40
 ANSWERED = 0.25  # how often a reader answers
 DEPTH = 3  # how long an exchange goes on
-MS = 1_000_000
 READER = NAMES.index("Gus")
 
 
 class Line:
-    """One line of the chat: who wrote it, and what it answers."""
+    """One line of the chat: its name, the line that it answers, and its text."""
 
     def __init__(self, cast: Cast) -> None:
         self.name, self.answers, self.text = cast.payload.decode().split("|")
@@ -55,38 +46,33 @@ class Chat:
             duration_ms=DURATION_MS,
         )
         self.stack = stack
-        self.applications: list[Application] = []
         self.shown: list[list[Line]] = [[] for _ in NAMES]
-        self.written_ns: dict[str, int] = {}
+        self.written_ms: dict[str, float] = {}
         self.waits_ms: list[float] = []
-        self.run = Run(scenario, build=self.build)
+        self.scenario = scenario
+        self.simulation = SimulatedProgram(scenario, self.read)
         for number in range(QUESTIONS):
-            self.run.scheduler.at(round((100 + 400 * number) * MS), self.ask, number)
+            self.simulation.at(100.0 + 400.0 * number, partial(self.ask, number))
 
-    def build(self, host: Host, application: Application, options: StackOptions) -> Stack:
-        site = len(self.applications)
-        application.on_deliver = lambda cast, _finality: self.read(site, Line(cast))
-        application.wants = (Finality.FINAL,)
-        self.applications.append(application)
-        return STACKS[self.stack].build(host, application, options)
-
-    def ask(self, number: int, _: object) -> None:
+    def ask(self, number: int) -> None:
         self.write(number * 4 % len(NAMES), f"q{number}", "", f"question {number}?")
 
     def write(self, site: int, name: str, answers: str, text: str) -> None:
-        self.written_ns[name] = self.run.scheduler.now_ns
-        line = f"{name}|{answers}|{text}".encode()
-        self.run.sites[site].ports[ONLY_GROUP].run(lambda: self.applications[site].cast(line) and None)
+        self.written_ms[name] = self.simulation.now_ms
+        self.simulation.send(site, f"{name}|{answers}|{text}".encode())
 
-    def read(self, site: int, line: Line) -> None:
-        """Show a line, and answer it if this reader is one who would; the same ones whatever the order."""
+    def read(self, site: int, cast: Cast, finality: Finality) -> None:
+        """Show a line, and perhaps answer it; the same readers answer the same lines whatever the order."""
+        if finality is not Finality.FINAL:
+            return
+        line = Line(cast)
         self.shown[site].append(line)
-        self.waits_ms.append((self.run.scheduler.now_ns - self.written_ns[line.name]) / MS)
+        self.waits_ms.append(self.simulation.now_ms - self.written_ms[line.name])
         depth = line.name.count(".")
-        if depth < DEPTH and self.run.scenario.random("answer", site, line.name).random() < ANSWERED / (depth + 1):
+        if depth < DEPTH and self.scenario.random("answer", site, line.name).random() < ANSWERED / (depth + 1):
             name, text = f"{line.name}.{site}", f"{NAMES[site]} on {line.text.rstrip('?')}"
-            at_ns = self.run.scheduler.now_ns + 5 * MS
-            self.run.scheduler.at(at_ns, lambda *_: self.write(site, name, line.name, text))
+            answer = partial(self.write, site, name, line.name, text)
+            self.simulation.at(self.simulation.now_ms + 5.0, answer)
 
     def too_early(self, site: int) -> list[int]:
         """The places of answers that were shown before what they answer."""
@@ -102,9 +88,9 @@ class Chat:
 def main() -> int:
     chats = [Chat(stack, seed=4) for stack in ("unordered", "causal-separators")]
     for chat in chats:
-        chat.run.execute()
+        chat.simulation.run()
     plain, causal = chats
-    lines = len(plain.written_ns)
+    lines = len(plain.written_ms)
     print(f"{len(NAMES)} people on {LANS} LANs write {lines} lines, of which {lines - QUESTIONS} are answers.")
     first = plain.too_early(READER)[0]
     stretch = plain.shown[READER][first : first + 4]

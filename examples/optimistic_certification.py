@@ -20,22 +20,36 @@ from typing import Any
 
 import msgspec
 
-from isthmus.core.layer import Finality, Host, Stack
-from isthmus.core.message import ONLY_GROUP, Cast
-from isthmus.protocols.application import Application
-from isthmus.protocols.total.optimistic.compensation import OptimisticOptions
-from isthmus.scenario.model import Scenario, StackSpec
-from isthmus.scenario.workload import Poisson
-from isthmus.sim.run import Run
-from isthmus.stacks.registry import STACKS, StackOptions
-from isthmus.studies.optimistic.setup import cloud_topology
+from isthmus import (
+    Cast,
+    Channel,
+    Cluster,
+    Finality,
+    Gamma,
+    OptimisticOptions,
+    Poisson,
+    Scenario,
+    SimulatedProgram,
+    StackSpec,
+    Topology,
+    TopologySite,
+    WanLink,
+)
 
 WORK_MS = 20.0
 RATE_PER_S = 20.0  # transactions of all replicas together
 DURATION_MS = 60_000.0
 WARM_UP_MS = 10_000.0  # the delay rule learns the network
 KEYS = 200
-MS = 1_000_000
+SITES = {"asia": 1, "east": 3, "west": 3, "europe": 3}  # the one in Asia is the sequencer
+DELAYS_MS = {
+    ("east", "west"): 32.0,
+    ("east", "europe"): 41.0,
+    ("east", "asia"): 84.0,
+    ("west", "europe"): 69.0,
+    ("west", "asia"): 54.0,
+    ("europe", "asia"): 112.0,
+}
 
 
 class Transaction(msgspec.Struct):
@@ -46,18 +60,18 @@ class Transaction(msgspec.Struct):
 
 
 class Replica:
-    """One copy of the store; `clock` tells the time, `work` is done one piece after the other."""
+    """One copy of the store, by the time of `clock`; pieces of work are done one after the other."""
 
-    def __init__(self, clock: Callable[[], int], optimistic: bool) -> None:
+    def __init__(self, clock: Callable[[], float], optimistic: bool) -> None:
         self.clock = clock
         self.optimistic = optimistic
         self.committed: dict[str, tuple[int, int]] = {}  # key: value and version
         self.guessed: dict[str, tuple[int, int]] = {}  # on top of it: what is certified and not final
         self.ahead: list[list[Any]] = []  # certified on the guess: the transaction, and when that is done
-        self.free_ns = 0  # when the work in hand is done
+        self.free_ms = 0.0  # when the work in hand is done
         self.order: list[tuple[int, int, bool]] = []  # what was decided
         self.right = self.wrong = 0
-        self.submitted_ns: dict[tuple[int, int], int] = {}
+        self.submitted_ms: dict[tuple[int, int], float] = {}
         self.waits_ms: list[float] = []  # from the final order to the commit
         self.latencies_ms: list[float] = []  # of own transactions, from submit to commit
 
@@ -74,10 +88,10 @@ class Replica:
             self.certify(cast, self.guessed)
             self.ahead.append([cast, self.work()])
 
-    def work(self) -> int:
-        """Do one piece of work after what is in hand; when it will be done."""
-        self.free_ns = max(self.free_ns, self.clock()) + round(WORK_MS * MS)
-        return self.free_ns
+    def work(self) -> float:
+        """Do one piece of work after what is in hand; return when it will be done."""
+        self.free_ms = max(self.free_ms, self.clock()) + WORK_MS
+        return self.free_ms
 
     def certify(self, cast: Cast, copy: dict[str, tuple[int, int]]) -> bool:
         """Decide a transaction on a copy of the store, and write there what it writes if it commits."""
@@ -91,13 +105,13 @@ class Replica:
 
     def commit(self, cast: Cast) -> None:
         """Decide a transaction for good. Those guessed before it come after it now: if they touch its keys, anew."""
-        now_ns = self.clock()
+        now_ms = self.clock()
         place = next((at for at, guess in enumerate(self.ahead) if guess[0] == cast), None)
         self.right += place == 0
         self.wrong += place != 0
         passed = self.ahead[:place]
         moved = [guess for guess in passed if self.share_a_key(guess[0], cast)]
-        done_ns = self.work() if place is None or moved else self.ahead[place][1]
+        done_ms = self.work() if place is None or moved else self.ahead[place][1]
         del self.ahead[len(passed) : len(passed) + 1]
         result = self.certify(cast, self.committed)
         for guess in moved:
@@ -106,10 +120,10 @@ class Replica:
         for guess in self.ahead:
             self.certify(guess[0], self.guessed)
         self.order.append((cast.sender, cast.number, result))
-        if now_ns >= WARM_UP_MS * MS:
-            self.waits_ms.append(max(0, done_ns - now_ns) / MS)
-            if (submitted_ns := self.submitted_ns.get((cast.sender, cast.number))) is not None:
-                self.latencies_ms.append((max(now_ns, done_ns) - submitted_ns) / MS)
+        if now_ms >= WARM_UP_MS:
+            self.waits_ms.append(max(0.0, done_ms - now_ms))
+            if (submitted_ms := self.submitted_ms.get((cast.sender, cast.number))) is not None:
+                self.latencies_ms.append(max(now_ms, done_ms) - submitted_ms)
 
     @staticmethod
     def share_a_key(one: Cast, other: Cast) -> bool:
@@ -117,9 +131,26 @@ class Replica:
         return not {*first.reads, *first.writes}.isdisjoint((*second.reads, *second.writes))
 
 
+def continents() -> Topology:
+    """A network of clusters with the distances of a cloud provider."""
+    sites: list[TopologySite] = []
+    clusters: list[Cluster] = []
+    lan = Channel(Gamma(0.3, 0.03**2, 0.15), fifo=False)
+    for number, (name, count) in enumerate(SITES.items()):
+        ids = tuple(range(len(sites), len(sites) + count))
+        sites += [TopologySite(f"{name}-{place}", number) for place in range(count)]
+        clusters.append(Cluster(name, ids, ids[0], lan))
+    places = {name: number for number, name in enumerate(SITES)}
+    links = []
+    for (a, b), mean_ms in DELAYS_MS.items():
+        wan = Channel(Gamma(mean_ms, (0.03 * mean_ms) ** 2, 0.9 * mean_ms), loss=0.0005, fifo=False)
+        links.append(WanLink(places[a], places[b], wan, wan))
+    return Topology("continents", tuple(sites), tuple(clusters), tuple(links))
+
+
 def run_store(optimistic: bool, seed: int) -> list[Replica]:
     """Let all replicas but the sequencer's run transactions; the same ones whatever the delivery."""
-    topology = cloud_topology("continents, sequencer apart")
+    topology = continents()
     scenario = Scenario(
         name="certification",
         topology=topology,
@@ -128,37 +159,26 @@ def run_store(optimistic: bool, seed: int) -> list[Replica]:
         seed=seed,
         duration_ms=DURATION_MS,
     )
-    replicas: list[Replica] = []
-    applications: list[Application] = []
-
-    def build(host: Host, application: Application, options: StackOptions) -> Stack:
-        replicas.append(Replica(lambda: run.scheduler.now_ns, optimistic))
-        application.on_deliver, application.wants = replicas[-1].deliver, tuple(Finality)
-        applications.append(application)
-        return STACKS["optimistic"].build(host, application, options)
-
-    run = Run(scenario, build=build)
+    simulation = SimulatedProgram(scenario, lambda site, cast, finality: replicas[site].deliver(cast, finality))
+    replicas = [Replica(lambda: simulation.now_ms, optimistic) for _ in topology.sites]
     clients = len(topology.sites) - 1
 
     def client(site: int, random: Random) -> None:
-        def act(_a: object, _b: object) -> None:
-            run.sites[site].ports[ONLY_GROUP].run(submit)
+        def act() -> None:
+            sent = simulation.send(site, replicas[site].begin(random))
+            replicas[site].submitted_ms[sent.sender, sent.number] = simulation.now_ms
             arrange()
 
-        def submit() -> None:
-            sent = applications[site].cast(replicas[site].begin(random))
-            replicas[site].submitted_ns[sent.sender, sent.number] = run.scheduler.now_ns
-
         def arrange() -> None:
-            when_ns = run.scheduler.now_ns + round(random.expovariate(RATE_PER_S / clients) * 1e9)
-            if when_ns < DURATION_MS * MS:
-                run.scheduler.at(when_ns, act)
+            when_ms = simulation.now_ms + 1e3 * random.expovariate(RATE_PER_S / clients)
+            if when_ms < DURATION_MS:
+                simulation.at(when_ms, act)
 
         arrange()
 
     for site in range(1, len(topology.sites)):
         client(site, Random(f"{seed}/client/{site}"))
-    run.execute()
+    simulation.run()
     return replicas
 
 

@@ -12,9 +12,7 @@ import asyncio
 import socket
 from contextlib import AsyncExitStack
 
-from isthmus import Delivered, Group, LiveRouter
-from isthmus.scenario.composition.load import composition_from_tables
-from isthmus.topology.load import topology_from_tables
+from isthmus import Delivered, Site, SiteConfig, composition_from_tables, join, topology_from_tables
 
 OFFICES = {"lisbon": ("ana", "rui"), "osaka": ("aiko", "ken")}
 ROUTERS = ("lisbon-router", "osaka-router")
@@ -40,8 +38,9 @@ COMPOSITION = composition_from_tables(
     },
     "composition",
 )
+EMULATED = SiteConfig(emulate=True)
 BOTH = tuple(OFFICES)
-SAYS = {  # who says what to which offices
+SAYS = {  # the lines of each person, and the offices they are for
     "ana": [(b"Good morning, Osaka!", BOTH), (b"Coffee is ready.", ("lisbon",))],
     "rui": [(b"The lift is out of order.", ("lisbon",)), (b"The release is out.", BOTH)],
     "aiko": [(b"Good evening, Lisbon.", BOTH)],
@@ -63,12 +62,12 @@ def free_ports() -> dict[str, int]:
 async def person(name: str, office: str, ports: dict[str, int], all_done: asyncio.Barrier) -> list[Delivered]:
     """Say one's lines, and read all that is for one's office."""
     expected = sum(office in to for lines in SAYS.values() for _, to in lines)
-    async with Group.join(NETWORK, name, ports, composition=COMPOSITION, emulate=True) as group:
+    async with join(NETWORK, name, addresses=ports, composition=COMPOSITION, config=EMULATED) as group:
         for line, to in SAYS[name]:
             await group.send(line, groups=to)
         shown = [await anext(group) for _ in range(expected)]
         await group.settle()
-        await all_done.wait()  # the others may still need our acknowledgements
+        await all_done.wait()  # the others may still need acknowledgements
     return shown
 
 
@@ -78,7 +77,7 @@ async def main() -> None:
     all_done = asyncio.Barrier(len(people))
     async with AsyncExitStack() as routers:
         for name in ROUTERS:
-            router = LiveRouter.join(NETWORK, name, COMPOSITION, ports, emulate=True)
+            router = Site(NETWORK, name, addresses=ports, composition=COMPOSITION, config=EMULATED)
             await routers.enter_async_context(router)
         shown = await asyncio.gather(*(person(name, office, ports, all_done) for name, office in people))
     for (name, office), messages in zip(people, shown, strict=True):

@@ -8,10 +8,7 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from isthmus.live.api.group import Group
-from isthmus.topology.delay import Constant
-from isthmus.topology.model import Channel
-from isthmus.topology.shapes import mesh
+from isthmus import Channel, Constant, SiteConfig, join, mesh
 
 MESSAGES = 5  # of each site
 
@@ -35,12 +32,12 @@ async def main() -> None:
     all_done = asyncio.Barrier(len(names))
 
     async def site(name: str) -> list[str]:
-        async with Group.join(network, name, ports, stack="token-site", emulate=True) as group:
+        async with join(network, name, addresses=ports, config=SiteConfig(emulate=True)) as group:
             for number in range(MESSAGES):
                 await group.send(f"{name} says {number}".encode())
             order = [(await anext(group)).payload.decode() for _ in range(MESSAGES * len(names))]
             await group.settle()
-            await all_done.wait()  # the others may still need our acknowledgements
+            await all_done.wait()  # the others may still need acknowledgements
         return order
 
     orders = await asyncio.gather(*map(site, names))

@@ -90,6 +90,7 @@ LONG_FILES: dict[str, str] = {  # path: the one thing that takes more than LINES
     # sim
     "sim/run.py": "a run of the simulator",
     # live
+    "live/node/runtime.py": "a site in its process, from opening to closing, through all its lives",
     # pipeline
     # studies
     # report
@@ -357,6 +358,7 @@ EXTENDED = {  # classes that others of their package extend: a contract, or a pa
     "Port": "what the ports of both hosts share",
     "InputError": "errors have kinds",
     "Transport": "the contract of transports",
+    "LivePort": "a port as it is; the clock service adds time stamps to its own",
 }
 
 

@@ -1,105 +1,40 @@
 """Ordered multicast for a WAN of LANs.
 
-What a program needs is here, and stays here; the modules that it comes from may change.
+The public names are those of `__init__.pyi`, which declares each once, by its import. They stay; the modules that they
+come from may change. A name is imported when it is first used, so that `import isthmus` costs nothing.
 
-    Group, Groups, GroupPlan, AgreedPlan   join groups from asyncio: send, receive in order, agree on who is in
-    LiveRouter, RouterOptions       a router between groups of a composition, and how it and its processes route
-    Delivered, Finality             a message as it is read, and whether its delivery is final; Cast as it is sent
-    Refused, SendTimeout, Busy      what a member must be ready to catch
-    load_topology, Topology         a network, from TOML
-    load_scenario, Scenario         a network with stack, traffic and faults, from TOML
-    simulate, Measured              one run of a scenario: latencies, cost and verdicts
-    compare, Comparison             the same over several stacks, and which one to choose
-    read_rows, Oracle, Verdict      a trace, and whether an order was kept
-    InputError                      what is wrong with an input, in one sentence
-
-Names are imported when they are first used, so that `import isthmus` costs nothing.
+    join, Site, SiteConfig, GroupPlan   join one group, or several, from asyncio
+    Group, Delivered, View, Gap         send; receive in order; see who is in, and what was missed
+    Blocked, SendTimeout, Refused       what a program in a group must be ready to catch
+    load_topology, load_scenario        a network, and an experiment on it, from TOML
+    simulate, compare                   run a scenario in virtual time; over several stacks, with a recommendation
+    read_rows, Oracle                   read a trace; judge whether an order was kept
 """
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from isthmus.advise.compare.measure import Measured, simulate
-    from isthmus.advise.compare.run import Comparison, compare
-    from isthmus.core.errors import Busy, InputError
-    from isthmus.core.layer import Finality
-    from isthmus.core.message import Cast
-    from isthmus.judge.oracle import Oracle, Verdict
-    from isthmus.live.api.delivered import Delivered
-    from isthmus.live.api.errors import Refused, SendTimeout
-    from isthmus.live.api.group import Group
-    from isthmus.live.api.groups import Groups
-    from isthmus.live.api.plans import AgreedPlan, GroupPlan
-    from isthmus.live.api.router import LiveRouter
-    from isthmus.protocols.routing.options import RouterOptions
-    from isthmus.scenario.load import load_scenario
-    from isthmus.scenario.model import Scenario
-    from isthmus.topology.load import load_topology
-    from isthmus.topology.model import Topology
-    from isthmus.trace.reader import read_rows
 
 __version__ = "0.1.0"
-__all__ = [
-    "AgreedPlan",
-    "Busy",
-    "Cast",
-    "Comparison",
-    "Delivered",
-    "Finality",
-    "Group",
-    "GroupPlan",
-    "Groups",
-    "InputError",
-    "LiveRouter",
-    "Measured",
-    "Oracle",
-    "Refused",
-    "RouterOptions",
-    "Scenario",
-    "SendTimeout",
-    "Topology",
-    "Verdict",
-    "compare",
-    "load_scenario",
-    "load_topology",
-    "read_rows",
-    "simulate",
-]
-HOMES = {  # name: the module that has it
-    "Busy": "isthmus.core.errors",
-    "Cast": "isthmus.core.message",
-    "Comparison": "isthmus.advise.compare.run",
-    "Delivered": "isthmus.live.api.delivered",
-    "Finality": "isthmus.core.layer",
-    "Group": "isthmus.live.api.group",
-    "AgreedPlan": "isthmus.live.api.plans",
-    "GroupPlan": "isthmus.live.api.plans",
-    "Groups": "isthmus.live.api.groups",
-    "InputError": "isthmus.core.errors",
-    "LiveRouter": "isthmus.live.api.router",
-    "Measured": "isthmus.advise.compare.measure",
-    "Oracle": "isthmus.judge.oracle",
-    "Refused": "isthmus.live.api.errors",
-    "RouterOptions": "isthmus.protocols.routing.options",
-    "Scenario": "isthmus.scenario.model",
-    "SendTimeout": "isthmus.live.api.errors",
-    "Topology": "isthmus.topology.model",
-    "Verdict": "isthmus.judge.oracle",
-    "compare": "isthmus.advise.compare.run",
-    "load_scenario": "isthmus.scenario.load",
-    "load_topology": "isthmus.topology.load",
-    "read_rows": "isthmus.trace.reader",
-    "simulate": "isthmus.advise.compare.measure",
-}
+_DECLARED = re.compile(r"^from (\S+) import (\w+) as \2$", re.MULTILINE)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in HOMES:
+def _modules() -> dict[str, str]:
+    """The module of each public name, as the stub file declares it."""
+    with open(f"{__path__[0]}/__init__.pyi", encoding="utf-8") as stub:  # noqa: PTH123 (importing pathlib takes longer)
+        return {name: module for module, name in _DECLARED.findall(stub.read())}
+
+
+_MODULES = _modules()
+__all__ = list(_MODULES)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
         raise AttributeError(f"module 'isthmus' has no attribute {name!r}")
-    return getattr(import_module(HOMES[name]), name)
+    found = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    return found
 
 
 def __dir__() -> list[str]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.harness.live_groups import join
 from tests.harness.ports import free_ports
 
+from isthmus import Group
 from isthmus.core.layer import Finality, Host, Stack
 from isthmus.core.message import Cast
 from isthmus.fuzz.agreed import agreed_scenario
@@ -14,9 +16,8 @@ from isthmus.fuzz.judge import judge, judge_run
 from isthmus.fuzz.large import large_scenario
 from isthmus.fuzz.scenarios import random_scenario
 from isthmus.fuzz.watch import WatchedRun
-from isthmus.live.api.delivered import Delivered
-from isthmus.live.api.group import Group
-from isthmus.live.api.plans import AgreedPlan
+from isthmus.live.api.events import Delivered
+from isthmus.live.node.plans import AgreedPlan
 from isthmus.protocols.application import Application
 from isthmus.scenario.model import Scenario
 from isthmus.stacks.registry import STACKS, Build, StackOptions
@@ -124,7 +125,7 @@ def test_live_messages_carry_names_and_positions(stack: str, lists: bool) -> Non
         return found
 
     async def site(name: str, all_done: asyncio.Barrier) -> list[Delivered]:
-        async with Group.join(NETWORK, name, ports, stack=stack, membership=AgreedPlan()) as group:
+        async with join(NETWORK, name, ports, stack=stack, membership=AgreedPlan()) as group:
             while len(group.members) < 3:
                 await asyncio.sleep(0.01)
             await all_done.wait()

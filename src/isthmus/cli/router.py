@@ -12,8 +12,8 @@ import click
 
 from isthmus.cli.options import HELP
 from isthmus.core.errors import InputError
-from isthmus.live.api.plans import AgreedPlan, Membership
-from isthmus.live.api.router import LiveRouter
+from isthmus.live.api.site import Site
+from isthmus.live.node.plans import AgreedPlan, MembershipChoice, SiteConfig
 from isthmus.protocols.routing.options import PACK_MAX, RouterOptions
 
 
@@ -29,7 +29,7 @@ from isthmus.protocols.routing.options import PACK_MAX, RouterOptions
     "--state", type=click.Path(path_type=Path, file_okay=False),
     help="Folder for the small files by which views outlive this process.",
 )  # fmt: skip
-@click.option("--static", is_flag=True, help="All sites are in, for good; nobody agrees on views.")
+@click.option("--static", is_flag=True, help="Static membership: no view agreement.")
 @click.option(
     "--pack-max",
     type=click.IntRange(1, PACK_MAX),
@@ -44,7 +44,7 @@ from isthmus.protocols.routing.options import PACK_MAX, RouterOptions
     show_default=True,
     help="recomputed: find other ways when a router or an IGP fails. The same at all sites.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing but what goes wrong.")
+@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 def command(
     composition: Path,
     name: str,
@@ -59,7 +59,7 @@ def command(
     """Run a router of a composition: it passes messages on between the groups that it joins, until Ctrl-C.
 
     NAME is a router of the composition, and a site of the topology; of a router with replicas, one replica (NAME-0).
-    Processes join with the same composition from Python: Group.join(..., composition=...). Each view is told as it
+    Processes join with the same composition from Python: isthmus.join(..., composition=...). Each view is printed as it
     comes. `isthmus live` runs a whole scenario with its routers instead.
 
     Exit code 0: stopped; 2: bad input, or the others refuse this router.
@@ -74,10 +74,9 @@ def command(
         raise InputError("--state", "", f"{str(state)!r} with --static", "a folder only where sites agree on views")
     logging.basicConfig(level=logging.WARNING if quiet else logging.INFO, format="%(message)s")
     agreed = None if state is None else AgreedPlan(folder=state)
-    membership: Membership = "static" if static else agreed
-    where = dict(address_of(text) for text in addresses)
-    options = RouterOptions(pack_max=pack_max, routes=routes)
-    asyncio.run(run(topology, name, composition, where, options, membership))
+    membership: MembershipChoice = "static" if static else agreed
+    config = SiteConfig(router=RouterOptions(pack_max=pack_max, routes=routes), membership=membership)
+    asyncio.run(run(topology, name, composition, dict(map(address_of, addresses)), config))
 
 
 def address_of(text: str) -> tuple[str, str]:
@@ -87,18 +86,19 @@ def address_of(text: str) -> tuple[str, str]:
     return name, where
 
 
-async def run(
-    topology: Path, name: str, composition: Path, where: dict[str, str], options: RouterOptions, membership: Membership
-) -> None:
-    """Take part until a signal comes or the others refuse this router; then leave in order."""
+async def run(topology: Path, name: str, composition: Path, where: dict[str, str], config: SiteConfig) -> None:
+    """Take part until a signal comes or the other sites refuse this router; then leave in order."""
     try:
-        router = LiveRouter.join(
-            topology, name, composition, router=options, membership=membership, addresses=dict(where)
-        )
+        router = Site(topology, name, composition=composition, addresses=dict(where), config=config)
     except InputError as error:
         if error.source == "addresses":  # as Python has it
             raise InputError("--address", error.key, error.found, error.expected) from None
         raise
+    if not router.nodes:
+        routes = router.runtime.routes
+        assert routes is not None
+        names = ", ".join(router.runtime.topology.sites[one].name for one in sorted(routes.router_of))
+        raise InputError("NAME", "", repr(name), f"a router of the composition: {names}")
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)

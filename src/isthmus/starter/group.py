@@ -9,18 +9,19 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from isthmus import Group
+from isthmus import SiteConfig, join
 
 NETWORK = Path(__file__).parent / "network.toml"
 PORTS = {"frankfurt-0": 7400, "frankfurt-1": 7401, "virginia-0": 7402, "virginia-1": 7403, "singapore-0": 7404}
 
 
 async def site(name: str, all_done: asyncio.Barrier) -> list[str]:
-    async with Group.join(NETWORK, name, PORTS, stack="token-site", emulate=True) as group:
+    config = SiteConfig(emulate=True)
+    async with join(NETWORK, name, stack="token-site", addresses=PORTS, config=config) as group:
         await group.send(f"hello from {name}".encode())
         order = [(await anext(group)).payload.decode() for _ in PORTS]
-        await group.settle()  # the others have what we sent,
-        await all_done.wait()  # and nobody leaves while another may still need an acknowledgement
+        await group.settle()  # the others have what this site sent,
+        await all_done.wait()  # and no site leaves while another may still need an acknowledgement
     return order
 
 

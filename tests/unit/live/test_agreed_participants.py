@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tests.unit.live.test_live_membership import NAMES, PATIENT, Site, eventually, run, three
 
-from isthmus.live.api.participants import LiveParticipant
-from isthmus.live.api.plans import AgreedPlan
+from isthmus.live.api.participants import LocalParticipant
+from isthmus.live.node.plans import AgreedPlan
 from isthmus.protocols.membership.suspicion import Timing
 from isthmus.protocols.participants.wire import Conditions, ParticipantsOptions, ParticipantView, Speech
 from isthmus.scenario.model import Agreed
@@ -24,7 +24,7 @@ class Guest:
     """A participant that notes all that it is told."""
 
     def __init__(self, site: Site, name: str) -> None:
-        self.participant: LiveParticipant = site.group.participant("orders", name)
+        self.participant: LocalParticipant = site.group.participant("orders", name)
         self.told: list[ParticipantView | Speech] = []
 
     async def come(self) -> Guest:
@@ -95,7 +95,7 @@ def test_a_site_that_dies_takes_its_participants_along_at_one_place(stack: str) 
 def test_participants_of_a_site_that_was_cut_off_join_again_by_themselves() -> None:
     async def program() -> None:
         _, sites, (ann, bob, eve) = await guests("token-site", plan=AgreedPlan(HASTY))
-        sockets = [site.group.member.joined().socket for site in sites]
+        sockets = [site.group.runtime.joined().socket for site in sites]
         sockets[0].cut = sockets[1].cut = frozenset({2})
         sockets[2].cut = frozenset({0, 1})
         await eventually(lambda: ann.names() == ["ann", "bob"] == bob.names())

@@ -9,15 +9,15 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.harness.live_groups import join, site_of
 from tests.harness.ports import free_ports
 
+from isthmus import Delivered, Group, Site, Tentative
 from isthmus.core.errors import InputError, LocalError
 from isthmus.core.message import Cast, SiteId
-from isthmus.live.api.errors import Refused, SendTimeout
-from isthmus.live.api.group import Group
-from isthmus.live.api.groups import Groups
-from isthmus.live.api.plans import AgreedPlan, GroupPlan, Where
-from isthmus.live.api.sending import TURN_MAX
+from isthmus.live.api.send_queue import TURN_MAX
+from isthmus.live.node.errors import Refused, SendTimeout
+from isthmus.live.node.plans import AgreedPlan, GroupPlan, SiteAddress
 from isthmus.protocols.fragments import LARGEST_BYTES
 from isthmus.protocols.participants.wire import ParticipantsOptions
 from isthmus.protocols.transport.credit import CreditOptions
@@ -34,7 +34,7 @@ ALONE = mesh(1, 1, Channel(Constant(0.1)), Channel(Constant(0.1)))
 
 def static(*given: Any, **more: Any) -> Group:
     """A group whose members are all sites, for good."""
-    return Group.join(*given, **{"membership": "static"} | more)
+    return join(*given, **{"membership": "static"} | more)
 
 
 def run(program: Coroutine[Any, Any, Any]) -> Any:
@@ -46,12 +46,18 @@ def test_tentative_messages_come_beside_the_final_ones() -> None:
 
     async def site(name: str, all_done: asyncio.Barrier) -> tuple[list[bytes], list[bytes]]:
         guessed: list[bytes] = []
-        group = static(NETWORK, name, ports, stack="optimistic", emulate=True)
-        group.on_tentative = lambda cast, finality: guessed.append(cast.payload)
-        async with group:
+        order: list[bytes] = []
+        async with static(NETWORK, name, ports, stack="optimistic", emulate=True) as group:
+            events = group.events(tentative=True)
             for number in range(count):
                 await group.send(f"{name} {number}".encode())
-            order = [(await anext(group)).payload for _ in range(3 * count)]
+            while len(order) < 3 * count:
+                event = await anext(events)
+                if isinstance(event, Tentative):
+                    assert event.message.payload not in order, "a guess comes before what it guesses"
+                    guessed.append(event.message.payload)
+                elif isinstance(event, Delivered):
+                    order.append(event.payload)
             await all_done.wait()
             await group.settle(0.0)
             await all_done.wait()
@@ -212,8 +218,8 @@ def test_a_turn_leaves_as_one_and_a_sender_is_made_to_yield() -> None:
 
     async def program() -> None:
         async with static(NETWORK, NAMES[0], ports, "fifo") as group:
-            assert group.member.driver is not None
-            counters = group.member.driver.site.counters
+            assert group.runtime.driver is not None
+            counters = group.runtime.driver.site.counters
             rounds = 0
 
             async def count_rounds() -> None:
@@ -246,10 +252,10 @@ def test_several_groups_at_one_site_share_its_socket() -> None:
     plans = [GroupPlan("orders"), GroupPlan("chat", "fifo", (NAMES[0], NAMES[2])), GroupPlan("all", "optimistic")]
 
     async def site(name: str, done: asyncio.Barrier) -> dict[str, list[bytes]]:
-        async with Groups.join(NETWORK, name, ports, plans) as groups:
+        async with site_of(NETWORK, name, ports, groups=plans) as groups:
             for number in range(20):
                 for group in groups.groups.values():
-                    await group.send(f"{group.plan.name} {name} {number}".encode())
+                    await group.send(f"{group.name} {name} {number}".encode())
             found = {
                 plan.name: [(await anext(groups[plan.name])).payload for _ in range(20 * len(plan.sites or NAMES))]
                 for plan in plans
@@ -269,7 +275,7 @@ def test_several_groups_at_one_site_share_its_socket() -> None:
             assert all(payload.startswith(name.encode()) for payload in first[name])
         assert sorted(first["chat"]) == sorted(third["chat"])
         with pytest.raises(InputError, match="a group that this site is in: orders, all"):
-            Groups.join(NETWORK, NAMES[1], ports, plans)["chat"]
+            site_of(NETWORK, NAMES[1], ports, groups=plans)["chat"]
 
     run(program())
 
@@ -279,20 +285,20 @@ def test_a_site_comes_back_into_each_of_its_groups_with_the_state_of_each() -> N
     plans = [GroupPlan("orders"), GroupPlan("chat", "causal-vector", (NAMES[0], NAMES[2]))]
     restored: dict[str, bytes] = {}
 
-    def joined(name: str) -> Groups:
-        return Groups.join(NETWORK, name, ports, plans, state=str.encode, restore=restored.__setitem__)
+    def joined(name: str) -> Site:
+        return site_of(NETWORK, name, ports, groups=plans, state=str.encode, restore=restored.__setitem__)
 
     async def program() -> None:
         async with joined(NAMES[0]) as first, joined(NAMES[1]):
             async with joined(NAMES[2]) as third:
                 for group in third.groups.values():
                     await group.send(b"first life")
-                    assert (await anext(first[group.plan.name])).payload == b"first life"
+                    assert (await anext(first[group.name])).payload == b"first life"
             restored.clear()
             async with joined(NAMES[2]) as third:
                 for group in third.groups.values():
                     await group.send(b"second life", timeout=30)
-                    assert (await anext(first[group.plan.name])).payload == b"second life"
+                    assert (await anext(first[group.name])).payload == b"second life"
                 assert restored == {"orders": b"orders", "chat": b"chat"}
 
     run(program())
@@ -325,7 +331,7 @@ def test_a_restarted_site_is_refused_at_both_ends(caplog: pytest.LogCaptureFixtu
                         async for _ in again.batches():
                             pass
                     await again.send(b"once more")
-            assert stays.member.driver is not None and stays.member.driver.site.peers.refused_count
+            assert stays.runtime.driver is not None and stays.runtime.driver.site.peers.refused_count
             for _ in range(3):
                 await stays.send(b"to all")
             assert not await stays.settle(0.1), "one of the three is gone"
@@ -356,6 +362,11 @@ def test_a_restarted_site_is_refused_at_both_ends(caplog: pytest.LogCaptureFixtu
             "has the option sequencer the eldest, here site 1",
         ),
         (
+            {"safe": True},
+            "has the option safe True, here False",
+            "has the option safe False, here True",
+        ),
+        (
             {"membership": AgreedPlan()},
             "has the option membership agreed, here static",
             "has the option membership static, here agreed",
@@ -374,11 +385,11 @@ def test_a_peer_that_runs_something_else_is_named_at_both_ends(
 
     async def program() -> None:
         first = static(NETWORK, NAMES[0], ports)
-        other = static(**{"topology": NETWORK, "site": NAMES[1], "ports": ports} | change)
+        other = static(**{"topology": NETWORK, "name": NAMES[1], "addresses": ports} | change)
         async with first, other:
             await first.send(b"x")
-            await until(lambda: SiteId(1) in first.member.joined().site.peers.troubles)
-            await until(lambda: SiteId(0) in other.member.joined().site.peers.troubles)
+            await until(lambda: SiteId(1) in first.runtime.joined().site.peers.troubles)
+            await until(lambda: SiteId(0) in other.runtime.joined().site.peers.troubles)
             assert f"site {NAMES[1]} {here}" in first.waits_for()
             raise TimeoutError  # leave at once
 
@@ -395,8 +406,8 @@ def test_another_port_map_is_named_at_both_ends(caplog: pytest.LogCaptureFixture
     async def program() -> None:
         first, other = static(NETWORK, NAMES[0], ports), static(NETWORK, NAMES[1], moved)
         async with first, other:
-            await until(lambda: SiteId(1) in first.member.joined().site.peers.troubles)
-            await until(lambda: SiteId(0) in other.member.joined().site.peers.troubles)
+            await until(lambda: SiteId(1) in first.runtime.joined().site.peers.troubles)
+            await until(lambda: SiteId(0) in other.runtime.joined().site.peers.troubles)
             raise TimeoutError  # leave at once
 
     with pytest.raises(TimeoutError):
@@ -469,18 +480,19 @@ def test_a_group_works_under_uvloop() -> None:
 )
 def test_a_stack_means_the_same_as_in_a_scenario(stack: str, rule: str) -> None:
     group = static(NETWORK, NAMES[0], dict(zip(NAMES, (5001, 5002, 5003), strict=True)), stack=stack)
-    assert group.options.hybrid.rule == rule
-    assert group.options.hybrid.active == ((0, 1, 2) if stack == "hybrid" else None)  # the agents of three clusters
-    assert group.options.hybrid.distances[0][1] == 2.0
+    options = group.runtime.groups[0].options
+    assert options.hybrid.rule == rule
+    assert options.hybrid.active == ((0, 1, 2) if stack == "hybrid" else None)  # the agents of three clusters
+    assert options.hybrid.distances[0][1] == 2.0
 
 
 def test_datagrams_are_as_large_as_the_path_takes() -> None:
     ports = dict(zip(NAMES, (5001, 5002, 5003), strict=True))
-    elsewhere: dict[str, Where] = {**ports, NAMES[2]: ("192.0.2.7", 5003)}
-    assert static(NETWORK, NAMES[0], ports).member.datagram_bytes == 60_000
-    assert static(NETWORK, NAMES[0], ports, emulate=True).member.datagram_bytes == 1400
-    assert static(NETWORK, NAMES[0], elsewhere).member.datagram_bytes == 1400
-    assert static(NETWORK, NAMES[0], elsewhere, datagram_bytes=8900).member.datagram_bytes == 8900
+    elsewhere: dict[str, SiteAddress] = {**ports, NAMES[2]: ("192.0.2.7", 5003)}
+    assert static(NETWORK, NAMES[0], ports).runtime.datagram_bytes == 60_000
+    assert static(NETWORK, NAMES[0], ports, emulate=True).runtime.datagram_bytes == 1400
+    assert static(NETWORK, NAMES[0], elsewhere).runtime.datagram_bytes == 1400
+    assert static(NETWORK, NAMES[0], elsewhere, datagram_bytes=8900).runtime.datagram_bytes == 8900
     with pytest.raises(InputError, match="from 576 to 60000"):
         static(NETWORK, NAMES[0], ports, datagram_bytes=100)
 
@@ -490,8 +502,8 @@ def test_sites_agree_on_views_unless_told_otherwise() -> None:
     ports = free_ports(NAMES)
 
     async def site(name: str) -> list[bytes]:
-        group = Group.join(NETWORK, name, ports)
-        assert group.member.agreed == AgreedPlan()
+        group = join(NETWORK, name, ports)
+        assert group.runtime.agreed == AgreedPlan()
         async with group:
             await group.send(name.encode())
             found = [(await anext(group)).payload for _ in NAMES]
@@ -508,17 +520,17 @@ def test_sites_agree_on_views_unless_told_otherwise() -> None:
 
 def test_members_agree_on_views_unless_asked_not_to_or_unable(caplog: pytest.LogCaptureFixture) -> None:
     ports = free_ports(NAMES)
-    assert Group.join(NETWORK, NAMES[0], ports, "flooding-dynamic").member.agreed is None
+    assert join(NETWORK, NAMES[0], ports, "flooding-dynamic").runtime.agreed is None
     assert "membership is static: members of the stack flooding-dynamic cannot agree" in caplog.text
-    assert static(NETWORK, NAMES[0], ports).member.agreed is None
+    assert static(NETWORK, NAMES[0], ports).runtime.agreed is None
     for stack in [name for name, known in STACKS.items() if known.agrees]:
-        assert Group.join(NETWORK, NAMES[0], ports, stack).member.agreed is not None
-        assert Groups.join(NETWORK, NAMES[0], ports, [GroupPlan(stack=stack)]).member.agreed is not None
+        assert join(NETWORK, NAMES[0], ports, stack).runtime.agreed is not None
+        assert site_of(NETWORK, NAMES[0], ports, groups=[GroupPlan(stack=stack)]).runtime.agreed is not None
     participants = StackOptions(participants=ParticipantsOptions())
-    assert Group.join(NETWORK, NAMES[0], ports, options=participants).member.agreed is not None
-    assert Groups.join(NETWORK, NAMES[0], ports, [GroupPlan()], membership="static").member.agreed is None
+    assert join(NETWORK, NAMES[0], ports, options=participants).runtime.agreed is not None
+    assert site_of(NETWORK, NAMES[0], ports, groups=[GroupPlan()], membership="static").runtime.agreed is None
     with pytest.raises(InputError, match="an AgreedPlan"):
-        Group.join(NETWORK, NAMES[0], ports, membership="fixed")  # type: ignore[arg-type]
+        join(NETWORK, NAMES[0], ports, membership="fixed")  # type: ignore[arg-type]
 
 
 def test_an_operator_need_not_wait_and_others_say_what_they_wait_for() -> None:
@@ -526,10 +538,10 @@ def test_an_operator_need_not_wait_and_others_say_what_they_wait_for() -> None:
     ports = free_ports(NAMES)
 
     async def program() -> None:
-        async with Group.join(NETWORK, NAMES[0], ports, membership=AgreedPlan(found=True)) as group:
+        async with join(NETWORK, NAMES[0], ports, membership=AgreedPlan(found=True)) as group:
             await group.send(b"alone", timeout=10)
-        async with Group.join(NETWORK, NAMES[0], free_ports(NAMES)) as group:
-            with pytest.raises(SendTimeout, match="a view to be let into"):
+        async with join(NETWORK, NAMES[0], free_ports(NAMES)) as group:
+            with pytest.raises(SendTimeout, match="a view that admits this site"):
                 await group.send(b"nobody", timeout=0.2)
 
     run(program())

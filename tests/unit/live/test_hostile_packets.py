@@ -13,7 +13,7 @@ from tests.unit.protocols.membership.test_hostile_words import HOSTILE
 from isthmus.core.layer import View
 from isthmus.core.message import SiteId
 from isthmus.live.net.framing import MESSAGES, entry, head
-from isthmus.live.node.member import SITE_GROUP
+from isthmus.live.node.runtime import SITE_GROUP
 from isthmus.protocols.membership.agreement import Agreement
 from isthmus.protocols.membership.suspicion import Heartbeat
 from isthmus.protocols.membership.wire import Decide, Gone, Join, Proposal, Propose
@@ -26,7 +26,7 @@ class Attacker:
     """Sends what it likes to site 0, from a port of its own or from that of site 1."""
 
     def __init__(self, sites: list[Site]) -> None:
-        self.victim, self.used = sites[0].group.member, sites[1].group.member
+        self.victim, self.used = sites[0].group.runtime, sites[1].group.runtime
         self.outside = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.count = 0
 

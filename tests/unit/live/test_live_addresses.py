@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.harness.live_groups import join
 
+from isthmus import Group
 from isthmus.cli.router import command
 from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId
-from isthmus.live.api.group import Group
-from isthmus.live.api.plans import AgreedPlan, Where
 from isthmus.live.net.names import Address, Resolver, look_up
+from isthmus.live.node.plans import AgreedPlan, SiteAddress
 from isthmus.topology.addresses import Endpoint, endpoint
 from isthmus.topology.load import topology_from_tables
 from isthmus.topology.model import Topology
@@ -48,7 +49,7 @@ async def exchange(groups: list[Group]) -> list[list[bytes]]:
 
     async def one(group: Group, all_done: asyncio.Barrier) -> list[bytes]:
         async with group:
-            await group.send(group.name(group.site).encode())
+            await group.send(group.site_name(group.site).encode())
             order = [(await anext(group)).payload for _ in groups]
             await all_done.wait()
             return order
@@ -62,7 +63,7 @@ def test_sites_meet_at_addresses_of_the_topology(hosts: tuple[str, ...]) -> None
     made = network(*at(*hosts))
 
     async def program() -> None:
-        found = await exchange([Group.join(made, name) for name in NAMES])
+        found = await exchange([join(made, name) for name in NAMES])
         assert found[0] == found[1] == found[2] and sorted(found[0]) == [b"a", b"b", b"c"]
 
     asyncio.run(asyncio.wait_for(program(), 30))
@@ -73,10 +74,10 @@ def test_addresses_of_the_call_come_before_those_of_the_topology() -> None:
         network("10.255.255.1:9", "10.255.255.2:9", "10.255.255.3:9"),
         at("127.0.0.1", "127.0.0.2", "localhost"),
     )
-    where: dict[str, Where] = dict(zip(NAMES, given, strict=True))
+    where: dict[str, SiteAddress] = dict(zip(NAMES, given, strict=True))
 
     async def program() -> None:
-        found = await exchange([Group.join(made, name, addresses=where) for name in NAMES])
+        found = await exchange([join(made, name, addresses=where) for name in NAMES])
         assert found[0] == found[1] == found[2]
 
     asyncio.run(asyncio.wait_for(program(), 30))
@@ -92,15 +93,15 @@ def test_addresses_of_the_call_come_before_those_of_the_topology() -> None:
         ({"a": 7001, "b": 7002, "c": 7003, "d": 7004}, "found 'd'"),
     ],
 )
-def test_bad_addresses_are_told(where: dict[str, Where], words: str) -> None:
+def test_bad_addresses_are_told(where: dict[str, SiteAddress], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        Group.join(network(), "a", addresses=where)
+        join(network(), "a", addresses=where)
 
 
-def open_error(where: dict[str, Where], look: Any = look_up) -> str:
+def open_error(where: dict[str, SiteAddress], look: Any = look_up) -> str:
     async def program() -> None:
-        group = Group.join(network(), "a", addresses=where)
-        group.member.resolver.look = look
+        group = join(network(), "a", addresses=where)
+        group.runtime.resolver.look = look
         async with group:
             pass
 
@@ -129,15 +130,15 @@ def test_unknown_names_families_and_foreign_addresses_are_told_at_opening() -> N
 def test_a_name_is_looked_up_again_when_its_link_fails() -> None:
     """Site b comes back at another address under its name; the others find it there and take it in again."""
     ports = [free_port("127.0.0.1") for _ in NAMES]
-    where: dict[str, Where] = {"a": ports[0], "b": f"b.example:{ports[1]}", "c": ports[2]}
+    where: dict[str, SiteAddress] = {"a": ports[0], "b": f"b.example:{ports[1]}", "c": ports[2]}
     host = "127.0.0.1"
 
     def look(endpoint: Endpoint, family: int) -> Address:
         return look_up(endpoint._replace(host=host) if not endpoint.is_numeric() else endpoint, family)
 
     def joined(name: str) -> Group:
-        group = Group.join(network(), name, addresses=where, membership=AgreedPlan())
-        group.member.resolver.look = look
+        group = join(network(), name, addresses=where, membership=AgreedPlan())
+        group.runtime.resolver.look = look
         return group
 
     async def program() -> None:
@@ -146,7 +147,7 @@ def test_a_name_is_looked_up_again_when_its_link_fails() -> None:
             b = await joined("b").__aenter__()
             while len(a.members) < 3 or len(c.members) < 3:
                 await asyncio.sleep(0.01)
-            b.member.close()
+            b.runtime.close()
             free_port("127.0.0.2")
             host = "127.0.0.2"
             while len(a.members) > 2:
@@ -154,9 +155,9 @@ def test_a_name_is_looked_up_again_when_its_link_fails() -> None:
             b = await joined("b").__aenter__()
             while len(a.members) < 3 or len(c.members) < 3:
                 await asyncio.sleep(0.01)
-            assert a.member.driver is not None
-            assert a.member.driver.socket.addresses[SiteId(1)] == ("127.0.0.2", ports[1])
-            b.member.close()
+            assert a.runtime.driver is not None
+            assert a.runtime.driver.socket.addresses[SiteId(1)] == ("127.0.0.2", ports[1])
+            b.runtime.close()
 
     asyncio.run(asyncio.wait_for(program(), 60))
 

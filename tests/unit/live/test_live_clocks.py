@@ -18,17 +18,17 @@ from typing import Any
 import msgspec
 import pytest
 from bench.clock_site import lan
+from tests.harness.live_groups import join, site_of
 from tests.harness.ports import free_ports
 
+from isthmus import Group
 from isthmus.core.errors import InputError, LocalError
 from isthmus.core.layer import ClockState, Kind
 from isthmus.judge.oracle import Oracle
-from isthmus.live.api.group import Group
-from isthmus.live.api.groups import Groups
-from isthmus.live.api.plans import GroupPlan
-from isthmus.live.clock.references import file_source, parse, socket_source, source_of
+from isthmus.live.clock.references import file_source, parse, reference_source, socket_source
 from isthmus.live.clock.service import ClockPlan
 from isthmus.live.net.timestamps import ANCILLARY_BYTES, ahead_ns, ask_for_stamps, stamp_of
+from isthmus.live.node.plans import GroupPlan
 from isthmus.scenario.clocks import TimeService
 from isthmus.topology.model import Topology
 from isthmus.trace.schema import GAUGE, KIND, Gauge, Row
@@ -70,10 +70,8 @@ async def joined(
     """A group of all sites, in this process."""
     names = [site.name for site in topology.sites]
     ports = free_ports(names)
-    groups = [Group.join(topology, name, ports, clocks=plans.get(name)) for name in names]
-    for group, name in zip(groups, names, strict=True):
-        if sinks is not None:
-            group.sink = sinks.setdefault(name, [])
+    rows = sinks if sinks is not None else {}
+    groups = [join(topology, name, ports, clocks=plans.get(name), sink=rows.setdefault(name, [])) for name in names]
     return list(await asyncio.gather(*(stack.enter_async_context(group) for group in groups)))
 
 
@@ -144,8 +142,8 @@ def test_of_datagrams_to_a_socket_the_last_one_counts(tmp_path: Path) -> None:
 
 def test_a_reference_that_is_none_is_refused() -> None:
     with pytest.raises(InputError, match=r"found 'sundial'; expected system, file:PATH or socket:PATH"):
-        source_of("sundial", 0)
-    group = Group.join(lan(2), "c0-1", free_ports(["c0-0", "c0-1"]), clocks=ClockPlan(reference="system"))
+        reference_source("sundial", 0)
+    group = join(lan(2), "c0-1", free_ports(["c0-0", "c0-1"]), clocks=ClockPlan(reference="system"))
 
     async def program() -> None:
         async with group:
@@ -169,11 +167,11 @@ def test_a_lan_is_synchronised_and_every_interval_has_true_time_in_it(kernel_sta
             await eventually(lambda: all(state_of(group) is ClockState.SYNCHRONISED for group in groups))
             assert all(contains(group) for group in groups)
             for group in groups:
-                status = group.member.clock_status()
+                status = group.clock_status()
                 assert status.members == tuple(site.name for site in topology.sites)
                 assert status.stamps == ("kernel" if kernel_stamps and sys.platform == "linux" else "user")
                 assert status.tightness_us is not None and status.rounds > 0
-            layer = groups[1].application.stack.host.clock()
+            layer = groups[1]._application.stack.host.clock()
             assert layer.state is ClockState.SYNCHRONISED, "layers read it, too"
             await eventually(lambda: all(sum(map(tells_bound, each)) > 3 for each in rows.values()))
             await eventually(lambda: all(contains(group) for group in groups))
@@ -219,7 +217,7 @@ def test_a_site_in_several_groups_has_one_clock() -> None:
         plans = [GroupPlan("orders"), GroupPlan("chat", stack="fifo")]
         clocks = ClockPlan(service=SERVICE)
         async with AsyncExitStack() as stack:
-            sites = [Groups.join(topology, name, ports, plans, clocks=clocks) for name in names]
+            sites = [site_of(topology, name, ports, groups=plans, clocks=clocks) for name in names]
             await asyncio.gather(*(stack.enter_async_context(site) for site in sites))
             await eventually(lambda: all(site.clock().state is ClockState.SYNCHRONISED for site in sites))
             assert all(contains(site["chat"]) for site in sites)
@@ -235,7 +233,7 @@ def test_without_the_service_there_is_a_time_and_no_bound() -> None:
             reading = group.clock()
             assert reading.error_ns is None and reading.state is None and reading.interval() is None
             with pytest.raises(LocalError, match="no clock service runs here"):
-                group.member.clock_status()
+                group.clock_status()
 
     run(program())
 
@@ -248,6 +246,6 @@ def test_a_service_that_has_not_measured_yet_is_free_running() -> None:
             (group,) = await joined(stack, topology, {"c0-0": ClockPlan(service=slow)})
             reading = group.clock()
             assert reading.state is ClockState.FREE_RUNNING and reading.error_ns is None
-            assert group.member.clock_status().tightness_us is None
+            assert group.clock_status().tightness_us is None
 
     run(program())

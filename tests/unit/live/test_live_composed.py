@@ -11,17 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.harness.live_groups import join, site_of
 from tests.harness.ports import free_ports
 
+from isthmus import Group
 from isthmus.cli.router import command
 from isthmus.core.errors import InputError, LocalError
 from isthmus.core.message import Carried, GroupId, SiteId
-from isthmus.live.api.delivered import Delivered
-from isthmus.live.api.group import Group
-from isthmus.live.api.groups import Groups
-from isthmus.live.api.plans import AgreedPlan
-from isthmus.live.api.router import LiveRouter
-from isthmus.live.node.inbox import Inbox
+from isthmus.live.api.events import Delivered
+from isthmus.live.api.inbox import Inbox
+from isthmus.live.node.plans import AgreedPlan
 from isthmus.protocols.routing.options import RouterOptions
 from isthmus.protocols.routing.routes import site_names
 from isthmus.scenario.composition.load import composition_from_tables, load_composition
@@ -70,7 +69,7 @@ def test_messages_to_several_groups_come_in_one_order(membership: Any) -> None:
 
     async def process(name: str, all_done: asyncio.Barrier) -> list[Delivered]:
         found: list[Delivered] = []
-        async with Group.join(NETWORK, name, ports, composition=COMPOSITION, membership=membership) as group:
+        async with join(NETWORK, name, ports, composition=COMPOSITION, membership=membership) as group:
             if name == "vault-0":
                 await group.send(b"out", groups=["lisbon"])
             for number in range(count if name != "vault-0" else 0):
@@ -87,7 +86,7 @@ def test_messages_to_several_groups_come_in_one_order(membership: Any) -> None:
     async def program() -> None:
         async with AsyncExitStack() as stack:
             for name in ROUTERS:
-                router = LiveRouter.join(NETWORK, name, COMPOSITION, ports, membership=membership)
+                router = site_of(NETWORK, name, ports, composition=COMPOSITION, membership=membership)
                 await stack.enter_async_context(router)
             all_done = asyncio.Barrier(len(PROCESSES))
             orders = await asyncio.gather(*(process(name, all_done) for name in PROCESSES))
@@ -108,7 +107,7 @@ def test_what_cannot_be_sent_is_refused_in_a_sentence() -> None:
     ports = free_ports([site.name for site in NETWORK.sites])
 
     async def program() -> None:
-        async with Group.join(NETWORK, "lisbon-0", ports, composition=COMPOSITION, membership="static") as group:
+        async with join(NETWORK, "lisbon-0", ports, composition=COMPOSITION, membership="static") as group:
             with pytest.raises(LocalError, match="a message from lisbon to vault: vault is closed"):
                 await group.send(b"x", groups=["vault"])
             with pytest.raises(InputError, match="found 'madrid'; expected"):
@@ -121,7 +120,7 @@ def test_what_cannot_be_sent_is_refused_in_a_sentence() -> None:
     run(program())
 
     async def alone() -> None:
-        async with Group.join(NETWORK, "lisbon-0", ports, membership="static") as group:
+        async with join(NETWORK, "lisbon-0", ports, membership="static") as group:
             with pytest.raises(LocalError, match="from a group of no composition"):
                 await group.send(b"x", groups=["osaka"])
 
@@ -131,25 +130,23 @@ def test_what_cannot_be_sent_is_refused_in_a_sentence() -> None:
 def test_sites_and_options_that_do_not_fit_are_refused_in_a_sentence() -> None:
     ports = free_ports([site.name for site in NETWORK.sites])
     with pytest.raises(InputError, match="found 'osaka-router', which is a router; expected a process of a group"):
-        Group.join(NETWORK, "osaka-router", ports, composition=COMPOSITION)
-    with pytest.raises(InputError, match="found 'osaka-1'; expected a router of the composition: lisbon-router, osaka"):
-        LiveRouter.join(NETWORK, "osaka-1", COMPOSITION, ports)
+        join(NETWORK, "osaka-router", ports, composition=COMPOSITION)
     with pytest.raises(InputError, match="found 'ring'; expected none, as the composition names the stacks"):
-        Group.join(NETWORK, "osaka-1", ports, "ring", composition=COMPOSITION)
+        join(NETWORK, "osaka-1", ports, "ring", composition=COMPOSITION)
     with pytest.raises(InputError, match="found the options of one stack; expected options by node"):
-        Group.join(NETWORK, "osaka-1", ports, options=StackOptions(), composition=COMPOSITION)
+        join(NETWORK, "osaka-1", ports, options=StackOptions(), composition=COMPOSITION)
     with pytest.raises(InputError, match="options: found options by node"):
-        Group.join(NETWORK, "osaka-1", ports, options={"osaka": StackOptions()})
+        join(NETWORK, "osaka-1", ports, options={"osaka": StackOptions()})
     with pytest.raises(InputError, match="options: found 'paris'; expected a node of the composition: lisbon, osaka"):
-        Group.join(NETWORK, "osaka-1", ports, options={"paris": StackOptions()}, composition=COMPOSITION)
+        join(NETWORK, "osaka-1", ports, options={"paris": StackOptions()}, composition=COMPOSITION)
     more = {"groups": [*OFFICES["groups"], {"name": "paris", "members": 1, "stack": "fifo"}]}
     domain = {"name": "all", "wants": "fifo", "groups": ["lisbon", "osaka"]}
     larger = composition_from_tables(OFFICES | more | {"domains": [domain]}, "offices")
     with pytest.raises(InputError, match="found 'paris-0', which is no site; expected a topology with a site of that"):
-        Group.join(NETWORK, "osaka-1", ports, composition=larger)
+        join(NETWORK, "osaka-1", ports, composition=larger)
     greedy = OFFICES | {"domains": [{"name": "all", "wants": "causal-total", "scope": "all"}]}
     with pytest.raises(InputError, match=r"domains\[0\].wants: found 'causal-total' over all messages, where"):
-        Group.join(NETWORK, "osaka-1", ports, composition=composition_from_tables(greedy, "offices"))
+        join(NETWORK, "osaka-1", ports, composition=composition_from_tables(greedy, "offices"))
 
 
 def test_views_by_agreement_over_datagrams_are_refused_in_a_sentence() -> None:
@@ -167,8 +164,8 @@ def test_views_by_agreement_over_datagrams_are_refused_in_a_sentence() -> None:
     composition = composition_from_tables(tables, "air")
     ports = free_ports([site.name for site in NETWORK.sites])
     with pytest.raises(InputError, match="membership: found agreed, where air is datagrams; expected ideal membership"):
-        Group.join(NETWORK, "osaka-0", ports, composition=composition, membership=AgreedPlan())
-    assert Group.join(NETWORK, "osaka-0", ports, composition=composition).member.agreed is None
+        join(NETWORK, "osaka-0", ports, composition=composition, membership=AgreedPlan())
+    assert join(NETWORK, "osaka-0", ports, composition=composition).runtime.agreed is None
 
 
 def test_a_process_of_two_groups_joins_both() -> None:
@@ -190,17 +187,17 @@ def test_a_process_of_two_groups_joins_both() -> None:
     two = composition_from_tables(tables, "two")
     ports = free_ports([site.name for site in NETWORK.sites])
     with pytest.raises(InputError, match="found a process of a, c; expected a process of one group"):
-        Group.join(NETWORK, "lisbon-0", ports, composition=two)
+        join(NETWORK, "lisbon-0", ports, composition=two)
 
     async def program() -> None:
         async with AsyncExitStack() as stack:
             for name in ROUTERS:
-                await stack.enter_async_context(LiveRouter.join(NETWORK, name, two, ports))
+                await stack.enter_async_context(site_of(NETWORK, name, ports, composition=two))
             reading = {
-                name: await stack.enter_async_context(Group.join(NETWORK, name, ports, composition=two))
+                name: await stack.enter_async_context(join(NETWORK, name, ports, composition=two))
                 for name in ("lisbon-1", "osaka-0", "osaka-1", "vault-0")
             }
-            groups = await stack.enter_async_context(Groups.join(NETWORK, "lisbon-0", ports, composition=two))
+            groups = await stack.enter_async_context(site_of(NETWORK, "lisbon-0", ports, composition=two))
             assert list(groups.groups) == ["a", "c"]
             await groups["a"].send(b"to b", groups=["b"])
             await groups["c"].send(b"to d", groups=["d"])
@@ -237,9 +234,9 @@ def test_a_process_and_a_router_come_back_at_once() -> None:
     ports = free_ports([site.name for site in NETWORK.sites])
     known: dict[str, list[bytes]] = {}
 
-    def join(name: str) -> Group:
+    def started(name: str) -> Group:
         known[name] = []
-        return Group.join(
+        return join(
             *(NETWORK, name, ports),
             composition=two,
             state=lambda: b"|".join(known[name]),
@@ -256,29 +253,29 @@ def test_a_process_and_a_router_come_back_at_once() -> None:
 
     async def program() -> None:
         names = ("lisbon-0", "lisbon-1", "osaka-0", "osaka-1")
-        router = await LiveRouter.join(NETWORK, "lisbon-router", two, ports).__aenter__()
-        groups = {name: await join(name).__aenter__() for name in names}
+        router = await site_of(NETWORK, "lisbon-router", ports, composition=two).__aenter__()
+        groups = {name: await started(name).__aenter__() for name in names}
         tasks = {name: asyncio.create_task(read(name, group)) for name, group in groups.items()}
         for number in range(3):
             await groups["lisbon-0"].send(f"early {number}".encode(), groups=["a", "b"])
         await asyncio.gather(*(until(name, 3) for name in names))
-        groups["osaka-0"].member.close()  # the eldest of its group, without a word
-        groups["osaka-0"] = await join("osaka-0").__aenter__()
+        groups["osaka-0"].runtime.close()  # the eldest of its group, without a word
+        groups["osaka-0"] = await started("osaka-0").__aenter__()
         tasks["osaka-0"] = asyncio.create_task(read("osaka-0", groups["osaka-0"]))
         await until("osaka-0", 3)
         await groups["lisbon-1"].send(b"late", groups=["a", "b"])
         await asyncio.gather(*(until(name, 4) for name in names))
-        router.member.close()
-        router = await LiveRouter.join(NETWORK, "lisbon-router", two, ports).__aenter__()
-        while any(map(router.is_blocked, router.nodes)):
+        router.runtime.close()
+        router = await site_of(NETWORK, "lisbon-router", ports, composition=two).__aenter__()
+        while any(node.blocked for node in router.nodes.values()):
             await asyncio.sleep(0.01)
         await groups["osaka-0"].send(b"last", groups=["a", "b"])
         await asyncio.gather(*(until(name, 5) for name in names))
         expected = [b"early 0", b"early 1", b"early 2", b"late", b"last"]
         assert all(order == expected for order in known.values()), known
         for group in groups.values():
-            group.member.close()
-        router.member.close()
+            group.runtime.close()
+        router.runtime.close()
         await asyncio.gather(*tasks.values())
 
     run(program())
@@ -311,16 +308,16 @@ def test_messages_take_another_way_when_a_router_is_killed(killed: str) -> None:
         async with AsyncExitStack() as stack:
             routers = {}
             for one in RING["routers"]:
-                router = LiveRouter.join(NETWORK, one["name"], ring, ports, router=options)  # type: ignore[index]
+                router = site_of(NETWORK, one["name"], ports, composition=ring, router=options)  # type: ignore[index]
                 routers[one["name"]] = await stack.enter_async_context(router)  # type: ignore[index]
             groups = []
             for name in PROCESSES[:3]:
-                joined = Group.join(NETWORK, name, ports, composition=ring, router=options)
+                joined = join(NETWORK, name, ports, composition=ring, router=options)
                 groups.append(await stack.enter_async_context(joined))
             for number in range(20):
                 if number == 10:
                     assert (await anext(groups[0])).payload == (await anext(groups[1])).payload == b"0"
-                    routers[killed].member.close()  # without a word
+                    routers[killed].runtime.close()  # without a word
                 await groups[0].send(str(number).encode(), groups=["b"])
                 await groups[1].send(str(number).encode(), groups=["a"])
             for group in groups[:2]:
@@ -333,12 +330,12 @@ def test_messages_take_another_way_when_a_router_is_killed(killed: str) -> None:
 def test_routes_that_may_not_be_recomputed_are_refused_in_a_sentence() -> None:
     ports, options = free_ports([site.name for site in NETWORK.sites]), RouterOptions(routes="recomputed")
     with pytest.raises(InputError, match="routes: found 'recomputed' with shadow-and-hold forwarding; expected"):
-        Group.join(NETWORK, "lisbon-0", ports, composition=COMPOSITION, router=options)
+        join(NETWORK, "lisbon-0", ports, composition=COMPOSITION, router=options)
     with pytest.raises(InputError, match="routes: found 'recomputed' with shadow-and-hold forwarding; expected"):
-        LiveRouter.join(NETWORK, "lisbon-router", COMPOSITION, ports, router=options)
-    for join in (Group.join, Groups.join):
-        with pytest.raises(InputError, match="router: found options of routers; expected nothing, where there is no"):
-            join(NETWORK, "lisbon-0", ports, router=options)
+        site_of(NETWORK, "lisbon-router", ports, composition=COMPOSITION, router=options)
+    for made in (join, site_of):
+        with pytest.raises(InputError, match="router: found options of routers; expected nothing without"):
+            made(NETWORK, "lisbon-0", ports, router=options)
 
 
 def test_a_router_runs_from_the_command_line_until_it_is_interrupted(tmp_path: Path) -> None:
@@ -365,8 +362,8 @@ def test_a_router_runs_from_the_command_line_until_it_is_interrupted(tmp_path: P
         process = await asyncio.create_subprocess_exec(*words, stdout=pipe, stderr=asyncio.subprocess.STDOUT)
         try:
             async with (
-                Group.join(network, "a-0", composition=composition) as sender,
-                Group.join(network, "b-0", composition=composition) as reader,
+                join(network, "a-0", composition=composition) as sender,
+                join(network, "b-0", composition=composition) as reader,
             ):
                 await sender.send(b"over the bridge", groups=["b"])
                 found = await anext(reader)

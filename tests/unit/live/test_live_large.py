@@ -6,10 +6,11 @@ import asyncio
 from random import Random
 
 import pytest
+from tests.harness.live_groups import join
 from tests.harness.ports import free_ports
 
-from isthmus.live.api.group import Group
-from isthmus.live.api.plans import AgreedPlan
+from isthmus import Group
+from isthmus.live.node.plans import AgreedPlan
 from isthmus.protocols.fragments import LARGEST_BYTES
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
@@ -25,7 +26,7 @@ def test_three_sites_get_what_is_large(stack: str) -> None:
     ports = free_ports(NAMES)
 
     async def site(name: str, all_done: asyncio.Barrier) -> list[bytes]:
-        async with Group.join(NETWORK, name, ports, stack=stack) as group:
+        async with join(NETWORK, name, ports, stack=stack) as group:
             await group.send(name.encode())
             await group.send(LARGE + name.encode())
             await group.send(name.encode())
@@ -52,7 +53,7 @@ def test_a_view_changes_in_the_midst_of_a_large_message() -> None:
     ports = free_ports(NAMES)
 
     async def program() -> None:
-        groups = [Group.join(NETWORK, name, ports, membership=AgreedPlan()) for name in NAMES]
+        groups = [join(NETWORK, name, ports, membership=AgreedPlan()) for name in NAMES]
         async with groups[0] as first, groups[1] as second:
             third = await groups[2].__aenter__()
             while len(first.members) < 3:
@@ -68,7 +69,7 @@ def test_a_view_changes_in_the_midst_of_a_large_message() -> None:
             sending = asyncio.create_task(send())
             reading = [asyncio.create_task(read(group, 4)) for group in (first, second)]
             assert await read(third, 1) == [0]
-            third.member.close()  # as if it had crashed
+            third.runtime.close()  # as if it had crashed
             assert [await each for each in reading] == [[0, 1, 2, 3]] * 2
             await sending
             assert first.view.view_id > 1

@@ -10,16 +10,17 @@ from typing import Any
 import msgspec
 import pytest
 from bench.membership import measure
+from tests.harness.live_groups import join
 from tests.harness.ports import free_ports
 
+from isthmus import Delivered, Gap
 from isthmus.core.errors import InputError
 from isthmus.core.layer import View
 from isthmus.core.message import SiteId
-from isthmus.live.api import sending
-from isthmus.live.api.errors import Blocked
-from isthmus.live.api.group import Group
-from isthmus.live.api.plans import AgreedPlan
+from isthmus.live.api import send_queue
+from isthmus.live.node.errors import Blocked
 from isthmus.live.node.incarnations import EPOCH_S, FileStore, next_incarnation
+from isthmus.live.node.plans import AgreedPlan
 from isthmus.protocols.membership.home import Record
 from isthmus.protocols.membership.suspicion import Timing
 from isthmus.protocols.membership.wire import NO_BALLOT
@@ -41,7 +42,7 @@ class Site:
 
     def __init__(self, name: str, ports: dict[str, int], plan: AgreedPlan | None = None, **options: Any) -> None:
         self.log: list[bytes] = []
-        self.group = Group.join(
+        self.group = join(
             *(NETWORK, name, ports),
             membership=plan or AgreedPlan(PATIENT),
             state=lambda: msgspec.msgpack.encode(self.log),
@@ -49,6 +50,7 @@ class Site:
             **options,
         )
         self.views: list[View] = []
+        self.gaps: list[Gap] = []
 
     def restore(self, state: bytes) -> None:
         self.log = msgspec.msgpack.decode(state, type=list[bytes])
@@ -59,16 +61,18 @@ class Site:
         return self
 
     async def read(self) -> None:
-        async for event in self.group:
+        async for event in self.group.events():
             if isinstance(event, View):
                 self.views.append(event)
-            else:
+            elif isinstance(event, Gap):
+                self.gaps.append(event)
+            elif isinstance(event, Delivered):
                 self.log.append(event.payload)
 
     def die(self) -> None:
         """Stop without a word."""
         self.reading.cancel()
-        self.group.member.close()
+        self.group.runtime.close()
 
     async def until(self, members: list[str]) -> None:
         """Wait for a view in which all have their vote: those who join have none until they have the state.
@@ -174,7 +178,7 @@ def test_a_minority_waits_or_is_told() -> None:
 
 def test_views_come_at_their_place_among_messages() -> None:
     async def program() -> None:
-        _, sites = await three(view_events=True)
+        _, sites = await three()
         await each_sends(sites, "one", 4)
         await alike(sites, 12)
         sites[1].die()
@@ -191,7 +195,7 @@ def test_views_come_at_their_place_among_messages() -> None:
 
 
 def test_all_stop_and_start_again_by_their_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "FORM_S", 0.1)  # the third one does not come back
+    monkeypatch.setattr(send_queue, "FORM_S", 0.1)  # the third one does not come back
 
     async def program() -> None:
         plan = AgreedPlan(PATIENT, tmp_path)
@@ -215,7 +219,7 @@ def test_what_is_sent_first_after_a_total_restart_waits_for_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two of three are a quorum of the last view; what they sent at once, the third one never got."""
-    monkeypatch.setattr(sending, "FORM_S", TIMEOUT_S)
+    monkeypatch.setattr(send_queue, "FORM_S", TIMEOUT_S)
 
     async def program() -> None:
         plan = AgreedPlan(PATIENT, tmp_path)

@@ -10,12 +10,12 @@ import subprocess
 import sys
 
 import pytest
+from tests.harness.live_groups import join
 from tests.harness.ports import free_ports
 from tests.unit.live.test_group import NAMES, NETWORK, run
 
 from isthmus.core.errors import LocalError
-from isthmus.live.api.group import Group
-from isthmus.live.api.participants import LiveParticipant
+from isthmus.live.api.participants import LocalParticipant
 from isthmus.protocols.participants.detector import DetectorOptions
 from isthmus.protocols.participants.wire import Conditions, ParticipantsOptions, ParticipantView, Speech
 from isthmus.stacks.registry import StackOptions
@@ -29,7 +29,7 @@ ECHO = "import os\nwhile os.write(0, os.read(0, 1) or exit()): pass"  # answers 
 STRAIGHT = DetectorOptions(probe_ms=50, silence_ms=500)
 
 
-async def heard(participant: LiveParticipant, count: int) -> list[ParticipantView | Speech]:
+async def heard(participant: LocalParticipant, count: int) -> list[ParticipantView | Speech]:
     """What comes first, up to so many messages."""
     found: list[ParticipantView | Speech] = []
     async for event in participant:
@@ -46,7 +46,7 @@ def test_members_of_a_light_group_hear_the_same_in_the_same_views(stack: str) ->
     async def site(
         name: str, who: str, together: asyncio.Barrier, done: asyncio.Barrier
     ) -> list[ParticipantView | Speech]:
-        async with Group.join(NETWORK, name, ports, stack=stack, options=LIGHT, emulate=True) as group:
+        async with join(NETWORK, name, ports, stack=stack, options=LIGHT, emulate=True) as group:
             found: list[ParticipantView | Speech] = []
             if who:
                 async with group.participant("orders", who) as participant:
@@ -77,7 +77,7 @@ def test_members_of_a_light_group_hear_the_same_in_the_same_views(stack: str) ->
 
 def test_without_the_option_there_are_no_participants() -> None:
     async def program() -> None:
-        async with Group.join(ALONE, ALONE.sites[0].name, {ALONE.sites[0].name: free_ports(NAMES)[NAMES[0]]}) as group:
+        async with join(ALONE, ALONE.sites[0].name, {ALONE.sites[0].name: free_ports(NAMES)[NAMES[0]]}) as group:
             with pytest.raises(LocalError, match="ParticipantsOptions"):
                 async with group.participant("orders", "ann"):
                     pass
@@ -100,8 +100,7 @@ def test_a_participant_whose_program_ends_is_removed(way: str, reason: str) -> N
 
     async def program() -> None:
         port = {ALONE.sites[0].name: free_ports(NAMES)[NAMES[0]]}
-        group = Group.join(ALONE, ALONE.sites[0].name, port, options=LIGHT)
-        group.detector = STRAIGHT
+        group = join(ALONE, ALONE.sites[0].name, port, options=LIGHT, detector=STRAIGHT)
         async with group, group.participant("orders", "bob") as bob, group.participant("orders", "ann") as ann:
             assert ann.view.active
             if way == "kill":

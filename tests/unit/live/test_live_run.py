@@ -251,7 +251,7 @@ def site_process(path: Path, folder: Path) -> tuple[subprocess.Popen[str], int]:
     )
     assert process.stdin is not None and process.stdout is not None
     port = json.loads(process.stdout.readline())["port"]
-    process.stdin.write(json.dumps({"ports": [port, port], "token": 1, "start_ns": 0}) + "\n")
+    process.stdin.write(json.dumps({"ports": [port, port ^ 1], "start_ns": 0}) + "\n")
     process.stdin.flush()
     while not json.loads(process.stdout.readline())["delivered"]:
         pass

@@ -11,7 +11,7 @@ from isthmus.core.errors import LocalError
 from isthmus.core.layer import Kind, Layer, Stack, View
 from isthmus.core.message import Batch, Cast, GroupId, SiteId
 from isthmus.live.net import framing
-from isthmus.live.net.hello import Hello, Refusal, encode_note, read_hello, read_refusal
+from isthmus.live.net.hello import Hello, Refusal, encode_body, read_hello, read_refusal
 from isthmus.live.node.peers import ANSWER_NS, SILENT_NS
 from isthmus.live.node.site import LivePort, LiveSite
 from isthmus.protocols.application import Application
@@ -71,7 +71,7 @@ class Fixture:
             self.site.finish()
 
     def receive_note(self, kind: int, note: Hello | Refusal, life: int = LIFE, token: int = TOKEN) -> None:
-        self.site.receive(SiteId(0), framing.head(SiteId(0), life, token, kind) + encode_note(note))
+        self.site.receive(SiteId(0), framing.head(SiteId(0), life, token, kind) + encode_body(note))
 
     def data(self, seq: int) -> bytes:
         return self.port.encode(Data(seq, Cast(SiteId(0), seq, b"x")))
@@ -347,8 +347,8 @@ def test_noise_never_harms_a_site(stack: str) -> None:
     good = [head + framing.entry(0, 1, fixture.data(1))]
     good += [head + framing.split(datagram)[0][2] for _, datagram in fixture.datagrams[:1]]
     good += [head + framing.entry(0, 1, framing.split(datagram)[0][2]) for _, datagram in fixture.datagrams[:1]]
-    good += [framing.head(SiteId(0), LIFE, TOKEN, framing.HELLO) + encode_note(HELLO)]
-    good += [framing.head(SiteId(0), LIFE, TOKEN, framing.REFUSAL) + encode_note(Refusal(3, 4))]
+    good += [framing.head(SiteId(0), LIFE, TOKEN, framing.HELLO) + encode_body(HELLO)]
+    good += [framing.head(SiteId(0), LIFE, TOKEN, framing.REFUSAL) + encode_body(Refusal(3, 4))]
     for turn in range(4_000):
         datagram = bytearray(random.choice(good))
         if turn % 3 == 0:

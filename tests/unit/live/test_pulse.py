@@ -10,9 +10,9 @@ from tests.harness.recording import RecordingSite
 from isthmus.core.layer import Stack
 from isthmus.core.message import SiteId
 from isthmus.core.validation import BadValue
-from isthmus.live.api.plans import AgreedPlan
 from isthmus.live.net.framing import PACKET_HEAD_BYTES, split
-from isthmus.live.node.heartbeat import Pulse, Repeated
+from isthmus.live.node.heartbeat import HeartbeatRecorder, HeartbeatThread
+from isthmus.live.node.plans import AgreedPlan
 from isthmus.protocols.membership.suspicion import Heartbeat, Suspicion
 
 PERIOD_NS = 20_000_000
@@ -22,7 +22,7 @@ BUSY, IDLE = SiteId(1), SiteId(2)
 
 def test_only_what_is_late_is_repeated_and_not_for_ever() -> None:
     sent: list[tuple[SiteId, bytes]] = []
-    pulse = Pulse(lambda target, datagram: sent.append((target, datagram)), PERIOD_NS, MOST_NS)
+    pulse = HeartbeatThread(lambda target, datagram: sent.append((target, datagram)), PERIOD_NS, MOST_NS)
     pulse.tick(5 * PERIOD_NS)
     assert sent == []  # nothing was ever said
     pulse.note(BUSY, 0, b"one")
@@ -41,9 +41,9 @@ def test_only_what_is_late_is_repeated_and_not_for_ever() -> None:
 def test_what_is_repeated_is_the_last_heartbeat_as_it_left() -> None:
     site = RecordingSite(SiteId(0))
     sent: dict[SiteId, bytes] = {}
-    pulse = Pulse(sent.__setitem__, PERIOD_NS, MOST_NS)
+    pulse = HeartbeatThread(sent.__setitem__, PERIOD_NS, MOST_NS)
     suspicion = Suspicion({SiteId(number): 0 for number in range(3)}, lambda _site, _suspected: None)
-    site.attach(Stack(site.host, suspicion, Repeated(pulse, b"h" * PACKET_HEAD_BYTES)))
+    site.attach(Stack(site.host, suspicion, HeartbeatRecorder(pulse, b"h" * PACKET_HEAD_BYTES)))
     site.run(lambda: suspicion.beat((BUSY, IDLE)))
     pulse.tick(MOST_NS - 1)
     assert sorted(sent) == [BUSY, IDLE]
@@ -54,7 +54,7 @@ def test_what_is_repeated_is_the_last_heartbeat_as_it_left() -> None:
 
 def test_it_goes_on_while_the_loop_does_nothing() -> None:
     repeated = threading.Event()
-    pulse = Pulse(lambda _target, _datagram: repeated.set(), 1_000_000, 1 << 62)
+    pulse = HeartbeatThread(lambda _target, _datagram: repeated.set(), 1_000_000, 1 << 62)
     pulse.note(BUSY, 0, b"here")
     pulse.start()
     try:

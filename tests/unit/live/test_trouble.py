@@ -12,7 +12,7 @@ import pytest
 
 from isthmus.cli.live import gentle_interrupt
 from isthmus.core.message import SiteId
-from isthmus.live.run.faults import Chronicle, Trouble
+from isthmus.live.run.faults import EventLog, FaultInjector
 from isthmus.scenario.faults import Crash, Fault, Heal, Partition, Recover
 from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Poisson
@@ -38,7 +38,7 @@ class FakeChild:
         self.kill_count += 1
 
 
-class SlowTrouble(Trouble):
+class SlowTrouble(FaultInjector):
     """Starts a site again only once another has crashed."""
 
     def prepare(self) -> None:
@@ -67,7 +67,7 @@ def trouble(*faults: Fault) -> SlowTrouble:
         membership=Membership(kind="agreed"),
     )
     children: Any = [FakeChild() for _ in scenario.topology.sites]
-    made = SlowTrouble(scenario, Path(), [], children, {}, Chronicle(scenario, None))
+    made = SlowTrouble(scenario, Path(), [], children, {}, EventLog(scenario, None))
     made.prepare()
     return made
 

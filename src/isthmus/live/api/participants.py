@@ -1,21 +1,21 @@
 """Participants as a Python program uses them: light groups at one site of a joined group.
 
     options = StackOptions(participants=ParticipantsOptions())
-    async with Group.join("network.toml", site="paris-0", ports=ports, options=options) as group:
+    async with isthmus.join("network.toml", "paris-0", options=options) as group:
         async with group.participant("orders", "ann") as ann:
             await ann.send(b"hello")
-            async for event in ann:  # a ParticipantView, first of all the one that ann is in, or a Speech
+            async for event in ann:  # a ParticipantView, at first the one that admits ann, or a message
                 ...
 
 Entering waits until the participant is a member; leaving waits until it is out. A message counts as consumed when all
 participants of its group at this site have taken it, so that a slow one slows its senders.
 
-Where members of the site group agree on views, a site that others went on without begins a new life. Its participants
-were removed with the old one, at the same place for all; they join again by themselves, and the next that their
-iteration gives is the view that they are in then. What they had not read is gone.
+Where members of the site group agree on views, a site that the others went on without begins a new life. Its
+participants were removed with the old one, at the same place everywhere; they join again by themselves, and their
+iteration goes on with the view that admits them. What they had not read is gone.
 
 `watch_process` and `watch_channel` hand a participant over to the failure detector of the site: it leaves when its
-process ends, its channel closes, or it does not answer; `removed_why` then says why, and the iteration ends.
+process ends, its channel closes, or it does not answer; `removed_why` then has the reason, and the iteration ends.
 """
 
 from __future__ import annotations
@@ -29,13 +29,12 @@ from types import TracebackType
 from typing import Self
 
 from isthmus.core.errors import Busy, LocalError
-from isthmus.live.api.plans import JoinedGroup
 from isthmus.live.net.framing import PAYLOAD_MAX
-from isthmus.live.node.driver import Driver
-from isthmus.live.node.participant_watch import LocalWatch
+from isthmus.live.node.participant_watch import ParticipantWatch
 from isthmus.live.node.peers import logger
+from isthmus.live.node.runtime import SiteRuntime
 from isthmus.live.node.site import LivePort
-from isthmus.protocols.participants.detector import DetectorOptions, Removal
+from isthmus.protocols.participants.detector import Removal
 from isthmus.protocols.participants.ordered import Participants
 from isthmus.protocols.participants.wire import Participant, ParticipantView, Speech
 
@@ -43,7 +42,7 @@ HEAD_MAX = 1024  # bytes: two names of a hundred letters each, and numbers
 LEAVE_S = 5.0  # how long leaving waits, at most, to be out
 
 
-class Share:
+class SharedDelivery:
     """A message on its way to the participants of a group at this site."""
 
     __slots__ = ("left", "speech")
@@ -53,50 +52,47 @@ class Share:
         self.left = left  # participants that have not taken it
 
 
-class Desk:
+class ParticipantService:
     """The participants of one site in one site group."""
 
-    def __init__(
-        self, driver: Driver, joined: JoinedGroup, port: LivePort, detector: DetectorOptions | None = None
-    ) -> None:
-        self.driver = driver
-        self.watch = LocalWatch(self.remove, detector)
-        self.here: dict[tuple[str, str], LiveParticipant] = {}  # by group and name
+    def __init__(self, runtime: SiteRuntime, port: LivePort) -> None:
+        self.runtime = runtime
+        self.watch = ParticipantWatch(self.remove, runtime.config.detector)
+        self.here: dict[tuple[str, str], LocalParticipant] = {}  # by group and name
         self.attach(port)
-        joined.on_stack = self.begin_life
 
     def attach(self, port: LivePort) -> None:
         """Serve participants by the stack of one life of the site."""
         self.port = port
         self.layer = port.stack.find(Participants)
-        self.layer.on_view, self.layer.on_message, self.layer.on_room = self.tell_view, self.tell_speech, self.wake
+        self.layer.on_view, self.layer.on_message, self.layer.on_room = self.on_view, self.on_message, self.wake
         self.layer.auto_consume = False
 
     def begin_life(self, port: LivePort) -> None:
-        """Have the participants of a life that others went on without join again."""
+        """Serve a new life of the site, in which the participants of the old one join again."""
         self.attach(port)
         for key, participant in self.here.items():
-            participant.lose_life()
+            participant._lose_life()
             if not participant.gone:
                 self.run(partial(self.layer.join, *key))
 
     def run(self, event: Callable[[], None]) -> None:
-        self.driver.run(self.port, event)
+        self.runtime.run(self.port, event)
 
-    def tell_view(self, view: ParticipantView) -> None:
+    def on_view(self, view: ParticipantView) -> None:
         for (group, _), participant in list(self.here.items()):
             if group == view.group:
-                participant.take_view(view)
+                participant._take_view(view)
 
-    def tell_speech(self, speech: Speech) -> None:
+    def on_message(self, speech: Speech) -> None:
         readers = [one for (group, _), one in self.here.items() if group == speech.group and one.present]
-        share = Share(speech, len(readers))
+        share = SharedDelivery(speech, len(readers))
         for reader in readers:
-            reader.put(share)
+            reader._put(share)
         if not readers:
             self.layer.done_with(speech)
 
-    def done(self, share: Share) -> None:
+    def done(self, share: SharedDelivery) -> None:
         """Note that one participant has taken a message."""
         share.left -= 1
         if not share.left:
@@ -107,24 +103,27 @@ class Desk:
             participant.changed.set()
 
     def remove(self, removal: Removal[tuple[str, str]]) -> None:
-        """Take a participant out that has ended, or was decided to have."""
+        """Have a participant leave that has ended, or does not answer."""
         participant = self.here.get(removal.key)
         if participant is not None:
             group, name = removal.key
             logger.warning("participant %s leaves %s: %s", name, group, removal.reason)
             participant.removed_why = removal.reason
-            participant.ask_to_leave()
+            participant._ask_to_leave()
 
     def close(self) -> None:
         self.watch.close()
         self.wake()
 
 
-class LiveParticipant:
-    """One participant of a group, at this site."""
+class LocalParticipant:
+    """One participant of a light group, at this site; `Group.participant` makes it.
 
-    def __init__(self, desk: Callable[[], Desk], group: str, name: str) -> None:
-        self.find_desk = desk
+    Example: `async with group.participant("orders", "ann") as ann: await ann.send(b"hello")`
+    """
+
+    def __init__(self, find_service: Callable[[], ParticipantService], group: str, name: str) -> None:
+        self._find_service = find_service
         self.group = group
         self.name = name
         self.present = False  # it is in the installed view
@@ -134,56 +133,57 @@ class LiveParticipant:
         self.closing = False  # nobody reads any more
         self.removed_why = ""  # by the failure detector
         self.changed = asyncio.Event()  # something came, or a buffer has room
-        self.unread: deque[ParticipantView | Share] = deque()
+        self.unread: deque[ParticipantView | SharedDelivery] = deque()
 
     @property
-    def desk(self) -> Desk:
-        return self.find_desk()
+    def _service(self) -> ParticipantService:
+        return self._find_service()
 
     async def __aenter__(self) -> Self:
-        desk, key = self.desk, (self.group, self.name)
-        if key in desk.here:
+        service, key = self._service, (self.group, self.name)
+        service.runtime.joined()
+        if key in service.here:
             raise LocalError(f"{self.name!r} is in {self.group!r} here already")
-        desk.here[key] = self
+        service.here[key] = self
         try:
-            desk.run(lambda: desk.layer.join(self.group, self.name))
+            service.run(lambda: service.layer.join(self.group, self.name))
             while not self.present:
-                await self.pause()
+                await self._pause()
         except BaseException:  # also where the wait is cancelled
-            if key in desk.layer.stays and not desk.driver.closed:
-                self.ask_to_leave()
-            del desk.here[key]
+            if key in service.layer.stays and service.runtime.is_open():
+                self._ask_to_leave()
+            del service.here[key]
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        desk = self.desk
+        service = self._service
         self.closing = True
-        self.drop_unread()
-        if not desk.driver.closed:
-            self.ask_to_leave()
+        self._drop_unread()
+        if service.runtime.is_open():
+            self._ask_to_leave()
             try:
                 async with asyncio.timeout(LEAVE_S):
                     while not self.gone:
-                        await self.pause()
+                        await self._pause()
             except TimeoutError:
                 logger.warning("participant %s of %s has not left within %g s", self.name, self.group, LEAVE_S)
-        desk.watch.forget((self.group, self.name))
-        desk.here.pop((self.group, self.name), None)
+        service.watch.forget((self.group, self.name))
+        service.here.pop((self.group, self.name), None)
 
     def watch_process(self, pid: int) -> None:
         """Leave when a process ends."""
-        self.desk.watch.watch_process((self.group, self.name), pid)
+        self._service.watch.watch_process((self.group, self.name), pid)
 
     def watch_channel(self, channel: socket.socket) -> None:
         """Leave when a channel closes, or a probe over it stays unanswered too long."""
-        self.desk.watch.watch_channel((self.group, self.name), channel)
+        self._service.watch.watch_channel((self.group, self.name), channel)
 
     @property
     def view(self) -> ParticipantView:
-        return self.desk.layer.view_of(self.group)
+        return self._service.layer.view_of(self.group)
 
     async def send(self, payload: bytes) -> None:
         """Multicast to the members, this one included.
@@ -194,71 +194,71 @@ class LiveParticipant:
             raise LocalError(f"a payload of {len(payload)} bytes; a participant sends at most {PAYLOAD_MAX - HEAD_MAX}")
         while True:
             while self.lost and not self.present and not self.gone:
-                await self.pause()
+                await self._pause()
             try:
-                self.desk.run(lambda: self.desk.layer.say(self.group, self.name, payload))
+                self._service.run(lambda: self._service.layer.say(self.group, self.name, payload))
                 return
             except Busy:
-                await self.pause()
+                await self._pause()
 
     async def __aiter__(self) -> AsyncIterator[ParticipantView | Speech]:
         """Views and messages in order; ends when the participant has left."""
         while True:
             while self.unread:
                 event = self.unread.popleft()
-                if isinstance(event, Share):
-                    self.desk.done(event)
+                if isinstance(event, SharedDelivery):
+                    self._service.done(event)
                     yield event.speech
                 else:
                     yield event
             if self.gone:
                 return
-            await self.pause()
+            await self._pause()
 
-    async def pause(self) -> None:
+    async def _pause(self) -> None:
         """Wait for something to change."""
         self.changed.clear()
         await self.changed.wait()
-        if self.desk.driver.closed:
+        if not self._service.runtime.is_open():
             raise LocalError("the site has left the group")
 
-    # What the desk says
+    # Called by the service
 
-    def lose_life(self) -> None:
-        """Be out of the group with the life of the site: what was not read is gone, and nobody waits for it."""
+    def _lose_life(self) -> None:
+        """Be out of the group with the life of the site; what was not read is dropped."""
         self.unread.clear()
         self.gone = self.gone or self.leaving
         self.present, self.lost = False, True
         self.changed.set()
 
-    def put(self, event: ParticipantView | Share) -> None:
+    def _put(self, event: ParticipantView | SharedDelivery) -> None:
         self.unread.append(event)
         self.changed.set()
         if self.closing:
-            self.drop_unread()
+            self._drop_unread()
 
-    def take_view(self, view: ParticipantView) -> None:
-        here = Participant(self.desk.layer.host.site, self.name) in view.members
+    def _take_view(self, view: ParticipantView) -> None:
+        here = Participant(self._service.layer.host.site, self.name) in view.members
         if here:
-            self.put(view)
+            self._put(view)
         self.gone = self.gone or (self.present and not here)
         self.present = here
         self.changed.set()
 
-    def ask_to_leave(self) -> None:
-        desk = self.desk
+    def _ask_to_leave(self) -> None:
+        service = self._service
         self.leaving = True
-        stay = desk.layer.stays.get((self.group, self.name))
+        stay = service.layer.stays.get((self.group, self.name))
         if stay is None:
             self.gone = True
         elif not stay.leaving:
-            desk.run(lambda: desk.layer.leave(self.group, self.name))
-        self.gone = self.gone or (self.group, self.name) not in desk.layer.stays
+            service.run(lambda: service.layer.leave(self.group, self.name))
+        self.gone = self.gone or (self.group, self.name) not in service.layer.stays
         self.changed.set()
 
-    def drop_unread(self) -> None:
-        """Give back what nobody will read."""
+    def _drop_unread(self) -> None:
+        """Count what nobody will read as consumed."""
         for event in self.unread:
-            if isinstance(event, Share) and not self.desk.driver.closed:
-                self.desk.done(event)
+            if isinstance(event, SharedDelivery) and self._service.runtime.is_open():
+                self._service.done(event)
         self.unread.clear()

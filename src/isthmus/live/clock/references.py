@@ -29,14 +29,14 @@ ERROR_US_MAX = 1e9
 KINDS = "system, file:PATH or socket:PATH"
 
 
-class Offset(NamedTuple):
+class ReferenceOffset(NamedTuple):
     """How far a reference is from the system clock, and how far off it may be itself."""
 
     offset_ns: int
     error_ns: int
 
 
-class Source(Protocol):
+class ReferenceSource(Protocol):
     """Where a site's true time comes from."""
 
     def read(self, system_ns: int) -> Reading | None: ...  # at a time of the system clock; None: it is dead
@@ -56,7 +56,7 @@ class SystemClock:
         pass
 
 
-class Driven:
+class OffsetClock:
     """The system clock plus an offset that somebody else says."""
 
     def __init__(self, latest: Callable[[], str], error_ns: int, close: Callable[[], None] = lambda: None) -> None:
@@ -69,7 +69,7 @@ class Driven:
         return None if found is None else Reading(system_ns + found.offset_ns, found.error_ns)
 
 
-def parse(line: str, error_ns: int) -> Offset | None:
+def parse(line: str, error_ns: int) -> ReferenceOffset | None:
     """What a line says; None: that the reference is dead."""
     words = line.split()
     if not 1 <= len(words) <= 2:
@@ -81,10 +81,10 @@ def parse(line: str, error_ns: int) -> Offset | None:
     offset_ms, error_us = numbers[0], numbers[1] if len(numbers) > 1 else error_ns / NS_PER_US
     if not all(map(isfinite, numbers)) or abs(offset_ms) > OFFSET_MS_MAX or not 0 <= error_us <= ERROR_US_MAX:
         return None
-    return Offset(round(offset_ms * NS_PER_MS), round(error_us * NS_PER_US))
+    return ReferenceOffset(round(offset_ms * NS_PER_MS), round(error_us * NS_PER_US))
 
 
-def file_source(path: Path, error_ns: int) -> Driven:
+def file_source(path: Path, error_ns: int) -> OffsetClock:
     """A reference by a file, which is read at every use: rounds are seconds apart."""
 
     def latest() -> str:
@@ -94,10 +94,10 @@ def file_source(path: Path, error_ns: int) -> Driven:
         except OSError:
             return ""
 
-    return Driven(latest, error_ns)
+    return OffsetClock(latest, error_ns)
 
 
-def socket_source(path: Path, error_ns: int) -> Driven:
+def socket_source(path: Path, error_ns: int) -> OffsetClock:
     """A reference by datagrams to a Unix socket, of which the last one counts."""
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     bound.setblocking(False)
@@ -120,10 +120,10 @@ def socket_source(path: Path, error_ns: int) -> Driven:
         bound.close()
         path.unlink(missing_ok=True)
 
-    return Driven(latest, error_ns, close)
+    return OffsetClock(latest, error_ns, close)
 
 
-def source_of(given: str, error_ns: int) -> Source:
+def reference_source(given: str, error_ns: int) -> ReferenceSource:
     """The reference that a text names."""
     kind, _, path = given.partition(":")
     if given == "system":

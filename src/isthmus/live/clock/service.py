@@ -1,6 +1,6 @@
 """The clock service of a live site: stamps by the kernel, tightness as measured, references as there are.
 
-The layers are those of the simulator. Here are what they need of a real host (`ClockPort`), and what is not known
+The layers are those of the simulator. Here are what they need of a real host (`LiveClockPort`), and what is not known
 beforehand: `MeasuredService` measures the tightness of its LAN in every round and goes by that, where nothing is said
 of it. Until enough rounds are measured the clock is free-running.
 
@@ -29,7 +29,7 @@ from isthmus.core.layer import ClockState, Kind, Reading, Stack, View
 from isthmus.core.message import ONLY_GROUP, GroupId, Message, SiteId, Targets
 from isthmus.core.port import NO_OPEN_VIEW
 from isthmus.core.units import NS_PER_MS
-from isthmus.live.clock.references import KINDS, Source, source_of
+from isthmus.live.clock.references import KINDS, ReferenceSource, reference_source
 from isthmus.live.net.framing import entry
 from isthmus.live.net.timestamps import ahead_ns
 from isthmus.live.node.site import LivePort, LiveSite
@@ -86,12 +86,12 @@ class ClockStatus(msgspec.Struct, frozen=True):
     missed: int  # rounds without agreement
 
 
-class ClockPort(LivePort):
+class LiveClockPort(LivePort):
     """The clock service's end of a live site."""
 
     __slots__ = ("broadcast", "sample_ns", "source")
 
-    def __init__(self, owner: LiveSite, broadcast: Broadcast, source: Source | None, sample_ns: int) -> None:
+    def __init__(self, owner: LiveSite, broadcast: Broadcast, source: ReferenceSource | None, sample_ns: int) -> None:
         super().__init__(owner, CLOCK_GROUP)
         self.broadcast = broadcast
         self.source = source
@@ -145,7 +145,7 @@ class MeasuredService(ClockService):
 
     __slots__ = ("measured",)
     timer_names = (*ClockService.timer_names, "sample")  # type: ignore[assignment]
-    host: ClockPort  # type: ignore[assignment]
+    host: LiveClockPort  # type: ignore[assignment]
 
     def __init__(self, options: ClockOptions, measures: bool) -> None:
         super().__init__(options)
@@ -193,10 +193,10 @@ class Timekeeper:
         self.cluster = topology.sites[site.site].cluster
         options = options_for(topology, self.cluster, plan)
         self.given = reference_for(topology, site.site, plan)
-        source = source_of(self.given, round(options.reference_error_us * NS_PER_US)) if self.given else None
+        source = reference_source(self.given, round(options.reference_error_us * NS_PER_US)) if self.given else None
         self.source = source
         sample_ns = round(plan.service.sample_ms * NS_PER_MS)
-        self.port = site.ports[CLOCK_GROUP] = ClockPort(site, broadcast, source, sample_ns)
+        self.port = site.ports[CLOCK_GROUP] = LiveClockPort(site, broadcast, source, sample_ns)
         site.peers.expected[site.site] = site.beginning  # its own broadcasts come back by the network
         self.service = MeasuredService(options, measures=plan.service.tightness_us is None)
         self.port.attach(Stack(self.port, RoundTrips(options, self.service), self.service))

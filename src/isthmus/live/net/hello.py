@@ -16,9 +16,10 @@ from isthmus.core.sizes import PACKET_HEAD_BYTES
 from isthmus.live.net.framing import VERSION
 from isthmus.topology.model import Topology
 
+TEXT_MAX = 200
 ADDRESSES_MAX = 64  # more are told as one digest
 OTHER_RUN = "is of another run of the same groups"
-Words = Annotated[str, msgspec.Meta(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]  # they go into a log
+ShortText = Annotated[str, msgspec.Meta(max_length=TEXT_MAX, pattern=r"^[^\x00-\x1f\x7f]*$")]  # they go into a log
 N = TypeVar("N")
 
 
@@ -26,20 +27,20 @@ class GroupHello(msgspec.Struct, frozen=True, array_like=True):
     """What a site runs in one group."""
 
     group: int
-    name: Words
-    stack: Words
+    name: ShortText
+    stack: ShortText
     members: tuple[int, ...]
-    options: dict[Words, Words]  # those that must be the same at all sites, as text
+    options: dict[ShortText, ShortText]  # those that must be the same at all sites, as text
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True):
     """What a site runs."""
 
     version: int
-    site: Words
-    topology: Words
-    topology_digest: Words
-    addresses: tuple[Words, ...]  # of the sites, in the order of the topology
+    site: ShortText
+    topology: ShortText
+    topology_digest: ShortText
+    addresses: tuple[ShortText, ...]  # of the sites, in the order of the topology
     groups: tuple[GroupHello, ...]
     asks: bool = False  # for the receiver's own Hello
 
@@ -51,7 +52,7 @@ class Refusal(msgspec.Struct, frozen=True, array_like=True):
     known: int  # the life of that site that was heard before
 
 
-encode_note = msgspec.msgpack.Encoder().encode
+encode_body = msgspec.msgpack.Encoder().encode
 _hello = msgspec.msgpack.Decoder(Hello)
 _refusal = msgspec.msgpack.Decoder(Refusal)
 
@@ -82,6 +83,11 @@ def hello_of(topology: Topology, site: int, addresses: tuple[str, ...], groups: 
 def token_of(hello: Hello) -> int:
     """The same number at all sites that say the same but for who they are."""
     return int.from_bytes(digest((hello.version, hello.topology, hello.topology_digest, hello.addresses, hello.groups)))
+
+
+def short_text(text: str) -> str:
+    """A text as a Hello carries it; a digest stands for the end of a long one."""
+    return text if len(text) <= TEXT_MAX else f"{text[: TEXT_MAX - 20]}... {digest(text).hex()}"
 
 
 def digest(value: object) -> bytes:

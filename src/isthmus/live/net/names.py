@@ -9,13 +9,13 @@ Bounds: one look-up per site at a time, and no sooner than `AGAIN_S` after the o
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId
-from isthmus.live.node.peers import logger
 from isthmus.topology.addresses import Endpoint, endpoint
 from isthmus.topology.model import Topology
 
@@ -23,6 +23,7 @@ Address = tuple[Any, ...]  # of a socket: host and port, for IPv6 flow and scope
 Look = Callable[[Endpoint, int], Address]  # an endpoint and a family, to the first address
 AGAIN_S = 5.0
 LOOPBACK = "127.0.0.1"
+logger = logging.getLogger("isthmus.live")
 FAMILIES = {socket.AF_INET: "IPv4", socket.AF_INET6: "IPv6"}
 
 

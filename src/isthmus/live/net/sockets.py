@@ -20,10 +20,10 @@ from heapq import heappop, heappush
 
 from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId
+from isthmus.live.net.alarm import Alarm
 from isthmus.live.net.emulation import Emulation
 from isthmus.live.net.names import LOOPBACK, Address, family_of
 from isthmus.live.net.timestamps import ANCILLARY_BYTES, ask_for_stamps, stamp_of
-from isthmus.live.node.alarm import Wake
 from isthmus.topology.addresses import Endpoint
 
 READ_MAX = 32
@@ -62,7 +62,7 @@ class Socket:
         self.held: list[tuple[int, int, SiteId, bytes]] = []  # when it leaves, a counter, to whom, what
         self.held_count = 0
         self.backlog: deque[tuple[Address, bytes]] = deque()  # that the system has not taken
-        self.wake = Wake(self.loop, self.release_due)
+        self.alarm = Alarm(self.loop, self.release_due)
         self.closed = False
         self.lost_count = 0  # by the emulated network, as it should
         self.overflow_count = 0
@@ -111,7 +111,7 @@ class Socket:
     def close(self) -> None:
         if not self.closed:
             self.closed = True
-            self.wake.cancel()
+            self.alarm.cancel()
             self.held.clear()
             self.backlog.clear()
             self.loop.remove_reader(self.socket.fileno())
@@ -177,7 +177,7 @@ class Socket:
                 self.held_count += 1
                 heappush(self.held, (at_ns, self.held_count, target, datagram))
         if self.held:
-            self.wake.set(self.held[0][0])
+            self.alarm.set(self.held[0][0])
 
     def repeat(self, target: SiteId, datagram: bytes) -> None:
         """Send from a thread, or not at all."""
@@ -202,7 +202,7 @@ class Socket:
             else:
                 self.lost_count += 1
         if self.held:
-            self.wake.set(self.held[0][0])
+            self.alarm.set(self.held[0][0])
 
     def release(self, address: Address, datagram: bytes) -> None:
         """Give a datagram to the system; what it does not take now waits."""
@@ -251,4 +251,4 @@ class Socket:
             _, _, target, datagram = heappop(self.held)
             self.release(self.addresses[target], datagram)
         if self.held:
-            self.wake.set(self.held[0][0])
+            self.alarm.set(self.held[0][0])

@@ -12,10 +12,11 @@ import struct
 import sys
 import time
 
+from isthmus.core.units import NS_PER_S
+
 SO_TIMESTAMPNS = 35  # on the architectures that Linux is common on; the socket module has no name for it
 TIMESPEC = struct.Struct("@ll")
 ANCILLARY_BYTES = socket.CMSG_SPACE(TIMESPEC.size) if hasattr(socket, "CMSG_SPACE") else 0
-NS_PER_S = 1_000_000_000
 CLOSE_NS = 2_000  # two readings of a clock that close: nothing came in between
 TRIES = 5
 

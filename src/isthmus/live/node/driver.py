@@ -1,37 +1,42 @@
-"""A live site on a socket, under asyncio: who calls when.
+"""A live site on a socket, under asyncio: when the site is called.
 
-One look at the socket is a turn: up to 32 datagrams, then the end of the turn, in which their acknowledgements, grants
-and tickets leave together. What the application does in one round of the event loop is a turn, too: it asks for the end
-of it with `turn_soon`, once however often. Timers that are due are a turn. After each turn the next deadline is armed,
-where it is earlier than the one that is.
+Reading the socket is a turn: up to 32 datagrams, then the end of the turn, in which their acknowledgements, grants and
+tickets leave together. What the application does in one round of the event loop is a turn, too: `turn_soon` asks for
+its end, once per turn. Timers that are due are a turn. After each turn the next deadline is armed, if it is earlier
+than the armed one.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from isthmus.core.message import SiteId
+from isthmus.live.net.alarm import Alarm
 from isthmus.live.net.names import Address
 from isthmus.live.net.sockets import Socket
-from isthmus.live.node.alarm import Wake
-from isthmus.live.node.peers import logger
 from isthmus.live.node.site import LivePort, LiveSite
 from isthmus.topology.addresses import Endpoint
 
 
 class Driver:
-    """Takes turns with a site."""
+    """The turns of one site."""
 
-    def __init__(self, site: LiveSite, socket: Socket) -> None:
+    def __init__(
+        self,
+        site: LiveSite,
+        socket: Socket,
+        gatherers: Sequence[Callable[[], None]],
+        on_refused: Callable[[str], None],
+    ) -> None:
         self.site = site
         self.socket = socket
+        self.gatherers = gatherers  # each hands over what an application has read and sent in a turn
+        self.on_refused = on_refused  # the others do not take this site
         self.loop = asyncio.get_running_loop()
-        self.wake = Wake(self.loop, self.fire)
-        self.gatherers: list[Callable[[], None]] = []  # of the applications: hand over what a turn has gathered
+        self.alarm = Alarm(self.loop, self.fire)
         self.turn_asked = False
         self.closed = False
-        self.on_refused: Callable[[str], None] = logger.debug  # the others do not take this site
 
     def turn_soon(self) -> None:
         """Have the turn of the application end once this round of the event loop has run."""
@@ -88,12 +93,12 @@ class Driver:
             else:
                 due_ns = self.site.next_deadline_ns()
                 if due_ns is not None:
-                    self.wake.set(due_ns)
+                    self.alarm.set(due_ns)
 
     def close(self) -> None:
         """Stop: nothing is received, sent or due from now on."""
         if not self.closed:
             self.closed = True
-            self.wake.cancel()
+            self.alarm.cancel()
             self.site.stop()
             self.socket.close()

@@ -23,14 +23,14 @@ from collections.abc import Callable
 
 from isthmus.core.layer import Layer
 from isthmus.core.message import Message, SiteId, Targets
+from isthmus.core.units import NS_PER_S
 from isthmus.live.net.framing import entry
-from isthmus.live.node.alarm import NS_PER_S
 
 LATE_PERIODS = 3
 Outlet = Callable[[SiteId, bytes], None]
 
 
-class Pulse:
+class HeartbeatThread:
     """What the loop last said to whom, and the thread that repeats it."""
 
     def __init__(self, outlet: Outlet, period_ns: int, most_ns: int) -> None:
@@ -65,12 +65,12 @@ class Pulse:
             self.thread.join()
 
 
-class Repeated(Layer):
+class HeartbeatRecorder(Layer):
     """Below suspicion: has a pulse note what leaves."""
 
     __slots__ = ("beginning", "encode", "known", "pulse")
 
-    def __init__(self, pulse: Pulse, beginning: bytes) -> None:
+    def __init__(self, pulse: HeartbeatThread, beginning: bytes) -> None:
         self.pulse = pulse
         self.beginning = beginning  # of each datagram of this life
         self.known: tuple[Message, bytes] | None = None  # the last message, and it as a datagram

@@ -21,7 +21,7 @@ READ_BYTES = 65_536
 Key = tuple[str, str]  # participant group, name
 
 
-class LocalWatch:
+class ParticipantWatch:
     """Tells once of each watched participant that has ended, or does not answer."""
 
     def __init__(self, on_removal: Callable[[Removal[Key]], None], options: DetectorOptions | None = None) -> None:

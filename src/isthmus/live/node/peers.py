@@ -27,7 +27,7 @@ import msgspec
 from isthmus.core.errors import RemoteError
 from isthmus.core.message import SiteId
 from isthmus.live.net.framing import HELLO, MESSAGES, REFUSAL, VERSION, Foreign, Head, OtherVersion, head, read_head
-from isthmus.live.net.hello import Hello, Refusal, difference, encode_note, read_hello, read_refusal
+from isthmus.live.net.hello import Hello, Refusal, difference, encode_body, read_hello, read_refusal
 
 ANSWER_NS = 1_000_000_000
 AHEAD_NS = 86_400_000_000_000  # a calendar may be off by a day
@@ -152,7 +152,7 @@ class Peers:
         else:
             self.stale_count += 1
         if not self.renewable and self.may_answer(source, now_ns):
-            self.outlet(source, self.head(REFUSAL) + encode_note(Refusal(life, known)))
+            self.outlet(source, self.head(REFUSAL) + encode_body(Refusal(life, known)))
 
     def on_refusal(self, source: SiteId, refusal: Refusal) -> None:
         if refusal.life != self.life:
@@ -209,7 +209,7 @@ class Peers:
 
     def hello_datagram(self, asks: bool) -> bytes:
         own = self.hello
-        return self.head(HELLO) + encode_note(own if own.asks is asks else msgspec.structs.replace(own, asks=asks))
+        return self.head(HELLO) + encode_body(own if own.asks is asks else msgspec.structs.replace(own, asks=asks))
 
     def greet(self) -> None:
         """Tell all others that this site is there, and ask who is."""

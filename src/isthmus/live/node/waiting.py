@@ -16,7 +16,7 @@ WORD_S = 1.0  # after so long a wait is logged,
 REPEAT_S = 30.0  # and again
 
 
-class Patience:
+class WaitLog:
     """Logs long waits, not too often."""
 
     __slots__ = ("logged_s",)

@@ -17,7 +17,7 @@ from isthmus.core.errors import RunError
 
 STOP_S = 10.0
 STDERR_LINES = 20
-Told = Callable[[str, dict[str, Any]], None]  # which site says what
+OnEvent = Callable[[str, dict[str, Any]], None]  # which site says what
 
 
 class SiteSummary(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ NOTHING = SiteSummary(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)  # of a site that was kil
 class SiteChild:
     """One site's process, as the coordinator sees it."""
 
-    def __init__(self, name: str, process: asyncio.subprocess.Process, news: Told) -> None:
+    def __init__(self, name: str, process: asyncio.subprocess.Process, news: OnEvent) -> None:
         self.name = name
         self.news = news
         self.killed = False  # on purpose
@@ -56,7 +56,7 @@ class SiteChild:
         self.tasks = [asyncio.create_task(self.listen()), asyncio.create_task(self.listen_for_errors())]
 
     @classmethod
-    async def spawn(cls, name: str, arguments: Iterable[str], news: Told) -> SiteChild:
+    async def spawn(cls, name: str, arguments: Iterable[str], news: OnEvent) -> SiteChild:
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "isthmus.live.run.site_process", *arguments),

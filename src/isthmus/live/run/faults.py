@@ -28,7 +28,7 @@ from isthmus.trace.writer import TraceWriter
 News = Callable[[float, str], None]  # seconds since the start, and what happened
 
 
-class Chronicle:
+class EventLog:
     """Puts into words what sites tell, each thing once."""
 
     def __init__(self, scenario: Scenario, news: News | None) -> None:
@@ -54,7 +54,7 @@ class Chronicle:
             self.news(0.0 if self.start_s is None else max(0.0, time.monotonic() - self.start_s), text)
 
 
-class Trouble:
+class FaultInjector:
     """Brings a scenario's faults about."""
 
     def __init__(
@@ -64,7 +64,7 @@ class Trouble:
         arguments: list[str],
         children: list[SiteChild],
         begin: dict[str, Any],
-        told: Chronicle,
+        told: EventLog,
     ) -> None:
         self.scenario = scenario
         self.folder = folder

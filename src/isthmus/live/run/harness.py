@@ -14,14 +14,13 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from secrets import randbits
 from typing import Any
 
 from isthmus.core.errors import LocalError
 from isthmus.core.layer import Kind
-from isthmus.live.node.alarm import NS_PER_S
+from isthmus.core.units import NS_PER_S
 from isthmus.live.run.child import NOTHING, SiteChild, SiteSummary
-from isthmus.live.run.faults import Chronicle, News, Trouble
+from isthmus.live.run.faults import EventLog, FaultInjector, News
 from isthmus.live.run.scenario import live_scenario
 from isthmus.measure.summary import RunSummary
 from isthmus.scenario.model import Scenario
@@ -61,14 +60,14 @@ async def run_live(
     arguments = [str(path), "--out", str(folder), "--seed", str(scenario.seed)]
     arguments += [] if emulate else ["--no-emulate"]
     children = [] if children is None else children
-    told = Chronicle(scenario, news)
+    told = EventLog(scenario, news)
     try:
         for number, site in enumerate(scenario.topology.sites):
             own = [*arguments, "--site", str(number), *words.get(site.name, ())]
             children.append(await SiteChild.spawn(site.name, own, told.hear))
         begin = await start(children, agreed)
         told.start_s = time.monotonic() + LEAD_S
-        trouble = Trouble(scenario, folder, arguments, children, begin, told)
+        trouble = FaultInjector(scenario, folder, arguments, children, begin, told)
         striking = asyncio.create_task(trouble.strike())
         try:
             await watch(children, scenario, progress, striking, statuses)
@@ -93,7 +92,7 @@ async def start(children: list[SiteChild], agreed: bool) -> dict[str, Any]:
             late = next(child.name for child in children if not child.port.done())
             raise LocalError(f"the process of site {late} was not ready within {READY_S:g} s")
         await asyncio.sleep(0.01)
-    begin = {"ports": [child.port.result() for child in children], "token": randbits(63)}
+    begin: dict[str, Any] = {"ports": [child.port.result() for child in children]}
     for child in children:
         child.tell(begin)
     end_s = time.monotonic() + FORMED_S

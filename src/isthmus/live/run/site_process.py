@@ -3,7 +3,7 @@
 It speaks with its parent process in lines of JSON, and with the other sites by UDP.
 
     it says    {"port": 40001}                                    its socket is bound
-    it hears   {"ports": [40001, 40002], "token": 7}              all are
+    it hears   {"ports": [40001, 40002]}                          all are
     it says    {"formed": true}                                   where members agree on views: its groups have all in
     it hears   {"start_ns": t}                                    the run starts at t on the wall clock
     it says    {"sent": [3, 3], "delivered": 5, "done": false}    now and then: to each site, here, nothing more to send
@@ -37,18 +37,13 @@ from typing import Any
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind, View
 from isthmus.core.message import GroupId, SiteId
-from isthmus.core.units import NS_PER_MS
-from isthmus.live.api.plans import AgreedPlan, GroupPlan
-from isthmus.live.clock.service import ClockPlan, Timekeeper, as_json
-from isthmus.live.net.emulation import Emulation
-from isthmus.live.net.framing import LOOPBACK_DATAGRAM_BYTES, PATH_DATAGRAM_BYTES
-from isthmus.live.net.hello import hello_of
+from isthmus.core.units import NS_PER_MS, NS_PER_S
+from isthmus.live.clock.service import ClockPlan, as_json
 from isthmus.live.net.names import address_of, host_of
 from isthmus.live.net.sockets import Socket
-from isthmus.live.node.alarm import NS_PER_S
-from isthmus.live.node.driver import Driver
-from isthmus.live.node.member import Member
-from isthmus.live.node.site import LiveSite
+from isthmus.live.node.plans import AgreedPlan, GroupPlan, SiteAddress, SiteConfig
+from isthmus.live.node.runtime import Composed, SiteRuntime
+from isthmus.live.node.site_group import GroupHandler, SiteGroup
 from isthmus.live.run.scenario import clock_scenario, live_scenario
 from isthmus.live.run.site_protocol import (
     ROWS_OF_LIFE,
@@ -60,15 +55,13 @@ from isthmus.live.run.site_protocol import (
     summary_of,
 )
 from isthmus.protocols.application import Application
-from isthmus.scenario.composition.check import couriers_of
-from isthmus.scenario.composition.nodes import routed_options, routing_at
+from isthmus.scenario.composition.check import couriers_of, routes_of
+from isthmus.scenario.composition.nodes import routing_at
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.participants.trace import LightLog
 from isthmus.scenario.participants.traffic import Visitors
 from isthmus.scenario.traffic import At, SiteTraffic
-from isthmus.stacks.registry import STACKS
-from isthmus.topology.addresses import Endpoint
 from isthmus.trace.log import SiteLog
 from isthmus.trace.schema import Gauge, Recording
 from isthmus.trace.tail import TailedWriter, tail_path
@@ -76,12 +69,24 @@ from isthmus.trace.writer import TraceWriter
 
 STATUS_S = 0.05
 ROLL_S = 1.0  # a segment is completed this often: a run can be followed, and a site that is killed loses little
-LEAVE_S = 2.0
 CATCH_UP_S = 0.1  # for a site that is started again to pass over what it should have sent
 GRACE_MS = 5_000.0  # beyond duration and drain: then the parent process is taken for stuck
-
-
 Writer = TraceWriter | TailedWriter
+
+
+class Formation:
+    """The groups of this site that have not had all their sites in a view."""
+
+    def __init__(self, sizes: dict[int, int]) -> None:
+        self.missing = sizes  # by group: how many sites it is to have
+
+    def note_view(self, group: GroupId, view: View) -> None:
+        """Report a view, and the end of the formation."""
+        say({"view": view.view_id, "group": group, "members": view.members})
+        if self.missing.get(group) == len(view.members):
+            del self.missing[group]
+            if not self.missing:
+                say({"formed": True})
 
 
 class SiteProcess:
@@ -110,6 +115,7 @@ class SiteProcess:
         self.heard: asyncio.Queue[dict[str, Any]] = asyncio.Queue(16)
         self.start_ns = 0  # on the clock that never jumps
         self.over = False  # the parent process said that the run has come to its end
+        self.runtime: SiteRuntime | None = None  # once the site takes part in its groups
 
     async def run(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -160,49 +166,15 @@ class SiteProcess:
             log.local += self.life * ROWS_OF_LIFE
             log.record(time.time_ns(), Recording.BEGUN)
             writer.roll()
-            if scenario.membership.kind == "agreed":
-                told = await self.agree(socket, begin, log, writer)
-            else:
-                told = await self.stay(socket, begin, log, writer)
+            summary = await self.take_part_in_groups(socket, begin, log, writer)
             if isinstance(writer, TailedWriter):
                 writer.close()
-        say({"summary": told})
+        say({"summary": summary})
 
-    async def stay(self, socket: Socket, begin: dict[str, Any], log: SiteLog, writer: Writer) -> dict[str, Any]:
-        """Take part in groups whose members are given."""
-        scenario, site = self.scenario, self.site
-        live = self.live_site(socket, log, begin["ports"], begin["token"])
-        driver = Driver(live, socket)
-        traffic = SiteTraffic(scenario, site, self.timetable(driver), lambda: time.monotonic_ns() - self.start_ns)
-        groups = [group for group in scenario.groups_of_run() if site in group.members]
-        visitors = self.visitors(self.timetable(driver), log)
-        options_of = routed_options(scenario, site)
-        for group in groups:
-            port = live.port(group.id)
-            port.attach(STACKS[group.stack.name].build(port, traffic.boot(group.id), options_of(group)))
-            visitors.boot(group.id, port.stack.layers)
-        if self.clock_plan is not None and groups:
-            socket.keep_time(site)
-            live.stamped = socket.stamped
-            Timekeeper(live, scenario.topology, self.clock_plan, groups[0].id, socket.broadcast)
-        ports = enumerate(begin["ports"])
-        others = {SiteId(n): address_of(scenario.topology, SiteId(n), port) for n, port in ports if n != site}
-        emulation = Emulation(scenario.topology, site, scenario.random("network", site)) if self.emulate else None
-        socket.open(others, emulation, driver.receive, driver.stranger, driver.finish)
-        await self.until_start(begin)
-        for group in groups:
-            live.ports[group.id].install(View(1, group.members))
-            live.ports[group.id].resume()
-        driver.finish()
-        traffic.start()
-        visitors.start()
-        await self.report_until_stopped(traffic, writer, lambda: live)
-        driver.close()
-        log.record(time.time_ns(), Recording.ENDED if self.is_over() else Recording.CUT)
-        return summary_of(traffic, live, socket)
-
-    async def agree(self, socket: Socket, begin: dict[str, Any], log: SiteLog, writer: Writer) -> dict[str, Any]:
-        """Take part in groups whose members agree on views."""
+    async def take_part_in_groups(
+        self, socket: Socket, begin: dict[str, Any], log: SiteLog, writer: Writer
+    ) -> dict[str, Any]:
+        """Take part in the groups of the run, from the first view to the end."""
         scenario, site = self.scenario, self.site
         names = [each.name for each in scenario.topology.sites]
         groups = scenario.groups_of_run()
@@ -210,74 +182,98 @@ class SiteProcess:
             GroupPlan(group.name, group.stack.name, tuple(names[one] for one in group.members), group.options)
             for group in groups
         ]
-        rules = scenario.membership.agreed
-        plan = AgreedPlan(rules, self.folder / "_state" if rules.file else None)
-        where = {
+        where: dict[str, SiteAddress] = {
             name: (host_of(scenario.topology, SiteId(n)), port)
             for n, (name, port) in enumerate(zip(names, begin["ports"], strict=True))
         }
-        member = Member(scenario.topology, names[site], where, plans, self.emulate, agreed=plan)
-        member.log, member.wire_log = log, scenario.trace == "wire"
-        member.clock_plan = self.clock_plan
-        if scenario.composition is not None:
-            member.routing = partial(routing_at, scenario.composition, scenario.topology, site, scenario.router)
-        member.on_opinion = lambda other, suspected: say({"suspects": other, "on": suspected})
+        traffic = SiteTraffic(scenario, site, self.run_at, lambda: time.monotonic_ns() - self.start_ns)
+        visitors = self.visitors(self.run_at, log)
+        formation = Formation({group.id: len(group.members) for group in groups if site in group.members})
+        agreed = self.agreed_plan()
 
-        def at(time_ns: int, group: GroupId, action: Callable[[], None]) -> None:
-            wait_ns = self.start_ns + time_ns - time.monotonic_ns()
-            self.loop.call_later(max(0, wait_ns) / NS_PER_S, act, group, action)
-
-        def act(group: GroupId, action: Callable[[], None]) -> None:
-            if member.driver is not None:
-                member.driver.run(member.driver.site.ports[group], action)
-            else:
-                action()  # nobody is there to send: what an earlier life was to do is past
-
-        traffic = SiteTraffic(scenario, site, at, lambda: time.monotonic_ns() - self.start_ns)
-        visitors = self.visitors(at, log)
+        def application(group: GroupId) -> Application:
+            made = traffic.boot(group)
+            if agreed is not None:
+                made.on_view = partial(formation.note_view, group)
+            return made
 
         def end_life() -> None:
             traffic.crash()
             visitors.crash()
 
-        forming = {group.id: len(group.members) for group in groups if site in group.members}
+        def handler(_runtime: SiteRuntime, joined: SiteGroup) -> GroupHandler:
+            return GroupHandler(
+                application=partial(application, joined.group),
+                on_stack=lambda port: visitors.boot(port.group, port.stack.layers),
+                on_life_end=end_life,
+            )
 
-        def note_view(group: GroupId, view: View) -> None:
-            say({"view": view.view_id, "group": group, "members": view.members})
-            if forming.get(group) == len(view.members):
-                del forming[group]
-                if not forming:
-                    say({"formed": True})
-
-        def boot(group: GroupId) -> Application:
-            application = traffic.boot(group)
-            application.on_view = partial(note_view, group)
-            return application
-
-        for joined, group in zip(member.groups, groups, strict=True):
-            if site in group.members:
-                joined.boot, joined.on_life = partial(boot, group.id), end_life
-                joined.on_stack = lambda port: visitors.boot(port.group, port.stack.layers)
+        runtime = self.runtime = SiteRuntime(
+            scenario.topology,
+            names[site],
+            where,
+            plans,
+            agreed,
+            handler,
+            SiteConfig(emulate=self.emulate, clocks=self.clock_plan, on_suspicion=self.say_opinion),
+            self.composed(),
+            log,
+            wire_log=scenario.trace == "wire",
+        )
         if self.life:
             log.write(time.time_ns(), Kind.RECOVER, None, self.life, groups[0].id, View(0, ()))
             await self.until_start(begin)
             traffic.start()
             visitors.start()
             await asyncio.sleep(CATCH_UP_S)
-        await member.open(socket)
-        if not self.life:
-            if not forming:
-                say({"formed": True})  # a site of no group
+        if agreed is None:
             await self.until_start(begin)
+        await runtime.open(socket)
+        if not self.life:
+            if agreed is not None:
+                if not formation.missing:
+                    say({"formed": True})  # a site of no group
+                await self.until_start(begin)
             traffic.start()
             visitors.start()
-        obeying = asyncio.create_task(self.obey(socket, member))
-        await self.report_until_stopped(traffic, writer, lambda: member.driver.site if member.driver else None)
+        obeying = asyncio.create_task(self.obey(socket))
+        await self.report_until_stopped(traffic, writer)
         obeying.cancel()
-        live = member.joined().site
-        member.close()
+        live = runtime.joined().site
+        runtime.close()
         log.record(time.time_ns(), Recording.ENDED if self.over or self.is_over() else Recording.CUT)
         return summary_of(traffic, live, socket)
+
+    def agreed_plan(self) -> AgreedPlan | None:
+        """How members agree on views; None: membership is static."""
+        if self.scenario.membership.kind != "agreed":
+            return None
+        rules = self.scenario.membership.agreed
+        return AgreedPlan(rules, self.folder / "_state" if rules.file else None)
+
+    def composed(self) -> Composed | None:
+        """What the composition of the scenario, if any, gives to this site."""
+        scenario = self.scenario
+        if scenario.composition is None:
+            return None
+        routing = partial(routing_at, scenario.composition, scenario.topology, self.site, scenario.router)
+        routes = routes_of(scenario.composition, scenario.topology)
+        return Composed(routes, routing, couriers_of(scenario.composition, scenario.topology))
+
+    def run_at(self, time_ns: int, group: GroupId, action: Callable[[], None]) -> None:
+        """Do something in a group at a time from the start of the run."""
+        wait_ns = self.start_ns + time_ns - time.monotonic_ns()
+        self.loop.call_later(max(0, wait_ns) / NS_PER_S, self.run_in, group, action)
+
+    def run_in(self, group: GroupId, action: Callable[[], None]) -> None:
+        driver = None if self.runtime is None else self.runtime.driver
+        if driver is None:
+            action()  # the site sends nothing yet: what an earlier life was to do is past
+        else:
+            driver.run(driver.site.ports[group], action)
+
+    def say_opinion(self, name: str, suspected: bool) -> None:
+        say({"suspects": self.scenario.topology.site_id(name), "on": suspected})
 
     def visitors(self, at: At, log: SiteLog) -> Visitors:
         """The participants of this site, who tell the trace what they said and heard."""
@@ -287,49 +283,27 @@ class SiteProcess:
             lambda note: light.write(note, time.time_ns()),
         )
 
-    async def obey(self, socket: Socket, member: Member) -> None:
-        """Do what the parent process says while the run goes on."""
+    async def obey(self, socket: Socket) -> None:
+        """Carry out the commands of the parent process while the run goes on."""
+        assert self.runtime is not None
         while True:
             word = await self.heard.get()
             if "over" in word:
                 self.over = True
-                socket.on_refused = None  # whoever ends first is not to be suspected for it
+                socket.on_refused = None  # the sites that end first are not to be suspected for it
             if "cut" in word:
                 socket.cut = frozenset(word["cut"])
             if "stood_ns" in word:
-                member.gauge(Gauge.PAUSE_NS, word["stood_ns"])
+                self.runtime.gauge(Gauge.PAUSE_NS, word["stood_ns"])
             if "leave" in word:
-                await member.leave_groups(LEAVE_S)
+                await self.runtime.leave()
 
     def is_over(self) -> bool:
         """Whether the parent process said that the run has come to its end, before it stopped us."""
         return not self.heard.empty() and bool(self.heard.get_nowait().get("over"))
 
-    def live_site(self, socket: Socket, log: SiteLog, ports: list[int], token: int) -> LiveSite:
-        scenario, site = self.scenario, self.site
-        addresses = tuple(str(Endpoint(host_of(scenario.topology, SiteId(n)), port)) for n, port in enumerate(ports))
-        return LiveSite(
-            *(site, scenario.random("site", site, 0), socket.send, time.monotonic_ns, time.time_ns, log),
-            life=time.time_ns(),
-            token=token,
-            names=tuple(each.name for each in scenario.topology.sites),
-            hello=hello_of(scenario.topology, site, addresses, ()),
-            datagram_bytes=PATH_DATAGRAM_BYTES if self.emulate else LOOPBACK_DATAGRAM_BYTES,
-            wire_log=scenario.trace == "wire",
-        )
-
-    def timetable(self, driver: Driver) -> At:
-        """A way to do something in a group at a time from the start of the run."""
-
-        def at(time_ns: int, group: GroupId, action: Callable[[], None]) -> None:
-            wait_ns = self.start_ns + time_ns - time.monotonic_ns()
-            self.loop.call_later(max(0, wait_ns) / NS_PER_S, driver.run, driver.site.ports[group], action)
-
-        return at
-
-    async def report_until_stopped(
-        self, traffic: SiteTraffic, writer: Writer, site: Callable[[], LiveSite | None]
-    ) -> None:
+    async def report_until_stopped(self, traffic: SiteTraffic, writer: Writer) -> None:
+        """Report now and then how far this site has come, and complete segments of the trace."""
         longest_s = (self.scenario.duration_ms + self.scenario.drain_ms + GRACE_MS) * NS_PER_MS / NS_PER_S
         end_s, roll_s = self.loop.time() + longest_s, self.loop.time() + ROLL_S
         while not self.stopped.is_set() and self.loop.time() < end_s:
@@ -337,7 +311,7 @@ class SiteProcess:
                 await asyncio.wait_for(self.stopped.wait(), STATUS_S)
             except TimeoutError:
                 counts = {"sent": traffic.sent_to, "delivered": delivered_of(traffic)}
-                keeper = None if (live := site()) is None else live.timekeeper
+                keeper = None if self.runtime is None else self.runtime.timekeeper
                 say(counts | {"done": traffic.done(), "over": self.over} | as_json(keeper))
             if self.loop.time() > roll_s:
                 roll_s = self.loop.time() + ROLL_S

@@ -6,7 +6,7 @@ from isthmus.core.errors import LocalError
 
 
 class Refused(LocalError):
-    """The others do not take this site in: it was started again, and they know its earlier life."""
+    """The other sites refuse this one: it was started again, and they know its earlier life (static membership)."""
 
 
 class Blocked(LocalError):
@@ -14,4 +14,4 @@ class Blocked(LocalError):
 
 
 class SendTimeout(LocalError, TimeoutError):
-    """A message was not taken in time; the text says what is waited for."""
+    """A message was not taken in time; the text names the sites that are waited for."""

@@ -1,7 +1,7 @@
 """One alarm on an event loop: it goes off at the earliest time that was asked for.
 
-The due time is kept here, as not every loop's handles tell theirs. An alarm that was asked for later than the one that
-is set costs nothing; the one that goes off early finds that there is nothing to do, and is set again by its owner.
+The due time is kept here, as not every event loop has handles that know it. Asking for a later time than the armed one
+costs nothing: the alarm goes off early, its owner finds nothing to do, and sets it again.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import asyncio
 import time
 from collections.abc import Callable
 
-NS_PER_S = 1_000_000_000
+from isthmus.core.units import NS_PER_S
 
 
-class Wake:
-    """Calls back at a time of the monotonic clock, or earlier."""
+class Alarm:
+    """A call-back at a time of the monotonic clock, or earlier."""
 
     __slots__ = ("action", "due_ns", "handle", "loop")
 

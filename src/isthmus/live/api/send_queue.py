@@ -1,4 +1,4 @@
-"""What a live group sends: gathered in turns, held back while the stack is busy, waited for with a word in the log.
+"""What a live group sends: gathered in turns, and held back while the stack takes nothing; long waits are logged.
 
 Bounds: `TURN_MAX` messages of one turn; nothing is taken behind a large one until that has left, piece by piece.
 """
@@ -13,31 +13,32 @@ from isthmus.core.errors import InputError, LocalError
 from isthmus.core.layer import View
 from isthmus.core.message import Cast, GroupId
 from isthmus.core.validation import one_of
-from isthmus.live.api.errors import SendTimeout
-from isthmus.live.api.plans import JoinedGroup
-from isthmus.live.node.member import Member
-from isthmus.live.node.submitting import Addressed, submit
-from isthmus.live.node.waiting import WORD_S, Patience, waited_for
+from isthmus.live.node.errors import SendTimeout
+from isthmus.live.node.runtime import SiteRuntime
+from isthmus.live.node.site_group import SiteGroup
+from isthmus.live.node.waiting import WORD_S, WaitLog, waited_for
 from isthmus.protocols.application import Application
+from isthmus.protocols.fragments import LARGEST_BYTES
 from isthmus.protocols.transport.base import Transport
 
 TURN_MAX = 64  # messages of one turn
 CHECK_S = 0.02
 FORM_S = 5.0  # how long the first message of a new group waits, at most, for all its sites to be in
+Addressed = dict[int, tuple[GroupId, ...]]  # by number: the groups, ascending, that a message is for
 
 
-class Sending:
-    """The way of one group's messages from the program into the stack."""
+class SendQueue:
+    """The messages of one group on their way from the program into the stack."""
 
-    def __init__(self, member: Member, joined: JoinedGroup) -> None:
-        self.member = member
+    def __init__(self, runtime: SiteRuntime, joined: SiteGroup, application: Application) -> None:
+        self.runtime = runtime
         self.joined = joined
-        self.application: Application  # set once it is there
+        self.application = application
         self.writable = asyncio.Event()
         self.turn_max = min(TURN_MAX, joined.options.credit.queue_max)
         self.casts: list[Cast] = []  # sent in this turn
         self.addressed: Addressed = {}  # of these, what goes to other groups
-        self.patience = Patience()
+        self.wait_log = WaitLog()
         self.entered_s: float | None = None  # when this site was first in a view
         self.formed = False  # all sites of the group have been in a view together, or it has gone on for long
 
@@ -47,16 +48,16 @@ class Sending:
         return port is None or port.view_id == 0 or port.stack.find(Transport).blocked or self.is_forming()
 
     def is_forming(self) -> bool:
-        """Whether a group begins, and others that are to be in it from the start are not yet: they would miss this."""
-        if self.formed or self.member.agreed is None or self.entered_s is None:
+        """Whether the group begins and some of its sites are not in yet: they would miss a message."""
+        if self.formed or self.runtime.agreed is None or self.entered_s is None:
             return False
         return time.monotonic() - self.entered_s < FORM_S
 
     def note_view(self, view: View) -> None:
-        """Learn from a view whether all are there; its founder begins alone, and the others are let in one by one.
+        """Learn from a view whether all sites are in; the founder begins alone, and the others are let in one by one.
 
-        A group begins, for the first time or after all had stopped, where no member started long before this site:
-        incarnations are seconds. A site that comes back alone finds elders, and waits for nobody.
+        A group begins, for the first time or after all sites had stopped, where no member started long before this
+        site: incarnations are seconds. A site that comes back alone finds older members, and waits for nobody.
         """
         if self.entered_s is None:
             self.entered_s = time.monotonic()
@@ -66,10 +67,10 @@ class Sending:
         self.formed |= len(view.members) == len(self.joined.members)
 
     def has_room(self) -> bool:
-        """Whether this turn takes one more message; nothing is submitted before its end, so the stack is asked once."""
+        """Whether this turn takes one more message; the stack is asked once, as nothing is submitted before the end."""
         if self.casts:
             return len(self.casts) < self.turn_max and not self.application.fragments.prepared_count
-        if self.member.agreed is not None and self.is_blocked():
+        if self.runtime.agreed is not None and self.is_blocked():
             return False  # what waited in the stack would be lost with this life
         return self.application.writable()
 
@@ -77,7 +78,7 @@ class Sending:
         """Wait until the stack takes a message and this turn has room for it."""
         started_s = time.monotonic()
         while True:
-            self.member.joined()
+            self.runtime.joined()
             if self.has_room():
                 return
             if self.casts:
@@ -89,8 +90,8 @@ class Sending:
     async def pause(self, event: asyncio.Event, started_s: float, timeout: float | None) -> None:
         """Wait for an event; log a long wait, and raise where it is too long."""
         end_s = None if timeout is None else started_s + timeout
-        word_s = max(started_s, self.patience.logged_s) + WORD_S
-        until_s = word_s if end_s is None else min(word_s, end_s)
+        log_s = max(started_s, self.wait_log.logged_s) + WORD_S
+        until_s = log_s if end_s is None else min(log_s, end_s)
         try:
             async with asyncio.timeout(max(0.0, until_s - time.monotonic())):
                 await event.wait()
@@ -98,41 +99,41 @@ class Sending:
             now_s = time.monotonic()
             if end_s is not None and now_s >= end_s:
                 raise SendTimeout(f"not sent within {timeout:g} s; waiting for {self.waits_for()}") from None
-            self.patience.log("send", now_s - started_s, self.waits_for)
+            self.wait_log.log("send", now_s - started_s, self.waits_for)
 
     async def settle(self, timeout: float) -> bool:
-        """Wait until the others have all that was sent here; whether they have."""
+        """Wait until the others have all that was sent here; return whether they do."""
         started_s = time.monotonic()
         while True:
-            self.member.joined()
+            self.runtime.joined()
             if not self.casts and self.application.settled():
                 return True
             waited_s = time.monotonic() - started_s
             if waited_s >= timeout and not self.casts:
                 return False
             if waited_s > WORD_S:
-                self.patience.log("settle", waited_s, self.waits_for)
+                self.wait_log.log("settle", waited_s, self.waits_for)
             await asyncio.sleep(CHECK_S if not self.casts else 0)
 
     def waits_for(self) -> str:
-        """What the stack waits for, in words."""
+        """What the stack waits for, as a phrase."""
         port = self.joined.port
         if port is None:
             return "nothing: the group is not joined"
         if port.view_id == 0:
-            return "a view to be let into"
+            return "a view that admits this site"
         if self.is_forming():
             missing = [site for site in self.joined.members if site not in port.stack.view.members]
-            return f"{', '.join([self.member.topology.sites[site].name for site in missing])} to come in"
+            return f"{', '.join([self.runtime.topology.sites[site].name for site in missing])} to come in"
         if self.is_blocked():
             view = port.stack.view
-            names = ", ".join([self.member.topology.sites[site].name for site in view.members])
+            names = ", ".join([self.runtime.topology.sites[site].name for site in view.members])
             return f"a majority of view {view.view_id} ({names}) to go on"
         return waited_for(port.stack, port.owner.peers, port.owner.clock())
 
     def group_ids(self, names: Sequence[str], to: Sequence[str]) -> tuple[GroupId, ...]:
         """The groups of a composition by their names, ascending; raises where this one may not send to them."""
-        routes = self.member.routes
+        routes = self.runtime.routes
         if routes is None:
             raise LocalError("a message to groups, from a group of no composition: join with composition=...")
         if to:
@@ -153,3 +154,37 @@ class Sending:
             casts, self.casts = self.casts, []
             addressed, self.addressed = self.addressed, {}
             submit(self.application, casts, addressed)
+
+    def clear(self) -> None:
+        """Forget what was sent in this turn, with the life that it belongs to."""
+        self.casts, self.addressed = [], {}
+
+
+def submit(application: Application, casts: list[Cast], addressed: Addressed) -> None:
+    """Submit messages in order: those to all that follow each other as a list, the others singly."""
+    if len(casts) > 1 and not any(cast.destinations for cast in casts):
+        application.submit_all(casts)
+        return
+    run: list[Cast] = []
+    for cast in casts:
+        if not cast.destinations:
+            run.append(cast)
+            continue
+        if run:
+            application.submit_all(run)
+            run = []
+        if cast.number in addressed:
+            application.route(cast, addressed[cast.number])
+        else:
+            application.submit(cast, cast.destinations)
+    if len(run) == 1:
+        application.submit(run[0])
+    elif run:
+        application.submit_all(run)
+
+
+def check_payload(payload: bytes) -> None:
+    if not isinstance(payload, bytes):
+        raise TypeError(f"a payload is bytes, not {type(payload).__name__}: encode it first")
+    if len(payload) > LARGEST_BYTES:
+        raise LocalError(f"a payload of {len(payload)} bytes; a message carries at most {LARGEST_BYTES}")
