@@ -24,8 +24,8 @@ from isthmus.protocols.causal.options import CausalOptions
 from isthmus.protocols.participants.ordered import Participants
 from isthmus.protocols.participants.wire import ParticipantView, Speech
 from isthmus.protocols.routing.calculus.model import Composition, Igp, OrderingDomain, ProcessGroup, RouterSpec
-from isthmus.protocols.routing.member import ComposedProcess
 from isthmus.protocols.routing.options import RouterOptions
+from isthmus.protocols.routing.process import ComposedProcess
 from isthmus.protocols.routing.router import Router
 from isthmus.protocols.routing.routes import CompositionRoutes, site_names
 from isthmus.protocols.total.token_site import TokenSite

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from isthmus.protocols.routing.distances import DistanceTable
-from isthmus.protocols.routing.recomputed import RecomputedRoutes, SteeringPort
+from isthmus.protocols.routing.router import SteeringPort
+from isthmus.protocols.routing.routes import RecomputedRoutes
 
 BEGUN_NS = 100_000_000  # by then routers know the first ways; crashes for good come later
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from isthmus.core.message import Carried
-from isthmus.protocols.routing import ends
+from isthmus.protocols.routing import intake as taking_in
 from isthmus.protocols.routing.calculus.walks import Walk
-from isthmus.protocols.routing.ends import NodeEnd, ReceivedCopy
 from isthmus.protocols.routing.filter import AuthorStream, Fate
-from isthmus.protocols.routing.member import ComposedProcess
+from isthmus.protocols.routing.intake import CopyIntake, ReceivedCopy
+from isthmus.protocols.routing.process import ComposedProcess
 from isthmus.protocols.routing.router import Router, RouterPort
 from isthmus.protocols.routing.wire import Routed
 from isthmus.scenario.composition import nodes as composing
@@ -24,7 +24,7 @@ def no_log(patch: pytest.MonkeyPatch) -> None:
 
     def forward_again(self: Router) -> None:
         for port in self.ports.values():
-            port.kept.pending = deque()
+            port.intake.kept.pending = deque()
 
     patch.setattr(Router, "forward_again", forward_again)
 
@@ -44,8 +44,8 @@ def trim_on_send(patch: pytest.MonkeyPatch) -> None:
         for router in routers:
             if router.number == self.router.number and router.routes is self.routes:
                 for port in router.ports.values():
-                    for key in [key for key in port.kept.copies if key[0] in sent]:
-                        del port.kept.copies[key]
+                    for key in [key for key in port.intake.kept.copies if key[0] in sent]:
+                        del port.intake.kept.copies[key]
 
     patch.setattr(Router, "__init__", init)
     patch.setattr(RouterPort, "forward", trimming)
@@ -61,7 +61,7 @@ def trim_on_next_hop(patch: pytest.MonkeyPatch) -> None:
             made = self.routes.walk(copy.origin, copy.to).copies[copy.copy]
             if made.router == self.router.number:
                 for port in self.router.ports.values():
-                    port.kept.copies.pop((copy.author, made.before), None)
+                    port.intake.kept.copies.pop((copy.author, made.before), None)
 
     patch.setattr(RouterPort, "take_all", taking)
 
@@ -82,12 +82,12 @@ def detection_in_router_memory(patch: pytest.MonkeyPatch) -> None:
     enter = RouterPort.enter
 
     def remembering(self: RouterPort, copy: Routed) -> None:
-        memory = vars(ends).setdefault("memory", {}).setdefault(id(self), (self, set()))[1]
+        memory = vars(taking_in).setdefault("memory", {}).setdefault(id(self), (self, set()))[1]
         if (copy.author, copy.copy) not in memory:
             memory.add((copy.author, copy.copy))
             enter(self, copy)
 
-    patch.setattr(ends, "memory", {}, raising=False)
+    patch.setattr(taking_in, "memory", {}, raising=False)
     patch.setattr(RouterPort, "enter", remembering)
 
 
@@ -115,26 +115,26 @@ def joining_without_state(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Router, "become_standby", nothing)
     patch.setattr(Router, "become_forwarding", nothing)
     patch.setattr(Router, "forward_again", nothing)
-    patch.setattr(NodeEnd, "restore", nothing)
+    patch.setattr(CopyIntake, "restore", nothing)
     patch.setattr(ComposedProcess, "restore", nothing)
 
 
 def keyed_on_the_router(patch: pytest.MonkeyPatch) -> None:
     """Messages are counted by who forwards them."""
-    sift, stream_of = NodeEnd.sift, ends.stream_of
+    sift, stream_of = CopyIntake.sift, taking_in.stream_of
 
-    def by_courier(self: NodeEnd, arrived: ReceivedCopy, walk: Walk) -> list[ReceivedCopy] | None:
+    def by_courier(self: CopyIntake, arrived: ReceivedCopy, walk: Walk) -> list[ReceivedCopy] | None:
         def keyed(copy: Routed, domain: int) -> tuple[int, int, int, int]:
             group, sender, life, _ = stream_of(copy, domain)
             return (group, sender, life + 1000 * (arrived.courier + 1), domain)
 
-        ends.stream_of = keyed
+        taking_in.stream_of = keyed
         try:
             return sift(self, arrived, walk)
         finally:
-            ends.stream_of = stream_of
+            taking_in.stream_of = stream_of
 
-    patch.setattr(NodeEnd, "sift", by_courier)
+    patch.setattr(CopyIntake, "sift", by_courier)
 
 
 PLANTED = {

@@ -14,7 +14,7 @@ from isthmus.core.layer import Kind
 from isthmus.core.message import GroupId
 from isthmus.judge.promises import promised_verdicts
 from isthmus.live.node.waiting import beyond
-from isthmus.protocols.routing.member import ComposedProcess
+from isthmus.protocols.routing.process import ComposedProcess
 from isthmus.scenario.load import scenario_from_tables
 from isthmus.sim.run import Run
 from isthmus.trace.schema import DESTINATIONS, KIND, NUMBER, ORIGIN, PROCESS, TIME_NS, Row

@@ -13,7 +13,7 @@ from tests.planted.recomputed import PLANTED
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
 from isthmus.judge.promises import promised_verdicts
-from isthmus.protocols.routing.recomputed import SteeringPort
+from isthmus.protocols.routing.router import SteeringPort
 from isthmus.protocols.routing.wire import Steered
 from isthmus.scenario.load import scenario_from_tables
 from isthmus.scenario.model import Scenario

@@ -15,7 +15,7 @@ from isthmus.core.errors import InputError, LocalError
 from isthmus.core.layer import Kind
 from isthmus.core.message import GroupId, SiteId
 from isthmus.judge.promises import promised_verdicts
-from isthmus.protocols.routing.member import ComposedProcess
+from isthmus.protocols.routing.process import ComposedProcess
 from isthmus.protocols.routing.router import RouterPort
 from isthmus.scenario.load import load_scenario, scenario_from_tables
 from isthmus.scenario.model import Scenario

@@ -17,7 +17,7 @@ from isthmus.core.errors import Busy, LocalError, RemoteError
 from isthmus.core.layer import Finality, Handler, Kind, Layer, View
 from isthmus.core.message import ALL, Author, Carried, Cast, GroupId, Message, SiteId, Targets
 from isthmus.protocols.fragments import BytesRead, Fragment, Fragments
-from isthmus.protocols.routing.member import ComposedProcess
+from isthmus.protocols.routing.process import ComposedProcess
 from isthmus.protocols.routing.wire import ROUTED_MAX
 
 OnDeliver = Callable[[Cast, Finality], None]

@@ -26,7 +26,7 @@ from isthmus.core.message import ALL, ONLY_GROUP, Cast, GroupId, SiteId, Targets
 from isthmus.core.port import Port
 from isthmus.core.units import NS_PER_MS
 from isthmus.protocols.application import Application
-from isthmus.protocols.routing.member import ComposedProcess
+from isthmus.protocols.routing.process import ComposedProcess
 from isthmus.protocols.routing.routes import CompositionRoutes
 from isthmus.scenario.composition.check import addressed, couriers_of, routes_of
 from isthmus.scenario.model import GroupOfRun, Scenario

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from isthmus.core.layer import Stack
 from isthmus.core.message import SiteId
 from isthmus.live.node.peers import Peers, logger
-from isthmus.protocols.routing.member import ComposedProcess
+from isthmus.protocols.routing.process import ComposedProcess
 from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.credit import Credit
 

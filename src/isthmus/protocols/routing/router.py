@@ -1,53 +1,82 @@
-"""A router: one site in several nodes that takes each copy from one of them and submits the next in others.
+"""A router: one site in several nodes that takes each copy from one node and submits the next copy in others.
 
-The problem: a message must go on from node to node so that no order which the nodes keep is lost between them. Idea:
-a router takes copies in the order in which a node delivers them, and has one FIFO queue per *output*. Which copies
-follow from one is what its class's walk says (walks.py). A slow output holds up no other.
+Problem: a message must pass from node to node so that no order that the nodes keep is lost between them. Idea: a router
+takes copies in the order in which a node delivers them, and has one FIFO queue per *output*. The walk of a class
+(walks.py) says which copies follow from one. A slow output delays no other output.
 
-A `Router` is one object per site; each node that it joins has a `RouterPort`, a layer below a silent application. What
-is passed on is an event of its own in the other node's port, made by a timer without delay: a host never re-enters a
-layer during an event, and no layer needs to know its host.
+A `Router` is one object per site; each node that it joins has a `RouterPort`, a layer below a silent application. A
+copy enters the other node's port by a timer without delay: a host never re-enters a layer during an event, and no layer
+needs to know its host.
 
-*Replicas.* A router may be several sites. All of them take copies, and all members of the node keep them (keeping.py).
-One forwards: the eldest replica in the view of the first node that the router joins. When a view makes another one the
-eldest, it begins a new epoch and forwards again all that is kept. So it does where a node's view has a router that was
-not there before, as that one may have lost what it was given, or processes of which none was there before. Receivers
-drop what they have. What is kept must not be lost with those who delivered it, so nodes with replicated routers deliver
-safely.
+*Replicas.* A router may be several sites. All of them take copies, and all members of a node keep them (keeping.py).
+One replica forwards: the eldest in the view of the first node that the router joins. When a view makes another replica
+the eldest, it begins a new epoch and forwards all that is kept again. It also does so when a node's view has a new
+router, which may have lost what it had been given, or the first processes after there was none. Receivers drop
+duplicates. Kept copies must survive the members that delivered them, so nodes with replicated routers deliver safely.
 
-*What is settled.* A router gathers the reports of the processes of its groups; what all processes in the view are done
-with is settled, and told to all members of its other nodes, from router to router. Whoever keeps a message drops it
-once it is settled in all its destination groups.
+*Settled messages.* A router collects the reports of the processes of its groups. What all processes in the view have
+consumed is settled; routers announce it to the members of all other nodes, from router to router. A member drops a copy
+once it is settled in all destination groups.
 
-Packing: a router may put several waiting copies into one message of the node (`pack_max`). It then submits only while
-the node sends at once, so that copies gather here while a token is away or credit is short; and it may wait for company
+*Packing.* A router may put several waiting copies into one message of a node (`pack_max`). It then submits only while
+the node sends at once, so that copies gather while a token is away or credit is short, and may wait for more copies
 (`pack_ms`).
 
-*What is lost.* A router without replicas loses with its life what it had in hand, and what its nodes delivered while it
-was away. A process that waits for such a message asks for a trailer: a router of its group sends one once it has taken
-that message, or knows that it never will, as the view of its delivery was before this router's first.
+*Losses.* A router without replicas loses the copies in its queues when it crashes, and what its nodes deliver while it
+is down. A process that waits for such a message asks for a trailer: a router of its group sends one once it has taken
+the message, or knows that it never will because the message was delivered in a view before the router's first.
 
-Bounds: a queue holds what the senders' end-to-end credit lets them have under way; `ASKERS_MAX` enquiries are known.
+*Recomputed routes* (`SteeringRouter`, `SteeringPort`). When a router or an IGP fails, the copies in its queues are
+lost, and messages that take another route overtake those still under way. Two measures keep FIFO order per author:
+
+- Keep and send again. All members of a message's own group keep it until all its destination groups have consumed it.
+  The router that takes a copy from that group sends again, in order, all that a destination group is not known to have
+  consumed: when its route there changes (the flush), and while nothing of an author is settled there between two
+  enquiries, as a route may have changed far away. Routers further on keep nothing.
+- Hold. A process takes an author's messages in the author's order, whatever their routes: each carries the number of
+  its predecessor to the same group. Early copies wait; duplicates are dropped.
+
+Routes follow distances (distances.py), which routers announce as messages of the nodes that they share: none is lost,
+and they are announced again in every view. A node's view may stand although a router in it has failed: a link has two
+sites, and one of two is no majority. While something is unsettled, routers query each other in all nodes; a router that
+has not answered for `SILENT_ENQUIRIES` enquiries is silent, and its distances do not count until it answers. That it is
+heard does not matter: messages to it may be lost.
+
+Invariants of recomputed routes:
+- a copy passes at most as many routers as there are; beyond that it is dropped;
+- a message that is not settled in a destination group is kept by every member of its author's group;
+- a router never takes a copy that it submitted itself.
+
+Not kept: a message whose author crashes together with all other members that had it. Later messages of that author to
+the same group are then not delivered there.
+
+Bounds: a queue holds what the senders' end-to-end credit admits, and no copy twice by sending again; `ASKERS_MAX`
+enquiries are remembered.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Container, Iterable
 from typing import Any
 
 import msgspec
 
 from isthmus.core.errors import RemoteError
-from isthmus.core.layer import Kind, View
-from isthmus.core.message import ALL, Carried, GroupId, SiteId, Targets
+from isthmus.core.layer import Finality, Handler, Kind, Layer, View
+from isthmus.core.message import ALL, Carried, Cast, GroupId, Message, SiteId, Targets
 from isthmus.core.port import INCARNATION_SHIFT
-from isthmus.protocols.routing.ends import NodeEnd, ReceivedCopy
+from isthmus.protocols.routing.distances import DistanceTable
+from isthmus.protocols.routing.filter import stream_of
+from isthmus.protocols.routing.intake import ORDERED, CopyIntake, ReceivedCopy, refuse, unintercepted
 from isthmus.protocols.routing.keeping import KeptCopy, KeptKey, SettledTable
 from isthmus.protocols.routing.options import RouterOptions
-from isthmus.protocols.routing.routes import CompositionRoutes
+from isthmus.protocols.routing.routes import CompositionRoutes, RecomputedRoutes
 from isthmus.protocols.routing.wire import (
+    Alive,
     Chase,
     ConsumedReport,
+    Distances,
     Enquire,
     Entry,
     Forgotten,
@@ -55,6 +84,7 @@ from isthmus.protocols.routing.wire import (
     Pack,
     Routed,
     Settled,
+    Steered,
     StreamKey,
     Trailer,
 )
@@ -63,6 +93,7 @@ WAKE, TELL, ENQUIRE, RENEW = 0, 1, 2, 3  # timer keys
 STANDBY_ROLE, FORWARDING_ROLE = 0, 1  # roles, as traced
 ASKERS_MAX = 10_000
 BACKOFF_MAX = 4
+SILENT_ENQUIRIES = 5  # times `enquire_ms` without an answer, after which a router counts as silent
 
 
 class Router:
@@ -88,7 +119,7 @@ class Router:
 
     @property
     def keeps_any(self) -> bool:
-        return any(port.kept.copies for port in self.ports.values())
+        return any(port.intake.kept.copies for port in self.ports.values())
 
     def port(self, node: GroupId) -> RouterPort:
         """The layer of a node's stack at this router."""
@@ -119,7 +150,7 @@ class Router:
         self.passed.clear()
         for port in self.ports.values():
             port.queue.clear()
-            port.kept.pending = deque(port.kept.copies)
+            port.intake.kept.pending = deque(port.intake.kept.copies)
         self.advance()
 
     def advance(self) -> None:
@@ -128,8 +159,8 @@ class Router:
         while moved:
             moved = False
             for port in self.ports.values():
-                while (kept := port.kept.first_pending()) is not None and self.may_pass(kept):
-                    self.passed[port.kept.pending.popleft()] = kept
+                while (kept := port.intake.kept.first_pending()) is not None and self.may_pass(kept):
+                    self.passed[port.intake.kept.pending.popleft()] = kept
                     self.pass_on(kept.copy)
                     moved = True
 
@@ -155,22 +186,38 @@ class Router:
         if news:
             self.passed = {key: kept for key, kept in self.passed.items() if not self.settled.has(*kept)}
             for node, port in self.ports.items():
-                port.kept.trim(self.settled)
+                port.intake.kept.trim(self.settled)
                 if node != source:
                     port.tell(group, news)
 
 
-class RouterPort(NodeEnd):
+class RouterPort(Layer):
     """One output of a router, and one input."""
 
     __slots__ = (
-        *("asked_count", "enquire_armed", "lives", "news", "passing", "queue", "reported", "restored", "router"),
-        *("first_view", "forming", "renew_armed", "taken", "tell_armed", "wake_armed"),
+        "asked_count",
+        "enquire_armed",
+        "first_view",
+        "forming",
+        "intake",
+        "lives",
+        "news",
+        "passing",
+        "queue",
+        "renew_armed",
+        "reported",
+        "restored",
+        "router",
+        "routes",
+        "taken",
+        "tell_armed",
+        "wake_armed",
     )
     timer_names = ("wake", "tell", "enquire", "renew")
 
     def __init__(self, router: Router) -> None:
-        super().__init__(router.routes, router.settled)
+        self.routes = router.routes
+        self.intake = CopyIntake(router.routes, router.settled)
         self.router = router
         self.queue: deque[Routed] = deque()  # to be submitted in this node
         self.forming = False  # a live node begins, and not all its sites are in: nothing is submitted yet
@@ -237,27 +284,60 @@ class RouterPort(NodeEnd):
         return self.below.sends_at_once(ALL)
 
     def settled(self) -> bool:
-        waits = self.renew_armed or (self.router.has_replicas and self.router.forwards and self.kept.first_pending())
+        waits = self.renew_armed or (
+            self.router.has_replicas and self.router.forwards and self.intake.kept.first_pending()
+        )
         return not self.queue and not waits and self.below.settled()
 
     # In
 
-    def take_all(self, cast: Carried[Any], copies: tuple[Routed, ...]) -> None:
+    def start(self) -> None:
+        self.intake.host = self.host
+
+    def ordered(self) -> dict[type[Message], Handler]:
+        return dict.fromkeys(ORDERED, unintercepted)
+
+    def handlers(self) -> dict[type[Message], Handler]:
+        return {
+            ConsumedReport: self.on_report,
+            Settled: self.on_settled,
+            Enquire: self.on_enquire,
+            Missing: self.on_missing,
+            Forgotten: refuse("processes"),
+            Chase: self.on_chase,
+            Alive: refuse("routers that find ways"),
+        }
+
+    def deliver(self, cast: Cast, finality: Finality = Finality.FINAL) -> None:
+        body = cast.body if isinstance(cast, Carried) else None
+        if isinstance(body, Routed | Pack):
+            if finality is Finality.FINAL:
+                self.take_all(cast, body.copies if isinstance(body, Pack) else (body,))
+        elif not isinstance(body, Distances):
+            self.above.deliver(cast, finality)  # of the group alone
+        elif finality is Finality.FINAL:
+            self.on_distances(cast.sender, body)
+            self.below.consumed(cast)
+
+    def on_distances(self, source: SiteId, distances: Distances) -> None:
+        """Take in the distances that a router announces; with static routes there is nothing to do."""
+
+    def take_all(self, cast: Cast, copies: tuple[Routed, ...]) -> None:
         for copy in copies:
-            walk = self.checked(cast.sender, copy)
+            walk = self.intake.checked(cast.sender, copy)
             if walk is None:
                 continue
-            self.note_begun(copy, walk)
+            self.intake.note_begun(copy, walk)
             if copy.copy == 0:
                 self.taken[copy.sender] = max(copy.number, self.taken.get(copy.sender, 0))
             if not isinstance(copy, Trailer):
-                self.sift(ReceivedCopy(cast.sender, cast.number, copy), walk)
-            fresh = self.keep(copy, walk)
+                self.intake.sift(ReceivedCopy(cast.sender, cast.number, copy), walk)
+            fresh = self.intake.keep(copy, walk)
             if self.router.forwards and not self.router.has_replicas:
                 self.router.pass_on(copy)
             elif self.router.forwards and fresh:
                 self.router.advance()
-        if self.kept.copies:
+        if self.intake.kept.copies:
             for port in self.router.ports.values():
                 port.enquire_later()
         self.below.consumed(cast)
@@ -344,7 +424,7 @@ class RouterPort(NodeEnd):
         """Forward a message once more, or say that it is kept no more."""
         group, sender, _, _ = missing.stream
         author = (GroupId(group), SiteId(sender), missing.number)
-        found = [kept for port in self.router.ports.values() for kept in port.kept.find(author)]
+        found = [kept for port in self.router.ports.values() for kept in port.intake.kept.find(author)]
         for kept in found:
             self.router.pass_on(kept.copy)
         if not found:
@@ -359,13 +439,16 @@ class RouterPort(NodeEnd):
     # Views
 
     def install(self, view: View) -> None:
-        super().install(view)
+        self.intake.view_id = view.view_id
         self.first_view = self.first_view or view.view_id
         self.renew_armed = True
         self.host.set_timer(self, RENEW, 0)  # once all layers have installed it
 
+    def state(self) -> bytes:
+        return self.intake.state()
+
     def restore(self, state: bytes) -> None:
-        super().restore(state)
+        self.intake.restore(state)
         self.restored = self.renew_armed = True
         self.host.set_timer(self, RENEW, 0)
 
@@ -398,3 +481,194 @@ class RouterPort(NodeEnd):
         return any(site in self.routes.router_of for site in new) or (
             any(site in processes for site in new) and not any(site in processes for site in old)
         )
+
+
+class SteeringRouter(Router):
+    """What the ports of one site that finds ways share."""
+
+    __slots__ = ("steering", "table", "ways")
+
+    def __init__(self, routes: RecomputedRoutes, site: SiteId, options: RouterOptions) -> None:
+        super().__init__(routes, site, options)
+        joined = [routes.group_ids[name] for name in routes.composition.routers[self.number].joins]
+        self.table = DistanceTable(site, joined, len(routes.composition.groups), routes.limit)
+        self.steering: dict[GroupId, SteeringPort] = {}
+        self.ways: dict[tuple[int, int], tuple[int, int] | None] = {}  # node and group: how far, and where to
+
+    def port(self, node: GroupId) -> RouterPort:
+        made = self.ports[node] = self.steering[node] = SteeringPort(self)
+        return made
+
+    def send_on(self, node: int, copy: Steered, groups: Iterable[int], again: bool = False) -> None:
+        """Queue what follows from a copy in a node for some groups, as far as this router takes it on."""
+        if copy.copy >= self.table.limit:
+            return
+        found: dict[int, list[int]] = {}
+        for group in groups:
+            other = self.table.next_node(node, group)
+            if other is not None:
+                found.setdefault(other, []).append(group)
+        for other, remaining in found.items():
+            port = self.steering.get(GroupId(other))
+            made = msgspec.structs.replace(copy, copy=copy.copy + 1, remaining=tuple(remaining))
+            if port is not None and not (again and made in port.queue):
+                port.enter(made)
+
+    def refresh(self) -> None:
+        """Tell the nodes what has changed for them, and send again what has another way now."""
+        for node, port in self.steering.items():
+            if self.table.told(node) != port.told:
+                port.owe_distances()
+        for node, port in self.steering.items():
+            changed = [group for group in self.table.groups if self.is_changed(node, group)]
+            if changed:
+                port.send_again(changed)
+
+    def is_changed(self, node: int, group: int) -> bool:
+        """Whether there is a way from a node to a group, and not the one before."""
+        way = self.table.way(node, group) if self.table.next_node(node, group) is not None else None
+        before, self.ways[node, group] = self.ways.get((node, group)), way
+        return way is not None and way != before
+
+
+class SteeringPort(RouterPort):
+    """One output and one input of a router that finds ways."""
+
+    __slots__ = ("asked_ns", "owes", "seen", "steerer", "told")
+
+    def __init__(self, router: SteeringRouter) -> None:
+        super().__init__(router)
+        self.steerer = router
+        self.owes = False  # distances are to be told here
+        self.told: tuple[tuple[int, int], ...] = ()  # that were told last
+        self.asked_ns: dict[SiteId, int] = {}  # when routers here were asked that have said nothing since
+        self.seen: dict[tuple[int, StreamKey], int] = {}  # what was settled at the last enquiry, where not all was
+
+    # Out
+
+    def owe_distances(self) -> None:
+        self.owes = True
+        if not self.wake_armed:
+            self.wake_armed = True
+            self.host.set_timer(self, WAKE, 0)
+
+    def forward(self) -> None:
+        if self.owes and not self.forming and self.below.writable():
+            self.owes = False
+            self.told = self.steerer.table.told(self.host.group)
+            body = Distances(self.told)
+            carried: Carried[Any] = Carried(self.host.site, self.host.next_number(), b"", ALL, None, body)
+            self.below.submit(carried)
+        super().forward()
+
+    def settled(self) -> bool:
+        return not self.owes and super().settled()
+
+    # In
+
+    def take_all(self, cast: Cast, copies: tuple[Routed, ...]) -> None:
+        for copy in copies:
+            walk = self.intake.checked(cast.sender, copy)
+            if walk is None or not isinstance(copy, Steered):
+                continue
+            self.intake.sift(ReceivedCopy(cast.sender, cast.number, copy), walk)
+            if self.intake.keep(copy, walk) and cast.sender != self.host.site:
+                self.steerer.send_on(self.host.group, copy, copy.remaining)
+        if self.intake.kept.copies:
+            for port in self.router.ports.values():
+                port.enquire_later()
+        self.below.consumed(cast)
+
+    def on_distances(self, source: SiteId, distances: Distances) -> None:
+        life = dict(self.stack.view.lives()).get(source)
+        if source not in self.routes.router_of:
+            self.host.trace(Kind.REJECT, value=source)
+        elif life is not None:
+            self.steerer.table.note(self.host.group, source, life, distances.entries)
+            self.steerer.refresh()
+
+    def handlers(self) -> dict[type[Message], Handler]:
+        return super().handlers() | {Alive: self.on_alive}
+
+    def on_enquire(self, source: SiteId, enquire: Enquire) -> None:
+        if source in self.routes.router_of:
+            self.send((source,), Alive())
+        super().on_enquire(source, enquire)
+
+    def on_missing(self, source: SiteId, missing: Missing) -> None:
+        raise RemoteError(f"{missing} of site {source}, where what is missing comes unasked")
+
+    # Silence
+
+    def note_asked(self) -> None:
+        """Take in that routers here are asked, and which have not answered for long."""
+        now_ns, table, node = self.host.now_ns, self.steerer.table, self.host.group
+        longest_ns = SILENT_ENQUIRIES * self.router.options.enquire_ms * 1e6
+        for site in self.others():
+            if site in self.routes.router_of:
+                since_ns = self.asked_ns.setdefault(site, now_ns)
+                if now_ns - since_ns > longest_ns and (node, site) not in table.silent:
+                    table.silent[node, site] = None
+                    self.steerer.refresh()
+                    self.queue = deque(copy for copy in self.queue if self.leads_on(copy))
+
+    def on_alive(self, source: SiteId, alive: Alive) -> None:  # noqa: ARG002
+        self.asked_ns.pop(source, None)
+        if (self.host.group, source) in self.steerer.table.silent:
+            del self.steerer.table.silent[self.host.group, source]
+            self.steerer.refresh()
+
+    def leads_on(self, copy: Routed) -> bool:
+        """Whether a copy that waits has a way through this node; where not, it comes again by another one."""
+        table, node = self.steerer.table, self.host.group
+        return isinstance(copy, Steered) and any(table.beyond(node, one) <= table.limit for one in copy.remaining)
+
+    def tell_news(self) -> None:
+        if self.passing:
+            self.note_asked()
+        super().tell_news()
+
+    # Sending again
+
+    def send_again(self, groups: Container[int], stuck: Container[tuple[int, StreamKey]] | None = None) -> None:
+        """Send again what is kept here for some groups and not settled there, in order; of stuck authors, or of all."""
+        for kept in self.intake.kept.copies.values():
+            copy, key = kept.copy, stream_of(kept.copy, kept.domain)
+            lacking = [
+                group
+                for group in kept.stops
+                if group in groups
+                and self.intake.known.of(group, key) < copy.number
+                and (stuck is None or (group, key) in stuck)
+            ]
+            if lacking and isinstance(copy, Steered):
+                self.steerer.send_on(self.host.group, copy, lacking, again=True)
+
+    def enquire(self) -> None:
+        """Ask what is settled; and where nothing of an author was since the last time, do not wait for an answer."""
+        if self.router.keeps_any:
+            self.note_asked()
+        else:
+            self.asked_ns.clear()  # nobody is asked while nothing is under way
+        super().enquire()
+        seen: dict[tuple[int, StreamKey], int] = {}
+        for kept in self.intake.kept.copies.values():
+            key = stream_of(kept.copy, kept.domain)
+            for group in kept.stops:
+                if self.intake.known.of(group, key) < kept.copy.number:
+                    seen[group, key] = self.intake.known.of(group, key)
+        stuck = {name: None for name, number in seen.items() if self.seen.get(name) == number}
+        self.seen = seen
+        if stuck:
+            self.send_again(self.steerer.table.groups, stuck)
+
+    # Views
+
+    def renew(self) -> None:
+        super().renew()
+        table, node = self.steerer.table, self.host.group
+        table.keep_only(node, dict(self.stack.view.lives()))
+        table.silent = {key: None for key in table.silent if key[0] != node}
+        self.asked_ns.clear()
+        self.owe_distances()
+        self.steerer.refresh()

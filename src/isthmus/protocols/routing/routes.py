@@ -14,11 +14,12 @@ from typing import NamedTuple
 
 from isthmus.core.errors import LocalError, RemoteError
 from isthmus.core.message import GroupId, SiteId, Targets
+from isthmus.core.validation import BadValue
 from isthmus.protocols.routing.calculus.model import KEEPS, Composition, OrderingDomain, RouterSpec
 from isthmus.protocols.routing.calculus.semantics import decide
 from isthmus.protocols.routing.calculus.shape import Shape
 from isthmus.protocols.routing.calculus.walks import SENDER, Walk, walk_of
-from isthmus.protocols.routing.wire import Chase, Routed, Trailer
+from isthmus.protocols.routing.wire import Chase, Routed, Steered, Trailer
 
 Class = tuple[int, tuple[int, ...]]  # the group that sends, and the groups that it is for, ascending
 
@@ -230,3 +231,65 @@ class CompositionRoutes:
         return not domain.flows or any(
             flow.source == groups[source].name and set(flow.to) == named for flow in domain.flows
         )
+
+
+class RecomputedRoutes(CompositionRoutes):
+    """A composition whose routers find the ways; raises BadValue where they may not."""
+
+    __slots__ = ()
+    recomputed = True
+
+    def __init__(self, composition: Composition, numbers: Mapping[str, SiteId]) -> None:
+        reason = fixed_by(composition)
+        if reason:
+            right = "static, or plain forwarding in one domain of all groups that wants fifo, without replicas"
+            raise BadValue("router.routes", f"'recomputed' with {reason}", right)
+        super().__init__(composition, numbers)
+
+    @property
+    def limit(self) -> int:
+        return len(self.sites)
+
+    def first_copy(self, group: GroupId, sender: SiteId, number: int, to: tuple[int, ...]) -> Routed:
+        return Steered(group, sender, number, to, 0, (), remaining=to)
+
+    def for_application(self, copy: Routed, walk: Walk, group: int) -> bool:  # noqa: ARG002
+        return isinstance(copy, Steered) and group in copy.remaining
+
+    def is_taken_on(self, walk: Walk, members: Targets) -> bool:  # noqa: ARG002
+        return True  # it is kept, and sent again when there is a way
+
+    def check_courier(self, copy: Routed, walk: Walk, group: int, courier: SiteId) -> None:
+        if not isinstance(copy, Steered) or copy.copy > self.limit or any(one not in walk.to for one in copy.remaining):
+            raise RemoteError(f"a copy of {copy.author} that leads nowhere")
+        own = courier == copy.sender and group == copy.origin
+        if not (own if copy.copy == 0 else courier in self.router_of):
+            raise RemoteError(f"site {courier} brings {copy.author}, which is not its message, nor is it a router")
+
+    def keeps(self, walk: Walk, copy: int) -> bool:  # noqa: ARG002
+        return copy == 0
+
+    def reports(self, walk: Walk) -> bool:  # noqa: ARG002
+        return True
+
+    def in_order(self, walk: Walk) -> bool:  # noqa: ARG002
+        return True
+
+    def is_final(self, walk: Walk) -> bool:  # noqa: ARG002
+        return False
+
+
+def fixed_by(composition: Composition) -> str:
+    """What keeps the routers of a composition from choosing ways; empty where nothing does."""
+    domain = composition.domains[0]
+    reasons = {
+        f"{len(composition.domains)} domains": len(composition.domains) > 1,
+        f"{domain.forwarding} forwarding": domain.forwarding != "plain",
+        f"a domain that wants {domain.wants}": domain.wants not in ("none", "fifo"),
+        "groups outside the domain": len(domain.groups) < len(composition.groups),
+        "a domain that names its IGPs": bool(domain.igps),
+        "[[routes]] tables": bool(composition.routes),
+        "replicas of a router": any(router.replicas > 1 for router in composition.routers),
+        "an IGP of datagrams": any(igp.kind == "datagrams" for igp in composition.igps),
+    }
+    return next((reason for reason, is_so in reasons.items() if is_so), "")

@@ -17,8 +17,7 @@ from isthmus.core.validation import BadValue, one_of, show
 from isthmus.protocols.routing.calculus.model import PARTS, Composition, Igp, OrderingDomain, connected_domains
 from isthmus.protocols.routing.calculus.semantics import decide
 from isthmus.protocols.routing.options import RouterOptions
-from isthmus.protocols.routing.recomputed import RecomputedRoutes
-from isthmus.protocols.routing.routes import CompositionRoutes, site_names
+from isthmus.protocols.routing.routes import CompositionRoutes, RecomputedRoutes, site_names
 from isthmus.protocols.routing.wire import ROUTED_MAX
 from isthmus.scenario.checks import with_prefix
 from isthmus.scenario.workload import Workload, named_sites

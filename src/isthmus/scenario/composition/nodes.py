@@ -16,10 +16,9 @@ from isthmus.core.message import GroupId, SiteId
 from isthmus.core.validation import one_of, show
 from isthmus.protocols.routing.calculus.model import KEEPS, Composition, Igp, ProcessGroup
 from isthmus.protocols.routing.calculus.walks import is_safe
-from isthmus.protocols.routing.member import ComposedProcess
 from isthmus.protocols.routing.options import RouterOptions
-from isthmus.protocols.routing.recomputed import SteeringRouter
-from isthmus.protocols.routing.router import Router
+from isthmus.protocols.routing.process import ComposedProcess
+from isthmus.protocols.routing.router import Router, SteeringRouter
 from isthmus.protocols.routing.routes import CompositionRoutes, replica_names
 from isthmus.scenario.composition.check import recomputed_routes_of, routes_of
 from isthmus.scenario.composition.load import semantics_of_stack

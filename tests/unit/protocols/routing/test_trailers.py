@@ -8,7 +8,7 @@ from tests.harness.compositions import star
 
 from isthmus.core.errors import RemoteError
 from isthmus.core.message import GroupId, SiteId
-from isthmus.protocols.routing.ends import checked_walk
+from isthmus.protocols.routing.intake import checked_walk
 from isthmus.protocols.routing.routes import CompositionRoutes, site_names
 from isthmus.protocols.routing.wire import Chase
 

@@ -31,22 +31,34 @@ from typing import Any
 import msgspec
 
 from isthmus.core.errors import LocalError, RemoteError
+from isthmus.core.layer import Finality, Handler, Layer, View
 from isthmus.core.message import ALL, Author, Carried, Cast, Message, SiteId, Targets
 from isthmus.core.port import INCARNATION_SHIFT
 from isthmus.protocols.routing.calculus.walks import Walk
 from isthmus.protocols.routing.done import DoneTable
-from isthmus.protocols.routing.ends import NOBODY, NodeEnd, ReceivedCopy, UnfinishedMessage
 from isthmus.protocols.routing.filter import stream_of
 from isthmus.protocols.routing.held import BOTTOM, NO_DOMAIN, Unread, Waiting
+from isthmus.protocols.routing.intake import (
+    NOBODY,
+    ORDERED,
+    CopyIntake,
+    ReceivedCopy,
+    UnfinishedMessage,
+    refuse,
+    unintercepted,
+)
 from isthmus.protocols.routing.keeping import SettledTable
 from isthmus.protocols.routing.options import RouterOptions
 from isthmus.protocols.routing.routes import CompositionRoutes
 from isthmus.protocols.routing.wire import (
+    Alive,
     Chase,
     ConsumedReport,
+    Distances,
     Enquire,
     Forgotten,
     Missing,
+    Pack,
     Routed,
     Settled,
     StreamKey,
@@ -57,18 +69,37 @@ REPORT, ENQUIRE, ASK = 0, 1, 2  # timer keys
 BACKOFF_MAX = 4
 
 
-class ComposedProcess(NodeEnd):
+class ComposedProcess(Layer):
     """The filters of one process in one composed group."""
 
     __slots__ = (
-        *("ask_armed", "asked_count", "before", "courier", "done", "enquire_armed", "on_passed", "options"),
-        *("outstanding", "packed", "passed", "refusing", "report_armed", "reported", "turn", "under_way"),
-        *("unread", "unreported", "waiting"),
+        "ask_armed",
+        "asked_count",
+        "before",
+        "courier",
+        "done",
+        "enquire_armed",
+        "intake",
+        "on_passed",
+        "options",
+        "outstanding",
+        "packed",
+        "passed",
+        "refusing",
+        "report_armed",
+        "reported",
+        "routes",
+        "turn",
+        "under_way",
+        "unread",
+        "unreported",
+        "waiting",
     )
     timer_names = ("report", "enquire", "ask")
 
     def __init__(self, routes: CompositionRoutes, options: RouterOptions) -> None:
-        super().__init__(routes, SettledTable())
+        self.routes = routes
+        self.intake = CopyIntake(routes, SettledTable())
         self.options = options
         self.before: dict[tuple[int, int], int] = {}  # domain and group: the last message of this process to it
         self.under_way: dict[tuple[int, int], deque[int]] = {}  # the same: those that it is not known to be done with
@@ -200,7 +231,34 @@ class ComposedProcess(NodeEnd):
 
     # Receiving
 
-    def take_all(self, cast: Carried[Any], copies: tuple[Routed, ...]) -> None:
+    def start(self) -> None:
+        self.intake.host = self.host
+
+    def ordered(self) -> dict[type[Message], Handler]:
+        return dict.fromkeys(ORDERED, unintercepted)
+
+    def handlers(self) -> dict[type[Message], Handler]:
+        return {
+            ConsumedReport: refuse("routers"),
+            Missing: refuse("routers"),
+            Chase: refuse("routers"),
+            Alive: refuse("routers that find ways"),
+            Settled: self.on_settled,
+            Enquire: self.on_enquire,
+            Forgotten: self.on_forgotten,
+        }
+
+    def deliver(self, cast: Cast, finality: Finality = Finality.FINAL) -> None:
+        body = cast.body if isinstance(cast, Carried) else None
+        if isinstance(body, Routed | Pack):
+            if finality is Finality.FINAL:
+                self.take_all(cast, body.copies if isinstance(body, Pack) else (body,))
+        elif not isinstance(body, Distances):
+            self.above.deliver(cast, finality)  # of the group alone
+        elif finality is Finality.FINAL:
+            self.below.consumed(cast)
+
+    def take_all(self, cast: Cast, copies: tuple[Routed, ...]) -> None:
         self.packed[cast.sender, cast.number] = len(copies)
         for copy in copies:
             self.take(ReceivedCopy(cast.sender, cast.number, copy))
@@ -210,7 +268,7 @@ class ComposedProcess(NodeEnd):
     def take(self, arrived: ReceivedCopy) -> None:
         """Deliver what a copy allows to be delivered."""
         copy = arrived.copy
-        walk = self.checked(arrived.courier, copy)
+        walk = self.intake.checked(arrived.courier, copy)
         found: list[ReceivedCopy] | None = None
         if walk is not None:
             if copy.sender == self.host.site and copy.origin == self.host.group:
@@ -218,16 +276,16 @@ class ComposedProcess(NodeEnd):
             if isinstance(copy, Trailer):
                 self.take_trailer(arrived, walk)
                 return
-            self.keep(copy, walk)
-            self.note_begun(copy, walk)
+            self.intake.keep(copy, walk)
+            self.intake.note_begun(copy, walk)
             if arrived.courier in self.routes.router_of:
                 self.courier = max(self.courier, (copy.epoch, arrived.courier))
-            found = self.sift(arrived, walk)
+            found = self.intake.sift(arrived, walk)
             ours = self.routes.for_application(copy, walk, self.host.group)
             own = arrived.courier == self.host.site and not ours
             if own and self.on_passed is not None:
                 self.on_passed()
-            if found is None and self.is_end(copy, walk):
+            if found is None and self.intake.is_end(copy, walk):
                 self.owe_report(stream_of(copy, walk.domain), at_once=self.routes.reports(walk))
         if found is None:
             self.consumed(Cast(arrived.courier, arrived.number))
@@ -247,7 +305,7 @@ class ComposedProcess(NodeEnd):
         """
         final = self.routes.is_final(walk)
         if copy.copy == 0 and final and not isinstance(copy, Trailer):
-            self.passed[copy.to] = (copy.number, self.view_id)
+            self.passed[copy.to] = (copy.number, self.intake.view_id)
         if copy.copy == walk.own:
             earlier = [number for number, one in self.outstanding.items() if number < copy.number and one.to == copy.to]
             for number in [copy.number, *(earlier if final and self.routes.is_fifo(walk.domain) else ())]:
@@ -257,7 +315,7 @@ class ComposedProcess(NodeEnd):
     def take_trailer(self, arrived: ReceivedCopy, walk: Walk) -> None:
         """Wait no more for what has not come before it."""
         copy = arrived.copy
-        if self.is_end(copy, walk):
+        if self.intake.is_end(copy, walk):
             key = stream_of(copy, walk.domain)
             before = self.done.note_handed(key, copy.number, copy.number, final=True, complete=False)
             if before < copy.number:
@@ -270,7 +328,7 @@ class ComposedProcess(NodeEnd):
         walk = self.routes.walk(copy.origin, copy.to)
         routes, key = self.routes, stream_of(copy, walk.domain)
         before = self.done.note_handed(
-            key, copy.number, self.before_of(copy, walk), routes.is_final(walk), routes.in_order(walk)
+            key, copy.number, self.intake.before_of(copy, walk), routes.is_final(walk), routes.in_order(walk)
         )
         self.unread[copy.author] = Unread(key, before, routes.reports(walk))
         carried: Carried[Any] = Carried(arrived.courier, arrived.number, copy.payload, ALL, copy.author)
@@ -325,23 +383,23 @@ class ComposedProcess(NodeEnd):
             raise RemoteError(f"site {source} is no router, and tells what is settled")
         news = False
         for key, number in settled.entries:
-            news |= self.known.note(settled.group, key, number)
+            news |= self.intake.known.note(settled.group, key, number)
             if key[:3] == (self.host.group, self.host.site, self.host.incarnation):
                 waiting = self.under_way.get((key[3], settled.group), deque())
                 while waiting and waiting[0] <= number:
                     waiting.popleft()
         if news:
             self.asked_count = 0
-            self.kept.trim(self.known)
+            self.intake.kept.trim(self.intake.known)
             self.release()
 
     def on_forgotten(self, source: SiteId, forgotten: Forgotten) -> None:
         if source not in self.routes.router_of:
             raise RemoteError(f"site {source} is no router, and tells what is forgotten")
-        if any(forgotten.number == before for before in self.early.get(forgotten.stream, ())):
-            self.filter.of(forgotten.stream).skip(forgotten.number)
+        if any(forgotten.number == before for before in self.intake.early.get(forgotten.stream, ())):
+            self.intake.filter.of(forgotten.stream).skip(forgotten.number)
             self.done.skip(forgotten.stream, forgotten.number)
-            for arrived in self.next_of(forgotten.stream):
+            for arrived in self.intake.next_of(forgotten.stream):
                 self.hand_up(arrived)
 
     def timer(self, key: int) -> None:
@@ -362,7 +420,7 @@ class ComposedProcess(NodeEnd):
         """Ask the router that forwarded of late, or another one, for what is missing."""
         routers = self.routers()
         target = self.courier[1] if self.courier[1] in routers else (routers[0] if routers else None)
-        gaps = [(key, min(waiting)) for key, waiting in self.early.items() if waiting]
+        gaps = [(key, min(waiting)) for key, waiting in self.intake.early.items() if waiting]
         if gaps:
             self.ask_armed = True
             self.host.set_timer(self, ASK, round(self.options.enquire_ms * 1e6))
@@ -372,10 +430,17 @@ class ComposedProcess(NodeEnd):
 
     # Views
 
+    def install(self, view: View) -> None:
+        """Begin a view; the layers below deliver the rest of the last view before they call this."""
+        self.intake.view_id = view.view_id
+
+    def state(self) -> bytes:
+        return self.intake.state()
+
     def restore(self, state: bytes) -> None:
-        super().restore(state)
-        self.done.restore(self.filter.states())
-        for one in self.begun.values():
+        self.intake.restore(state)
+        self.done.restore(self.intake.filter.states())
+        for one in self.intake.begun.values():
             if one.sender == self.host.site:
                 self.wait_for(one)
 
@@ -384,7 +449,7 @@ class ComposedProcess(NodeEnd):
         walk, life = self.routes.walk(self.host.group, begun.to), begun.number >> INCARNATION_SHIFT
         final = self.routes.is_final(walk) and self.routes.is_fifo(walk.domain)
         key = (self.host.group, begun.sender, life, walk.domain)
-        if (final or self.routes.in_order(walk)) and not self.filter.has(key, begun.number):
+        if (final or self.routes.in_order(walk)) and not self.intake.filter.has(key, begun.number):
             cast = Cast(begun.sender, begun.number)
             self.outstanding[begun.number] = Waiting(cast, begun.to, walk.domain, walk.level, holds=True)
             if final:
