@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from isthmus.core.message import SiteId
-from isthmus.protocols.causal.histories.extended import ExtendedOrder
+from isthmus.protocols.causal.histories.history_order import HistoryOrder
 from isthmus.protocols.causal.options import CausalPolicy
 from isthmus.sim.run import Run
 from isthmus.studies.causal.setup import causal_scenario
@@ -30,7 +30,7 @@ def measure(stack: str) -> float:
     scenario = causal_scenario(LANS, HOSTS, stack, CausalPolicy(), seed=1)
     run = Run(msgspec.structs.replace(scenario, trace="none", wire="reference"))
     port = run.sites[0].ports[next(iter(run.sites[0].ports))]
-    layer = port.stack.find(ExtendedOrder)
+    layer = port.stack.find(HistoryOrder)
     spent, count = 0, 0
     handle = layer.on_stamped
 

@@ -12,8 +12,7 @@ from isthmus.core.message import SiteId
 from isthmus.fuzz.agreed import agreed_scenario
 from isthmus.fuzz.judge import judge
 from isthmus.protocols.application import Application
-from isthmus.protocols.causal.histories.relay import DeliveredUpTo, RelayedOrder
-from isthmus.protocols.causal.histories.secured import SecuredRelay
+from isthmus.protocols.causal.histories.relayed_order import DeliveredUpTo, RelayedOrder
 from isthmus.protocols.causal.order import CausalArrival, CausalMessage
 from isthmus.protocols.transport.credit import Credit
 from isthmus.scenario.faults import Crash, Fault, Heal, Leave, Partition, Recover
@@ -81,16 +80,16 @@ def test_safe_delivery_with_gateways_that_pass_on_early() -> None:
     assert judge(made).failures() == []
 
 
-class DeliversAtOnce(SecuredRelay):
+class DeliversAtOnce(RelayedOrder):
     """Delivers what may be lost."""
 
     __slots__ = ()
 
-    def is_secure(self, message: CausalMessage[Any]) -> bool:
+    def is_safe(self, message: CausalMessage[Any]) -> bool:
         return True
 
 
-class CountsNobody(SecuredRelay):
+class CountsNobody(RelayedOrder):
     """Tells that a message is safe once anybody has it."""
 
     __slots__ = ()
@@ -99,15 +98,16 @@ class CountsNobody(SecuredRelay):
         return True
 
 
-class LetsPass(SecuredRelay):
+class LetsPass(RelayedOrder):
     """Lets what is safe pass what is not."""
 
     __slots__ = ()
 
-    def let_through(self) -> None:
-        for item in [item for item in self.pending if self.is_secure(item.message)]:
+    def deliver_safe(self) -> None:
+        assert self.pending is not None
+        for item in [item for item in self.pending if self.is_safe(item.message)]:
             self.pending.remove(item)
-            RelayedOrder.hand_over(self, item)
+            self.above.deliver(self.as_submitted(item.message))
 
 
 @pytest.mark.parametrize(
@@ -118,10 +118,12 @@ class LetsPass(SecuredRelay):
         pytest.param(LetsPass, (5, 12, 13), marks=pytest.mark.full),
     ],
 )
-def test_a_wrong_reading_of_safe_delivery_is_found(kind: type[SecuredRelay], seeds: tuple[int, ...]) -> None:
+def test_a_wrong_reading_of_safe_delivery_is_found(kind: type[RelayedOrder], seeds: tuple[int, ...]) -> None:
     def build(host: Host, application: Application, options: StackOptions) -> Stack:
         hops = msgspec.structs.replace(options, safe=False)
-        return Stack(host, application, Credit(options.credit), kind(options.causal), *bottom(hops, fifo=False))
+        return Stack(
+            host, application, Credit(options.credit), kind(options.causal, safe=True), *bottom(hops, fifo=False)
+        )
 
     for seed in seeds:
         made = safely(agreed_scenario("causal-separators", seed))

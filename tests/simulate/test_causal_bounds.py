@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from isthmus.core.layer import Host, Stack
 from isthmus.core.message import Cast
 from isthmus.fuzz.judge import judge
 from isthmus.protocols.application import Application
-from isthmus.protocols.causal.histories.extended import HISTORY_WIDTHS, ExtendedOrder
-from isthmus.protocols.causal.histories.gated import GatedOrder
 from isthmus.protocols.causal.histories.history import Timestamp
-from isthmus.protocols.causal.histories.relay import RelayedOrder
+from isthmus.protocols.causal.histories.history_order import HISTORY_WIDTHS, HistoryOrder
+from isthmus.protocols.causal.histories.relayed_order import RelayedOrder
 from isthmus.protocols.causal.options import CausalPolicy
 from isthmus.protocols.causal.order import CausalArrival, CausalMessage
 from isthmus.protocols.transport.credit import Credit, CreditOptions
@@ -52,15 +52,18 @@ class Watched:
 
 
 @pytest.mark.parametrize("rules", [{}, LEAKY], ids=["all rules", "leaky rules"])
-@pytest.mark.parametrize("kind", [ExtendedOrder, RelayedOrder, GatedOrder])
-def test_tiny_bounds_hold(kind: type[ExtendedOrder], rules: dict[str, bool]) -> None:
+@pytest.mark.parametrize(
+    ("kind", "gated"), [(HistoryOrder, False), (RelayedOrder, False), (RelayedOrder, True)], ids=str
+)
+def test_tiny_bounds_hold(kind: type[HistoryOrder], gated: bool, rules: dict[str, bool]) -> None:
     most: dict[str, int] = {}
     watched = type("WatchedOrder", (Watched, kind), {"__slots__": (), "most": most})
 
     def build(host: Host, application: Application, options: StackOptions) -> Stack:
-        return Stack(host, application, Credit(options.credit), watched(options.causal), *bottom(options, fifo=False))
+        order = watched(msgspec.structs.replace(options.causal, gated=gated))
+        return Stack(host, application, Credit(options.credit), order, *bottom(options, fifo=False))
 
-    name = "causal-history" if kind is ExtendedOrder else "causal-separators"
+    name = "causal-history" if kind is HistoryOrder else "causal-separators"
     policy = CausalPolicy(**TINY, **rules)  # type: ignore[arg-type]
     scenario = Scenario(
         name="bounds",

@@ -15,8 +15,8 @@ from isthmus.core.message import SiteId, Targets
 from isthmus.fuzz.judge import judge
 from isthmus.fuzz.networks import randomly_linked
 from isthmus.protocols.application import Application
-from isthmus.protocols.causal.histories.gated import GatedOrder
 from isthmus.protocols.causal.histories.history import SENDER, SENDER_BITS, Timestamp
+from isthmus.protocols.causal.histories.relayed_order import RelayedOrder
 from isthmus.protocols.causal.options import CausalPolicy
 from isthmus.protocols.causal.order import CausalArrival, CausalMessage
 from isthmus.protocols.transport.credit import Credit
@@ -94,24 +94,25 @@ def test_without_the_gate_such_graphs_are_refused() -> None:
 
 
 def test_relays_that_tell_again_block_there() -> None:
-    with patch("isthmus.scenario.model.check_served"):
+    with patch("isthmus.stacks.defaults.check_served"):
         assert any(judge(scenario(seed, gated=False)).failures() for seed in BLOCKING)
 
 
-class OpenGate(GatedOrder):
+class OpenGate(RelayedOrder):
     """Leaves entries of its LAN out, and waits for nobody."""
 
     __slots__ = ()
 
     def leave(self, message: CausalMessage[Any], targets: Targets, timestamp: Timestamp) -> None:
+        assert self.gate is not None
         here = self.here()
         for key, address, _, _ in timestamp:
             for site in sites_of(address & here):
-                self.known[site, key & SENDER] = key >> SENDER_BITS
+                self.gate.known[site, key & SENDER] = key >> SENDER_BITS
         super().leave(message, targets, timestamp)
 
 
-class RelaysReadyOnly(GatedOrder):
+class RelaysReadyOnly(RelayedOrder):
     """Relays what is new to it alone."""
 
     __slots__ = ()
@@ -123,7 +124,7 @@ class RelaysReadyOnly(GatedOrder):
 
 
 @pytest.mark.parametrize("wrong", [OpenGate, RelaysReadyOnly])
-def test_a_wrong_gate_is_found(wrong: type[GatedOrder]) -> None:
+def test_a_wrong_gate_is_found(wrong: type[RelayedOrder]) -> None:
     def build(host: Host, application: Application, options: StackOptions) -> Stack:
         order = wrong(options.causal)
         return Stack(host, application, Credit(options.credit), order, *bottom(options, fifo=False))

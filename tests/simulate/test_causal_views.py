@@ -9,7 +9,7 @@ from isthmus.core.layer import Host, Stack
 from isthmus.fuzz.judge import judge
 from isthmus.fuzz.scenarios import random_scenario
 from isthmus.protocols.application import Application
-from isthmus.protocols.causal.histories.relay import RelayedOrder
+from isthmus.protocols.causal.histories.relayed_order import RelayedOrder
 from isthmus.protocols.transport.credit import Credit
 from isthmus.scenario.faults import Crash, Fault, Recover, Relink
 from isthmus.scenario.model import Membership, Scenario, StackSpec

@@ -13,7 +13,7 @@ import msgspec
 from isthmus.core.layer import Kind, Stack
 from isthmus.core.message import GroupId, SiteId, Targets
 from isthmus.core.units import NS_PER_MS
-from isthmus.protocols.causal.histories.relay import RelayedOrder
+from isthmus.protocols.causal.histories.relayed_order import RelayedOrder
 from isthmus.protocols.membership.suspicion import Suspicion
 from isthmus.protocols.transport.relay import Relay
 from isthmus.scenario.composition.nodes import routed_options

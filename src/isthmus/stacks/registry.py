@@ -18,10 +18,8 @@ from isthmus.protocols.application import Application
 from isthmus.protocols.causal.flooding.flooding import Flooding
 from isthmus.protocols.causal.flooding.safe_links import SafeFlooding
 from isthmus.protocols.causal.flooding.safe_wire import DynamicOptions
-from isthmus.protocols.causal.histories.extended import ExtendedOrder
-from isthmus.protocols.causal.histories.gated import GatedOrder
-from isthmus.protocols.causal.histories.relay import RelayedOrder
-from isthmus.protocols.causal.histories.secured import SecuredGates, SecuredOrder, SecuredRelay
+from isthmus.protocols.causal.histories.history_order import HistoryOrder
+from isthmus.protocols.causal.histories.relayed_order import RelayedOrder
 from isthmus.protocols.causal.matrix import MatrixOrder
 from isthmus.protocols.causal.options import CausalOptions
 from isthmus.protocols.causal.vector import VectorOrder
@@ -160,12 +158,11 @@ def matrix(options: StackOptions) -> tuple[Layer, ...]:
 
 
 def history(options: StackOptions) -> tuple[Layer, ...]:
-    return (SecuredOrder(options.causal) if options.safe else ExtendedOrder(options.causal),)
+    return (HistoryOrder(options.causal, options.safe),)
 
 
 def relayed_history(options: StackOptions) -> tuple[Layer, ...]:
-    plain, safe = (GatedOrder, SecuredGates) if options.causal.gated else (RelayedOrder, SecuredRelay)
-    return ((safe if options.safe else plain)(options.causal),)
+    return (RelayedOrder(options.causal, options.safe),)
 
 
 def flooding(options: StackOptions) -> tuple[Layer, ...]:

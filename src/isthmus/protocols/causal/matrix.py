@@ -1,7 +1,7 @@
 """Causal multicast by matrices (Raynal, Schiper, Toueg), the baseline: one counter per pair of members.
 
-A process knows how many messages each member has sent to each other one, and puts the whole matrix on every message. A
-message waits at q until q has delivered as many messages of each member as the matrix says were sent to q before it.
+A process knows how many messages each member has sent to each other member, and puts the whole matrix on every message.
+A message waits at q until q has delivered as many messages of each member as the matrix counts as sent to q before it.
 
 Invariants: delivered[k] is the number of messages of k to us delivered here; sent only grows, entry by entry.
 """
@@ -19,7 +19,7 @@ from isthmus.topology.gateways.separators import sites_of
 
 
 class MatrixOrder(CausalOrder):
-    """Delivers multicasts in causal order by what everybody sent to everybody."""
+    """Delivers multicasts in causal order by the number of messages of each member to each other."""
 
     __slots__ = ("count", "place", "sent")
 

@@ -1,23 +1,33 @@
-"""What all causal orders share: a stamp on each message, a place for those that came too early, the end of a view.
+"""What all causal orders share: a timestamp on each message, a hold-back queue, and the end of a view.
 
-Problem: the network brings messages in any order; one must not be delivered before what it depends on. Idea: a message
-carries a stamp by which a receiver knows the next message that is still missing here; it waits for that one, and is
-looked at again when that one was delivered.
+Problem: the network delivers messages in any order; none may be delivered before a message that it depends on. Idea: a
+message carries a timestamp from which a receiver computes the next message still missing here. The message waits for
+that one and is examined again once that one is delivered.
 
-A causal layer is the transport of what is above it, end to end and in order. What a view change asks of a transport it
-hands on to the one below; only where messages are relayed does it answer itself (relay.py).
+A causal layer is the transport of the layers above it, end to end and in order. It passes what a view change asks of a
+transport on to the transport below; only where messages are relayed does it answer itself (relayed_order.py).
 
-When a view closes, every survivor holds the same messages, but what they depend on may have died with its sender. Each
-message therefore also carries a logical clock, above those of all messages before it. Survivors deliver what is left
-in the order of clocks, ties by sender. That is a causal order, whatever is missing in between: the chain from i over a
-lost m to m2 is nowhere told, yet the clock of i is below that of m2.
+When a view closes, every survivor holds the same messages, but some of what they depend on may be lost with its sender.
+Each message therefore also carries a logical clock, above the clocks of all messages before it. Survivors deliver the
+rest in the order of clocks, ties by sender. This is a causal order whatever is missing in between: no survivor may know
+of the chain from i over a lost m to m2, yet the clock of i is below that of m2.
 
-Bounds: at most window times members messages are under way to a site (flow control); where more than `hold_max` wait
-here, `writable` is false until they are fewer. What they wait for was sent before and needs no leave to come.
+Safe delivery (transport/safe.py) must not delay *taking* a message: a gateway passes on only what it has taken, and a
+history leaves out what every member is known to have, an author its own message first of all. So messages are taken in
+causal order as before, and a queue stands between taking and delivering (`pending`). Its head leaves once it is safe,
+the rest waits behind it, so that the order stays causal. What is taken but not delivered counts as part of the past of
+what is sent here, which is stricter than causal order, never weaker. Everything taken is delivered before the next
+view.
+
+Invariants: `pending` is in the order of taking; whatever is delivered was safe, or came by the flush.
+
+Bounds: at most window times members messages are under way to a site (flow control); while more than `hold_max` wait
+here, `writable` is false. The messages that they wait for were sent earlier and need no permission to arrive.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Mapping
 from typing import Annotated, Any, Generic, NamedTuple
@@ -29,6 +39,7 @@ from isthmus.core.layer import Handler, View
 from isthmus.core.message import ALL, B, Carried, Cast, Message, SiteId, Targets
 from isthmus.protocols.causal.histories.history import SENDER, SENDER_BITS
 from isthmus.protocols.transport.base import Transport
+from isthmus.topology.gateways.hops import GatewayPlan
 from isthmus.topology.gateways.separators import mask_of
 from isthmus.trace.schema import Gauge
 
@@ -40,34 +51,34 @@ MASKS_MAX = 4096  # destinations that are remembered
 class CausalMessage(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=80):
     """A message with what a receiver must know to deliver it in causal order."""
 
-    cast: B  # of the application; of another courier where it is relayed; numbered 0: empty, it only tells
-    origin: SiteId  # who submitted it
+    cast: B  # of the application; of another courier where it is relayed; number 0: empty, for its timestamp alone
+    origin: SiteId  # that submitted it
     count: Count  # the origin's counter in this view, from 1
     clock: Count  # above those of all messages before it
     stamp: bytes
-    stable: Count = 0  # the origin's messages up to this one are wherever they should be
+    stable: Count = 0  # all destinations have the origin's messages up to this one
 
     def payload_bytes(self) -> int:
         return len(self.cast.payload)  # type: ignore[attr-defined]
 
     def subjects(self) -> tuple[Cast, ...]:
         if not isinstance(self.cast, Cast):
-            raise RemoteError(f"a stamp on {type(self.cast).__name__}, which is no message to order")
+            raise RemoteError(f"a timestamp on {type(self.cast).__name__}, which is not ordered")
         return (self.cast,) if self.cast.number else ()
 
 
 class CausalArrival(NamedTuple):
-    """A message that has come, with its stamp as its layer reads it."""
+    """A message that has arrived, with its timestamp decoded."""
 
     message: CausalMessage[Any]
     key: int  # counter and sender
     destinations: int
     timestamp: Any
-    way: Any = None  # of a relayed message: where it goes
+    plan: GatewayPlan | None = None  # of a relayed message: its hops
 
 
-class CausalOrder(Transport):
-    """Delivers a message when nothing before it is missing."""
+class CausalOrder(Transport, ABC):
+    """Delivers a message once nothing before it is missing; a subclass knows what its timestamps say."""
 
     __slots__ = (
         "clock",
@@ -76,16 +87,19 @@ class CausalOrder(Transport):
         "hold_max",
         "masks",
         "measures",
+        "pending",
         "refusing",
+        "safe",
         "waiting",
         "waiting_count",
     )
 
-    def __init__(self, hold_max: int = HOLD_MAX, measures: bool = False) -> None:
+    def __init__(self, hold_max: int = HOLD_MAX, measures: bool = False, safe: bool = False) -> None:
         super().__init__()
         self.hold_max = hold_max
         self.measures = measures  # whether the size of each timestamp is traced
-        self.refusing = False  # `writable` said no because of what waits here; `resume` is owed
+        self.safe = safe  # whether messages are delivered only once they are safe
+        self.refusing = False  # `writable` returned False because of the messages waiting here; `resume` is due
         self.reset()
 
     def reset(self) -> None:
@@ -94,10 +108,9 @@ class CausalOrder(Transport):
         self.masks: dict[Targets, int] = {ALL: self.everyone}  # of destinations
         self.clock = 0
         self.delivered: dict[int, int] = {}  # of each sender, the last message
-        self.waiting: dict[
-            int, list[tuple[int, CausalArrival]]
-        ] = {}  # by the sender waited for: its counter, what waits
+        self.waiting: dict[int, list[tuple[int, CausalArrival]]] = {}  # by the sender waited for: counter, arrival
         self.waiting_count = 0
+        self.pending: deque[CausalArrival] | None = deque() if self.safe else None  # taken, not known to be safe
 
     def bodies(self) -> dict[type[Message], Handler]:
         return {CausalMessage: self.on_stamped}
@@ -109,9 +122,9 @@ class CausalOrder(Transport):
         if not self.blocked:
             self.stamp(message, mask_of(targets) & self.everyone if targets else self.everyone)
 
+    @abstractmethod
     def stamp(self, cast: Cast, destinations: int) -> None:
-        """Send a message with its stamp."""
-        raise NotImplementedError
+        """Send a message with its timestamp."""
 
     def measure(self, message: CausalMessage[Any], entries: int) -> None:
         """Trace the size of a timestamp."""
@@ -130,7 +143,7 @@ class CausalOrder(Transport):
         return not self.blocked and self.below.writable()
 
     def settled(self) -> bool:
-        return not self.waiting_count and self.below.settled()
+        return not self.waiting_count and not self.pending and self.below.settled()
 
     # Receiving
 
@@ -139,22 +152,26 @@ class CausalOrder(Transport):
         if item is not None:
             self.consider(item)
 
+    @abstractmethod
     def read(self, source: SiteId, message: CausalMessage[Any]) -> CausalArrival | None:
-        """A message with its stamp decoded; None for one that is to be passed over."""
-        raise NotImplementedError
+        """Decode a message's timestamp; None for a message to ignore."""
 
+    @abstractmethod
     def missing(self, item: CausalArrival) -> int:
-        """The key of a message that must be delivered here before; 0 where none is missing."""
-        raise NotImplementedError
+        """The key of a message that must be delivered here first; 0 if none is missing."""
 
+    @abstractmethod
     def note(self, item: CausalArrival) -> None:
-        """Take an item that is ready into what we know."""
-        raise NotImplementedError
+        """Record a message that is taken."""
+
+    def is_safe(self, message: CausalMessage[Any]) -> bool:  # noqa: ARG002
+        """Whether every survivor will deliver a message; asked only of an order that delivers safely."""
+        return True
 
     def check_source(self, source: SiteId, message: CausalMessage[Any]) -> int:
-        """The destinations of a message that comes straight from its origin."""
+        """The destinations of a message that comes directly from its origin."""
         if message.origin != source or message.cast.sender != source:
-            raise RemoteError(f"site {source} sent a message of site {message.origin}, which it does not relay for")
+            raise RemoteError(f"site {source} sent a message of site {message.origin}, for which it does not relay")
         return self.destinations_of(message.cast)
 
     def destinations_of(self, cast: Cast) -> int:
@@ -170,7 +187,7 @@ class CausalOrder(Transport):
         return mask
 
     def consider(self, item: CausalArrival) -> None:
-        """Deliver an item and what waits for it, or let it wait."""
+        """Take a message and those that wait for it, or let it wait."""
         if not self.waiting_count and not self.missing(item):  # as nearly always
             self.note(item)
             self.hand_over(item)
@@ -192,7 +209,7 @@ class CausalOrder(Transport):
             self.above.resume()
 
     def awake(self, sender: int) -> list[CausalArrival]:
-        """What waited for the last message of a sender, or an earlier one."""
+        """The messages that waited for the last message of a sender, or an earlier one."""
         waiting = self.waiting.get(sender)
         if not waiting:
             return []
@@ -204,24 +221,36 @@ class CausalOrder(Transport):
         return found
 
     def hand_over(self, item: CausalArrival) -> None:
-        """Deliver a message to the layer above, where it is for this site."""
+        """Deliver a message that is taken, if this site is a destination: at once, or once it is safe."""
         message = item.message
         if message.clock > self.clock:
             self.clock = message.clock
         cast = message.cast
         if item.destinations >> self.host.site & 1 and cast.number:
-            self.above.deliver(cast if cast.sender == message.origin else self.unwrapped(message))
+            if self.pending is None:
+                self.above.deliver(cast if cast.sender == message.origin else self.as_submitted(message))
+            else:
+                self.pending.append(item)
+                self.deliver_safe()
 
-    def unwrapped(self, message: CausalMessage[Any]) -> Cast:
-        """A relayed message as its origin submitted it."""
-        carried: Carried[Any] = message.cast
-        origin, number = message.origin, carried.number
-        author = carried.author
+    def deliver_safe(self) -> None:
+        """Deliver the messages that are safe, in the order of taking."""
+        while self.pending and self.is_safe(self.pending[0].message):
+            self.above.deliver(self.as_submitted(self.pending.popleft().message))
+
+    def as_submitted(self, message: CausalMessage[Any]) -> Cast:
+        """A message as its origin submitted it, without its courier."""
+        cast: Cast = message.cast
+        origin, number = message.origin, cast.number
+        if cast.sender == origin:
+            return cast
+        assert isinstance(cast, Carried)
+        author = cast.author
         if author == (self.host.group, origin, number):
-            if carried.body is None:
-                return Cast(origin, number, carried.payload, carried.destinations)
+            if cast.body is None:
+                return Cast(origin, number, cast.payload, cast.destinations)
             author = None
-        return Carried(origin, number, carried.payload, carried.destinations, author, carried.body)
+        return Carried(origin, number, cast.payload, cast.destinations, author, cast.body)
 
     # View change
 
@@ -257,11 +286,14 @@ class CausalOrder(Transport):
         return self.below
 
     def install(self, view: View) -> None:
+        pending, self.pending = self.pending, None
+        for item in pending or ():
+            self.above.deliver(self.as_submitted(item.message))
         for item in sorted(self.left_over(), key=lambda item: (item.message.clock, item.message.origin)):
             self.hand_over(item)
         super().install(view)
         self.reset()
 
     def left_over(self) -> list[CausalArrival]:
-        """What the flush has left undelivered."""
+        """The messages that the flush has left undelivered."""
         return [item for waiting in self.waiting.values() for _, item in waiting]

@@ -1,11 +1,11 @@
 """Causal broadcast by vectors: one counter per member.
 
-Every message goes to every member, also one that only some are to deliver: the others count it. Its stamp says how many
-messages of each member its origin had delivered, and of its own had sent. It is delivered when it is the next one of
-its origin, and all that its origin had delivered was delivered here.
+Every message goes to every member, even one that only some are to deliver: the others count it. Its timestamp says how
+many messages of each member its origin had delivered, and how many of its own it had sent. A message is delivered once
+it is the next of its origin and everything that its origin had delivered is delivered here.
 
-Invariants: delivered[k] is the number of messages of k taken here, without a gap; a stamp is the sender's delivered
-vector with its own count in its own place.
+Invariants: delivered[k] is the number of messages of k taken here, without a gap; a timestamp is the sender's delivered
+vector with its own count in its own position.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class VectorOrder(CausalOrder):
         destinations = self.check_source(source, message)
         vector = read_varints(message.stamp, len(self.view.members))
         if vector[self.place[source]] != message.count or not message.count:
-            raise RemoteError(f"message {message.count} of site {source} has a vector of another")
+            raise RemoteError(f"message {message.count} of site {source} has a vector that does not match")
         return CausalArrival(message, key_of(source, message.count), destinations, vector)
 
     def missing(self, item: CausalArrival) -> int:

@@ -44,7 +44,7 @@ class GatewayPlan(NamedTuple):
 class GatewayRoutes:
     """The ways between the LANs of one view."""
 
-    __slots__ = ("_plans", "before", "graph")
+    __slots__ = ("_lean_plans", "_plans", "before", "graph")
 
     def __init__(self, graph: LanGraph) -> None:
         self.graph = graph
@@ -52,6 +52,7 @@ class GatewayRoutes:
         if graph.lans.routes:
             self.follow(graph.lans.routes)
         self._plans: dict[tuple[SiteId, int], GatewayPlan] = {}
+        self._lean_plans: dict[tuple[SiteId, int], GatewayPlan] = {}
 
     def follow(self, given: tuple[tuple[int, ...], ...]) -> None:
         """Take configured routes; LANs without members are passed over, where that leaves a way."""
@@ -83,6 +84,15 @@ class GatewayRoutes:
             if len(self._plans) >= PLANS_MAX:
                 self._plans.clear()
             found = self._plans[sender, destinations] = self.made(sender, destinations)
+        return found
+
+    def lean_plan(self, sender: SiteId, destinations: int) -> GatewayPlan:
+        """The same without the gateways that neither relay nor are destinations; relays are no part of the address."""
+        found = self._lean_plans.get((sender, destinations))
+        if found is None:
+            if len(self._lean_plans) >= PLANS_MAX:
+                self._lean_plans.clear()
+            found = self._lean_plans[sender, destinations] = lean(self.plan(sender, destinations), destinations)
         return found
 
     def made(self, sender: SiteId, destinations: int) -> GatewayPlan:
@@ -142,6 +152,21 @@ def direct_plan(sender: SiteId, destinations: int) -> GatewayPlan:
     """The way of a message that nobody relays."""
     first = sites_of(destinations)
     return GatewayPlan(destinations, first, {}, {}, dict.fromkeys(first, sender))
+
+
+def lean(plan: GatewayPlan, destinations: int) -> GatewayPlan:
+    """The way of a message without the gateways that neither relay nor are destinations."""
+    useful = destinations | mask_of(plan.hops)
+
+    def trimmed(sites: Targets) -> Targets:
+        return tuple([site for site in sites if useful >> site & 1])
+
+    hops = {
+        site: tuple([GatewayHop(trimmed(hop.receivers), hop.reached) for hop in made if trimmed(hop.receivers)])
+        for site, made in plan.hops.items()
+    }
+    before = {site: source for site, source in plan.before.items() if useful >> site & 1}
+    return GatewayPlan(destinations, trimmed(plan.first), hops, {}, before)
 
 
 def union(hops: tuple[GatewayHop, ...] | list[GatewayHop]) -> int:

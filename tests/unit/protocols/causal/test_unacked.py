@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from isthmus.protocols.causal.histories.dues import UnackedMessages
+from isthmus.protocols.causal.histories.unacked import UnackedMessages
 
 
-def dues(*destinations: int) -> UnackedMessages:
+def unacked(*destinations: int) -> UnackedMessages:
     made = UnackedMessages()
     for count, mask in enumerate(destinations, 1):
         made.add(count, mask)
@@ -13,7 +13,7 @@ def dues(*destinations: int) -> UnackedMessages:
 
 
 def test_a_message_is_stable_when_all_destinations_and_all_before_it_are() -> None:
-    found = dues(0b01, 0b11, 0b10)
+    found = unacked(0b01, 0b11, 0b10)
     assert found.note(0b10, 3) == []
     assert found.stable == 0
     assert found.note(0b01, 1) == [1]
@@ -23,14 +23,14 @@ def test_a_message_is_stable_when_all_destinations_and_all_before_it_are() -> No
 
 
 def test_an_acknowledgement_that_was_overtaken_takes_nothing_back() -> None:
-    found = dues(0b1, 0b1)
+    found = unacked(0b1, 0b1)
     assert found.note(0b1, 2) == [1, 2]
     assert found.note(0b1, 1) == []
     assert found.stable == 2
 
 
 def test_whom_to_ask_is_who_was_behind_at_the_last_look_too() -> None:
-    found = dues(0b01)
+    found = unacked(0b01)
     assert found.overdue() == 0
     found.add(2, 0b10)
     assert found.overdue() == 0b01
@@ -40,20 +40,20 @@ def test_whom_to_ask_is_who_was_behind_at_the_last_look_too() -> None:
 
 
 def test_looks_are_rarer_while_nothing_becomes_stable() -> None:
-    found = dues(0b01, 0b01)
+    found = unacked(0b01, 0b01)
     seen = []
     for _ in range(5):
         found.overdue()
-        seen.append(found.patience())
+        seen.append(found.backoff())
     assert seen == [1, 2, 4, 4, 4]
     found.note(0b01, 1)
     found.overdue()
-    assert found.patience() == 1
+    assert found.backoff() == 1
     assert found.everyone() == 0b01
 
 
 def test_a_counter_that_nobody_acknowledges_holds_nothing_up() -> None:
-    found = dues(0b1)
+    found = unacked(0b1)
     found.pass_over(2)
     assert found.stable == 0
     assert found.note(0b1, 1) == [1]

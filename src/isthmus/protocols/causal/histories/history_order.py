@@ -1,15 +1,17 @@
 """Causal multicast to arbitrary sets by extended histories (R1 to R8).
 
-The rules are in history.py; this layer stamps, reads stamps, and keeps the bounds. A message goes straight to its
-destinations, which are its whole address; relay.py lets gateways pass it on.
+The rules are in history.py; this layer writes and reads timestamps and keeps the bounds. A message goes directly to its
+destinations, which are its whole address; in relayed_order.py gateways pass it on.
 
-The sender's own copy comes back through the transport like everyone's, and is delivered at once: nothing before it can
+The sender's own copy comes back through the transport like every copy, and is delivered at once: nothing before it can
 be missing here but earlier copies of its own. Until it is back, it counts as not delivered.
 
-Bounds: a history of more entries than `history_max` and `entries_max` allow tells them all to all whom they concern, by
-an empty message, and forgets them. A timestamp has no more entries than the history that it is taken from; a relayed
-message brings its own besides. An empty message is one entry more in each history, so that it must take away more than
-there are members: the bound is at least a few times the width of the view.
+Safe delivery: the transport hands bodies up on arrival and again once they are safe (`unsafe_bodies`).
+
+Bounds: when a history has more entries than `history_max` and `entries_max` allow, an empty message reports all of them
+to all sites concerned, and they are forgotten. A timestamp has no more entries than the history that it is taken from;
+a relayed message adds its own. An empty message is one more entry in each history, so it must remove more entries than
+there are members: the bound is at least a few times the size of the view.
 """
 
 from __future__ import annotations
@@ -18,13 +20,14 @@ from collections import deque
 from typing import Any, ClassVar
 
 from isthmus.core.errors import RemoteError
-from isthmus.core.layer import View
-from isthmus.core.message import Cast, Message, SiteId, Targets
+from isthmus.core.layer import Handler, View
+from isthmus.core.message import Cast, Message, SiteId
 from isthmus.core.validation import COUNT_MAX
 from isthmus.protocols.causal.histories.coding import Coder, coder_of
 from isthmus.protocols.causal.histories.history import SENDER_BITS, ExtendedHistory, Timestamp, key_of
 from isthmus.protocols.causal.options import CausalOptions
 from isthmus.protocols.causal.order import CausalArrival, CausalMessage, CausalOrder
+from isthmus.topology.gateways.hops import GatewayPlan
 from isthmus.topology.gateways.separators import sites_of
 from isthmus.trace.schema import Gauge
 
@@ -32,15 +35,19 @@ GAUGE = 0  # timer key
 HISTORY_WIDTHS = 8  # the least bound, per member
 
 
-class ExtendedOrder(CausalOrder):
-    """Delivers multicasts in causal order by what each process has told whom."""
+class HistoryOrder(CausalOrder):
+    """Delivers multicasts in causal order by what each process has reported to which."""
 
-    __slots__ = ("coder", "history", "history_max", "options", "own")
+    __slots__ = ("coder", "history", "history_max", "options", "own", "safe_keys")
     timer_names: ClassVar[tuple[str, ...]] = ("gauge",)
 
-    def __init__(self, options: CausalOptions) -> None:
+    def __init__(self, options: CausalOptions, safe: bool = False) -> None:
         self.options = options
-        super().__init__(options.hold_max, options.gauge_ms > 0)
+        super().__init__(options.hold_max, options.gauge_ms > 0, safe)
+
+    def reset(self) -> None:
+        super().reset()
+        self.safe_keys: dict[tuple[SiteId, int], bool] = {}  # origin and counter of messages safe and not delivered
 
     def install(self, view: View) -> None:
         super().install(view)
@@ -50,7 +57,7 @@ class ExtendedOrder(CausalOrder):
         most = min(self.options.history_max, self.options.entries_max)
         self.history_max = max(most, HISTORY_WIDTHS * len(view.members)) if self.options.pruning else COUNT_MAX
         self.coder = self.new_coder()
-        self.own: deque[int] = deque()  # our own messages to ourselves that are not back yet
+        self.own: deque[int] = deque()  # own messages addressed to us whose copies are not back yet
 
     def new_history(self) -> ExtendedHistory:
         return ExtendedHistory(self.host.site, None, self.options.rules())
@@ -59,23 +66,18 @@ class ExtendedOrder(CausalOrder):
         return coder_of(self.everyone, (self.everyone,), self.options.coding, self.entries_most())
 
     def entries_most(self) -> int:
-        """What a peer's timestamp may have: what was there, and what a relayed message brings."""
+        """The maximum entries of a peer's timestamp: those of a history, and those that a relayed message adds."""
         return 4 * max(self.history_max, self.options.history_max)
-
-    # Where messages go
-
-    def address_of(self, origin: SiteId, destinations: int) -> int:  # noqa: ARG002
-        return destinations
-
-    def first_of(self, destinations: int) -> Targets:
-        """To whom we send a message of ours."""
-        return sites_of(destinations)
 
     # Sending
 
+    def address_of(self, origin: SiteId, destinations: int) -> int:  # noqa: ARG002
+        """The destinations of a message and every relay on its way."""
+        return destinations
+
     def stamp(self, cast: Cast, destinations: int) -> None:
         if not destinations:
-            return  # whom it was for have left
+            return  # all destinations have left
         address = self.address_of(self.host.site, destinations)
         key, timestamp = self.history.send(address)
         if destinations >> self.host.site & 1:
@@ -88,24 +90,21 @@ class ExtendedOrder(CausalOrder):
         self.bound_history()
 
     def send_first(self, message: CausalMessage[Any], destinations: int, timestamp: Timestamp) -> None:  # noqa: ARG002
-        """Send a message of ours on its way."""
-        self.pass_down(message, self.first_of(destinations))
-
-    def pass_down(self, message: Message, targets: Targets) -> None:
-        self.below.submit(message, targets)
+        """Send a message of our own on its way."""
+        self.below.submit(message, sites_of(destinations))
 
     def stamped(self, cast: Cast, count: int, timestamp: Timestamp) -> CausalMessage[Any]:
         return CausalMessage(cast, self.host.site, count, self.tick(), self.coder.encode(timestamp))
 
     def keep(self, message: CausalMessage[Any], key: int, destinations: int) -> None:
-        """Keep a message until it is where it should; the transport below does."""
+        """Keep a message until all destinations have it; here, the transport below does."""
 
     def note_own(self) -> None:
-        """Our own messages count as delivered up to the first copy that is not back."""
+        """Count our own messages as delivered up to the first copy that is not back."""
         self.delivered[self.host.site] = self.own[0] - 1 if self.own else self.history.count
 
     def tell(self, destinations: int) -> None:
-        """Send an empty message, which tells all that its destinations have not been told."""
+        """Send an empty message that reports everything not yet reported to its destinations."""
         others = destinations & ~self.history.me
         if not others:  # we know what we have
             self.history.report_all(self.history.me)
@@ -116,7 +115,7 @@ class ExtendedOrder(CausalOrder):
         self.send_first(message, others, timestamp)
 
     def bound_history(self) -> None:
-        """Tell everything to all whom it concerns, where it is too much, and forget it."""
+        """Report and forget everything if the history exceeds its bound."""
         if len(self.history.told) > self.history_max and not self.blocked:
             self.tell(self.history.concerned())
 
@@ -136,17 +135,18 @@ class ExtendedOrder(CausalOrder):
     # Receiving
 
     def read(self, source: SiteId, message: CausalMessage[Any]) -> CausalArrival | None:
-        destinations = self.check_source(source, message)
-        return self.item(message, destinations)
+        return self.arrival(message, self.check_source(source, message))
 
-    def item(self, message: CausalMessage[Any], destinations: int, way: Any = None) -> CausalArrival | None:
-        """A message as an item; None for one that was delivered before."""
+    def arrival(
+        self, message: CausalMessage[Any], destinations: int, plan: GatewayPlan | None = None
+    ) -> CausalArrival | None:
+        """Decode a message's timestamp; None for a message that was delivered before."""
         if not message.count:
             raise RemoteError(f"a message of site {message.origin} without a counter")
         if message.count <= self.delivered.get(message.origin, 0):
             return None
         key = message.count << SENDER_BITS | message.origin
-        return CausalArrival(message, key, destinations, self.coder.decode(message.stamp), way)
+        return CausalArrival(message, key, destinations, self.coder.decode(message.stamp), plan)
 
     def missing(self, item: CausalArrival) -> int:
         if item.message.origin == self.host.site:
@@ -165,4 +165,18 @@ class ExtendedOrder(CausalOrder):
                 self.bound_history()
 
     def take(self, item: CausalArrival) -> None:
+        """Record a message of another origin in the history."""
         self.history.deliver(item.key, item.destinations, item.timestamp)
+
+    # Safe delivery
+
+    def unsafe_bodies(self) -> dict[type[Message], Handler]:
+        return {CausalMessage: self.on_safe} if self.safe else {}
+
+    def on_safe(self, source: SiteId, message: CausalMessage[Any]) -> None:  # noqa: ARG002
+        if message.cast.number and message.count > 0:
+            self.safe_keys[message.origin, message.count] = True
+            self.deliver_safe()
+
+    def is_safe(self, message: CausalMessage[Any]) -> bool:
+        return self.safe_keys.pop((message.origin, message.count), False)
