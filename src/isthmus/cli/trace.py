@@ -1,7 +1,8 @@
-"""`isthmus trace`: look into a trace; `show` reads no further than it prints. `isthmus check` judges one."""
+"""`isthmus trace`: show the rows of a trace, without reading further than is printed."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -14,8 +15,11 @@ from isthmus.cli.console import wide_console
 from isthmus.core.layer import ClockState, Kind
 from isthmus.judge.oracle import Verdict
 from isthmus.judge.witness import name_in
-from isthmus.trace.reader import read_meta, read_rows
+from isthmus.trace.inputs.files import FORMS
+from isthmus.trace.inputs.rows import TraceInput
+from isthmus.trace.inputs.shiviz import patterns_of
 from isthmus.trace.schema import (
+    COLUMN_NAMES,
     CONTROL,
     DESTINATIONS,
     GAUGE,
@@ -40,17 +44,26 @@ STATES = {int(state): state.name.lower() for state in ClockState}  # the gauge o
 KINDS = {kind.name.lower(): kind for kind in Kind}
 COLORS = {"valid": "green", "violated": "red", "unknown": "yellow"}
 COLUMNS = (
-    *("run", "process", "local", "time ms", "kind", "message"),
-    *("group", "view", "destinations", "payload", "control", "value", "gauge"),
+    "run",
+    "process",
+    "local",
+    "time ms",
+    "kind",
+    "message",
+    "group",
+    "view",
+    "destinations",
+    "payload",
+    "control",
+    "value",
+    "gauge",
 )
 VERDICT_LINES = 60  # longer tables leave out what is valid, then what is too much
-
-trace_path = click.argument("path", type=click.Path(path_type=Path))
 
 
 @click.group()
 def command() -> None:
-    """Look into a trace: a folder of Parquet segments, or one such file.
+    """Look into a trace, of any format that `isthmus check` reads.
 
     \b
     Examples:
@@ -59,38 +72,54 @@ def command() -> None:
 
 
 @command.command()
-@trace_path
+@click.argument("path", type=click.Path(path_type=Path))
 @click.option("--run", type=int, help="Only this run.")
-@click.option("--process", type=int, multiple=True, help="Only this process; may be repeated.")
-@click.option("--kind", type=click.Choice(list(KINDS)), multiple=True, help="Only this kind; may be repeated.")
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Rows to print.")
-def show(path: Path, run: int | None, process: tuple[int, ...], kind: tuple[str, ...], limit: int) -> None:
+@click.option("--process", type=int, multiple=True, help="Only this process; repeatable.")
+@click.option("--kind", type=click.Choice(list(KINDS)), multiple=True, help="Only this kind; repeatable.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Maximum rows to print.")
+@click.option("--format", "form", type=click.Choice(("auto", *FORMS)), default="auto", show_default=True)
+@click.option("--pattern", "patterns", multiple=True, help="For ShiViz logs, as in `isthmus check`.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON lines, which `isthmus check` reads.")
+def show(
+    path: Path, run: int | None, process: tuple[int, ...], kind: tuple[str, ...], limit: int, form: str,
+    patterns: tuple[str, ...], as_json: bool,
+) -> None:  # fmt: skip
     """Print rows as a table, in the order written.
+
+    PATH is a file, or a folder of files of one format: Parquet, CSV, JSON lines or ShiViz logs.
 
     \b
     Examples:
       isthmus trace show out/trace
       isthmus trace show out/trace --process 2 --kind view --kind deliver --limit 200
+      isthmus trace show events.csv --kind submit --json
     """
+    source = TraceInput(path, form, patterns_of(patterns))
     kinds = {int(KINDS[name]) for name in kind}
-    rows = islice(chosen(read_rows(path), run, process, kinds), limit + 1)
-    table = Table(title=escape(", ".join(f"{key} {value}" for key, value in read_meta(path).items())) or None)
+    rows = islice(chosen(source.rows(), run, process, kinds), limit + 1)
+    shown = list(islice(rows, limit))
+    more = f"The first {limit} rows; --limit shows more."
+    if as_json:
+        for row in shown:
+            click.echo(json.dumps(dict(zip(COLUMN_NAMES, row, strict=True)) | {"kind": kind_name(row[KIND])}))
+        if next(rows, None):
+            click.echo(more, err=True)
+        return
+    table = Table(title=escape(", ".join(f"{key} {value}" for key, value in source.meta().items())) or None)
     for name in COLUMNS:
         table.add_column(name, justify="left" if name in ("kind", "message", "destinations", "gauge") else "right")
-    count = 0
-    for count, row in enumerate(rows, start=1):
-        if count <= limit:
-            table.add_row(*cells(row))
+    for row in shown:
+        table.add_row(*cells(row))
     console = wide_console()
     console.print(table)
-    if count > limit:
-        console.print(f"The first {limit} rows; --limit shows more.")
-    elif count == 0:
+    if next(rows, None):
+        console.print(more)
+    elif not shown:
         console.print("No such rows.")
 
 
 def chosen(rows: Iterable[Row], run: int | None, processes: tuple[int, ...], kinds: set[int]) -> Iterator[Row]:
-    """The rows that were asked for; an empty choice is all."""
+    """Yield the rows chosen; an empty choice is all."""
     for row in rows:
         if (
             (run is None or row[RUN] == run)
@@ -100,10 +129,12 @@ def chosen(rows: Iterable[Row], run: int | None, processes: tuple[int, ...], kin
             yield row
 
 
+def kind_name(kind: int) -> str:
+    return Kind(kind).name.lower() if kind in KINDS.values() else str(kind)
+
+
 def cells(row: Row) -> list[str]:
-    """One row for people."""
-    kind = row[KIND]
-    named = Kind(kind).name.lower() if kind in KINDS.values() else str(kind)
+    """Return one row as the cells of the table."""
     message = name_in(row[GROUP], row[ORIGIN:GROUP]) if row[SENDER] != NONE else ""
     destinations = row[DESTINATIONS]
     to = ("all" if message else "") if destinations is None else " ".join(map(str, destinations))
@@ -111,7 +142,7 @@ def cells(row: Row) -> list[str]:
     numbers = map(str, (row[PAYLOAD], row[CONTROL], row[VALUE]))
     words = STATES if row[KIND] == Kind.CLOCK else GAUGES if row[KIND] == Kind.GAUGE else {}
     gauge = words.get(row[GAUGE], str(row[GAUGE])) if row[GAUGE] else ""
-    return [*place, named, message, str(row[GROUP]), str(row[VIEW]), to, *numbers, gauge]
+    return [*place, kind_name(row[KIND]), message, str(row[GROUP]), str(row[VIEW]), to, *numbers, gauge]
 
 
 def print_verdicts(verdicts: list[tuple[int, Verdict]], run_count: int, names: Mapping[int, str] | None = None) -> None:

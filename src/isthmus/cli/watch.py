@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,12 +32,15 @@ USUAL = tuple(name for name in PROPERTIES if not name.startswith("clock-") and n
 @click.option(
     "--property", "properties", type=click.Choice(PROPERTIES), multiple=True, help="Only this one; repeatable."
 )
-@click.option("--every", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="Seconds between looks.")
-@click.option("--segments", type=click.IntRange(min=1), help="At most so many segments at a time. [all there are]")
+@click.option(
+    "--every", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="Seconds between batches."
+)
+@click.option("--segments", type=click.IntRange(min=1), help="Maximum segments per batch. [all there are]")
 @click.option("--master", help="A Spark master that sees the same folders. [local[*]]")
+@click.option("--json", "as_json", is_flag=True, help="Print each change, and the counts at the end, as a JSON line.")
 def command(
     folder: Path, out: Path | None, once: bool, properties: tuple[str, ...], every: float, segments: int | None,
-    master: str | None,
+    master: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Follow a trace as it is written, and print verdicts as they change.
 
@@ -57,6 +61,7 @@ def command(
     chosen = properties or tuple(name for name in USUAL if once or name not in AT_REST)
     lake = Lake(out or Path("out/lake"))
     console = wide_console()
+    console.quiet = as_json
     status = console.status("starting Spark")
     settings = {"spark.sql.shuffle.partitions": "8"}
     interrupted = False
@@ -66,6 +71,8 @@ def command(
         def report(changes: list[VerdictChange]) -> None:
             for change in changes:
                 console.print(line(change), highlight=False, soft_wrap=True)
+                if as_json:
+                    click.echo(json.dumps(change._asdict(), ensure_ascii=False))
 
         query = follow(
             spark, folder, lake, check, report, chosen, once=once, every_s=every, segments_max=segments or 0
@@ -81,6 +88,8 @@ def command(
         console.print(f"Stopped; the same command goes on from {escape(str(lake.root))}.", soft_wrap=True)
         sys.exit(130)
     told = ", ".join(f"{counts.get(status, 0)} {status}" for status in COLORS)
+    if as_json:
+        click.echo(json.dumps({status: counts.get(status, 0) for status in COLORS} | {"lake": str(lake.root)}))
     console.print(f"{told}; the lake is {escape(str(lake.root))}.", highlight=False, soft_wrap=True)
     sys.exit(exit_code(list(counts), bool(properties)))
 

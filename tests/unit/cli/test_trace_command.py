@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from tests.unit.judge.stories import Story, quiet_run
 
 from isthmus.cli import check
 from isthmus.cli.trace import command
+from isthmus.core.errors import InputError
 from isthmus.trace.writer import TraceWriter
 
 PAGE = Path(__file__).parents[3] / "docs" / "TRACE.md"
@@ -58,3 +60,25 @@ def test_the_examples_of_the_page_run(tmp_path, monkeypatch, capsys):
     assert "integrity valid" in capsys.readouterr().out
     judged = CliRunner().invoke(check.command, ["trace.parquet", "--property", "integrity", "--property", "validity"])
     assert judged.exit_code == 0, judged.output
+
+
+def test_show_reads_what_check_reads(tmp_path):
+    story = saved(tmp_path / "parquet", quiet_run())
+    lines = invoke("show", story, "--json", "--limit", "99").output.splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert {row["kind"] for row in rows} >= {"submit", "deliver"}
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    names = list(rows[0])
+    cells = [",".join(str(row[name]).replace(",", " ").replace("None", "") for name in names) for row in rows]
+    (tmp_path / "a.csv").write_text("\n".join([",".join(names), *cells]))
+    (tmp_path / "a.log").write_text('a {"a":1}\nsubmit m=a:1\nb {"a":1,"b":1}\ndeliver m=a:1\n')
+    for name in ("a.jsonl", "a.csv"):
+        assert invoke("show", str(tmp_path / name), "--json", "--limit", "99").output.splitlines() == lines
+    assert "deliver" in invoke("show", str(tmp_path / "a.log")).output
+
+
+def test_a_name_that_contradicts_the_content_is_refused(tmp_path):
+    (tmp_path / "a.parquet").write_text("process,local,kind,sender,number\n0,0,submit,0,1\n")
+    with pytest.raises(InputError, match=r"CSV in a file named as Parquet.*--format csv"):
+        CliRunner().invoke(command, ["show", str(tmp_path / "a.parquet")], catch_exceptions=False)
+    assert "submit" in invoke("show", str(tmp_path / "a.parquet"), "--format", "csv").output

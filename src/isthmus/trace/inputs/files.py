@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, cast
@@ -21,6 +22,7 @@ SUFFIXES = {
     }.items()
     for suffix in suffixes
 }
+TITLES = {"parquet": "Parquet", "csv": "CSV", "json": "JSON lines", "shiviz": "a ShiViz log"}
 ENDINGS = "a file that ends in .parquet, .csv, .json, .jsonl or .log, or --format"
 CHUNK_BYTES = 1 << 20
 
@@ -57,26 +59,42 @@ def suffix_form(file: Path) -> str:
 
 
 def form_of(path: Path, files: Sequence[Path], asked: str) -> str:
-    """The format of a trace: what was asked for, what the names say, or what the first bytes look like."""
+    """Return the format asked for, or that of the names, or that of the content, which must not contradict a name."""
     if asked != "auto":
         return asked
     forms = sorted({suffix_form(file) for file in files})
     if len(forms) > 1:
         raise InputError(str(path), "", f"files of several formats ({', '.join(forms)})", "one, or --format to choose")
-    if forms[0] and forms[0] != "shiviz":
-        return forms[0]
-    with opened(files[0]) as file:
-        head = file.read(1 << 12)
-    lines = [line for line in head.decode(errors="replace").splitlines() if line.strip()]
+    named, seen = forms[0], content_form(files[0])
+    if not named and not seen:
+        raise InputError(str(files[0]), "", "a format that neither name nor content tells", ENDINGS)
+    if named and seen not in ("", named) and "parquet" in (named, seen):
+        found = f"{TITLES[seen]} in a file named as {TITLES[named]}"
+        raise InputError(str(files[0]), "", found, f"--format {seen}, or a name that ends in {endings(seen)}")
+    return named or seen
+
+
+def content_form(file: Path) -> str:
+    """Return the format that the first bytes of a file look like; empty where they tell none."""
+    try:
+        with opened(file) as stream:
+            head = stream.read(1 << 12)
+    except (OSError, EOFError):
+        return ""  # reading the rows says why
     if head.startswith(b"PAR1"):
         return "parquet"
-    if forms[0] == "shiviz":
-        return "shiviz"
-    if lines and lines[0].lstrip().startswith("{"):
+    lines = [line for line in head.decode(errors="replace").splitlines() if line.strip()]
+    if not lines or b"\0" in head:
+        return ""
+    if lines[0].lstrip().startswith("{"):
         return "json"
-    if lines and "," in lines[0] and "{" not in lines[0]:
-        return "csv"
-    raise InputError(str(files[0]), "", "a format that neither name nor content tells", ENDINGS)
+    if "{" in lines[0]:
+        return "shiviz" if re.match(r"\S+\s+\{", lines[0]) else ""
+    return "csv" if "," in lines[0] else ""
+
+
+def endings(form: str) -> str:
+    return " or ".join(suffix for suffix, own in SUFFIXES.items() if own == form)
 
 
 def opened(file: Path) -> IO[bytes]:

@@ -65,17 +65,19 @@ class TraceInput:
         """The names of processes, where the input has them: the hosts of a log, the sites of a run of ours."""
         if self.form == "shiviz":
             return {process: host for host, process in self.log.hosts.items()}
-        if self.form != "parquet":
-            return {}
         try:
-            sites = json.loads(table_meta(self.files[0]).get("sites", "[]"))
+            sites = json.loads(self.meta().get("sites", "[]"))
         except ValueError:
             return {}
         return {number: str(name) for number, name in enumerate(sites)} if isinstance(sites, list) else {}
 
+    def meta(self) -> dict[str, str]:
+        """Return the description that a run of Isthmus carries; empty for other formats."""
+        return table_meta(self.files[0]) if self.form == "parquet" else {}
+
     def domains(self) -> tuple[Domain, ...]:
         """The ordering domains that a run of ours has told."""
-        return read_domains(table_meta(self.files[0])) if self.form == "parquet" else ()
+        return read_domains(self.meta())
 
     def promised(self) -> set[str] | None:
         """What the stacks of a run of ours promise; None where the input does not say."""
