@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from isthmus.cli.console import wide_console
-from isthmus.cli.trace import COLORS
+from isthmus.cli.verdicts import COLORS
 from isthmus.core.errors import InputError
 from isthmus.core.units import NS_PER_MS
 from isthmus.judge.oracle import PROPERTIES

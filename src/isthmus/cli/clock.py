@@ -1,4 +1,4 @@
-"""`isthmus clock`: what time it is at every site, and how far that may be off; live, or as a trace has it."""
+"""`isthmus clock`: the clock of every site with its error bound, live or from a trace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from isthmus.cli.console import print_whole, wide_console
-from isthmus.cli.options import HELP, json_option
+from isthmus.cli.options import HELP, PATH, json_option, print_json
 from isthmus.core.errors import InputError
 from isthmus.core.layer import ClockState, Kind
 from isthmus.core.validation import BadValue
@@ -35,12 +35,12 @@ from isthmus.trace.reader import read_meta, read_rows
 from isthmus.trace.schema import GAUGE, KIND, PROCESS, TIME_NS, VALUE, Gauge
 
 NS_PER_US = 1e3
-SCRATCH = "isthmus-clock-"  # folders for what sites write; the process that made it follows, and a few letters
+SCRATCH = "isthmus-clock-"  # folders that sites write to; a process id and a random suffix follow
 FREE = ClockState.FREE_RUNNING.name.lower().replace("_", "-")
 
 
 @click.command(context_settings=HELP)
-@click.argument("source", type=click.Path(path_type=Path), metavar="SCENARIO.toml|TRACE")
+@click.argument("source", type=PATH, metavar="SCENARIO.toml|TRACE")
 @click.option(
     "--seconds", type=click.FloatRange(1.0, 86_400.0), default=10.0, show_default=True, help="How long sites run."
 )
@@ -49,24 +49,24 @@ FREE = ClockState.FREE_RUNNING.name.lower().replace("_", "-")
     "references",
     multiple=True,
     metavar="SITE=WHERE",
-    help=f"Where a site's true time comes from: {KINDS}; repeatable. [system]",
+    help=f"Source of a site's true time: {KINDS}; repeatable. [system]",
 )
 @click.option("--no-emulate", is_flag=True, help="The bare loopback, without the topology's delays and losses.")
 @json_option
 def command(source: Path, seconds: float, references: tuple[str, ...], no_emulate: bool, as_json: bool) -> None:
-    """Show the clocks of all sites: the time, how far it may be off, and what that rests on.
+    """Show the clocks of all sites: the time, its error bound, and the state and source of both.
 
-    Of a scenario, its sites are started, one process each on this machine, with the clock service alone: as
-    [clocks.service] has it, or as live sites do by default. Sites that the topology names as references take true time
-    from the system clock, or as --reference says. Of a trace, the last readings in it are shown.
+    Given a scenario, start its sites, one process each on this machine, with the clock service alone: configured by
+    [clocks.service], or as live sites are by default. Sites that the topology names as references take true time from
+    the system clock, or from --reference. Given a trace, show the last readings in it.
 
-    A site is synchronised, in hold-over (no reference is heard of, and its error grows) or free-running (it has never
-    been synchronised). Tightness is what the service has measured, unless the scenario gives it.
+    A site is synchronised, in hold-over (no reference is reachable, and its error grows) or free-running (it has never
+    been synchronised). Tightness is measured by the service, unless the scenario sets it.
 
-    A file or socket says, in one line, how many ms its reference is off the system clock, and perhaps its error in
-    microseconds: "1.5 20". An empty line is a dead reference.
+    A file or socket contains one line: the offset of its reference from the system clock in ms and, optionally, its
+    error in microseconds: "1.5 20". An empty line is a failed reference.
 
-    Exit code 0: every site knows how far it may be off; 3: one does not.
+    Exit code 0: every site knows its error bound; 3: one does not.
 
     \b
     Examples:
@@ -85,14 +85,14 @@ def command(source: Path, seconds: float, references: tuple[str, ...], no_emulat
         given = references_of(scenario, references)
         found = asyncio.run(of_sites(scenario, source, seconds, given, not no_emulate, None if as_json else console))
     if as_json:
-        print(json.dumps([msgspec.to_builtins(status) for status in found], ensure_ascii=False, indent=2))
+        print_json(found)
     else:
         print_whole(console, clocks_table(found))
     sys.exit(3 if any(status.earliest_ns is None for status in found) else 0)
 
 
 def references_of(scenario: Scenario, given: Sequence[str]) -> dict[str, str]:
-    """What was said of references, by site."""
+    """The references given on the command line, by site."""
     found: dict[str, str] = {}
     for text in given:
         name, equals, where = text.partition("=")
@@ -103,7 +103,7 @@ def references_of(scenario: Scenario, given: Sequence[str]) -> dict[str, str]:
         except BadValue as error:
             raise error.at("--reference", "") from None
         if site not in scenario.topology.clusters[scenario.topology.sites[site].cluster].references:
-            raise InputError("--reference", "", repr(name), "a site that its cluster names among its references")
+            raise InputError("--reference", "", repr(name), "one of the references of its cluster")
         found[name] = where
     return found
 
@@ -111,7 +111,7 @@ def references_of(scenario: Scenario, given: Sequence[str]) -> dict[str, str]:
 async def of_sites(
     scenario: Scenario, path: Path, seconds: float, given: Mapping[str, str], emulate: bool, console: Console | None
 ) -> list[ClockStatus]:
-    """Run the sites, and tell how their clocks stood at the end."""
+    """Run the sites; return their last readings."""
     words = {
         site.name: ["--clocks", repr(seconds), *(["--reference", given[site.name]] if site.name in given else [])]
         for site in scenario.topology.sites
@@ -138,11 +138,11 @@ async def of_sites(
 
 
 def sweep(folder: Path) -> None:
-    """Remove what earlier commands left that were killed before they could."""
+    """Remove folders of earlier commands that were killed."""
     for left in sorted(folder.glob(f"{SCRATCH}*-*")):
         owner = left.name.removeprefix(SCRATCH).partition("-")[0]
         if owner.isdecimal() and not is_running(int(owner)):
-            shutil.rmtree(left, ignore_errors=True)  # of another user: not ours to remove
+            shutil.rmtree(left, ignore_errors=True)  # it may belong to another user
 
 
 def is_running(pid: int) -> bool:
@@ -190,11 +190,11 @@ def of_trace(folder: Path) -> list[ClockStatus]:
     return found
 
 
-OF_LIVE = ("LAN", "tightness", "stamps", "reference", "rounds")  # columns that a trace has nothing for
+OF_LIVE = ("LAN", "tightness", "stamps", "reference", "rounds")  # columns without a value in a trace
 
 
 def clocks_table(found: Sequence[ClockStatus]) -> Table:
-    """What every site's clock is like; columns of which nothing is known are left out."""
+    """One row per site; columns without any value are omitted."""
     table = Table(title="clocks", title_justify="left")
     for status in found:
         half = "" if status.earliest_ns is None else f"± {(status.time_ns - status.earliest_ns) / NS_PER_US:,.1f} us"
@@ -204,7 +204,7 @@ def clocks_table(found: Sequence[ClockStatus]) -> Table:
             "state": status.state,
             "time": shown(status.time_ns),
             "beside the system's" if status.stamps else "beside true time": f"{offset_us:+,.1f} us",
-            "error": half or "not known",
+            "error": half or "unknown",
             "LAN": escape(", ".join(status.members)),
             "tightness": "" if status.tightness_us is None else f"{status.tightness_us:,.1f} us",
             "stamps": status.stamps,
@@ -220,7 +220,7 @@ def clocks_table(found: Sequence[ClockStatus]) -> Table:
 
 
 def shown(time_ns: int) -> str:
-    """A time for people: of today's calendar, or seconds where it is a simulator's."""
+    """A time as text: a calendar time, or seconds in a simulation."""
     seconds, ns = divmod(time_ns, 1_000_000_000)
     if abs(seconds) < 10**8:
         return f"{seconds}.{ns // 1000:06d} s"

@@ -1,8 +1,7 @@
-"""`isthmus compose`: what groups joined by routers guarantee end to end, their picture, and a plan of one."""
+"""`isthmus compose`: the order that groups joined by routers guarantee end to end; a picture and a plan of them."""
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Mapping
@@ -19,8 +18,8 @@ from isthmus.advise.composition.counterexample import PROCESSES_MAX, Found, coun
 from isthmus.advise.composition.remedy import Remedy, remedy
 from isthmus.cli.compose_plan import plan
 from isthmus.cli.console import print_whole, wide_console
-from isthmus.cli.options import HELP, force_option, json_option
-from isthmus.cli.topology import refuse_overwrite
+from isthmus.cli.files import refuse_overwrite, writing
+from isthmus.cli.options import HELP, PATH, force_option, json_option, output_option, print_json
 from isthmus.core.errors import InputError
 from isthmus.core.validation import read_toml
 from isthmus.judge.witness import sentence
@@ -38,10 +37,10 @@ COLORS = {GIVEN: "green", REFUSED: "red"}
 
 @click.group(context_settings=HELP)
 def command() -> None:
-    """Compose groups: routers join them, and the end-to-end order is calculated.
+    """Join groups by routers, and derive the end-to-end order.
 
     A composition is a TOML file with groups, IGPs (protocols between groups), routers, and ordering domains with the
-    semantics wanted. `isthmus init FOLDER --examples` brings four to start from; docs/design/routing.md has every key.
+    semantics they want. `isthmus init FOLDER --examples` copies four examples; docs/design/routing.md has every key.
 
     \b
     Examples:
@@ -56,20 +55,17 @@ command.add_command(plan)
 
 
 @command.command(context_settings=HELP)
-@click.argument("path", type=click.Path(path_type=Path), metavar="COMPOSITION.toml")
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), default=Path("out/compose"), show_default=True,
-    help="Folder for the counterexamples, as space-time diagrams.",
-)  # fmt: skip
+@click.argument("path", type=PATH, metavar="COMPOSITION.toml")
+@output_option("Folder for the counterexamples, as space-time diagrams.", Path("out/compose"))
 @click.option("--png", is_flag=True, help="Draw the counterexamples as PNG, too.")
 @click.option("--no-pictures", is_flag=True, help="Do not draw.")
 @json_option
 def check(path: Path, output: Path, png: bool, no_pictures: bool, as_json: bool) -> None:
-    """Say what each domain of a composition gets, by which rule, or why not.
+    """Decide which order each domain of a composition gets, and by which rule.
 
-    A refusal comes with an execution that breaks the order, drawn as a space-time diagram, and with the cheapest change
-    that would give what is asked for. Domains that share groups are also decided together, and are refused where they
-    leave each other too little. Of a scenario, its composition is looked at.
+    A refusal includes an execution that breaks the order, drawn as a space-time diagram, and the cheapest change that
+    would guarantee it. Domains that share groups are also decided together, since one may weaken another. Given a
+    scenario, check its composition.
 
     Exit code 0: every domain gets what it wants; 1: one does not; 2: bad input.
 
@@ -82,11 +78,11 @@ def check(path: Path, output: Path, png: bool, no_pictures: bool, as_json: bool)
     """
     composition = load_composition_of(path)
     with Console(stderr=True).status("deciding"):
-        told = [judged(composition, domain) for domain in composition.domains]
+        decided = [judged(composition, domain) for domain in composition.domains]
     names = process_names(composition)
     pictures: dict[str, list[str]] = {}
     if not no_pictures:
-        for domain, decision, found, _ in told:
+        for domain, decision, found, _ in decided:
             if found is not None:
                 pictures[domain.name] = draw(composition, domain, decision, found, output, png)
     together = [
@@ -95,25 +91,28 @@ def check(path: Path, output: Path, png: bool, no_pictures: bool, as_json: bool)
         if len(part) > 1
     ]
     if as_json:
-        document = {
-            "composition": composition.name,
-            "status": REFUSED if any(not is_given(domain, decision) for domain, decision, _, _ in told) else GIVEN,
-            "domains": [domain_document(*one, pictures.get(one[0].name, []), names) for one in told],
-            "together": [decision_document(decision) for decision in together],
-        }
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        print_json(
+            {
+                "composition": composition.name,
+                "status": REFUSED
+                if any(not is_given(domain, decision) for domain, decision, _, _ in decided)
+                else GIVEN,
+                "domains": [domain_document(*one, pictures.get(one[0].name, []), names) for one in decided],
+                "together": [decision_document(decision) for decision in together],
+            }
+        )
     else:
-        print_check(told, together, pictures, names)
-        if all(is_given(domain, decision) for domain, decision, _, _ in told):
+        print_check(decided, together, pictures, names)
+        if all(is_given(domain, decision) for domain, decision, _, _ in decided):
             click.echo((RUN_SCENARIO if is_scenario(read_toml(path)) else HOW_TO_RUN).format(path=path))
-    sys.exit(0 if all(is_given(domain, decision) for domain, decision, _, _ in told) else 1)
+    sys.exit(0 if all(is_given(domain, decision) for domain, decision, _, _ in decided) else 1)
 
 
-DomainAnswer = tuple[OrderingDomain, Decision, Found | None, Remedy | None]
+JudgedDomain = tuple[OrderingDomain, Decision, Found | None, Remedy | None]
 
 
-def judged(composition: Composition, domain: OrderingDomain) -> DomainAnswer:
-    """What a domain gets; for a refusal, an execution that breaks the order, and what would help."""
+def judged(composition: Composition, domain: OrderingDomain) -> JudgedDomain:
+    """Decide a domain; for a refusal, find an execution that breaks the order and a remedy."""
     decision = decide_wanted(composition, domain)
     if is_given(domain, decision):
         return domain, decision, None, None
@@ -129,7 +128,7 @@ def is_given(domain: OrderingDomain, decision: Decision) -> bool:
 
 
 def process_names(composition: Composition) -> dict[int, str]:
-    """The processes that take part in a counterexample, as it numbers them."""
+    """The names of the processes of a counterexample, by their numbers in it."""
     names = [member for group in composition.groups for member in group.members[:PROCESSES_MAX]]
     return dict(enumerate(names))
 
@@ -137,7 +136,7 @@ def process_names(composition: Composition) -> dict[int, str]:
 def draw(
     composition: Composition, domain: OrderingDomain, decision: Decision, found: Found, folder: Path, png: bool
 ) -> list[str]:
-    """Draw a counterexample; the files."""
+    """Draw a counterexample; return the files."""
     from isthmus.report.pictures.counterexample import draw_counterexample
     from isthmus.report.pictures.witness import save_witness
 
@@ -145,41 +144,38 @@ def draw(
     stem = re.sub(r"[^\w.-]+", "-", f"{domain.name}-{order}")
     executions = {stem: found} | ({f"{stem}-reordered": found.reordered} if found.reordered else {})
     paths = []
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder / stem):
         for name, execution in executions.items():
             title = f"{order} is not guaranteed in {domain.name}"
             figure = draw_counterexample(execution, title, process_names(composition))
             for ending in (".svg", ".png") if png else (".svg",):
                 save_witness(figure, folder / f"{name}{ending}")
                 paths.append(str(folder / f"{name}{ending}"))
-    except OSError as error:
-        raise InputError("-o", str(folder), error.strerror or "an error", "a folder for new files") from None
     return paths
 
 
 def print_check(
-    told: list[DomainAnswer], together: list[Decision], pictures: Mapping[str, list[str]], names: Mapping[int, str]
+    decided: list[JudgedDomain], together: list[Decision], pictures: Mapping[str, list[str]], names: Mapping[int, str]
 ) -> None:
-    """The table, then what each verdict rests on."""
+    """Print the table, then the reasons of each verdict."""
     table = Table()
     for head in ("domain", "scope", "forwarding", "wants", "gets", "verdict"):
         table.add_column(head)
-    for domain, decision, _, _ in told:
+    for domain, decision, _, _ in decided:
         verdict = GIVEN if is_given(domain, decision) else REFUSED
         cells = (domain.name, domain.scope, domain.forwarding, domain.wants, decision.gets)
         table.add_row(*map(escape, cells), f"[{COLORS[verdict]}]{verdict}[/]")
     console = wide_console()
     print_whole(console, table)
     lines: list[str] = []
-    for domain, decision, found, change in told:
+    for domain, decision, found, change in decided:
         others = [name for name in decision.domains if name != domain.name]
         head = f"{domain.name}, which shares groups with {', '.join(others)}:" if others else f"{domain.name}:"
         lines += [head, *order_lines(decision)]
         if not is_given(domain, decision):
-            lines.append(f"  Counterexample: {told_found(found, names)}" if found else "  No counterexample was found.")
+            lines.append(f"  Counterexample: {found_text(found, names)}" if found else "  No counterexample was found.")
             lines += [f"  Drawn: {name}" for name in pictures.get(domain.name, [])]
-            lines.append(f"  Cheapest change: {told_remedy(domain, change)}.")
+            lines.append(f"  Cheapest change: {remedy_text(domain, change)}.")
     for decision in together:
         lines += [f"{', '.join(decision.domains)} together, over {decision.scope}:", *order_lines(decision)]
     for line in lines:
@@ -187,23 +183,23 @@ def print_check(
 
 
 def order_lines(decision: Decision) -> list[str]:
-    """One line per order: the theorem, or what is wrong."""
+    """One line per order: the theorem, or the reason against it."""
     return [
         f"  {one.order:<7} {one.rule if one.holds else f'no, {one.rule}'}: {one.reason}." for one in decision.guarantees
     ]
 
 
-def told_found(found: Found, names: Mapping[int, str]) -> str:
+def found_text(found: Found, names: Mapping[int, str]) -> str:
     if found.verdict is not None and found.verdict.shown is not None:
         return f"{sentence(found.verdict.shown, found.verdict.group, names)}."
     lost = f"a message is lost on its way, and {len(found.missing)} of its receivers never deliver it."
-    return f"{lost} Also, {told_found(found.reordered, names)}" if found.reordered else lost
+    return f"{lost} Also, {found_text(found.reordered, names)}" if found.reordered else lost
 
 
-def told_remedy(domain: OrderingDomain, change: Remedy | None) -> str:
+def remedy_text(domain: OrderingDomain, change: Remedy | None) -> str:
     if change is None:
         less = "ask for less, " + ("for scope inter, " if domain.scope == "all" else "")
-        return f"none of the protocols or the forwarding; {less}or name the flows that there are"
+        return f"no change of protocols or forwarding suffices; {less}or list the flows that occur"
     return "; ".join(change.changes)
 
 
@@ -228,18 +224,15 @@ def domain_document(
     document["verdict"] = GIVEN if is_given(domain, decision) else REFUSED
     document |= decision_document(decision)
     if not is_given(domain, decision):
-        document["counterexample"] = None if found is None else told_found(found, names)
+        document["counterexample"] = None if found is None else found_text(found, names)
         document["pictures"] = pictures
         document["change"] = None if change is None else {"changes": change.changes, "cost": change.cost}
     return document
 
 
 @command.command(context_settings=HELP)
-@click.argument("path", type=click.Path(path_type=Path), metavar="COMPOSITION.toml")
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), default=Path("composition.svg"), show_default=True,
-    help="The picture: .svg or .png.",
-)  # fmt: skip
+@click.argument("path", type=PATH, metavar="COMPOSITION.toml")
+@output_option("The picture: .svg or .png.", Path("composition.svg"))
 @force_option
 @json_option
 def show(path: Path, output: Path, force: bool, as_json: bool) -> None:
@@ -257,12 +250,9 @@ def show(path: Path, output: Path, force: bool, as_json: bool) -> None:
     refuse_overwrite(output, force, path)
     from isthmus.report.pictures.composition import save_composition
 
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
+    with writing(output):
         save_composition(composition, gets, output)
-    except OSError as error:
-        raise InputError("-o", str(output), error.strerror or "an error", "a file that can be written") from None
     if as_json:
-        click.echo(json.dumps({"composition": composition.name, "picture": str(output), "gets": gets}, indent=2))
+        print_json({"composition": composition.name, "picture": output, "gets": gets})
     else:
         click.echo(f"wrote {output}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
@@ -17,9 +16,8 @@ from isthmus.advise.composition.plan import PlannedComposition, plan_composition
 from isthmus.advise.composition.traffic import flows_between
 from isthmus.advise.order.delays import delay_notes, delays_of
 from isthmus.cli.console import print_whole, wide_console
-from isthmus.cli.options import HELP, force_option, json_option
-from isthmus.cli.plan import SITES_MAX, traffic_of
-from isthmus.cli.topology import network_of, refuse_overwrite
+from isthmus.cli.files import read_plan_input, refuse_overwrite, writing
+from isthmus.cli.options import HELP, PATH, force_option, json_option, output_option, print_json
 from isthmus.core.errors import InputError
 from isthmus.core.validation import BadValue
 from isthmus.protocols.routing.calculus.model import DomainScope, Igp, ProcessGroup, Wanted
@@ -31,17 +29,12 @@ ORDERS = [name for name in get_args(Wanted) if name != "none"]  # what to plan f
 
 
 @click.command(context_settings=HELP)
-@click.argument("network", type=click.Path(path_type=Path), metavar="NET.toml|SCENARIO.toml")
-@click.option("--traffic", type=click.Path(path_type=Path), help="File with [[workloads]]. [those of the scenario]")
-@click.option(
-    "--wants",
-    type=click.Choice(ORDERS),
-    default="causal",
-    show_default=True,
-)
+@click.argument("network", type=PATH, metavar="NET.toml|SCENARIO.toml")
+@click.option("--traffic", type=PATH, help="File with [[workloads]]. [those of the scenario]")
+@click.option("--wants", type=click.Choice(ORDERS), default="causal", show_default=True, help="The order to keep.")
 @click.option("--scope", type=click.Choice(get_args(DomainScope)), default="inter", show_default=True,
               help="inter: the order of messages between groups; all: of those inside a group, too.")  # fmt: skip
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="File for the composition, as TOML.")
+@output_option("File for the composition, as TOML.")
 @force_option
 @json_option
 def plan(
@@ -53,11 +46,11 @@ def plan(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Plan a composition for a network, the traffic between its sites and the order that is wanted.
+    """Plan a composition for a network, the traffic between its sites and an order.
 
     Groups follow clusters, near groups are near in the tree, and the tree is balanced. Predicts the latency from submit
-    to last delivery and the highest throughput, beside one group of all sites; every composition shown is granted the
-    order by the calculus. The cost model is that of docs/design/routing.md.
+    to last delivery and the highest throughput, compared with one group of all sites; every composition shown keeps the
+    order, by the calculus. The cost model is that of docs/design/routing.md.
 
     \b
     Examples:
@@ -65,13 +58,9 @@ def plan(
       isthmus compose plan net.toml --traffic traffic.toml --wants causal --scope all -o composition.toml
       isthmus compose check composition.toml
     """
-    topology = network_of(network)
-    if len(topology.sites) > SITES_MAX:
-        raise InputError(str(network), "", f"{len(topology.sites)} sites", f"at most {SITES_MAX} to plan for")
-    workloads = traffic_of(network, traffic)
+    topology, workloads = read_plan_input(network, traffic)
     if output is not None:
-        for source in (network, traffic):
-            refuse_overwrite(output, force, source)
+        refuse_overwrite(output, force, network, traffic)
     notes = delay_notes(topology)
     console = wide_console()
     try:
@@ -84,7 +73,7 @@ def plan(
         click.echo(f"note: {note}", err=True)
     chosen = options[1] if len(options) > 1 else None
     if as_json:
-        click.echo(json.dumps(document(options, wants, scope), indent=2))
+        print_json(document(options, wants, scope))
     else:
         print_whole(console, table_of(options[: SHOWN + 1]))
         console.print(escape(advice(options)), highlight=False, soft_wrap=True)
@@ -92,11 +81,8 @@ def plan(
         if chosen is None or chosen.composition is None:
             raise InputError(str(network), "", "one cluster with too few sites to divide", "sites for two groups")
         head = f"# Planned: {ms(chosen.cost.mean_ms)} ms per message.\n"
-        try:
-            output.parent.mkdir(parents=True, exist_ok=True)
+        with writing(output):
             output.write_text(head + tomli_w.dumps(composition_tables(chosen.composition)), encoding="utf-8")
-        except OSError as error:
-            raise InputError("-o", str(output), error.strerror or "an error", "a file that can be written") from None
         if not as_json:
             click.echo(f"wrote {output}")
 
@@ -156,8 +142,8 @@ def document(options: list[PlannedComposition], wants: str, scope: str) -> dict[
         found.append(
             {
                 "name": option.name,
-                "mean_ms": cost.mean_ms if isfinite(cost.mean_ms) else None,
-                "worst_ms": cost.worst_ms if isfinite(cost.worst_ms) else None,
+                "mean_ms": cost.mean_ms,
+                "worst_ms": cost.worst_ms,
                 "throughput_per_s": cost.throughput_per_s,
                 "composition": None if option.composition is None else composition_tables(option.composition),
             }

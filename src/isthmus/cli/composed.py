@@ -1,4 +1,4 @@
-"""What the commands say of a run of a composition: its name, its stacks, and the latency by class of messages."""
+"""Output about a run of a composition: its name, its stacks, and the latency by class of messages."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ KINDS = {False: "inside", True: "to groups"}
 
 
 def order_name(scenario: Scenario) -> str:
-    """What orders the messages of a run, for the name of its folder: a composition, or a stack."""
+    """The composition or stack of a run, for the name of its folder."""
     return scenario.stack.name if scenario.composition is None else scenario.composition.name
 
 
 def stack_names(scenario: Scenario) -> str:
-    """The stacks of a run's groups; of a composition, after its name."""
+    """The stacks of a run's groups, after the name of the composition if there is one."""
     names = ", ".join(dict.fromkeys(group.stack.name for group in scenario.groups_of_run()))
     return names if scenario.composition is None else f"{scenario.composition.name} ({names})"
 
 
 def loss_told(scenario: Scenario, rows: Iterable[Row]) -> str:
-    """A sentence on routers whose life has ended with what they had in hand; empty where there are none."""
+    """A sentence on routers without replicas that failed with messages not yet forwarded; empty if there are none."""
     ended = ended_alone(scenario, rows)
     if not ended:
         return ""
     why = "crashed or was left out of a view, without replicas"
-    return f"{', '.join(ended)} {why}: what it had in hand is lost, and validity is not judged."
+    return f"{', '.join(ended)} {why}: messages that it had not forwarded are lost, and validity is not judged."
 
 
 def node_names(scenario: Scenario) -> dict[int, str]:
-    """The names of a composition's nodes, by group; of other runs none."""
+    """The names of a composition's nodes by group; empty for other runs."""
     if scenario.composition is None:
         return {}
     return {number: node.name for number, node in enumerate(scenario.composition.nodes)}
 
 
 def class_spreads(composition: Composition | None, summary: RunSummary) -> list[dict[str, object]] | None:
-    """The latency of messages by class, as a document; None where a run has no classes."""
+    """The latency of messages by class, as a document; None for a run without classes."""
     if composition is None or summary.by_class is None:
         return None
     found: list[dict[str, object]] = []
@@ -69,8 +69,8 @@ def spreads(composition: Composition, summary: RunSummary) -> list[tuple[str, st
 
 def classes_table(composition: Composition, summary: RunSummary) -> Table:
     """The latency of messages inside groups, and of those that leave them."""
-    told = [f"{len(parts)} {name}{'' if len(parts) == 1 else 's'}" for name, parts in parts_of(composition).items()]
-    title = f"{composition.name}: {', '.join(told)}"
+    sizes = [f"{len(parts)} {name}{'' if len(parts) == 1 else 's'}" for name, parts in parts_of(composition).items()]
+    title = f"{composition.name}: {', '.join(sizes)}"
     table = Table(title=escape(title), title_justify="left", caption=CAPTION, caption_justify="left")
     table.add_column("from")
     table.add_column("messages")

@@ -1,4 +1,4 @@
-"""The terminal as all commands see it: wide enough when it is no terminal, and calm when nobody reads any more."""
+"""The terminal of all commands: wide where output is not a terminal, silent once the reader has closed the pipe."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PIPE_WIDTH = 200  # columns where there is no terminal, so that no cell is cut
 
 
 class Terminal(Console):
-    """A console that goes on quietly when its reader has left, as `| head` does: the exit code is the command's own."""
+    """A console that survives a closed pipe (`| head`), so that the exit code is the command's own."""
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
@@ -25,16 +25,16 @@ class Terminal(Console):
 
 
 def wide_console() -> Console:
-    """The terminal; into a pipe or a file, lines wide enough that no cell is cut."""
+    """Return the terminal; for a pipe or a file, one wide enough that no cell is cut."""
     console = Terminal()
     return console if console.is_terminal else Terminal(width=PIPE_WIDTH)
 
 
 def print_whole(console: Console, table: Table) -> None:
-    """Print a table so that no word or number in it is cut: names that differ in their ends must stay apart.
+    """Print a table without cutting a word or number: names that differ in their endings must stay distinct.
 
-    Cells break between words only. What is too wide for the terminal loses its frame first; then each column gets the
-    width of its longest word, and a share of what is left. What is too wide even so the terminal breaks.
+    Cells break between words only. A table wider than the terminal loses its frame first; then each column gets the
+    width of its longest word and a share of the rest. If that is still too wide, the terminal wraps the lines.
     """
     texts = [[Text.from_markup(str(cell)).plain for cell in (column.header, *column.cells)] for column in table.columns]
     whole = [max(map(cell_len, cells), default=0) for cells in texts]
@@ -56,6 +56,6 @@ def natural_width(console: Console, table: Table) -> int:
 
 
 def silence() -> None:
-    """Send what is still to be printed nowhere."""
+    """Discard all further output."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())

@@ -14,7 +14,7 @@ from isthmus.advise.compare.processes import each
 from isthmus.cli.console import wide_console
 from isthmus.cli.options import HELP
 from isthmus.cli.sim import figures
-from isthmus.cli.trace import print_verdicts
+from isthmus.cli.verdicts import print_verdicts
 from isthmus.fuzz.agreed import agreed_scenario
 from isthmus.fuzz.judge import judge, judge_run
 from isthmus.fuzz.large import large_scenario

@@ -1,4 +1,4 @@
-"""`isthmus init`: a folder to start from."""
+"""`isthmus init`: a folder with a first network, scenario and program."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from isthmus.cli.options import HELP
+from isthmus.cli.files import writing
+from isthmus.cli.options import HELP, PATH, force_option
 from isthmus.core.errors import InputError
 
 STARTER = ("network.toml", "scenario.toml", "group.py")
@@ -15,9 +16,9 @@ ENDINGS = (".py", ".toml")  # of examples
 
 
 @click.command(context_settings=HELP)
-@click.argument("folder", type=click.Path(path_type=Path), metavar="FOLDER", default=Path())
+@click.argument("folder", type=PATH, metavar="FOLDER", default=Path())
 @click.option("--examples", is_flag=True, help="Copy the larger examples as well, to FOLDER/examples.")
-@click.option("--force", is_flag=True, help="Replace files of the same names.")
+@force_option
 def command(folder: Path, examples: bool, force: bool) -> None:
     """Create a network, a scenario on it, and a Python program that joins a group there.
 
@@ -35,19 +36,16 @@ def command(folder: Path, examples: bool, force: bool) -> None:
     taken = [path for path in copies if path.exists()]
     if taken and not force:
         raise InputError("init", str(taken[0]), "an existing file", "another folder, or --force to replace it")
-    try:
-        for path, content in copies.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
+    for path, content in copies.items():
+        with writing(path):
             path.write_bytes(content)
-    except OSError as error:
-        raise InputError("init", str(folder), error.strerror or "an error", "a folder for new files") from None
     for path in copies:
         click.echo(f"wrote {path}")
     click.echo(f"next: isthmus compare {folder / 'scenario.toml'} --all")
 
 
 def example_files() -> list[Path]:
-    """The examples: in an installed package inside it, in a clone at the top."""
+    """The examples: inside an installed package, at the top of a clone."""
     package = Path(str(files("isthmus")))
     folder = next(path for path in (package / "examples", package.parent.parent / "examples") if path.is_dir())
     return sorted(path for path in folder.iterdir() if path.suffix in ENDINGS)

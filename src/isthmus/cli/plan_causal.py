@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import click
+import msgspec
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from isthmus.advise.order.causal import CausalAdvice, CausalOption, CausalSimulated, advise_causal, simulate_causal
 from isthmus.cli.console import print_whole
+from isthmus.cli.options import print_json
 from isthmus.scenario.workload import Workload
 from isthmus.topology.model import Topology
 
@@ -24,8 +26,9 @@ def plan_causal(
     workloads: Sequence[Workload],
     seeds: Sequence[int],
     duration_ms: float | None,
+    as_json: bool,
 ) -> None:
-    """Print what each causal stack will cost, and which to choose; `seeds` are those to simulate, none for none."""
+    """Print the predicted cost of each causal stack and recommend one; simulate each with every one of `seeds`."""
     lasts = duration_ms or DURATION_MS
     advice = advise_causal(topology, workloads, lasts)
     for note in advice.notes:
@@ -34,6 +37,10 @@ def plan_causal(
     for option in advice.options if seeds else ():
         with console.status(f"simulating {option.stack}"):
             measured[option.stack] = simulate_causal(topology, workloads, option.stack, seeds, lasts)
+    if as_json:
+        options = [{**msgspec.to_builtins(option), "measured": measured.get(option.stack)} for option in advice.options]
+        print_json({**msgspec.structs.asdict(advice), "topology": topology.name, "options": options})
+        return
     print_whole(console, causal_table(topology, advice, measured))
     for stack, why in advice.left_out.items():
         console.print(f"{stack}: left out: {escape(why)}", highlight=False, soft_wrap=True)
@@ -58,10 +65,10 @@ def causal_table(topology: Topology, advice: CausalAdvice, measured: Mapping[str
         table.add_column(heading, justify="right")
     for option in advice.options:
         found = measured.get(option.stack)
-        told = (None,) * len(FIGURES) if found is None else (
+        figures = (None,) * len(FIGURES) if found is None else (
             found.entries, found.stamp_bytes, found.history, found.latency_ms
         )  # fmt: skip
-        cells = [cell(one, other, bool(measured)) for one, other in zip(predicted(option), told, strict=True)]
+        cells = [cell(one, other, bool(measured)) for one, other in zip(predicted(option), figures, strict=True)]
         table.add_row(escape(option.stack), *cells, style="bold" if option.stack == advice.recommended else "")
     return table
 
@@ -82,5 +89,7 @@ def causal_recommendation(advice: CausalAdvice) -> str:
     if advice.recommended is None:
         return "No recommendation from predictions: compare the stacks by simulation, with isthmus compare."
     others = [f"{size:,.0f} B ({stack})" for stack, size in sizes.items() if stack != advice.recommended]
-    text = f"Recommended: the stack {advice.recommended}: {sizes[advice.recommended]:,.0f} bytes of timestamp a message"
+    text = (
+        f"Recommended: the stack {advice.recommended}: {sizes[advice.recommended]:,.0f} bytes of timestamp per message"
+    )
     return f"{text}; alternatives: {', '.join(others)}." if others else f"{text}."

@@ -10,7 +10,7 @@ from typing import Literal
 
 import click
 
-from isthmus.cli.options import HELP
+from isthmus.cli.options import HELP, PATH, quiet_option
 from isthmus.core.errors import InputError
 from isthmus.live.api.site import Site
 from isthmus.live.node.plans import AgreedPlan, MembershipChoice, SiteConfig
@@ -18,33 +18,26 @@ from isthmus.protocols.routing.options import PACK_MAX, RouterOptions
 
 
 @click.command(context_settings=HELP)
-@click.argument("composition", type=click.Path(path_type=Path), metavar="COMPOSITION.toml")
+@click.argument("composition", type=PATH, metavar="COMPOSITION.toml")
 @click.argument("name")
-@click.option(
-    "--topology", type=click.Path(path_type=Path), required=True,
-    help="The network, with a site for each process and router, and their addresses.",
-)  # fmt: skip
+@click.option("--topology", type=PATH, required=True, help="Network with a site for each process and router.")
 @click.option("--address", "addresses", multiple=True, metavar="SITE=HOST:PORT", help="Where a site listens.")
 @click.option(
     "--state", type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for the small files by which views outlive this process.",
+    help="Folder for the records from which this router rejoins after a restart.",
 )  # fmt: skip
 @click.option("--static", is_flag=True, help="Static membership: no view agreement.")
 @click.option(
-    "--pack-max",
-    type=click.IntRange(1, PACK_MAX),
-    default=1,
-    show_default=True,
-    help="Messages that it may forward as one.",
+    "--pack-max", type=click.IntRange(1, PACK_MAX), default=1, show_default=True, help="Messages forwarded as one."
 )
 @click.option(
     "--routes",
     type=click.Choice(["static", "recomputed"]),
     default="static",
     show_default=True,
-    help="recomputed: find other ways when a router or an IGP fails. The same at all sites.",
+    help="recomputed: find other routes when a router or an IGP fails. Equal at all sites.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
+@quiet_option
 def command(
     composition: Path,
     name: str,
@@ -56,13 +49,13 @@ def command(
     routes: Literal["static", "recomputed"],
     quiet: bool,
 ) -> None:
-    """Run a router of a composition: it passes messages on between the groups that it joins, until Ctrl-C.
+    """Run a router of a composition: it forwards messages between the groups that it joins, until Ctrl-C.
 
-    NAME is a router of the composition, and a site of the topology; of a router with replicas, one replica (NAME-0).
-    Processes join with the same composition from Python: isthmus.join(..., composition=...). Each view is printed as it
-    comes. `isthmus live` runs a whole scenario with its routers instead.
+    NAME is a router of the composition and a site of the topology; for a router with replicas, one replica (NAME-0).
+    Processes join with the same composition from Python. Prints each view that it installs. `isthmus live` runs a whole
+    scenario with its routers instead.
 
-    Exit code 0: stopped; 2: bad input, or the others refuse this router.
+    Exit code 0: stopped; 2: bad input, or the other sites refuse this router.
 
     \b
     Examples:
@@ -71,7 +64,7 @@ def command(
       isthmus router composition.toml r --topology network.toml --address r=127.0.0.1:7400 --address a-0=127.0.0.1:7401
     """
     if static and state is not None:
-        raise InputError("--state", "", f"{str(state)!r} with --static", "a folder only where sites agree on views")
+        raise InputError("--state", "", f"{str(state)!r} with --static", "no --state with --static")
     logging.basicConfig(level=logging.WARNING if quiet else logging.INFO, format="%(message)s")
     agreed = None if state is None else AgreedPlan(folder=state)
     membership: MembershipChoice = "static" if static else agreed
@@ -87,11 +80,11 @@ def address_of(text: str) -> tuple[str, str]:
 
 
 async def run(topology: Path, name: str, composition: Path, where: dict[str, str], config: SiteConfig) -> None:
-    """Take part until a signal comes or the other sites refuse this router; then leave in order."""
+    """Run until a signal arrives or the other sites refuse this router; then leave."""
     try:
         router = Site(topology, name, composition=composition, addresses=dict(where), config=config)
     except InputError as error:
-        if error.source == "addresses":  # as Python has it
+        if error.source == "addresses":  # the parameter in Python
             raise InputError("--address", error.key, error.found, error.expected) from None
         raise
     if not router.nodes:

@@ -23,7 +23,7 @@ from isthmus.advise.compare.figures import spread_of
 from isthmus.cli.composed import class_spreads, classes_table, loss_told, node_names, order_name, stack_names
 from isthmus.cli.console import print_whole, wide_console
 from isthmus.cli.options import HELP, force_option, json_option, output_folder, seed_option
-from isthmus.cli.trace import print_verdicts
+from isthmus.cli.verdicts import print_verdicts
 from isthmus.core.errors import InputError
 from isthmus.core.layer import ClockState
 from isthmus.core.units import NS_PER_MS

@@ -205,7 +205,7 @@ def replay_run(name: str, number: int, scale: Scale, seeds: int | None, output: 
       isthmus study replay token-site --run 41 --scale full -o out/run-41
     """
     from isthmus.cli.sim import attempt, execute, fail, figures
-    from isthmus.cli.trace import print_verdicts
+    from isthmus.cli.verdicts import print_verdicts
     from isthmus.judge.promises import promised_verdicts
     from isthmus.sim.packets.twin import run_of
     from isthmus.trace.reader import read_rows
@@ -261,7 +261,7 @@ def figure(value: object, unit: str | None) -> str:
 
 
 def print_checks(console: Console, rows: list[VerdictRow]) -> None:
-    from isthmus.cli.trace import COLORS
+    from isthmus.cli.verdicts import COLORS
 
     table = Table()
     for name in ("check", "verdict", "runs", "evidence", "violations", "witness", "replay"):

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.table import Table
 
 from isthmus.cli.console import print_whole, wide_console
-from isthmus.cli.overlay import KINDS, LARGEST, show_overlay
+from isthmus.cli.files import picture_files, read_network, refuse_overwrite, writing
+from isthmus.cli.options import HELP, PATH, force_option, json_option, output_option, print_json
+from isthmus.cli.overlay import overlay
 from isthmus.core.errors import InputError
-from isthmus.core.validation import BadValue, read_toml
+from isthmus.core.validation import BadValue
 from isthmus.topology.delay import Constant, Delay, Empirical, Gamma, Normal, Uniform
 from isthmus.topology.gateways.separators import LanGraph, Separators, check_zones, sites_of
-from isthmus.topology.load import topology_from_tables
 from isthmus.topology.model import Channel, Topology, WanLink
-from isthmus.topology.overlay.links import Kind
 from isthmus.topology.shapes import SHAPES, shape
 from isthmus.topology.written import topology_to_toml
 
@@ -23,14 +24,13 @@ MATRIX_MAX = 12  # clusters; beyond, the list of links is easier to read
 LIST_MAX = 60  # links shown of a longer list
 MODELS = ("constant", "gamma", "empirical")
 ROWS = ("auto", "hosts", "regions")
-FORCE = click.option("--force", is_flag=True, help="Overwrite existing files.")
 LAN = click.option(
     "--lan-ms", type=click.FloatRange(min=0), default=0.5, show_default=True, help="One-way delay inside a cluster."
 )
 SITES = click.option("--sites", type=click.IntRange(1, 1000), default=3, show_default=True, help="Sites per cluster.")
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(context_settings=HELP)
 def command() -> None:
     """Create and show networks: clusters of sites on LANs, joined by WAN links.
 
@@ -44,9 +44,9 @@ def command() -> None:
     """
 
 
-@command.command("import")
-@click.argument("source", type=click.Path(path_type=Path), metavar="RTT.csv|MAP.graphml")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Output file. [standard output]")
+@command.command("import", context_settings=HELP)
+@click.argument("source", type=PATH, metavar="RTT.csv|MAP.graphml")
+@output_option("Output file. [standard output]")
 @SITES
 @click.option(
     "--model", type=click.Choice(MODELS), default="constant", show_default=True, help="Delay model for measurements."
@@ -59,7 +59,7 @@ def command() -> None:
 )
 @click.option("--per-pair", is_flag=True, help="Keep the delay of every pair of hosts.")
 @LAN
-@FORCE
+@force_option
 def import_command(
     source: Path,
     output: Path | None,
@@ -105,7 +105,7 @@ def import_command(
     write_topology(topology, output, force, source)
 
 
-@command.command("shape")
+@command.command("shape", context_settings=HELP)
 @click.argument("name", type=click.Choice(SHAPES))
 @click.option("--clusters", type=click.IntRange(1, 1000), default=4, show_default=True, help="Number of clusters.")
 @SITES
@@ -114,8 +114,8 @@ def import_command(
     "--wan-ms", type=click.FloatRange(min=0), default=50.0, show_default=True, help="One-way delay of a WAN link."
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of the random shape.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Output file. [standard output]")
-@FORCE
+@output_option("Output file. [standard output]")
+@force_option
 def shape_command(
     name: str, clusters: int, sites: int, lan_ms: float, wan_ms: float, seed: int, output: Path | None, force: bool
 ) -> None:
@@ -133,16 +133,17 @@ def shape_command(
     write_topology(topology, output, force)
 
 
-@command.command("show")
-@click.argument("path", type=click.Path(path_type=Path), metavar="NET.toml|SCENARIO.toml")
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="Folder for both pictures, NAME.svg and NAME.png."
-)
-@click.option("--svg", type=click.Path(path_type=Path), help="Write the picture as SVG to this file.")
-@click.option("--png", type=click.Path(path_type=Path), help="Write the picture as PNG to this file.")
+@command.command("show", context_settings=HELP)
+@click.argument("path", type=PATH, metavar="NET.toml|SCENARIO.toml")
+@output_option("Folder for both pictures, NAME.svg and NAME.png.")
+@click.option("--svg", type=PATH, help="Write the picture as SVG to this file.")
+@click.option("--png", type=PATH, help="Write the picture as PNG to this file.")
 @click.option("--zones", is_flag=True, help="Show gateways, the links between them, separators and causal zones.")
-@FORCE
-def show_command(path: Path, output: Path | None, svg: Path | None, png: Path | None, zones: bool, force: bool) -> None:
+@force_option
+@json_option
+def show_command(
+    path: Path, output: Path | None, svg: Path | None, png: Path | None, zones: bool, force: bool, as_json: bool
+) -> None:
     """Show the clusters and delays of a network as tables, and draw it on request.
 
     Given a scenario, show the network that it contains or names.
@@ -155,83 +156,76 @@ def show_command(path: Path, output: Path | None, svg: Path | None, png: Path | 
       isthmus topology show net.toml --svg net.svg --png net.png
       isthmus topology show lans.toml --zones -o pictures
     """
-    topology = network_of(path)
-    pictures = [(file, suffix) for file, suffix in ((svg, "svg"), (png, "png")) if file is not None]
+    topology = read_network(path)
+    pictures = [(file, ending) for file, ending in ((svg, "svg"), (png, "png")) if file is not None]
     if output is not None:
-        stem = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in topology.name)
-        pictures += [(output / f"{stem}.{suffix}", suffix) for suffix in ("svg", "png")]
+        pictures += [(file, file.suffix[1:]) for file in picture_files(output, topology.name)]
     for file, _ in pictures:
         refuse_overwrite(file, force, path)
+    try:
+        zoned = check_zones(topology) if zones else None
+    except BadValue as error:
+        raise error.at(str(path), "") from None
     console = wide_console()
+    console.quiet = as_json
     print_whole(console, cluster_table(topology))
     if topology.links:
         print_whole(console, wan_table(topology))
     if topology.overrides:
         console.print(f"{len(topology.overrides)} pairs of sites have their own delays")
-    if zones:
-        try:
-            graph, separators = check_zones(topology)
-        except BadValue as error:
-            raise error.at(str(path), "") from None
-        console.print(gateway_table(topology, graph))
-        console.print(zone_table(topology, separators))
-    for file, suffix in pictures:
+    if zoned is not None:
+        console.print(gateway_table(topology, zoned[0]))
+        console.print(zone_table(topology, zoned[1]))
+    for file, ending in pictures:
         from isthmus.report.pictures.network import save_network
 
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            save_network(topology, file, suffix, zones=zones)
-        except OSError as error:
-            raise InputError("-o", str(file), error.strerror or "an error", "a file that can be written") from None
-        click.echo(f"wrote {file}")
+        with writing(file):
+            save_network(topology, file, ending, zones=zones)
+        console.print(f"wrote {file}", markup=False, highlight=False, soft_wrap=True)
+    if as_json:
+        print_json(document(topology, zoned))
 
 
-@command.command("overlay")
-@click.argument("count", metavar="N|NETWORK.toml")
-@click.option("--kind", type=click.Choice(KINDS), help="Which overlay. [all of them]")
-@click.option("--degree", type=click.IntRange(min=2), help="Degree of a random graph. [ceil(log2 N)]")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of a random graph.")
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="Folder for both pictures, KIND-N.svg and KIND-N.png."
-)
-@FORCE
-def overlay_command(
-    count: str, kind: Kind | None, degree: int | None, seed: int, output: Path | None, force: bool
-) -> None:
-    """Show the overlays that messages can be flooded along: links, degree, diameter, connectivity, cost.
+def document(topology: Topology, zoned: tuple[LanGraph, Separators] | None) -> dict[str, Any]:
+    """What the tables show."""
+    names = [site.name for site in topology.sites]
+    count = range(len(topology.clusters))
+    found: dict[str, Any] = {
+        "topology": topology.name,
+        "clusters": [
+            {
+                "name": cluster.name,
+                "sites": [names[site] for site in cluster.sites],
+                "agent": names[cluster.agent],
+                "lan_ms": cluster.lan.delay.mean_ms,
+            }
+            for cluster in topology.clusters
+        ],
+        "wan_ms": [[None if a == b else topology.cluster_mean_ms(a, b) for b in count] for a in count],
+        "pairs_with_own_delays": len(topology.overrides),
+    }
+    if zoned is not None:
+        graph, separators = zoned
+        found["gateways"] = {
+            graph.lans.names[number]: {
+                names[one]: [names[end] for end in gateway_ends(graph, number, one)] for one in all_
+            }
+            for number, all_ in enumerate(graph.gateways)
+        }
+        found["zones"] = [
+            {
+                "name": zone.name,
+                "level": zone.level,
+                "separator": [names[site] for site in sites_of(zone.separator)],
+                "inside": zone.inside.bit_count(),
+                "parts": len(zone.parts),
+            }
+            for zone in separators.zones
+        ]
+    return found
 
-    Given a network instead of a number, overlays have its sites, and the mean length of their links is shown with ids
-    by the numbers of sites and with ids by topology.
 
-    \b
-    Examples:
-      isthmus topology overlay 40
-      isthmus topology overlay 12 --kind hypercube -o pictures
-      isthmus topology shape ring --clusters 4 --sites 4 -o net.toml
-      isthmus topology overlay net.toml --kind hypercube
-    """
-    network = None if count.isdecimal() else network_of(Path(count))
-    size = int(count) if network is None else len(network.sites)
-    if not 1 <= size <= LARGEST:
-        raise InputError("N", "", str(size), f"a number of sites from 1 to {LARGEST}")
-    if output is not None and kind is None:
-        raise InputError("-o", str(output), "pictures of all kinds", "--kind, for the picture of one")
-    if degree is not None and kind not in (None, "random"):
-        raise InputError("--degree", "", str(degree), "nothing, unless --kind is random")
-    pictures = [(output / f"{kind}-{size}.{suffix}", suffix) for suffix in ("svg", "png")] if output else []
-    for file, _ in pictures:
-        refuse_overwrite(file, force, None)
-    show_overlay(size, kind, degree, seed, pictures, network)
-
-
-def network_of(path: Path) -> Topology:
-    """The topology in a file, or the one that a scenario contains or names."""
-    tables = read_toml(path)
-    if "topology" not in tables:
-        return topology_from_tables(tables, str(path))
-    from isthmus.scenario.load import topology_of
-
-    return topology_of(tables["topology"], str(path), path.parent)
+command.add_command(overlay)
 
 
 def cluster_table(topology: Topology) -> Table:
@@ -275,9 +269,14 @@ def gateway_table(topology: Topology, graph: LanGraph) -> Table:
     names = [site.name for site in topology.sites]
     for number, gateways in enumerate(graph.gateways):
         for gateway in gateways:
-            ends = [b for (here, _), (a, b) in sorted(graph.joints.items()) if (here, a) == (number, gateway)]
+            ends = gateway_ends(graph, number, gateway)
             table.add_row(graph.lans.names[number], names[gateway], ", ".join(names[end] for end in ends) or "-")
     return table
+
+
+def gateway_ends(graph: LanGraph, lan: int, gateway: int) -> list[int]:
+    """The gateways to which one is linked."""
+    return [b for (here, _), (a, b) in sorted(graph.joints.items()) if (here, a) == (lan, gateway)]
 
 
 def zone_table(topology: Topology, separators: Separators) -> Table:
@@ -327,20 +326,8 @@ def write_topology(topology: Topology, output: Path | None, force: bool, source:
         click.echo(text, nl=False)
         return
     refuse_overwrite(output, force, source)
-    try:
+    with writing(output):
         output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError("-o", str(output), error.strerror or "an error", "a file that can be written") from None
     clusters, sites = len(topology.clusters), len(topology.sites)
-    told = f"{clusters} cluster{'s' if clusters != 1 else ''}, {sites} site{'s' if sites != 1 else ''}"
-    click.echo(f"wrote {output}: {told}", err=True)
-
-
-def refuse_overwrite(output: Path, force: bool, source: Path | None) -> None:
-    """Never replace the input; replace another file only with --force."""
-    if source is not None and output.exists() and source.exists() and output.samefile(source):
-        raise InputError("-o", str(output), "the input itself", "another file")
-    if output.is_dir():
-        raise InputError("-o", str(output), "a folder", "a file")
-    if output.exists() and not force:
-        raise InputError("-o", str(output), "an existing file", "a new file, or --force to overwrite it")
+    text = f"{clusters} cluster{'s' if clusters != 1 else ''}, {sites} site{'s' if sites != 1 else ''}"
+    click.echo(f"wrote {output}: {text}", err=True)

@@ -42,7 +42,6 @@ from isthmus.trace.schema import (
 GAUGES = {int(gauge): gauge.name.lower() for gauge in Gauge}
 STATES = {int(state): state.name.lower() for state in ClockState}  # the gauge of a CLOCK row
 KINDS = {kind.name.lower(): kind for kind in Kind}
-COLORS = {"valid": "green", "violated": "red", "unknown": "yellow"}
 COLUMNS = (
     "run",
     "process",
@@ -58,7 +57,6 @@ COLUMNS = (
     "value",
     "gauge",
 )
-VERDICT_LINES = 60  # longer tables leave out what is valid, then what is too much
 
 
 @click.group()
@@ -143,30 +141,3 @@ def cells(row: Row) -> list[str]:
     words = STATES if row[KIND] == Kind.CLOCK else GAUGES if row[KIND] == Kind.GAUGE else {}
     gauge = words.get(row[GAUGE], str(row[GAUGE])) if row[GAUGE] else ""
     return [*place, kind_name(row[KIND]), message, str(row[GROUP]), str(row[VIEW]), to, *numbers, gauge]
-
-
-def print_verdicts(verdicts: list[tuple[int, Verdict]], run_count: int, names: Mapping[int, str] | None = None) -> None:
-    """The verdicts as a table, and their sum as a line; a long table keeps to what is not valid."""
-    shown = verdicts
-    if len(shown) > VERDICT_LINES:
-        shown = [(run, verdict) for run, verdict in verdicts if verdict.status != "valid"]
-        shown.sort(key=lambda item: item[1].status != "violated")
-    table = Table()
-    for name in ("run", "group", "property", "verdict", "evidence", "violations", "witness"):
-        table.add_column(name, justify="right" if name in ("run", "group", "evidence", "violations") else "left")
-    for run, verdict in shown[:VERDICT_LINES]:
-        table.add_row(
-            "" if run == NONE else str(run),
-            escape(verdict.domain or (names or {}).get(verdict.group, str(verdict.group))),
-            verdict.property,
-            f"[{COLORS[verdict.status]}]{verdict.status}[/]",
-            str(verdict.evidence_count),
-            str(verdict.violation_count),
-            escape(verdict.witness),
-        )
-    console = wide_console()
-    if shown:
-        console.print(table)
-    counts = {status: sum(verdict.status == status for _, verdict in verdicts) for status in COLORS}
-    told = ", ".join(f"{count} {status}" for status, count in counts.items())
-    console.print(f"{run_count} run{'s' if run_count != 1 else ''}: {told}.", soft_wrap=True)

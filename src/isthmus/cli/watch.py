@@ -12,7 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from rich.markup import escape
 
 from isthmus.cli.console import wide_console
-from isthmus.cli.trace import COLORS
+from isthmus.cli.verdicts import COLORS
 from isthmus.judge.oracle import PROPERTIES
 from isthmus.pipeline.check.verdicts import check
 from isthmus.pipeline.engine.session import spark_session

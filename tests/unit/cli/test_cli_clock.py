@@ -74,7 +74,7 @@ def test_a_live_run_with_clocks_is_judged_and_its_trace_shows_them(tmp_path: Pat
 
 def test_what_is_wrong_is_said_in_a_sentence(tmp_path: Path) -> None:
     path = scenario(tmp_path)
-    assert "expected a site that its cluster names among its references" in refused(path, "--reference", "c-1=system")
+    assert "expected one of the references of its cluster" in refused(path, "--reference", "c-1=system")
     assert "SITE=WHERE" in refused(path, "--reference", "c-0=sundial")
     assert "c-0" in refused(path, "--reference", "c-9=system"), "it names what there is"
     assert "no reference" in refused(scenario(tmp_path, references="[]"))

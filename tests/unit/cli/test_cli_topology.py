@@ -23,8 +23,7 @@ def test_a_shape_goes_to_standard_output_or_to_a_file_once(tmp_path: Path) -> No
     again = isthmus("shape", "star", "-o", "net.toml", cwd=tmp_path)
     assert again.returncode == 2
     assert (
-        again.stderr
-        == "isthmus: -o: net.toml: found an existing file; expected a new file, or --force to overwrite it\n"
+        again.stderr == "isthmus: -o: net.toml: found an existing file; expected a new file, or --force to replace it\n"
     )
     assert (tmp_path / "net.toml").read_text() == before
     assert isthmus("shape", "star", "-o", "net.toml", "--force", cwd=tmp_path).returncode == 0

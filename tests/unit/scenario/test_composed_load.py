@@ -124,7 +124,9 @@ def test_what_a_router_without_replicas_loses_is_told(replicas: int, tmp_path: P
     path = written(tmp_path, 'name = "lisbon-router"\n', f'name = "lisbon-router"\nreplicas = {replicas}\n', *changes)
     found = CliRunner().invoke(command, [str(path), "-o", str(tmp_path / "out")])
     assert found.exit_code == 0, found.output
-    told = "lisbon-router crashed or was left out of a view, without replicas: what it had in hand is lost"
+    told = (
+        "lisbon-router crashed or was left out of a view, without replicas: messages that it had not forwarded are lost"
+    )
     assert (told in found.output) == (replicas == 1)
     assert ("validity  │ valid" in found.output) == (replicas == 3)
     assert ("and 0 undelivered" in found.output) == (replicas == 3)
