@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -13,7 +13,6 @@ from rich.table import Table
 
 from isthmus.cli.console import wide_console
 from isthmus.core.layer import ClockState, Kind
-from isthmus.judge.oracle import Verdict
 from isthmus.judge.witness import name_in
 from isthmus.trace.inputs.files import FORMS
 from isthmus.trace.inputs.rows import TraceInput
