@@ -1,6 +1,6 @@
 """Claims as rows of a table: a sentence, its source, and a quantity with the value expected of it.
 
-    Claim("Latency is proportional to the delay.", SECTION, deviation.at_most(0.0, "%", within=1.0), "a note")
+    SECTION.claim("Latency is proportional to the delay.", deviation.at_most(0.0, "%", within=1.0), "a note")
 
 A paper's claim that does not hold is a finding; a promise of ours that does not hold is a defect; where a sanity check
 fails, the other figures of the study mean nothing. A claim about runs of which one failed, or whose quantity cannot be
@@ -31,6 +31,13 @@ class Source(msgspec.Struct, frozen=True):
 
     text: str
     kind: ClaimKind = "paper"
+
+    def claim(self, statement: str, criterion: Criterion, note: str = "", full_only: bool = False) -> Claim:
+        """One row of a table of claims; `note` says how it was measured.
+
+        With `full_only` the runs are too large for the quick scale, at which the claim is not judged.
+        """
+        return Claim(statement, self, criterion, note, full_only)
 
 
 class Quantity(msgspec.Struct, frozen=True):
@@ -83,13 +90,13 @@ class Criterion(msgspec.Struct, frozen=True):
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """One row of a table of claims."""
+    """A claim, made by `Source.claim`."""
 
     statement: str
     source: Source
     criterion: Criterion
-    note: str = ""  # how it was measured
-    full_only: bool = False  # its runs are too large for the quick scale, at which it is not judged
+    note: str
+    full_only: bool
 
     def judge(self, tables: Tables, failed_runs: int = 0) -> ClaimResult:
         """Compare the measured value with the expected one."""

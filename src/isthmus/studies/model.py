@@ -86,14 +86,14 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         return specs[run]
 
 
-def later(name: str) -> Callable[..., Any]:
-    """A function by its name, module:function, imported when it is first called."""
-    module, _, function = name.partition(":")
+def later(folder: str, networks: bool = True) -> dict[str, Any]:
+    """The functions of the study in a folder, whose modules are imported when they are first called."""
 
-    def call(*given: Any) -> Any:
-        return getattr(import_module(module), function)(*given)
+    def function(module: str, name: str) -> Callable[..., Any]:
+        return lambda *given: getattr(import_module(f"isthmus.studies.{folder}.{module}"), name)(*given)
 
-    return call
+    found = {"grid": function("setup", "grid"), "tables": function("measure", "tables")}
+    return found | ({"networks": function("setup", "networks")} if networks else {})
 
 
 def study_command(verb: str, name: str, scale: Scale, seeds: int | None = None, run: int | None = None) -> str:

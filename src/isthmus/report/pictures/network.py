@@ -32,12 +32,7 @@ LEGEND_HIGH = 0.4  # inches below, where roles or zones are drawn
 HEIGHT = FRAME[3] * HIGH / (FRAME[2] * WIDE)
 LABELLED_MAX = 24  # links; beyond, their labels would not be read
 INK, SOFT, PAPER, DISC, LINE = "#1b2330", "#5b6573", "#ffffff", "#0b5d8a", "#8a94a3"
-STYLE: Any = {
-    "font.family": "DejaVu Sans",
-    "svg.hashsalt": "isthmus",
-    "svg.fonttype": "path",
-    "path.simplify": False,
-}
+STYLE: Any = {"font.family": "DejaVu Sans", "svg.hashsalt": "isthmus", "svg.fonttype": "path", "path.simplify": False}
 
 
 def draw_network(

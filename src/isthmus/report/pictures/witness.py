@@ -40,12 +40,7 @@ GIVEN = (Kind.DELIVER, Kind.TENTATIVE)
 COLUMN, ROW = 1.15, 0.95  # inches
 LEFT, RIGHT, TOP, BOTTOM = 1.15, 0.55, 1.25, 0.65  # inches around the columns and rows
 EVENTS_MAX = 80  # more are cut
-STYLE: Any = {
-    "font.family": "DejaVu Sans",
-    "svg.hashsalt": "isthmus",
-    "svg.fonttype": "path",
-    "path.simplify": False,
-}
+STYLE: Any = {"font.family": "DejaVu Sans", "svg.hashsalt": "isthmus", "svg.fonttype": "path", "path.simplify": False}
 
 
 class Event(NamedTuple):

@@ -7,7 +7,7 @@ they know of a local message, it need not be mentioned outside.
 
 from __future__ import annotations
 
-from isthmus.studies.claim import Claim, Quantity, Source, Tables, numbers_of, over, value
+from isthmus.studies.claim import Quantity, Source, Tables, numbers_of, over, value
 from isthmus.studies.model import Study, later
 from isthmus.studies.results import FigureSpec, PaperLine, figure
 
@@ -85,18 +85,16 @@ ZONES = (  # traffic, its description, note
 )
 CLAIMS = (
     *(
-        Claim(
+        MODEL.claim(
             f"{lans} LANs of {hosts} hosts, {rules}: {COLUMNS[column]}.",
-            MODEL,
             size(column, rules, lans=lans, hosts=hosts).near(expected, "entries", TOLERANCE),
             full_only=lans > 3,
         )
         for lans, hosts, rules, column, expected in MODEL_SIZES
     ),
     *(
-        Claim(
+        MODEL.claim(
             f"12 LANs of 32 hosts, {rules}: the mean timestamp of a message to a LAN, in bytes.",
-            MODEL,
             size("bytes", rules, lans=12, hosts=32).at_most(most, "bytes"),
             "a matrix of four bytes per counter would have 590,000",
             full_only=True,
@@ -104,9 +102,8 @@ CLAIMS = (
         for rules, most in (("symmetric", 660.0), ("symmetric, R9", 216.0))
     ),
     *(
-        Claim(
+        PAPER.claim(
             f"With separators ({rules}), {what} does not grow from {LANS[0]} to {LANS[1]} LANs.",
-            PAPER,
             growth(column, rules).at_most(1.0, "times", TOLERANCE),
             "8 hosts in each LAN",
         )
@@ -114,50 +111,44 @@ CLAIMS = (
         for column, what in (("entries", "the timestamp of a local message"), ("history", "the history of a host"))
     ),
     *(
-        Claim(statement, OURS, (size(column, without) / size(column, with_it)).at_least(1.0, "times"), note)
+        OURS.claim(statement, (size(column, without) / size(column, with_it)).at_least(1.0, "times"), note)
         for statement, column, without, with_it, note in GAINS
     ),
-    Claim(
+    PAPER.claim(
         "R1 to R4 alone keep order and grow without end: timestamps grow as the run goes on.",
-        PAPER,
         last_third("R1 to R4").at_least(5 / 3, "times", TOLERANCE),
         "last third of the run over the middle one, 5/3 if all of the past is included; order: see the checks",
     ),
-    Claim(
+    PAPER.claim(
         "R5 to R8 bound the timestamps: they do not grow as the run goes on.",
-        PAPER,
         last_third("R1 to R8").at_most(1.0, "times", TOLERANCE),
         "last third of the run over the middle one",
     ),
     *(
-        Claim(
+        PAPER.claim(
             f"Zone-local traffic never leaves its zone: {what}.",
-            PAPER,
             over(max, "sizes", "leaving_max", traffic=traffic, rules="all").at_most(0.0, "entries"),
             note or "most entries of local messages in any packet out of a zone",
         )
         for traffic, what, note in ZONES
     ),
     *(
-        Claim(
+        Source(OURS.text, "sanity").claim(
             f"Without separators it does leave ({traffic}), so that the figure means something.",
-            Source(OURS.text, "sanity"),
             over(max, "sizes", "leaving_max", traffic=traffic, rules="all but R9").at_least(1.0, "entries"),
         )
         for traffic in ("groups", "nested")
     ),
     *(
-        Claim(
+        OURS.claim(
             f"A {other} has more bytes than a timestamp with separators.",
-            OURS,
             (size("bytes", other) / size("bytes", "all")).at_least(1.0, "times"),
         )
         for other in ("matrix", "vector")
     ),
     *(
-        Claim(
+        OURS.claim(
             f"Separators shorten histories {where}.",
-            OURS,
             (size("history", "all but R9", traffic, 3, hosts) / size("history", "all", traffic, 3, hosts)).at_least(
                 1.0, "times"
             ),
@@ -186,9 +177,8 @@ STUDY = Study(
     source=f"{SECTION}: LANs in a ring; groups inside LANs and across two of them, sets at random, nodes on LANs",
     seeds={"quick": 1, "full": 5},
     runs={"quick": 36, "full": 470},
-    grid=later("isthmus.studies.causal.setup:grid"),
+    **later("causal", networks=False),
     properties=("integrity", "validity", "fifo", "causal"),
-    tables=later("isthmus.studies.causal.measure:tables"),
     claims=CLAIMS,
     figures=(
         shares(

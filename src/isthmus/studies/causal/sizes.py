@@ -14,15 +14,7 @@ import msgspec
 
 from isthmus.core.layer import Kind
 from isthmus.sim.run import Run
-from isthmus.studies.causal.setup import (
-    RULES,
-    SENDING_MS,
-    STACKS_OF,
-    WARM_UP,
-    Traffic,
-    causal_scenario,
-    first_group,
-)
+from isthmus.studies.causal.setup import RULES, SENDING_MS, STACKS_OF, WARM_UP, Traffic, causal_scenario, first_group
 from isthmus.trace.schema import DESTINATIONS, GAUGE, KIND, NUMBER, PROCESS, SENDER, TIME_NS, VALUE, Gauge, Row
 
 FIRST_NS, LAST_NS = round(WARM_UP * SENDING_MS * 1e6), round(SENDING_MS * 1e6)

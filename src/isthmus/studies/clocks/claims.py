@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from isthmus.studies.claim import Claim, Quantity, Rows, Source, Tables, figure_of, over, value
+from isthmus.studies.claim import Quantity, Rows, Source, Tables, figure_of, over, value
 from isthmus.studies.model import Study, later
 from isthmus.studies.results import figure
 
@@ -68,10 +68,9 @@ def hold_over_growth(tables: Tables) -> float:
 
 CLAIMS = (
     *(
-        Claim(
+        SPEC.claim(
             f"With a drift of {drift:g}, a tightness of {tightness_us:g} us and a period of {period_s:g} s, {name} is "
             f"{expected:g} us at worst.",
-            SPEC,
             value("drift", f"{name}_us", drift_ppm=drift * 1e6, tightness_us=tightness_us, period_s=period_s).near(
                 expected, "us", 0.15
             ),
@@ -81,70 +80,58 @@ CLAIMS = (
         for name, expected in zip(("precision", "accuracy"), figures, strict=True)
     ),
     *(
-        Claim(
+        SPEC.claim(
             f"Whatever drift and period, {name} stays within its bound.",
-            SPEC,
             largest_share("drift", f"{name}_us", f"bound_{name}_us").at_most(1.0, "of the bound, largest"),
         )
         for name in ("precision", "accuracy")
     ),
-    Claim(
+    PAPER.claim(
         "Precision follows the variance of the interrupt delay: with ten times the tightness,"
         " clocks are ten times as far apart.",
-        PAPER,
         tightness_growth.at_least(10.0, "times, least", 0.25),
         "from 10 us on; below, drift and the granularity of stamps weigh as much",
     ),
-    Claim(
+    PAPER.claim(
         "Precision does not depend on the delay of the LAN.",
-        PAPER,
         access_effect.at_most(1.0, "times, eight times the access delay", 0.15),
     ),
-    Claim(
+    PAPER.claim(
         "Accuracy does not depend on the number of LANs.",
-        PAPER,
         largest_share("lans", "accuracy_us", "bound_accuracy_us").at_most(
             1.0, "of one LAN's bound, largest over numbers of LANs"
         ),
     ),
-    Claim(
+    SPEC.claim(
         "Any two clocks, wherever they are, differ by at most twice the accuracy.",
-        SPEC,
         largest_share("lans", "world_us", "bound_accuracy_us", 2).at_most(1.0, "of that, largest over numbers of LANs"),
     ),
-    Claim(
+    Source(SPEC.text, "sanity").claim(
         "With delays of 55 ms there and 5 ms back, an NTP-like client is off by 28 ms.",
-        Source(SPEC.text, "sanity"),
         accuracy_ms("ways", NTP).near(28.0, "ms", 0.15),
         "25 ms are half the asymmetry, which no number of samples shows; the rest is queueing",
     ),
-    Claim(
+    PAPER.claim(
         "On the same network, a LAN with a reference of its own is a hundred times as accurate.",
-        PAPER,
         (accuracy_ms("ways", NTP) / accuracy_ms("ways", OWN)).at_least(100.0, "times"),
     ),
-    Claim(
+    SPEC.claim(
         "Three references outvote one that is a second off: 0.1 ms.",
-        SPEC,
         accuracy_ms("references", OUTVOTED).at_most(0.1, "ms"),
     ),
-    Claim(
+    SPEC.claim(
         "A single reference that is a second off is rejected, and costs drift only.",
-        SPEC,
         gated_drift.at_most(DRIFT_PPM, "ppm beyond the bound"),
         "with a plausibility gate of 3 ms",
     ),
-    Claim(
+    SPEC.claim(
         "In hold-over the published bound grows by the drift, and no faster.",
-        SPEC,
         hold_over_growth.at_most(DRIFT_PPM, "ppm", 0.01),
         "slower where fast and slow clocks narrow each other's intervals",
     ),
-    Claim("No published interval misses true time.", SPEC, over(sum, "promises", "misses").at_most(0.0, "readings")),
-    Claim(
-        "No clock runs backwards once it is synchronised.",
-        SPEC,
-        over(sum, "promises", "backwards").at_most(0.0, "readings"),
+    SPEC.claim("No published interval misses true time.", over(sum, "promises", "misses").at_most(0.0, "readings")),
+    SPEC.claim(
+        "No clock runs backwards once it is synchronised.", over(sum, "promises", "backwards").at_most(0.0, "readings")
     ),
 )
 STUDY = Study(
@@ -155,10 +142,8 @@ STUDY = Study(
     source="section 3",
     seeds={"quick": 3, "full": 10},
     runs={"quick": 69, "full": 300},
-    grid=later("isthmus.studies.clocks.setup:grid"),
-    networks=later("isthmus.studies.clocks.setup:networks"),
+    **later("clocks"),
     properties=("clock-precision", "clock-accuracy"),
-    tables=later("isthmus.studies.clocks.measure:tables"),
     claims=CLAIMS,
     figures=(
         figure(

@@ -10,7 +10,7 @@ messages of the time to the last delivery; ratios are to the single group of as 
 
 from __future__ import annotations
 
-from isthmus.studies.claim import Claim, Quantity, Source, Tables, numbers_of, over, value
+from isthmus.studies.claim import Quantity, Source, Tables, numbers_of, over, value
 from isthmus.studies.composition.theorems import THEOREMS
 from isthmus.studies.model import Study, later
 from isthmus.studies.results import FigureSpec, PaperLine, figure
@@ -111,9 +111,8 @@ def missing(tables: Tables) -> float | None:
 
 CLAIMS = (
     *(
-        Claim(
+        FIGURE_10.claim(
             f"{series[0].upper()}{series[1:]}, {members} members, batches of {batch}: the latency of the model.",
-            FIGURE_10,
             latency(series, members, batch).near(ms, "ms", WITHIN),
             full_only=batch != 10 and members != 12,
         )
@@ -121,52 +120,44 @@ CLAIMS = (
         for members, batches in sizes.items()
         for batch, ms in batches.items()
     ),
-    Claim(
+    SECTION.claim(
         "The latency of a ring grows linearly with its members.",
-        SECTION,
         bend.at_most(0.0, "%", 5.0),
         "largest deviation from a line through the origin, 12 to 36 members, batches of 10",
     ),
-    Claim(
+    SECTION.claim(
         "Four groups with 36 members in all, 20 % between groups, are like a single group of 12.",
-        SECTION,
         (latency(FIFTH, 36) / latency(SINGLE, 12)).near(58 / 50, within=WITHIN),
         "latency over that of the single group of 12",
     ),
-    Claim(
+    SECTION.claim(
         "With 50 % between groups the latency is about 65 % of the single group's.",
-        SECTION,
         to_single(HALF, 36).near(0.65, within=WITHIN),
         "36 members, batches of 10",
     ),
-    Claim(
+    SECTION.claim(
         "With 50 % between groups and batches of 30 it is about 77 %.",
-        SECTION,
         to_single(HALF, 36, 30).near(0.77, within=WITHIN),
         full_only=True,
     ),
-    Claim(
+    SECTION.claim(
         "Even with all messages between groups, four groups are faster than the single group.",
-        SECTION,
         all_between.at_most(1.0),
         "batches of 10; not in this model: the ring of routers is full above about 50 %; it holds with packing",
     ),
-    Claim(
+    FIGURE_11.claim(
         "Throughput grows with the number of groups, at every batch.",
-        FIGURE_11,
         smallest_growth.at_least(1.5),
         "36 members, 10 % between groups; the smallest ratio of two groups to one, or of four to two",
     ),
-    Claim(
+    FIGURE_11.claim(
         "A single group of 36 with batches of 30 takes 2,917 messages per s.",
-        FIGURE_11,
         rate(1, 30).near(2917.0, "per s", WITHIN),
         full_only=True,
     ),
     *(
-        Claim(
+        FIGURE_11.claim(
             f"{NAMES[groups].capitalize()} take {expected:g} times as much, with 10 % between groups.",
-            FIGURE_11,
             (rate(groups, 30) / rate(1, 30)).near(expected, within=WITHIN),
             "36 members, batches of 30",
             full_only=True,
@@ -174,9 +165,8 @@ CLAIMS = (
         for groups, expected in ((2, 1.83), (4, 3.34))
     ),
     *(
-        Claim(
+        SECTION.claim(
             f"Near the limit of one group of {members} with {inside}, four groups are faster.",
-            SECTION,
             stack_gain(inside, members).at_most(1.0),
             "latency over that of the single group; Poisson load, 20 % between groups; control messages take time",
             full_only=members > 12,
@@ -184,50 +174,40 @@ CLAIMS = (
         for inside in ("ring", "token-site", "symmetric")
         for members in (12, 36)
     ),
-    Claim(
+    OURS.claim(
         "Two groups may share a LAN: the wire is not what limits them.",
-        OURS,
         one_lan.near(1.0, within=WITHIN),
         "latency over that of groups on LANs of their own, 20 % between groups",
     ),
-    Claim(
+    PROMISE.claim(
         "With 8 messages per frame of a router, all messages between groups are faster than the single group.",
-        PROMISE,
         packed(12).near(0.58, within=WITHIN),
         "12 members, batches of 10; a frame costs as much as a message",
     ),
-    Claim(
-        "So they are with 36 members.",
-        PROMISE,
-        packed(36).at_most(0.58),
-        "8 messages per frame, batches of 10",
-        full_only=True,
+    PROMISE.claim(
+        "So they are with 36 members.", packed(36).at_most(0.58), "8 messages per frame, batches of 10", full_only=True
     ),
-    Claim(
+    PROMISE.claim(
         "With 50 % between groups, these messages alone take 0.88 of the single group's latency.",
-        PROMISE,
         to_single(HALF, 36, column="between_ms").near(0.88, within=WITHIN),
         "36 members, batches of 10",
     ),
-    Claim(
+    PROMISE.claim(
         "Where the token visits routers twice in a rotation, they take 0.71 of it.",
-        PROMISE,
         (value("figures", "between_ms", part="priorities") / latency(SINGLE, 36)).near(0.71, within=WITHIN),
     ),
-    Claim(
+    PROMISE.claim(
         "Between routers 30 ms apart, a ring takes a message between groups 189 ms.",
-        PROMISE,
         wan("ring").near(189.0, "ms", WITHIN),
         "36 members, batches of 10, 10 % between groups, these alone",
         full_only=True,
     ),
-    Claim(
+    PROMISE.claim(
         "A direct multicast that holds back early messages in causal order takes 104 ms.",
-        PROMISE,
         wan("causal").near(104.0, "ms", WITHIN),
         full_only=True,
     ),
-    Claim("Every message is delivered, and no interface had to drop one.", SANITY, missing.near(0.0)),
+    SANITY.claim("Every message is delivered, and no interface had to drop one.", missing.near(0.0)),
 )
 
 
@@ -261,10 +241,8 @@ STUDY = Study(
     source="section 5.2",
     seeds={"quick": 1, "full": 3},
     runs={"quick": 25, "full": 327},
-    grid=later("isthmus.studies.composition.setup:grid"),
-    networks=later("isthmus.studies.composition.setup:networks"),
+    **later("composition"),
     properties=("integrity", "validity", "views", "fifo", "total"),
-    tables=later("isthmus.studies.composition.measure:tables"),
     claims=(*CLAIMS, *THEOREMS),
     figures=(
         size_figure(10),

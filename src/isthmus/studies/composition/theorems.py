@@ -92,7 +92,7 @@ def theorem(
     def measure(_tables: Tables) -> float | None:
         return verdict_on(composition, scope, order)
 
-    return Claim(statement, Source(f"theorem {number}"), Quantity(measure).near(1.0), note)
+    return Source(f"theorem {number}").claim(statement, Quantity(measure).near(1.0), note)
 
 
 SENDERS: dict[str, Semantics] = {"A": "causal", "B": "causal", "C": "fifo", "D": "fifo"}

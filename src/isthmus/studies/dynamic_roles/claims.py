@@ -12,7 +12,7 @@ submitted (detectors.py).
 
 from __future__ import annotations
 
-from isthmus.studies.claim import Claim, Quantity, Source, StackAdvice, Tables, matching, over, value
+from isthmus.studies.claim import Quantity, Source, StackAdvice, Tables, matching, over, value
 from isthmus.studies.model import Study, later
 from isthmus.studies.results import FigureSpec, figure
 from isthmus.studies.tickets.labels import (
@@ -82,81 +82,70 @@ def cost_ratio(column: str, other: str, source: str) -> Quantity:
 
 LOAD_CLAIMS = (
     *(
-        Claim(
+        Source(f"{OURS.text}: 550 to 620 ms were the target", "promise").claim(
             f"With {source} sources, our dynamic hybrid stays within 620 ms in every phase.",
-            Source(f"{OURS.text}: 550 to 620 ms were the target", "promise"),
             over(max, "every_phase", "latency_ms", protocol=DYNAMIC, source=source).at_most(LATENCY_MAX_MS, "ms"),
             "the slowest phase of all seeds, including changes of roles; a phase may be faster than 550 ms",
         )
         for source in SOURCES
     ),
     *(
-        Claim(
+        SECTION.claim(
             f"With {source} sources, the paper's dynamic hybrid outperforms token-site, whatever the load.",
-            SECTION,
             phases_lost(source).near(0.0, "phases lost of 9"),
             "means over seeds, without undelivered messages",
         )
         for source in SOURCES
     ),
     *(
-        Claim(
+        OURS.claim(
             f"With {source} sources, our dynamic hybrid is at most 5 % slower than token-site in any phase.",
-            OURS,
             worst_phase(source).at_most(1.05, "times"),
             "the phase in which ours is worst compared with token-site",
         )
         for source in SOURCES
     ),
     *(
-        Claim(
+        Source(f"{OURS.text}: 7 to 10 % were the target", "promise").claim(
             f"With {source} sources, ours sends at most 10 % more multicasts than the paper's.",
-            Source(f"{OURS.text}: 7 to 10 % were the target", "promise"),
             cost_ratio("multicasts", DYNAMIC_PAPER, source).at_most(1.1, "times"),
             "includes nulls, tickets sent at once and probes",
         )
         for source in SOURCES
     ),
-    Claim(
+    OURS.claim(
         "A plan for the whole group takes at most 10 % more multicasts than each site choosing for itself.",
-        OURS,
         cost_ratio("multicasts", DYNAMIC_ALONE, POISSON).at_most(1.1, "times"),
         "Poisson sources; includes probes, reports, plans and changes of roles",
     ),
-    Claim(
+    OURS.claim(
         "Ours is faster than the symmetric protocol with nulls, thanks to roles.",
-        OURS,
         cost_ratio("latency_ms", SYMMETRIC_NULLS, POISSON).at_most(1.0, "times"),
         "mean over all messages of a run, Poisson sources",
     ),
-    Claim(
+    OURS.claim(
         "Roles take fewer multicasts than keeping every process active.",
-        OURS,
         cost_ratio("multicasts", SYMMETRIC_NULLS, POISSON).at_most(1.0, "times"),
         "ours over the symmetric protocol with nulls, Poisson sources",
     ),
-    Claim(
+    ASSUMED.claim(
         "The paper's dynamic hybrid delivers everything.",
-        ASSUMED,
         over(max, "costs", "undelivered_messages", protocol=DYNAMIC_PAPER).near(0.0, "messages"),
         "undelivered messages at the end of a run, mean over seeds, the worse of both sources",
     ),
-    Claim(
+    ASSUMED.claim(
         "The symmetric protocol without nulls delivers everything.",
-        ASSUMED,
         over(max, "costs", "undelivered_messages", protocol=SYMMETRIC).near(0.0, "messages"),
         "undelivered messages at the end of a run, mean over seeds",
     ),
-    Claim(
+    OURS.claim(
         "Ours delivers everything, and so do token-site and the symmetric protocol with nulls.",
-        OURS,
         over(max, "costs", "undelivered_messages", protocol=(TOKEN_SITE, DYNAMIC, SYMMETRIC_NULLS)).near(
             0.0, "messages"
         ),
     ),
-    Claim(
+    OURS.claim(
         "Ours changes roles no more often than the load requires: 18 times.",
-        OURS,
         over(max, "costs", "role_changes", protocol=DYNAMIC).at_most(18.0, "changes"),
         "four leave the initial roles, ten follow the phases, four come when all processes fall silent; mean over "
         "seeds, the worse of both sources",
@@ -188,15 +177,13 @@ DETECTOR_NOTE = (
     "traffic: both kinds of source through the nine phases, and chats"
 )
 DETECTOR_CLAIMS = (
-    Claim(
+    OURS.claim(
         "Our detector is nearer to the gaps that follow than the paper's.",
-        OURS,
         detector_ratio("mean-shift").at_most(1.0, "times"),
         DETECTOR_NOTE,
     ),
-    Claim(
+    OURS.claim(
         "No other detector is more than 5 % nearer to the gaps that follow than ours.",
-        OURS,
         detector_ratio().at_most(1.05, "times"),
         DETECTOR_NOTE,
     ),
@@ -254,38 +241,32 @@ def plan_multicasts(tables: Tables) -> float:
 
 CHANGE_CLAIMS = (
     *(
-        Claim(
+        OURS.claim(
             f"Once recovered from a change of '{part}', ours is at most 5 % slower than the best protocol.",
-            OURS,
             recovered_ratio(part).at_most(1.05, "times"),
             "of those that deliver everything; the last three seconds of a phase; the cost of a change is judged apart",
         )
         for part in (DELAYS, LINK, CLOUD)
     ),
-    Claim(
+    OURS.claim(
         "Where the network changes, ours is at most 5 % slower than the best protocol in every phase.",
-        OURS,
         changed_phase_ratio.at_most(1.05, "times"),
         "whole phases, including the transient of the change at their start",
     ),
-    Claim(
+    Source("section 6.2").claim(
         "The paper's dynamic hybrid adapts to changing delays and to a failed link: it outperforms token-site "
         "throughout.",
-        Source("section 6.2"),
         changed_phases_lost.near(0.0, "phases lost"),
         "means over seeds, without undelivered messages",
     ),
-    Claim(
+    OURS.claim(
         "Ours is back to its usual latency within 5 s of every change, of load, delays or links.",
-        OURS,
-        # A probe within 2 s, two rounds of the planner, and a second for requests
         over(max, "every_transient", "recovery_s", protocol=DYNAMIC).at_most(5.0, "s"),
         "the slowest of all changes and seeds; usual: two consecutive seconds within a quarter of the mean of the last "
         "three of the phase",
     ),
-    Claim(
+    OURS.claim(
         "Where the network changes, a plan takes at most 10 % more multicasts than each site choosing for itself.",
-        OURS,
         plan_multicasts.at_most(1.1, "times"),
         "the worst part; includes probes, reports and changes of roles",
     ),
@@ -326,10 +307,8 @@ STUDY = Study(
     source=SECTION.text,
     seeds={"quick": 1, "full": 5},
     runs={"quick": 27, "full": 240},
-    grid=later("isthmus.studies.dynamic_roles.setup:grid"),
-    networks=later("isthmus.studies.dynamic_roles.setup:networks"),
+    **later("dynamic_roles"),
     properties=PROPERTIES,
-    tables=later("isthmus.studies.dynamic_roles.measure:tables"),
     claims=(*LOAD_CLAIMS, *DETECTOR_CLAIMS, *CHANGE_CLAIMS),
     advice=(
         StackAdvice("Clusters far apart, with a load that moves or is not known", "dynamic-hybrid", dynamic_reason),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import log2
 
-from isthmus.studies.claim import Claim, Quantity, Rows, Source, Tables, over
+from isthmus.studies.claim import Quantity, Rows, Source, Tables, over
 from isthmus.studies.model import Study, later
 from isthmus.studies.results import figure
 
@@ -49,29 +49,24 @@ STUDY = Study(
     source="",
     seeds={"quick": 1, "full": 3},
     runs={"quick": 2, "full": 18},
-    grid=later("isthmus.studies.internet_scale.setup:grid"),
+    **later("internet_scale", networks=False),
     properties=(),
-    tables=later("isthmus.studies.internet_scale.measure:tables"),
     claims=(
-        Claim(
+        OURS.claim(
             "The mean delay grows no faster than log2 n squared.",
-            OURS,
             delay_growth.at_most(1.0, "times that, smallest size to largest"),
             "paths along the overlay and paths of packets along each of its links both grow with log n",
         ),
-        Claim(
-            "A delivery costs at most log2 n sends.",
-            OURS,
-            sends_per_bit.at_most(1.0, "times log2 n, largest over sizes"),
+        OURS.claim(
+            "A delivery costs at most log2 n sends.", sends_per_bit.at_most(1.0, "times log2 n, largest over sizes")
         ),
-        Claim(
+        OURS.claim(
             "At the largest size a delivery costs a fraction of the bytes of a vector alone.",
-            OURS,
             bytes_over_vector.at_most(0.5, "times a vector's bytes"),
             "4n bytes of counters, the data and one header; fragments would add headers",
         ),
-        Claim("No delivery breaks causal order.", OURS, over(sum, "promises", "violations").at_most(0.0, "deliveries")),
-        Claim("Nothing is left undelivered.", OURS, over(sum, "promises", "undelivered").at_most(0.0, "deliveries")),
+        OURS.claim("No delivery breaks causal order.", over(sum, "promises", "violations").at_most(0.0, "deliveries")),
+        OURS.claim("Nothing is left undelivered.", over(sum, "promises", "undelivered").at_most(0.0, "deliveries")),
     ),
     figures=(
         figure(

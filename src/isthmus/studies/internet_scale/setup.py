@@ -8,10 +8,7 @@ from isthmus.studies.internet_scale.claims import DATA_BYTES
 from isthmus.studies.model import Cell, Scale
 from isthmus.studies.overlay.setup import connected_degree, overlay_scenario
 
-NODES: dict[Scale, tuple[int, ...]] = {
-    "quick": (1000, 2000),
-    "full": (1000, 2000, 5000, 10_000, 20_000, 50_000),
-}
+NODES: dict[Scale, tuple[int, ...]] = {"quick": (1000, 2000), "full": (1000, 2000, 5000, 10_000, 20_000, 50_000)}
 
 
 def grid(scale: Scale, seeds: Sequence[int]) -> list[Cell]:

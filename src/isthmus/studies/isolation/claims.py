@@ -8,7 +8,7 @@ messages cannot be delivered, as no packet follows them; with nulls latency does
 
 from __future__ import annotations
 
-from isthmus.studies.claim import Claim, Quantity, Source, StackAdvice, Tables, crossing, matching, over
+from isthmus.studies.claim import Quantity, Source, StackAdvice, Tables, crossing, matching, over
 from isthmus.studies.model import Study, later
 from isthmus.studies.results import FigureSpec, PaperLine, figure
 from isthmus.studies.tickets.labels import (
@@ -54,51 +54,43 @@ def beyond_bound(tables: Tables) -> float:
 
 
 CLAIMS = (
-    Claim(
+    SECTION.claim(
         "The token-site protocol takes 1.97 D.",
-        SECTION,
         mean("over_delay", TOKEN_SITE).near(1.97, "D", WITHIN),
         "mean over all delays",
     ),
-    Claim(
+    SECTION.claim(
         "The symmetric protocol takes D + 98 ms.",
-        SECTION,
         mean("wait_ms", SYMMETRIC).near(98.0, "ms beyond D", WITHIN),
         "mean over all delays; t = 100 ms",
     ),
-    Claim(
+    SECTION.claim(
         "The symmetric protocol is the faster one where D exceeds t, the time between messages.",
-        SECTION,
         crossover.near(PERIOD_MS, "ms", WITHIN),
         "the delay at which the two lines cross",
     ),
-    Claim(
+    ASSUMED.claim(
         "Without nulls, all messages are eventually delivered.",
-        ASSUMED,
         over(max, "latency", "undelivered_messages", protocol=SYMMETRIC).near(0.0, "messages"),
         "undelivered messages at the end of a run, maximum over runs: no packet follows the last ones",
     ),
-    Claim(
+    OURS.claim(
         "With nulls, all messages are delivered; so are those of the token-site protocol.",
-        OURS,
         over(max, "latency", "undelivered_messages", protocol=(SYMMETRIC_NULLS, TOKEN_SITE)).near(0.0, "messages"),
     ),
-    Claim(
+    OURS.claim(
         "With nulls and frequent messages, a message waits on average for no more than a null: D + 25 ms.",
-        OURS,
         over(max, "latency", "wait_ms", protocol=SYMMETRIC_NULLS).at_most(NULL_MS, "ms beyond D"),
         "mean over messages; the delay and source with the longest wait",
     ),
-    Claim(
+    OURS.claim(
         "With nulls, no message takes longer than the larger of 2 D and D + 25 ms, however rare they are.",
-        OURS,
         beyond_bound.at_most(0.0, "ms", 0.001),
         "the slowest message of all runs, less that bound; includes five sites that send once in two seconds, where no "
         "site sends nulls unprompted and a message takes nearly 2 D",
     ),
-    Claim(
+    OURS.claim(
         "The symmetric protocol sends at most four nulls per message for this.",
-        OURS,
         mean("multicasts_per_message", SYMMETRIC_NULLS).at_most(1 + PERIOD_MS / NULL_MS, "multicasts per message"),
         "one for every 25 ms between two messages; includes the message itself and probes",
     ),
@@ -143,10 +135,8 @@ STUDY = Study(
     source=SECTION.text,
     seeds={"quick": 1, "full": 3},
     runs={"quick": 24, "full": 216},
-    grid=later("isthmus.studies.isolation.setup:grid"),
-    networks=later("isthmus.studies.isolation.setup:networks"),
+    **later("isolation"),
     properties=PROPERTIES,
-    tables=later("isthmus.studies.isolation.measure:tables"),
     claims=CLAIMS,
     advice=(
         StackAdvice("Sites about equally far apart, with a delay well above 25 ms", "symmetric", symmetric_reason),

@@ -17,10 +17,7 @@ def tables(trace: DataFrame, runs: DataFrame) -> dict[str, DataFrame]:
     found = latency_summary(message_latencies(trace, runs)).join(multicast_cost(runs, SITES), "run")
     every = found.join(runs.select("run", "rare", *by), "run").localCheckpoint()
     each = every.where(~F.col("rare"))
-    beyond = {
-        "over_delay": F.col("latency_ms") / F.col("delay_ms"),
-        "wait_ms": F.col("latency_ms") - F.col("delay_ms"),
-    }
+    beyond = {"over_delay": F.col("latency_ms") / F.col("delay_ms"), "wait_ms": F.col("latency_ms") - F.col("delay_ms")}
     columns = ("latency_ms", *beyond, "counted", "undelivered_messages", "multicasts_per_message")
     names = [*columns, "control_bytes_per_message"]
     latest = F.max("latency_max_ms").alias("latency_max_ms")

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from statistics import fmean
 
-from isthmus.studies.claim import Claim, Quantity, Source, StackAdvice, Tables, matching, over, value
+from isthmus.studies.claim import Quantity, Source, StackAdvice, Tables, matching, over, value
 from isthmus.studies.model import Study, later
 from isthmus.studies.results import FigureSpec, figure
 from isthmus.studies.tickets.labels import (
@@ -69,67 +69,57 @@ def multicasts(protocol: str) -> Quantity:
 
 
 CLAIMS = (
-    Claim(
+    SECTION.claim(
         "The hybrid takes at least 545 ms in all nine scenarios.",
-        SECTION,
         latency(HYBRID, min).at_least(545.0, "ms"),
         "quasi-periodic sources, the fastest scenario",
     ),
-    Claim(
+    SECTION.claim(
         "It takes at most 557 ms.",
-        SECTION,
         latency(HYBRID, max).at_most(557.0, "ms"),
         "quasi-periodic sources, the slowest scenario",
     ),
-    Claim(
+    SECTION.claim(
         "Token-site takes 551 ms in the first scenario.",
-        SECTION,
         latency(TOKEN_SITE, lambda nine: nine[0]).near(551.0, "ms", WITHIN),
     ),
-    Claim(
+    SECTION.claim(
         "Token-site takes 1073 ms in the eighth scenario.",
-        SECTION,
         latency(TOKEN_SITE, lambda nine: nine[7]).near(1073.0, "ms", WITHIN),
     ),
-    Claim(
+    SECTION.claim(
         "The symmetric protocol takes 548 ms in the ninth.",
-        SECTION,
         latency(SYMMETRIC, lambda nine: nine[8]).near(548.0, "ms", WITHIN),
     ),
-    Claim("It takes up to 1335 ms in the others.", SECTION, latency(SYMMETRIC, max).near(1335.0, "ms", WITHIN)),
+    SECTION.claim("It takes up to 1335 ms in the others.", latency(SYMMETRIC, max).near(1335.0, "ms", WITHIN)),
     *(
-        Claim(
+        SECTION.claim(
             f"With {source} sources, the hybrid is as fast as the better of the two in every scenario.",
-            SECTION,
             worst_ratio(HYBRID, source, TOKEN_SITE, SYMMETRIC).at_most(1.0, "times the better one", WITHIN),
             "all three without nulls; the worst scenario of the hybrid",
         )
         for source in SOURCES
     ),
-    Claim(
+    ASSUMED.claim(
         "Without nulls, all messages are eventually delivered.",
-        ASSUMED,
         over(max, "cells", "undelivered_messages", protocol=(SYMMETRIC, HYBRID)).near(0.0, "messages"),
         "undelivered messages at the end of a run, maximum over cells",
     ),
-    Claim(
+    OURS.claim(
         "With nulls, all messages are delivered; so are those of the token-site protocol.",
-        OURS,
         over(max, "cells", "undelivered_messages", protocol=(SYMMETRIC_NULLS, HYBRID_NULLS, TOKEN_SITE)).near(
             0.0, "messages"
         ),
     ),
-    Claim(
+    OURS.claim(
         "Nulls make the hybrid no slower in any of the 18 cells.",
-        OURS,
         Quantity(lambda tables: max(worst_ratio(HYBRID_NULLS, source, HYBRID)(tables) for source in SOURCES)).at_most(
             1.0, "times", 0.005
         ),
         "ratio of latencies with and without nulls, maximum over cells; one seed varies by half a percent",
     ),
-    Claim(
+    OURS.claim(
         "The symmetric protocol with nulls is nearly as fast, but sends over twice the packets where one site is busy.",
-        OURS,
         (multicasts(SYMMETRIC_NULLS) / multicasts(HYBRID_NULLS)).at_least(2.0, "times"),
         "multicasts of the symmetric protocol over those of the hybrid in the first scenario, both with nulls",
     ),
@@ -173,10 +163,8 @@ STUDY = Study(
     source=SECTION.text,
     seeds={"quick": 1, "full": 3},
     runs={"quick": 144, "full": 432},
-    grid=later("isthmus.studies.nine_scenarios.setup:grid"),
-    networks=later("isthmus.studies.nine_scenarios.setup:networks"),
+    **later("nine_scenarios"),
     properties=PROPERTIES,
-    tables=later("isthmus.studies.nine_scenarios.measure:tables"),
     claims=CLAIMS,
     advice=(StackAdvice("Clusters far apart, with a load that is known and constant", "hybrid", hybrid_reason),),
     figures=(

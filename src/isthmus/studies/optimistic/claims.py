@@ -12,7 +12,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from isthmus.studies.claim import Claim, Quantity, Source, StackAdvice, Tables, matching, over, value
+from isthmus.studies.claim import Quantity, Source, StackAdvice, Tables, matching, over, value
 from isthmus.studies.model import Study, later
 from isthmus.studies.results import FigureSpec, PaperLine, figure
 
@@ -113,102 +113,86 @@ def cloud_gain(network: str) -> Quantity:
 HIT_NOTE = "sigma 3 %, 100 messages per second, a distant site; within 1.5 points"
 LIMIT_NOTE = "as in the paper, which takes the hit ratio at sigma 3 % and the window at 10 %; see the next two claims"
 CLAIMS = (
-    Claim(
+    Source("Table 1").claim(
         "Latencies and windows of sequencer, near and distant processes are those of Table 1.",
-        Source("Table 1"),
         largest_deviation.at_most(0.0, "ms", 1.5),
         "the largest deviation of 24 cells; sigma 10 %, 100 messages per second",
     ),
-    Claim(
+    SECTION.claim(
         "In spontaneous order, 11.2 % of a distant process's guesses are right.",
-        SECTION,
         at("hit_percent", 0.03, "none").near(11.2, "%", 1.5 / 11.2),
         HIT_NOTE,
     ),
-    Claim(
+    SECTION.claim(
         "With delay compensation, 82.5 % are right.",
-        SECTION,
         at("hit_percent", 0.03, "compensation").near(82.5, "%", 1.5 / 82.5),
         HIT_NOTE,
     ),
-    Claim(
+    Source("section 4.2").claim(
         "After compensation, distant processes guess nearly as well as near ones.",
-        Source("section 4.2"),
         (at("hit_percent", 0.03, "compensation", "near") - at("hit_percent", 0.03, "compensation")).at_most(
             0.0, "points", 5.0
         ),
         "near less distant, sigma 3 %",
     ),
-    Claim(
+    Source("section 4.2, in the reading that fits its prose").claim(
         "In batches of two, at least one message of nearly every pair is predicted, even at sigma 10 %.",
-        Source("section 4.2, in the reading that fits its prose"),
         at("hit_either_percent", 0.1, "compensation").at_least(90.0, "%"),
         "100 messages per second, a distant site",
     ),
-    Claim(
+    Source("section 4.2, in the reading that fits its definition").claim(
         "Pairs that must be the same two messages are predicted more often than single messages, sigma 10 %.",
-        Source("section 4.2, in the reading that fits its definition"),
         (at("hit_pair_percent", 0.1, "compensation") - at("hit_percent", 0.1, "compensation")).at_least(0.0, "points"),
         "if this does not hold, the paper's figures for pairs use another definition",
     ),
-    Claim(
+    SECTION.claim(
         "Without compensation, processing of up to 47.2 ms gains from tentative delivery.",
-        SECTION,
         processing_limit("none").near(47.2, "ms", 0.1),
         LIMIT_NOTE,
     ),
-    Claim(
+    SECTION.claim(
         "With compensation, processing of up to 140.7 ms gains from tentative delivery.",
-        SECTION,
         processing_limit("compensation").near(140.7, "ms", 0.1),
         LIMIT_NOTE,
     ),
     *(
-        Claim(
+        OURS.claim(
             f"Hit ratio and window both at sigma {100 * sigma:g} %: compensation lets longer processing gain.",
-            OURS,
             (at("usable_ms", sigma, "compensation") / at("usable_ms", sigma, "none")).at_least(1.0, "times"),
             "ratio of usable times w / (1 - r), compensated to plain, a distant site",
         )
         for sigma in (0.03, 0.1)
     ),
     *(
-        Claim(
+        OURS.claim(
             f"At equal window, sender stamps guess better than the paper's rule, sigma {100 * sigma:g} %.",
-            OURS,
             gain_at_equal_window(sigma).at_least(0.0, "points"),
             "hits of a distant site, interpolated between the two nearest windows of the rule stamped",
         )
         for sigma in (0.03, 0.1)
     ),
-    Claim(
+    OURS.claim(
         "The open-loop rule halves the delay of the sequencer's own messages.",
-        OURS,
         own_latency.near(0.5, "times", 0.1),
         "ratio of own latencies, open-loop to the paper's rule, the worse of sigma 3 and 10 %",
     ),
-    Claim(
+    OURS.claim(
         "Where bandwidth makes large messages slow, allowing for size leaves fewer wrong guesses.",
-        OURS,
         misses_by_size.at_most(1.0, "times"),
         "ratio of wrong guesses with and without, the rule that gains least; a distant site",
     ),
-    Claim(
+    OURS.claim(
         "Between continents, with the sequencer far from all senders, stamps let longer processing gain.",
-        OURS,
         cloud_gain("continents, sequencer apart").at_least(1.0, "times"),
         "ratio of usable times, stamped to spontaneous order",
     ),
-    Claim(
+    OURS.claim(
         "The same with senders near the sequencer.",
-        OURS,
         cloud_gain("continents").at_least(1.0, "times"),
         "no rule learns of their messages much before the number arrives, so windows nearly vanish",
     ),
-    Claim(
-        "Every message is delivered at every process.",
-        Source("ours", "sanity"),
-        over(sum, "runs", "undelivered").near(0.0, "deliveries"),
+    Source("ours", "sanity").claim(
+        "Every message is delivered at every process.", over(sum, "runs", "undelivered").near(0.0, "deliveries")
     ),
 )
 
@@ -244,10 +228,8 @@ STUDY = Study(
     source="sections 4 and 5",
     seeds={"quick": 1, "full": 2},
     runs={"quick": 23, "full": 212},
-    grid=later("isthmus.studies.optimistic.setup:grid"),
-    networks=later("isthmus.studies.optimistic.setup:networks"),
+    **later("optimistic"),
     properties=("integrity", "agreement", "validity", "views", "total", "final"),
-    tables=later("isthmus.studies.optimistic.measure:tables"),
     claims=CLAIMS,
     advice=(StackAdvice("Work can start early and be undone", "optimistic", guess_reason),),
     figures=(

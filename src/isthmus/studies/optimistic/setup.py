@@ -65,10 +65,7 @@ CLOUD_NAMES: dict[Scale, tuple[str, ...]] = {
     "quick": ("continents", "continents, sequencer apart"),
     "full": tuple(CLOUDS),
 }
-CLOUD_POLICIES: dict[Scale, tuple[PolicyName, ...]] = {
-    "quick": ("none", "stamped"),
-    "full": POLICIES,
-}
+CLOUD_POLICIES: dict[Scale, tuple[PolicyName, ...]] = {"quick": ("none", "stamped"), "full": POLICIES}
 
 
 def paper_scenario(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from math import log2
 
-from isthmus.studies.claim import Claim, Quantity, Rows, Source, Tables, crossing, matching, numbers_of, over, value
+from isthmus.studies.claim import Quantity, Rows, Source, Tables, crossing, matching, numbers_of, over, value
 from isthmus.studies.model import Study, later
 from isthmus.studies.results import FigureSpec, PaperLine, figure
 from isthmus.topology.overlay.links import Kind as OverlayKind
@@ -161,157 +161,129 @@ def near_ids_gain(column: str) -> Quantity:
 COUNTED = "in messages and packets, as the paper counts; not in bytes"
 CLAIMS = (
     *(
-        Claim(
+        MODEL.claim(
             f"{nodes} nodes, {data} bytes of data: mean delay of {protocol}.",
-            MODEL,
             of(protocol, nodes, data).near(expected, "ms", TOLERANCE),
         )
         for (nodes, data), figures in FIGURES.items()
         for protocol, expected in zip(STACK_OF, figures, strict=True)
     ),
-    Claim(
-        "Without data flooding is faster at every size.", SECTION, extreme(max, 0).at_most(1.0, "times vector's delay")
+    SECTION.claim(
+        "Without data flooding is faster at every size.", extreme(max, 0).at_most(1.0, "times vector's delay")
     ),
-    Claim(
+    SECTION.claim(
         "Without data flooding's advantage grows with the number of nodes.",
-        SECTION,
         change_of_advantage(0).at_least(1.0, "times"),
     ),
-    Claim(
+    SECTION.claim(
         "At 100 bytes the gap turns: vector is faster with fewer than 350 nodes, flooding with more.",
-        SECTION,
         turn.near(350.0, "nodes", 0.15),
         "on straight lines between the measured sizes",
         full_only=True,
     ),
-    Claim(
+    SECTION.claim(
         "At 100 bytes vector is faster with 100 nodes, and the gap shrinks with more.",
-        SECTION,
         change_of_advantage(100).at_least(1.0, "times"),
         "flooding's delay over vector's at the smallest size, over the same at the largest",
     ),
-    Claim(
-        "At 1000 bytes vector is faster at every size.",
-        SECTION,
-        extreme(min, 1000).at_least(1.0, "times vector's delay"),
+    SECTION.claim(
+        "At 1000 bytes vector is faster at every size.", extreme(min, 1000).at_least(1.0, "times vector's delay")
     ),
-    Claim("Flooding's delay depends more on the data than vector's.", SECTION, dependence.at_least(1.0, "times")),
-    Claim(
-        "Vector sends fewer messages at every size.",
-        SECTION,
-        least("fragments").at_least(1.0, "times vector's fragments"),
+    SECTION.claim("Flooding's delay depends more on the data than vector's.", dependence.at_least(1.0, "times")),
+    SECTION.claim(
+        "Vector sends fewer messages at every size.", least("fragments").at_least(1.0, "times vector's fragments")
     ),
-    Claim(
-        "Vector's messages take fewer physical hops at every size.",
-        SECTION,
-        least("hops").at_least(1.0, "times vector's hops"),
+    SECTION.claim(
+        "Vector's messages take fewer physical hops at every size.", least("hops").at_least(1.0, "times vector's hops")
     ),
-    Claim(
+    SECTION.claim(
         "Without data flooding sends fewer bytes at every size.",
-        SECTION,
         extreme(max, 0, "arc_bytes").at_most(1.0, "times vector's bytes"),
     ),
-    Claim(
+    SECTION.claim(
         "At 100 bytes flooding still sends fewer bytes, at every size.",
-        SECTION,
         extreme(max, 100, "arc_bytes").at_most(1.0, "times vector's bytes"),
         "largest over sizes; with many nodes it does, with 100 it does not",
     ),
-    Claim(
+    SECTION.claim(
         "At 1000 bytes flooding sends more bytes at every size.",
-        SECTION,
         extreme(min, 1000, "arc_bytes").at_least(1.0, "times vector's bytes"),
     ),
     *(
-        Claim(
+        SECTION.claim(
             f"With {nodes} nodes both send as many bytes at 4n / (log2 n - 1) bytes of data.",
-            SECTION,
             crossover_bytes(nodes).near(1.0, "times that", 0.25),
             "the printed formula counts words and omits headers, of which flooding sends more",
         )
         for nodes in (100, 400)
     ),
-    Claim(
+    SECTION.claim(
         "Flooding's delivery queue is always empty.",
-        SECTION,
         over(max, "figures", "queue_max", part="main", protocol="flooding").at_most(0.0, "messages"),
     ),
-    Claim(
+    SECTION.claim(
         "Vector's longest delivery queue hardly depends on the data.",
-        SECTION,
         queue_over_data.at_most(1.5, "times"),
         "the longest over the shortest of three amounts of data, at the size where they differ most",
     ),
-    Claim(
+    SECTION.claim(
         "Vector's delivery queue grows with the number of nodes.",
-        SECTION,
         queue_over_nodes.at_least(1.0, "times"),
         "mean, largest size over smallest: the later messages arrive, the fewer its sender had delivered",
     ),
-    Claim(
+    SECTION.claim(
         "Without data the longest queue of a link is longer under flooding.",
-        SECTION,
         extreme(min, 0, "load_max").at_least(1.0, "times vector's"),
     ),
-    Claim(
+    SECTION.claim(
         "Without data links hold fewer messages on average under flooding.",
-        SECTION,
         extreme(max, 0, "load_mean").at_most(1.0, "times vector's"),
         COUNTED,
     ),
-    Claim(
+    SECTION.claim(
         "Flooding delivers everything when one node fewer has crashed than the connectivity.",
-        SECTION,
         undelivered("flooding, connectivity - 1").at_most(0.0, "deliveries missing"),
         "five of 48 nodes, all but one of the neighbours of one",
     ),
-    Claim(
+    SECTION.claim(
         "Vector delivers everything when any number of nodes has crashed.",
-        SECTION,
         undelivered("vector, half of all").at_most(0.0, "deliveries missing"),
         "half of 48 nodes; routers continue",
     ),
-    Claim(
+    Source("ours", "sanity").claim(
         "A node all of whose neighbours have crashed is cut off from flooding.",
-        Source("ours", "sanity"),
         undelivered("flooding, all neighbours of one").at_least(1.0, "deliveries missing"),
         "why connectivity - 1 is the limit",
     ),
-    Claim(
+    OURS.claim(
         "A broadcast is sent exactly 2E - (n - 1) times, over every overlay.",
-        OURS,
         sends_off.at_most(0.0, "sends too many or too few"),
     ),
-    Claim(
+    OURS.claim(
         "No delivery breaks causal order.",
-        OURS,
         over(sum, "promises", "violations").at_most(0.0, "deliveries"),
         "each delivery against what its sender had delivered; in every run",
     ),
-    Claim("Nothing is left undelivered.", OURS, undelivered_without_crashes.at_most(0.0, "deliveries")),
-    Claim(
+    OURS.claim("Nothing is left undelivered.", undelivered_without_crashes.at_most(0.0, "deliveries")),
+    SECTION.claim(
         "Flooding a clique is slower than flooding a hypercube.",
-        SECTION,
         (
             value("figures", "delay_mean_ms", part="overlays", protocol="clique")
             / value("figures", "delay_mean_ms", part="overlays", protocol="hypercube")
         ).at_least(1.0, "times"),
         "33 nodes without data",
     ),
-    Claim(
+    Source("section 6").claim(
         "An incomplete cube of 2^k + 1 nodes leaves one with a single neighbour.",
-        Source("section 6"),
         Quantity(lambda _: float(min(map(len, incomplete_cube(33))))).near(1.0, "neighbours"),
         "33 nodes; the hypercube that substitutes missing ids gives each at least five",
     ),
-    Claim(
+    OURS.claim(
         "Ids by topology shorten the paths of packets.",
-        OURS,
         near_ids_gain("hops").at_most(1.0, "times the hops of ids by number"),
     ),
-    Claim(
+    OURS.claim(
         "Ids by topology make flooding faster.",
-        OURS,
         near_ids_gain("delay_mean_ms").at_most(1.0, "times the delay of ids by number"),
     ),
 )
@@ -362,9 +334,8 @@ STUDY = Study(
     source="section 5",
     seeds={"quick": 3, "full": 20},
     runs={"quick": 69, "full": 940},
-    grid=later("isthmus.studies.overlay.setup:grid"),
+    **later("overlay", networks=False),
     properties=(),
-    tables=later("isthmus.studies.overlay.measure:tables"),
     claims=CLAIMS,
     figures=(
         *map(delay_figure, DATA),

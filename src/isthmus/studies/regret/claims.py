@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from isthmus.studies.claim import Claim, Quantity, Source, StackAdvice, Tables, numbers_of, over
+from isthmus.studies.claim import Quantity, Source, StackAdvice, Tables, numbers_of, over
 from isthmus.studies.model import Study, later
 from isthmus.studies.results import figure
 from isthmus.studies.tickets.labels import (
@@ -53,49 +53,43 @@ def undelivered_max(tables: Tables) -> float:
 
 
 CLAIMS = (
-    Claim(
+    OURS.claim(
         "No fixed assignment is more than 2 % better than the planned one.",
-        OURS,
         worst(PLANNED).at_most(2.0, "%"),
         "simulated, maximum over instances; of five sites every set of active sites",
     ),
-    Claim(
+    Source("section 4.4").claim(
         "The paper's rule finds the best roles in the nine scenarios.",
-        Source("section 4.4"),
         worst(RULE, family="nine").at_most(2.0, "%"),
         "with nulls, as all others; the worst scenario",
     ),
-    Claim(
+    OURS.claim(
         "The dynamic hybrid, without prior knowledge, is within 5 % of the best in hindsight on average.",
-        OURS,
         over(fmean, "regret", "regret_percent", choice=DYNAMIC).at_most(5.0, "%"),
         "mean over instances of the latency above that of the best fixed roles",
     ),
-    Claim("It is within 10 % on every one of them.", OURS, worst(DYNAMIC).at_most(10.0, "%"), "maximum over instances"),
-    Claim(
+    OURS.claim("It is within 10 % on every one of them.", worst(DYNAMIC).at_most(10.0, "%"), "maximum over instances"),
+    OURS.claim(
         "A plan for the whole group takes at most 10 % more packets than each site choosing for itself.",
-        OURS,
         Quantity(lambda tables: 100 * (mean_ratio("packets", DYNAMIC_ALONE)(tables) - 1)).at_most(10.0, "%"),
         "mean over instances; includes probes, reports to the planner and changes of roles",
     ),
     *(
-        Claim(
+        OURS.claim(
             f"With {kind} sources, the largest regret of our dynamic hybrid is at most that of the paper's rule, "
             "which is given delays and rates.",
-            OURS,
             (worst(DYNAMIC, kind=kind) - worst(RULE_NO_NULLS, kind=kind)).at_most(0.0, "points"),
             "largest latency above that of the best fixed roles, ours less the paper's rule as it is in the paper, "
             "without nulls, on the same instances",
         )
         for kind in STREAM_KINDS
     ),
-    Claim(
+    OURS.claim(
         "Our dynamic hybrid learns delays and rates, and is as fast as the paper's rule that is given them.",
-        OURS,
         mean_ratio("latency_ms", RULE_NO_NULLS).at_most(1.0, "times"),
         "ratio of its latency to that of the paper's rule without nulls, as in the paper; mean over instances",
     ),
-    Claim("Every choice with nulls delivers all messages.", OURS, undelivered_max.near(0.0, "messages")),
+    OURS.claim("Every choice with nulls delivers all messages.", undelivered_max.near(0.0, "messages")),
 )
 
 
@@ -115,9 +109,8 @@ STUDY = Study(
     source=f'beyond "{PAPER}"',
     seeds={"quick": 1, "full": 1},
     runs={"quick": 261, "full": 2016},
-    grid=later("isthmus.studies.regret.setup:grid"),
+    **later("regret", networks=False),
     properties=PROPERTIES,
-    tables=later("isthmus.studies.regret.measure:tables"),
     claims=CLAIMS,
     advice=(StackAdvice("Delays and rates are known: let isthmus plan assign the roles", "hybrid", planned_reason),),
     figures=(

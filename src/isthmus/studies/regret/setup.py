@@ -28,15 +28,7 @@ from isthmus.studies.tickets.instances import (
     drawn_setting,
     nine_setting,
 )
-from isthmus.studies.tickets.labels import (
-    DYNAMIC,
-    DYNAMIC_ALONE,
-    NINE,
-    NULL_MS,
-    PLANNED,
-    RULE,
-    RULE_NO_NULLS,
-)
+from isthmus.studies.tickets.labels import DYNAMIC, DYNAMIC_ALONE, NINE, NULL_MS, PLANNED, RULE, RULE_NO_NULLS
 from isthmus.studies.tickets.setup import DRAIN_MS, NO_NULLS, WITH_NULLS, dynamic_stack
 
 SETS_MAX = 31  # all sets of active sites, of five sites

@@ -18,10 +18,7 @@ WORKLOADS: dict[str, type[Periodic] | type[Poisson]] = {PERIODIC: Periodic, POIS
 WITH_NULLS = HybridSpec()
 NO_NULLS = HybridSpec(null_ms=0.0, eager=False)
 PAPER_DYNAMIC = HybridSpec(
-    null_ms=0.0,
-    eager=False,
-    rule="paper",
-    estimator=EstimatorOptions(detector="mean-shift", samples=7, silence=False),
+    null_ms=0.0, eager=False, rule="paper", estimator=EstimatorOptions(detector="mean-shift", samples=7, silence=False)
 )
 TOKEN_SITE_STACK = StackSpec(name="token-site", transport="direct")
 DRAIN_MS = 5_000.0  # everything deliverable is delivered by then, and probes that continue cost little

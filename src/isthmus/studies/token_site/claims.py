@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from isthmus.studies.claim import Claim, Quantity, Source, Tables, numbers_of, over
+from isthmus.studies.claim import Quantity, Source, Tables, numbers_of, over
 from isthmus.studies.model import Study, later
 from isthmus.studies.results import PaperLine, figure
 from isthmus.studies.tickets.labels import PAPER, SOURCES
@@ -47,42 +47,34 @@ STUDY = Study(
     source=f"{SECTION.text}: both protocols in isolation, 30 processes at 10 messages per second each",
     seeds={"quick": 2, "full": 5},
     runs={"quick": 16, "full": 80},
-    grid=later("isthmus.studies.token_site.setup:grid"),
-    networks=later("isthmus.studies.token_site.setup:networks"),
+    **later("token_site"),
     properties=("integrity", "agreement", "validity", "views", "fifo", "total"),
-    tables=later("isthmus.studies.token_site.measure:tables"),
     claims=(
         *(
-            Claim(
+            SECTION.claim(
                 f"With {source} sources the mean latency of a message is close to twice the network delay: 1.97 D.",
-                SECTION,
                 over(fmean, "latency", "over_delay", source=source).near(1.97, "D", 0.01),
                 "29 of 30 processes wait for 2 D, the sequencer for D; mean over all delays",
             )
             for source in SOURCES
         ),
-        Claim(
+        SECTION.claim(
             "Latency is proportional to the network delay, from 25 to 500 ms.",
-            SECTION,
             deviation.at_most(0.0, "%", 1.0),
             "largest deviation from the straight line through the origin",
         ),
-        Claim(
+        SECTION.claim(
             "The sequencer's own messages take 1 network delay.",
-            SECTION,
             farthest("sequencer", 1.0).near(1.0, "D", 0.001),
             FARTHEST,
         ),
-        Claim(
+        SECTION.claim(
             "Messages of all other processes take 2 network delays.",
-            SECTION,
             farthest("others", 2.0).near(2.0, "D", 0.001),
             FARTHEST,
         ),
-        Claim(
-            "Every message is delivered at every process.",
-            Source("ours", "sanity"),
-            over(sum, "runs", "undelivered").near(0.0, "deliveries"),
+        Source("ours", "sanity").claim(
+            "Every message is delivered at every process.", over(sum, "runs", "undelivered").near(0.0, "deliveries")
         ),
     ),
     figures=(
