@@ -1,14 +1,13 @@
 """Figures of results: lines with error bars, and the paper's values beside ours.
 
-Ours are solid with filled markers, a paper's dashed with hollow ones, in the colour of the series that its label names.
-A series that shows a stack has that stack's colour and marker, in every figure (looks.py); a second one of the same
-stack has hollow markers, a third a dotted line. Each line is named at its right end, with a piece of the line before
-the name, so that there is no legend to look up; names break between words, and those that would fall on each other are
-moved apart. Axes start at zero where nothing is below it, unless they are logarithmic. Where no line has two points
-there is nothing to join: values are set side by side.
+Our lines are solid with filled markers, a paper's dashed with hollow ones, in the colour of the series that its label
+names. A series that shows a stack has that stack's colour and marker in every figure (style.py); a second one of the
+same stack has hollow markers, a third a dotted line. Each line is named at its right end, after a short piece of the
+line, instead of in a legend; names break between words, and overlapping names are moved apart. Axes start at zero
+unless values are below it or the axis is logarithmic. Where no line has two points, values are drawn side by side.
 
-The same input gives the same bytes: no date, a fixed salt for ids. A file draws its text as outlines, alike everywhere;
-inside a page text is text, in the page's font, and colours are the page's, so that they follow it into the dark.
+The same input gives the same bytes: no date, a fixed salt for ids. Files have their text as outlines, the same
+everywhere; in a page text stays text, in the page's font and colours, which follow its dark mode.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ INK, SOFT, RULE, PAPER = "#1b2330", "#5b6573", "#dfe3e9", "#ffffff"
 NAME_WIDTH, NAME_LINES = 19, 3  # of a line's name: characters, lines
 NAME_HIGH = 0.165  # inches a line
 LABEL_WIDTH = 34  # characters of a row's name
-AXIS_WIDTH, TICK_WIDTH = 58, 20  # characters of an axis' label, of a text along the x axis
+AXIS_WIDTH, TICK_WIDTH = 58, 20  # characters of the label of an axis, of a tick along the x axis
 KEY = 0.045  # length of the piece of line before a name, in widths of the figure
 STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 10.5,
     "svg.hashsalt": "isthmus",
     "path.simplify": False,
-    "text.parse_math": False,  # a dollar in a label is a dollar
+    "text.parse_math": False,  # a dollar sign in a label is literal
 }
 PAGE_COLORS = {INK: "--ink", SOFT: "--soft", RULE: "--rule", PAPER: "--paper"} | {
     color: f"--s{number}" for number, color in enumerate(SERIES)
@@ -55,12 +54,12 @@ PAGE_COLORS = {INK: "--ink", SOFT: "--soft", RULE: "--rule", PAPER: "--paper"} |
 
 
 class Look(NamedTuple):
-    """How a line is drawn, and so its name's key."""
+    """The style of a line and of the key of its name."""
 
     color: str
     marker: str
     paper: bool
-    wide: bool = False  # because another line lies on it
+    wide: bool = False  # because another line covers it
     variant: int = 0  # of several series of one stack
 
     def options(self) -> dict[str, Any]:
@@ -76,9 +75,9 @@ class Look(NamedTuple):
 
 
 def draw_plot(plot: Plot, others: Sequence[str] = ()) -> Figure:
-    """The figure of a plot, without its title, which belongs to the text around it.
+    """The figure of a plot, without its title, which is part of the text around it.
 
-    `others` are the series of the study that show no stack: their order gives each the same look in all figures.
+    `others` are the series of the study that show no stack; their order gives each the same look in all figures.
     """
     with styled():
         return compose_dots(plot, others) if plot.dots else compose(plot, others)
@@ -86,14 +85,14 @@ def draw_plot(plot: Plot, others: Sequence[str] = ()) -> Figure:
 
 @contextmanager
 def styled(**more: str) -> Iterator[None]:
-    """Our style, whatever the user's is; a character that the font lacks is drawn as a box, and that is all."""
+    """Use our style instead of the user's; a character that the font lacks is drawn as a box, without a warning."""
     with warnings.catch_warnings(), mpl.rc_context(STYLE | more):
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         yield
 
 
 def compose_dots(plot: Plot, others: Sequence[str]) -> Figure:
-    """One row per series with its value, and a paper's where it gives one."""
+    """One row per series with its value, and a paper's where there is one."""
     lines = list(zip((*plot.ours, *plot.paper), looks_of(plot, others), strict=True))
     lines = [(line, look) for line, look in lines if line.xs]
     figure = Figure(figsize=(WIDE, 0.9 + 0.34 * len(lines)), facecolor=PAPER)
@@ -113,7 +112,7 @@ def compose_dots(plot: Plot, others: Sequence[str]) -> Figure:
 
 
 def bare(axes: Axes, grid: Literal["x", "y"]) -> None:
-    """Axes of rows or columns: a grid across, no frame but the one line with numbers."""
+    """Style the axes of rows or columns: a grid across them, and only the spine with numbers."""
     kept = "bottom" if grid == "x" else "left"
     for side, spine in axes.spines.items():
         spine.set_visible(side == kept)
@@ -147,7 +146,7 @@ def compose(plot: Plot, others: Sequence[str] = ()) -> Figure:
 
 
 def looks_of(plot: Plot, others: Sequence[str] = ()) -> list[Look]:
-    """A look for each of our lines, then for each of the paper's, which takes after the series that it names."""
+    """A look for each of our lines, then for each of the paper's, derived from the series that it names."""
     ours = [own_look(plot, n, others) for n in range(len(plot.ours))]
     looks = list(ours)
     for line in plot.paper:
@@ -161,7 +160,7 @@ def looks_of(plot: Plot, others: Sequence[str] = ()) -> list[Look]:
 
 
 def own_look(plot: Plot, n: int, others: Sequence[str]) -> Look:
-    """That of the stack that a series shows; otherwise by its place among the others of the study."""
+    """The look of the stack that a series shows; otherwise by its place among the others of the study."""
     label, stacks = plot.ours[n].label, plot.spec.stacks
     stack = stacks.get(label)
     if stack in PLACES:
@@ -172,7 +171,7 @@ def own_look(plot: Plot, n: int, others: Sequence[str]) -> Look:
 
 
 def covered(plot: Plot, n: int) -> bool:
-    """Whether a later line, drawn above, would hide one wherever both have points."""
+    """Whether a later line, drawn above, hides this one wherever both have points."""
     heights = [[log10(y) for y in line.ys] if "y" in plot.spec.log else line.ys for line in plot.ours]
     every = [y for ys in heights for y in ys]
     near = 0.02 * (max(every) - min(every) if "y" in plot.spec.log else max(map(abs, every)))
@@ -203,7 +202,7 @@ def dress(axes: Axes, plot: Plot) -> None:
     axes.set_xlabel(one_line(plot.spec.xlabel, AXIS_WIDTH), color=INK, labelpad=6)
     axes.set_title(one_line(plot.spec.ylabel, AXIS_WIDTH), loc="left", size=STYLE["font.size"], color=INK, pad=10)
     points = [(x, y, e) for line in (*plot.ours, *plot.paper) for x, y, e in zip(*line[1:], strict=True)]
-    # Where nothing can be below zero, no bar says more there.
+    # Values that cannot be negative need no error bar below zero.
     if points and axes.get_yscale() == "linear" and min(y for _, y, _ in points) >= 0:
         axes.set_ylim(0, max(y + e for _, y, e in points) * 1.06 or 1.0)
     if plot.categories:
@@ -216,7 +215,7 @@ def dress(axes: Axes, plot: Plot) -> None:
 
 
 def arrange_names(figure: Figure, canvas: FigureCanvasAgg, axes: Axes, lines: list[tuple[Line, Look]]) -> None:
-    """Give the axes the room that ticks and names leave, then put each name at the end of its line."""
+    """Fit the axes between ticks and names, then put each name at the end of its line."""
     names = [figure.text(0, 0, name_text(line.label), size=9.8, color=INK, va="center", linespacing=1.1)
              for line, _ in lines]  # fmt: skip
     renderer = canvas.get_renderer()  # type: ignore[no-untyped-call]
@@ -271,7 +270,7 @@ def pushed(places: list[float], gaps: list[float]) -> list[float]:
 
 
 def name_text(label: str) -> str:
-    """A name on as few lines as it needs, of about one length."""
+    """A name on as few lines as possible, of about equal length."""
     label = one_line(label, NAME_WIDTH * NAME_LINES) or "(no name)"
     tries = [wrap(label, width, break_on_hyphens=False, break_long_words=False) for width in range(NAME_WIDTH, 5, -1)]
     fewest = len(tries[0])
@@ -279,7 +278,7 @@ def name_text(label: str) -> str:
 
 
 def one_line(text: str, length: int, tail: int = 0) -> str:
-    """Without line breaks and what cannot be printed; where too long, cut before the last `tail` characters."""
+    """Text without line breaks and unprintable characters; if too long, shortened before the last `tail` characters."""
     text = " ".join("".join(c for c in text if c.isprintable() or c.isspace()).split())
     if len(text) <= length:
         return text
@@ -299,7 +298,7 @@ def render(figure: Figure, kind: str, text: str = "path", tight: bool = False) -
 def inline_svg(figure: Figure, prefix: str, label: str, outlines: bool = False) -> Markup:
     """A figure as an element of a page: ids made unique by a prefix, colours and fonts those of the page.
 
-    `outlines` is for pictures whose labels must not grow with the reader's font; they lose their margins, too.
+    `outlines` is for pictures whose labels must not grow with the reader's font; their margins are removed, too.
     """
     svg = render(figure, "svg", "path" if outlines else "none", tight=outlines).decode()
     svg = svg[svg.index("<svg") :]

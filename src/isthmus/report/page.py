@@ -1,10 +1,10 @@
 """The report: one HTML page that needs nothing else, from finished studies and their figures.
 
 The page is text and inline SVG, with its style inside: no script, no font, nothing to load. Markup is in templates/,
-which escape all that they are given; only the figures, which are SVG, and the mark of a report are passed as markup.
-This file decides what a page shows, text.py how it is said. Verdicts are words with a sign, never a colour alone;
-headings go down step by step; on a phone a row of a table is a card of its own. There is no date in it: the same
-studies give the same page, byte for byte.
+which escape all values; only the figures, which are SVG, and the mark of a report are passed as markup. This module
+decides what a page shows, text.py the wording. Verdicts are words with a sign, never a colour alone; heading levels are
+not skipped; on a phone each row of a table is a card. The page has no date: the same studies give the same page, byte
+for byte.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from isthmus.stacks.registry import STACKS, NamedStack
 from isthmus.studies.results import SHARES, STATUSES, About, ClaimKind, ClaimResult
 from isthmus.topology.model import Topology
 
-MARK = '<meta name="generator" content="Isthmus">'  # by which an earlier report is recognised
+MARK = '<meta name="generator" content="Isthmus">'  # identifies an earlier report
 SHOWN_MAX = 200  # rows of a figure's numbers
 LOOKS = {  # verdict: class and sign
     "valid": ("good", "\N{CHECK MARK}"),
@@ -38,10 +38,10 @@ LOOKS = {  # verdict: class and sign
 }
 KINDS: dict[ClaimKind, tuple[str, str]] = {  # heading and explanation, in the order shown
     "paper": (
-        "What the paper claims",
-        "A claim that is not confirmed is a finding about the paper, not a fault of ours.",
+        "Claims of the paper",
+        "A claim that is not confirmed is a finding about the paper, not a defect of ours.",
     ),
-    "promise": ("What we promise", "A promise that is broken is a defect."),
+    "promise": ("Promises of ours", "A broken promise is a defect."),
     "sanity": ("Sanity checks", "Where one fails, the figures above mean nothing."),
 }
 CLAIM_LOOKS = {  # kind of claim and verdict: class and sign
@@ -52,13 +52,13 @@ CLAIM_LOOKS = {  # kind of claim and verdict: class and sign
     ("sanity", "holds"): ("quiet", "\N{CHECK MARK}"),
     ("sanity", "does not hold"): ("bad", "\N{MULTIPLICATION SIGN}"),
 }
-ROLES = {  # of the stacks that have them
+ROLES = {  # of the stacks that have roles
     "": "",
-    "everyone": "Here all issue their own.",
-    "given": "Here the roles are given.",
-    "changing": "Here the roles follow load and distance.",
+    "everyone": "All sites issue their own.",
+    "given": "Roles are given.",
+    "changing": "Roles follow load and distance.",
 }
-OWN = "What we add"  # heading of the studies that no paper asks for
+OWN = "Beyond the papers"  # heading of our own studies
 
 
 class Drawn(NamedTuple):
@@ -78,12 +78,12 @@ class NumbersTable(NamedTuple):
 
 
 class CheckFinding(NamedTuple):
-    """What was found in runs where some checks are not valid, and how to see it again."""
+    """A finding in runs where some checks are not valid, with its replay command."""
 
     names: list[str]
     status: str
     runs: int
-    said: str
+    witness: str
     replay: str
 
 
@@ -92,7 +92,7 @@ class NetworkPicture(NamedTuple):
 
     name: str  # unique on the page
     label: str
-    figure: Figure | None  # None: one cluster, of which a picture says no more than the label
+    figure: Figure | None  # None: a single cluster, which needs no picture
 
 
 class Section(NamedTuple):
@@ -113,7 +113,7 @@ class Chapter(NamedTuple):
 
 
 def sections(studies: list[FinishedStudy]) -> list[Section]:
-    """Studies with their figures drawn, under names that differ."""
+    """Studies with their figures drawn, under unique names."""
     slugs, taken = unique(study.about.name for study in studies), []
     for slug, study in zip(slugs, studies, strict=True):
         plots = plots_of(study)
@@ -146,7 +146,7 @@ def chapters(parts: list[Section]) -> list[Chapter]:
 
 
 def unique(names: Iterable[str]) -> list[str]:
-    """Names that can be ids and file names, made different by a number where needed."""
+    """Names that can be ids and file names, made unique by a number where needed."""
     found: list[str] = []
     for name in names:
         plain = first = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or "unnamed"
@@ -163,7 +163,7 @@ def page(parts: list[Section]) -> str:
     studies = [part.study for part in parts]
     title = studies[0].about.title if len(parts) == 1 else "Which order for which network"
     headlines = [drawn for part in parts for drawn in part.drawn if drawn.plot.spec.headline]
-    told = {
+    context = {
         "parts": parts,
         "chapters": chapters(parts),
         "studies": studies,
@@ -173,11 +173,11 @@ def page(parts: list[Section]) -> str:
         "version": __version__,
         "mark": Markup(MARK),
     }
-    return templates().get_template("page.html").render(told)
+    return templates().get_template("page.html").render(context)
 
 
 def templates() -> Environment:
-    """The templates, with what they may call."""
+    """The templates, with the functions that they call."""
     made = Environment(
         loader=PackageLoader("isthmus.report"),
         autoescape=True,
@@ -206,9 +206,9 @@ def templates() -> Environment:
 
 
 def mood(study: FinishedStudy) -> str:
-    """The class of an answer's mark: something of ours is broken, or open, or all is well.
+    """The class of an answer's mark: bad for a defect of ours, open for anything unknown, otherwise empty.
 
-    A paper's claim that is not confirmed is no fault.
+    A paper's claim that is not confirmed is not a defect.
     """
     ours = {claim.verdict for claim in study.claims if claim.kind != "paper"}
     statuses = ours | {check.status for check in study.checks}
@@ -225,7 +225,7 @@ def claim_look(claim: ClaimResult) -> tuple[str, str, str]:
 
 
 def claims_by_kind(claims: list[ClaimResult]) -> list[tuple[str, str, list[ClaimResult]]]:
-    """Claims under a heading for each kind, with what a failure of it means."""
+    """Claims by kind, each kind with a heading and the meaning of a failure."""
     found = [(*KINDS[kind], [claim for claim in claims if claim.kind == kind]) for kind in KINDS]
     return [(heading, meaning, own) for heading, meaning, own in found if own]
 
@@ -241,14 +241,14 @@ def network_picture(network: NetworkPicture) -> Markup:
 
 
 def figure_notes(plot: Plot) -> str:
-    """What a figure's points or rows are."""
+    """The meaning of a figure's points or rows."""
     if plot.spec.kind == "spread":
         return MEANING[0].upper() + MEANING[1:] + "."
-    return text.seeds_said(plot.runs, any(error for line in plot.ours for error in line.errors))
+    return text.runs_sentence(plot.runs, any(error for line in plot.ours for error in line.errors))
 
 
 def picture(drawn: Drawn, prefix: str = "") -> Markup:
-    """A figure as SVG, with a label for screen readers; where it is shown twice, one has a prefix for its ids."""
+    """A figure as SVG, with a label for screen readers; a figure shown twice needs a prefix for its ids."""
     plot = drawn.plot
     if plot.spreads:
         shown = text.join_and(one.label for one in plot.spreads)
@@ -286,25 +286,25 @@ def counts(check: CheckedProperty) -> list[int]:
 
 
 def check_findings(checks: list[CheckedProperty]) -> list[CheckFinding]:
-    """What was found where a check is not valid, the worst first; the same finding of several checks is listed once."""
+    """The findings of checks that are not valid, the worst first; a finding common to several checks is listed once."""
     alike: dict[tuple[str, int, str, str], list[str]] = {}
     for row in (row for status in STATUSES for check in checks for row in check.found if row.status == status):
         if row.status != "valid":
-            said = row.witness or ("no witness was kept" if row.status == "violated" else "no evidence")
-            alike.setdefault((row.status, row.runs, said, row.replay or ""), []).append(row.property)
+            witness = row.witness or ("no witness was kept" if row.status == "violated" else "no evidence")
+            alike.setdefault((row.status, row.runs, witness, row.replay or ""), []).append(row.property)
     return [CheckFinding(names, *what) for what, names in alike.items()]
 
 
 def facts(about: About) -> dict[str, str]:
-    """Runs, seeds, scale, time and versions; what is not known is left out."""
+    """Runs, seeds, scale, time and versions; unknown ones are omitted."""
     failed = f", {text.number(about.failed_runs)} of them failed" if about.failed_runs else ", none failed"
     others = about.together - 1
     shared = f", with {others} other{'s' if others > 1 else ''}" if others > 0 else ""
-    told = {
+    found = {
         "runs": text.number(about.runs) + failed,
         "seeds": text.seeds(about.seeds),
         "scale": about.scale,
         "took": f"{text.duration(about.took_s)} on Spark {about.spark_master}{shared}",
         "versions": ", ".join(f"{name} {version}" for name, version in about.versions.items() if version),
     }
-    return {name: said for name, said in told.items() if said}
+    return {name: fact for name, fact in found.items() if fact}

@@ -2,7 +2,7 @@
 
 Colours are those of Okabe and Ito without the yellow, which is invisible on white, and two more; colour-blind readers
 tell them apart, and markers differ as well. A stack has the look of its place in the registry, where new ones are
-added at the end; what is not a stack takes the places after those.
+added at the end; other series take the places after those.
 """
 
 from __future__ import annotations
@@ -15,6 +15,6 @@ PLACES = {name: place for place, name in enumerate(STACKS)}
 
 
 def look_at(place: int) -> tuple[str, str]:
-    """The colour and the marker of a place; after the last colour they come again with other markers."""
+    """The colour and the marker of a place; colours repeat with other markers."""
     count = len(SERIES)
     return SERIES[place % count], MARKERS[(place + place // count) % count]

@@ -1,4 +1,4 @@
-"""Numbers, counts and answers in words: what a report says in sentences."""
+"""Numbers, counts and answers as the text of a report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from isthmus.studies.results import ClaimResult, Value
 
 NO_BREAK = "\N{NO-BREAK SPACE}"  # between a number and its unit
 SEEDS_MIN = 3  # runs that an interval needs
-SAID = {  # kind of claim: one, several, those that hold, those that do not, what is said if all hold (one, several)
+PHRASES = {  # kind of claim: singular, plural, those that hold, those that do not, if all hold (singular, plural)
     "paper": (
         "claim of the paper",
         "claims of papers",
@@ -22,7 +22,7 @@ SAID = {  # kind of claim: one, several, those that hold, those that do not, wha
     "promise": ("promise of ours", "promises of ours", "kept", "broken", ("is kept", "are kept")),
     "sanity": ("sanity check", "sanity checks", "passed", "failed", ("passed", "passed")),
 }
-OUTCOMES = {  # kind of claim and its verdict, in a word
+OUTCOMES = {  # the word for a verdict on a kind of claim
     ("paper", "holds"): "confirmed",
     ("paper", "does not hold"): "not confirmed",
     ("promise", "holds"): "kept",
@@ -30,11 +30,11 @@ OUTCOMES = {  # kind of claim and its verdict, in a word
     ("sanity", "holds"): "passed",
     ("sanity", "does not hold"): "failed",
 }
-NOTHING = "\N{EN DASH}"  # in a cell where nothing stands
+NOTHING = "\N{EN DASH}"  # in an empty cell
 
 
 def number(value: float) -> str:
-    """A number with the digits that a reader needs: four, or all digits of an integer."""
+    """A number with four digits, or all digits of an integer."""
     if isinstance(value, int) or (isfinite(value) and value == int(value) and abs(value) < 1e15):
         return minus(f"{int(value):,}")
     if not isfinite(value):
@@ -61,16 +61,16 @@ def value(given: Value, unit: str | None = None) -> str:
     if isinstance(given, bool):
         return "yes" if given else "no"
     if isinstance(given, list):
-        said = f"{number(given[0])} to {number(given[1])}" if len(given) == 2 else ", ".join(map(number, given))
+        shown = f"{number(given[0])} to {number(given[1])}" if len(given) == 2 else ", ".join(map(number, given))
     else:
-        said = given if isinstance(given, str) else number(given)
-    return f"{said}{NO_BREAK}{unit}" if unit and said != NOTHING else said
+        shown = given if isinstance(given, str) else number(given)
+    return f"{shown}{NO_BREAK}{unit}" if unit and shown != NOTHING else shown
 
 
 def expected(claim: ClaimResult) -> str:
     """The value that a claim expects, after its relation."""
-    said = value(claim.expected, claim.unit)
-    return said if claim.relation == "near" or said == NOTHING else f"{claim.relation} {said}"
+    shown = value(claim.expected, claim.unit)
+    return shown if claim.relation == "near" or shown == NOTHING else f"{claim.relation} {shown}"
 
 
 def tolerance(claim: ClaimResult) -> str:
@@ -112,7 +112,7 @@ def duration(took_s: float) -> str:
 
 def count_verdicts(claims: list[ClaimResult]) -> dict[str, int]:
     """The number of claims that hold, do not hold, or are unknown."""
-    return {said: sum(claim.verdict == said for claim in claims) for said in ("holds", "does not hold", "unknown")}
+    return {shown: sum(claim.verdict == shown for claim in claims) for shown in ("holds", "does not hold", "unknown")}
 
 
 def overall(studies: list[FinishedStudy]) -> str:
@@ -120,23 +120,23 @@ def overall(studies: list[FinishedStudy]) -> str:
     claims = [claim for study in studies for claim in study.claims]
     runs, failed = (sum(getattr(study.about, name) for study in studies) for name in ("runs", "failed_runs"))
     ends = f"{number(failed)} of them failed" if failed else "none failed"
-    sentence = f"{claims_said(claims)}; {count(runs, 'run')}, {ends}"
+    sentence = f"{claims_sentence(claims)}; {count(runs, 'run')}, {ends}"
     return sentence[0].upper() + sentence[1:] + "."
 
 
 def answer(study: FinishedStudy) -> str:
     """The result of a study in one sentence."""
-    parts = [claims_said(study.claims), checks_said(study.checks)]
+    parts = [claims_sentence(study.claims), checks_sentence(study.checks)]
     if study.about.failed_runs:
         parts.append(f"{number(study.about.failed_runs)} of {count(study.about.runs, 'run')} failed")
     sentence = "; ".join(parts)
     return sentence[0].upper() + sentence[1:] + "."
 
 
-def claims_said(claims: list[ClaimResult]) -> str:
-    """What came of the claims, each kind in its own words."""
+def claims_sentence(claims: list[ClaimResult]) -> str:
+    """The outcome of the claims, each kind in its own words."""
     parts = []
-    for kind, (one, more, good, bad, all_good) in SAID.items():
+    for kind, (one, more, good, bad, all_good) in PHRASES.items():
         holds, fails, unknown = count_verdicts([claim for claim in claims if claim.kind == kind]).values()
         total = holds + fails + unknown
         if not total:
@@ -145,13 +145,13 @@ def claims_said(claims: list[ClaimResult]) -> str:
             every = f"the {one}" if total == 1 else f"both {more}" if total == 2 else f"all {total} {more}"
             parts.append(f"{every} {all_good[total > 1]}")
             continue
-        told = [f"{many} {how}" for many, how in ((holds, good), (fails, bad), (unknown, "unknown")) if many]
-        parts.append(f"of {total} {more if total > 1 else one}, {join_and(told)}")
+        counts = [f"{many} {how}" for many, how in ((holds, good), (fails, bad), (unknown, "unknown")) if many]
+        parts.append(f"of {total} {more if total > 1 else one}, {join_and(counts)}")
     return "; ".join(parts) or "the study makes no claims"
 
 
-def seeds_said(runs: tuple[int, int] | None, errors: bool) -> str:
-    """What a figure's points are means of, and whether they have intervals."""
+def runs_sentence(runs: tuple[int, int] | None, errors: bool) -> str:
+    """The number of runs per point of a figure, and whether points have intervals."""
     if runs is None:
         return ""
     fewest, most = runs
@@ -164,7 +164,7 @@ def seeds_said(runs: tuple[int, int] | None, errors: bool) -> str:
     return f"Bars: 95{NO_BREAK}% intervals over {between} runs.{alone}"
 
 
-def checks_said(checks: list[CheckedProperty]) -> str:
+def checks_sentence(checks: list[CheckedProperty]) -> str:
     total = len(checks)
     violated = [in_quotes(check.name) for check in checks if check.status == "violated"]
     unknown = [in_quotes(check.name) for check in checks if check.status == "unknown" and not check.runs("valid")]

@@ -18,7 +18,7 @@ from tests.unit.report.sample import about, nine, token_site, verdict, write_stu
 from isthmus.report.figures import render
 from isthmus.report.page import CLAIM_LOOKS, claim_look, mood, page, sections, unique
 from isthmus.report.results import find_studies
-from isthmus.report.text import OUTCOMES, seeds_said
+from isthmus.report.text import OUTCOMES, runs_sentence
 from isthmus.studies.results import ClaimResult
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
@@ -163,7 +163,7 @@ def test_advice_and_the_headline_come_first_and_papers_in_the_order_of_the_story
     (tmp_path / "nine" / "networks" / "0.toml").write_text(topology_to_toml(network))
     html = make(tmp_path)
     reader = Reader(html)
-    order = ["What to use", "sites far apart", "What there is", "What was found", "A paper", "What we add"]
+    order = ["What to use", "sites far apart", "Stacks", "Findings", "A paper", "Beyond the papers"]
     places = [reader.text.index(words) for words in order]
     assert places == sorted(places)
     assert html.index('id="chapter-a-paper"') < html.index('id="chapter-what-we-add"')
@@ -171,10 +171,10 @@ def test_advice_and_the_headline_come_first_and_papers_in_the_order_of_the_story
 
 
 def test_intervals_and_single_runs_are_said() -> None:
-    assert seeds_said((1, 1), False) == "Single runs: no intervals."
-    assert seeds_said((2, 2), False) == "Means of 2 runs: too few for intervals."
-    assert "over 5 runs." in seeds_said((5, 5), True)
-    assert "fewer" in seeds_said((1, 8), True) and seeds_said(None, True) == ""
+    assert runs_sentence((1, 1), False) == "Single runs: no intervals."
+    assert runs_sentence((2, 2), False) == "Means of 2 runs: too few for intervals."
+    assert "over 5 runs." in runs_sentence((5, 5), True)
+    assert "fewer" in runs_sentence((1, 8), True) and runs_sentence(None, True) == ""
 
 
 def test_headings_go_down_step_by_step_and_figures_are_named(out: Path, html: str) -> None:

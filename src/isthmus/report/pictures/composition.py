@@ -1,8 +1,8 @@
 """A composition as a picture, SVG and PNG: groups, IGPs, routers, and the domains that use them.
 
-Groups are boxes with their size and order, IGPs ellipses, routers small diamonds on the lines. The IGP in the middle of
-it all is at the top, and what hangs from it below, as the messages flood. A line has the colour of each domain that
-uses it, side by side; the key names the domains with what they want. The same composition gives the same bytes.
+Groups are boxes with their size and order, IGPs ellipses, routers small diamonds on the lines. The central IGP is at
+the top, its subtrees below, in the direction in which messages flood. A line has the colour of each domain that
+uses it, side by side; the key names the domains with their wanted orders. The same composition gives the same bytes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Vertex = tuple[str, int]  # "node" or "router", and its number
 
 
 def draw_composition(composition: Composition, gets: Mapping[str, str]) -> Figure:
-    """The picture of a composition; `gets` says what each domain is guaranteed."""
+    """The picture of a composition; `gets` has the guarantee of each domain."""
     around = neighbours(composition)
     points = placed(composition, around)
     wide = 2 * SIDE + COLUMN * (1 + max(x for x, _ in points.values()))
@@ -57,12 +57,12 @@ def draw_composition(composition: Composition, gets: Mapping[str, str]) -> Figur
 
 
 def save_composition(composition: Composition, gets: Mapping[str, str], path: Path) -> None:
-    """Write the picture as what the file's name ends in, svg or png."""
+    """Write the picture as svg or png, by the extension of the file."""
     save_witness(draw_composition(composition, gets), path)
 
 
 def neighbours(composition: Composition) -> dict[Vertex, list[Vertex]]:
-    """Nodes and routers, and what each is joined to."""
+    """Nodes and routers with their neighbours."""
     numbers = {node.name: at for at, node in enumerate(composition.nodes)}
     around: dict[Vertex, list[Vertex]] = {("node", at): [] for at in range(len(composition.nodes))}
     for at, router in enumerate(composition.routers):
@@ -73,7 +73,7 @@ def neighbours(composition: Composition) -> dict[Vertex, list[Vertex]]:
 
 
 def placed(composition: Composition, around: dict[Vertex, list[Vertex]]) -> dict[Vertex, tuple[float, float]]:
-    """A column and a level for each: leaves side by side, whatever they hang from above their middle."""
+    """A column and a level for each: leaves side by side, their parents above the middle."""
     points: dict[Vertex, tuple[float, float]] = {}
     column = 0.0
     for _ in around:
@@ -93,7 +93,7 @@ def hang(
     column: float,
     points: dict[Vertex, tuple[float, float]],
 ) -> float:
-    """Place a vertex and what hangs from it, from a column on; the next free column."""
+    """Place a vertex and its subtree, starting at a column; returns the next free column."""
     points[vertex] = (column, level)
     below = []
     first = column
@@ -179,7 +179,7 @@ def draw_nodes(axes: Axes, composition: Composition, spots: dict[Vertex, tuple[f
 
 
 def below_name(node: ProcessGroup | Igp) -> str:
-    """What stands below the name of a node: its size and its order."""
+    """The text below the name of a node: its size and its order."""
     if isinstance(node, Igp):
         return node.kind if node.kind != "group" else node.stack or node.semantics
     return (

@@ -14,7 +14,7 @@ from isthmus.trace.schema import GROUP, KIND, LOCAL, NUMBER, ORIGIN, PROCESS, SE
 
 
 def draw_counterexample(found: Found, title: str, names: Mapping[int, str]) -> Figure:
-    """Draw what the checks found, or a message that is lost with a cross where it should be."""
+    """Draw the finding of the checks, or a lost message with a cross where its delivery is missing."""
     verdict = found.verdict
     if verdict is not None and verdict.shown is not None:
         events = [
@@ -31,4 +31,4 @@ def draw_counterexample(found: Found, title: str, names: Mapping[int, str]) -> F
     events += [
         Event(process, None, None, Kind.DELIVER, message, group, missing=True) for group, process in found.missing
     ]
-    return draw_witness(title, "The message is lost on its way: datagrams are not repeated.", events, names)
+    return draw_witness(title, "The message is lost: datagrams are not retransmitted.", events, names)

@@ -1,8 +1,8 @@
-"""Latencies of several stacks as a picture: one row per stack, from the quickest messages to the slowest.
+"""Latencies of several stacks as a picture: one row per stack, from the fastest messages to the slowest.
 
-Means mislead where a few messages wait for a retransmission: a row shows where messages are. The bar spans the middle
-half, the line 1 to 99 % of all, the marker is the median and the bare tick the mean; hollow, above, the same of
-tentative deliveries. The slowest of all are written at the end of the row. The same input gives the same bytes.
+A mean misleads where a few messages wait for a retransmission; a row shows the distribution. The bar spans the middle
+half, the line 1 to 99 % of all, the marker is the median and the plain tick the mean; hollow, above, the same of
+tentative deliveries. The same input gives the same bytes.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ def draw_spreads(rows: Sequence[StackFigures], title: str) -> Figure:
         )
         for place, row in enumerate(shown)
     ]
-    told = MEANING + ("; hollow: each tentative delivery" if any(row.above for row in made) else "")
+    meaning = MEANING + ("; hollow: each tentative delivery" if any(row.above for row in made) else "")
     with styled():
         figure = draw_rows(made, "latency of a message, from its submit to its last delivery (ms)", COMPARE_WIDE, 0.65)
         high = figure.get_figheight()
         figure.text(0.02, 1 - 0.27 / high, title, size=STYLE["font.size"] + 2, weight="bold", color=INK)
-        figure.text(0.02, 1 - 0.5 / high, told, size=STYLE["font.size"] - 1.5, color=SOFT)
+        figure.text(0.02, 1 - 0.5 / high, meaning, size=STYLE["font.size"] - 1.5, color=SOFT)
     return figure
 
 

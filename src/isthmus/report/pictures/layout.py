@@ -22,8 +22,8 @@ Segments = NDArray[np.float64]  # one row per line: x and y of both ends
 Box = tuple[float, float, float, float]  # left, bottom, right, top
 
 ROUNDS = 200  # of pushing apart
-LINE_WIDTH = 0.01  # what a label across a line costs, as if the line were that wide
-FAR_COST = 0.05  # what distance from its disc costs a label
+LINE_WIDTH = 0.01  # cost of a label across a line, as if the line were that wide
+FAR_COST = 0.05  # cost of the distance between label and disc
 OUTSIDE_COST = 1.0
 SHRINK = 0.65  # of a picture with nodes, whose LANs are wider than their discs
 ALIKE = 1.02  # delays within this factor of each other count as equal
@@ -152,7 +152,7 @@ def inside(box: Box, lines: Segments) -> float:
 def best_box(
     centre: tuple[float, float], size: tuple[float, float], radius: float, taken: list[Box], lines: Segments
 ) -> Box:
-    """The spot for a label beside a disc that covers least of what is taken; below, then above, then the sides."""
+    """The place for a label beside a disc with the least overlap; below is preferred, then above, then the sides."""
     (x, y), (width, height) = centre, size
     best, least = (x, y, x, y), inf
     for reach in (radius, 1.35 * radius):

@@ -1,8 +1,8 @@
 """A network as a picture, SVG and PNG.
 
 Clusters are discs with their number of sites inside and, beside them, their name and their agent; WAN links are lines
-between them. Few links carry their mean delay as a label, many are coloured by it with a colour bar. Where roles are
-given, they are drawn in (roles.py), and causal zones where they are asked for (zones.py). The same topology gives the
+between them. If links are few, labels show their mean delays, otherwise colours with a colour bar. Roles (roles.py) and
+causal zones (zones.py) are drawn if requested. The same topology gives the
 same bytes: no date, a fixed salt for the SVG's ids, text as outlines.
 """
 
@@ -30,7 +30,7 @@ WIDE, HIGH = 11.0, 7.5  # inches
 FRAME = (0.02, 0.03, 0.96, 0.86)  # of the drawing inside the picture; its x runs from -1 to 1
 LEGEND_HIGH = 0.4  # inches below, where roles or zones are drawn
 HEIGHT = FRAME[3] * HIGH / (FRAME[2] * WIDE)
-LABELLED_MAX = 24  # links; beyond, their labels would not be read
+LABELLED_MAX = 24  # links; more labels would be unreadable
 INK, SOFT, PAPER, DISC, LINE = "#1b2330", "#5b6573", "#ffffff", "#0b5d8a", "#8a94a3"
 STYLE: Any = {"font.family": "DejaVu Sans", "svg.hashsalt": "isthmus", "svg.fonttype": "path", "path.simplify": False}
 
@@ -38,7 +38,7 @@ STYLE: Any = {"font.family": "DejaVu Sans", "svg.hashsalt": "isthmus", "svg.font
 def draw_network(
     topology: Topology, roles: RoleAssignment | None = None, title: bool = True, zones: bool = False
 ) -> Figure:
-    """The picture of a topology, with the roles of its sites where they are given, and its causal zones if asked."""
+    """The picture of a topology, with the roles of its sites if given, and its causal zones if requested."""
     with mpl.rc_context(STYLE):
         high = HIGH + LEGEND_HIGH if roles is not None or zones else HIGH
         figure = Figure(figsize=(WIDE, high), dpi=150, facecolor=PAPER)
@@ -83,9 +83,9 @@ def heading(figure: Figure, topology: Topology) -> None:
 
 
 def draw_links(figure: Figure, axes: Axes, topology: Topology, points: Points, few: bool, faint: bool) -> None:
-    """Lines between the clusters: grey where labels tell the delay, otherwise coloured, the slowest lowest.
+    """Lines between the clusters: grey where labels show the delay, otherwise coloured, the slowest lowest.
 
-    Many are drawn faintly where something else is to be seen above them.
+    Many are drawn faintly if something else is drawn above them.
     """
     if few:
         for link in topology.links:
@@ -202,7 +202,7 @@ def link_label(link: WanLink) -> str:
 
 
 def short_ms(value: float) -> str:
-    """Three digits are enough to read."""
+    """A delay with three digits."""
     return f"{value:.0f}" if value >= 99.95 else f"{value:.3g}"
 
 

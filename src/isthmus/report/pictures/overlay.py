@@ -1,7 +1,7 @@
 """An overlay as a picture: ids round a circle, links as chords.
 
 In a cube, links are coloured by the bit in which their ends differ, long ones fainter, so that the dimensions show;
-those that exist because an id stands in for a missing one are dashed. The same overlay gives the same bytes.
+links of an id that substitutes a missing one are dashed. The same overlay gives the same bytes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from isthmus.topology.overlay.links import Adjacency
 from isthmus.topology.overlay.measures import OverlayMeasures
 
 SIZE = 8.0  # inches
-LABELLED_MAX = 64  # ids; beyond, their numbers would not be read
+LABELLED_MAX = 64  # ids; more numbers would be unreadable
 CUBES = ("hypercube", "incomplete")
 
 
-def draw_overlay(title: str, kind: str, near: Adjacency, told: str) -> Figure:
-    """The picture of an overlay, with what is told of it below its title."""
+def draw_overlay(title: str, kind: str, near: Adjacency, summary: str) -> Figure:
+    """The picture of an overlay, with a summary below its title."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(SIZE, SIZE + 0.8), dpi=150, facecolor=PAPER)
         FigureCanvasAgg(figure)
@@ -36,7 +36,7 @@ def draw_overlay(title: str, kind: str, near: Adjacency, told: str) -> Figure:
         axes.set_xlim(-1.12, 1.12)
         axes.set_ylim(-1.12, 1.12)
         figure.text(0.04, 0.955, title, size=17, weight="bold", color=INK)
-        figure.text(0.04, 0.925, told, size=10.5, color=SOFT)
+        figure.text(0.04, 0.925, summary, size=10.5, color=SOFT)
         points = [place(number, len(near)) for number in range(len(near))]
         draw_links(axes, kind, near, points)
         draw_ids(axes, points)
@@ -52,7 +52,7 @@ def place(number: int, count: int) -> tuple[float, float]:
 
 
 def bit_of(a: int, b: int) -> int | None:
-    """The bit in which two ids differ; None where it is more than one: one of them stands in for another."""
+    """The bit in which two ids differ; None if several: one of them substitutes a missing id."""
     differs = a ^ b
     return differs.bit_length() - 1 if differs & (differs - 1) == 0 else None
 
@@ -80,11 +80,11 @@ def draw_ids(axes: Axes, points: list[tuple[float, float]]) -> None:
 
 
 def legend(figure: Figure, near: Adjacency, kind: str) -> None:
-    """What the colours mean."""
+    """Draw the key of the colours."""
     bits = (len(near) - 1).bit_length()
     keys = [Line2D([], [], color=SERIES[bit % len(SERIES)], linewidth=2, label=f"bit {bit}") for bit in range(bits)]
     if kind == "hypercube" and any(bit_of(a, b) is None for a, others in enumerate(near) for b in others):
-        keys.append(Line2D([], [], color=INK, linewidth=2, linestyle=(0, (4, 3)), label="stands in for a missing id"))
+        keys.append(Line2D([], [], color=INK, linewidth=2, linestyle=(0, (4, 3)), label="substitutes a missing id"))
     figure.legend(
         handles=keys, loc="upper left", bbox_to_anchor=(0.03, 0.915), ncols=len(keys), frameon=False, fontsize=9,
         handlelength=1.6, columnspacing=1.2,

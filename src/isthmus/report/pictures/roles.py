@@ -1,8 +1,8 @@
 """The roles of sites in a picture of their network: which sites issue tickets, and for which others.
 
-Round each cluster's disc stands a dot for each of its sites, filled where it is active; of a cluster of one the disc
-itself is coloured then, and of a large one only numbers are told. A dashed arrow leads from a cluster to another one
-whose site is a sequencer for some of its passive sites; that of a site in the same cluster needs none.
+A ring of dots round the disc of a cluster shows its sites, filled where active; a cluster of one has its disc coloured
+instead, and a large one has numbers only. A dashed arrow leads from a cluster to another one whose site is a sequencer
+for some of its passive sites; a sequencer in the same cluster needs none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from isthmus.topology.model import Topology
 
 ACTIVE, PASSIVE, EDGE = "#d9730d", "#ffffff", "#5b6573"
 RING, DOT = 1.45, 0.24  # radius of the ring of dots, and of a dot, in radii of a disc
-DOTS_MAX = 18  # sites of a cluster that have room on its ring
+DOTS_MAX = 18  # sites that fit on the ring of a cluster
 NAMED_MAX = 3  # active sites of a cluster that its label names
 
 
@@ -60,7 +60,7 @@ def elsewhere(topology: Topology, roles: RoleAssignment) -> set[tuple[int, int]]
 
 
 def role_text(topology: Topology, roles: RoleAssignment, number: int) -> str:
-    """The active sites of a cluster in a few words; empty where a colour shows it, or none is active."""
+    """The active sites of a cluster as text; empty where a colour shows them, or none is active."""
     cluster = topology.clusters[number]
     names = [topology.sites[site].name for site in cluster.sites if roles.sequencer[site] == site]
     if len(names) == len(cluster.sites):
@@ -71,7 +71,7 @@ def role_text(topology: Topology, roles: RoleAssignment, number: int) -> str:
 
 
 def legend(figure: Figure, roles: RoleAssignment) -> None:
-    """What dots and arrows mean."""
+    """Draw the key of dots and arrows."""
     dot = {"marker": "o", "linestyle": "none", "markeredgecolor": EDGE, "markersize": 8}
     handles = [
         Line2D([], [], markerfacecolor=ACTIVE, label=f"active: issues tickets ({len(roles.active)})", **dot),  # type: ignore[arg-type]

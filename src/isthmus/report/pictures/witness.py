@@ -1,11 +1,11 @@
 """A witness as a small space-time diagram, SVG and PNG: the few events that show how an order was broken.
 
-Processes are horizontal lines, time runs from left to right. Each event has a column of its own; columns follow what
-must have come first: the local order at each process, and a message's submit before its deliveries; the clock only
-breaks ties, because it is never an order. Arrows lead from a submit to the deliveries, in a colour and a dash of the
-message's own (the palette of Okabe and Ito). What should be there and is not is a cross at its process, ahead of the
-event that it should have preceded, or at the end of the line; the arrow of its message ends there. Where a trace
-contradicts itself, the local order is kept and the arrow leads back.
+Processes are horizontal lines, time runs from left to right. Each event has a column of its own; columns follow the
+causal order: the local order at each process, and a message's submit before its deliveries; clocks only break ties,
+because they do not define an order. Arrows lead from a submit to the deliveries, with a colour and a dash pattern per
+message (the palette of Okabe and Ito). A missing event is a cross at its process, before the event that it should have
+preceded, or at the end of the line; the arrow of its message ends there. Where a trace contradicts itself, the local
+order is kept and the arrow leads back.
 
 The same events give the same bytes: no date, a fixed salt for the SVG's ids, text as outlines.
 """
@@ -34,7 +34,7 @@ COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 DASHES: tuple[Any, ...] = ("solid", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)))
 MARKS = {Kind.SUBMIT: "o", Kind.DELIVER: "s", Kind.TENTATIVE: "D", Kind.VIEW: "P", Kind.CRASH: "X", Kind.RECOVER: "^"}
 OTHER = "v"
-BENDS = (0.06, 0.16, 0.11, 0.21)  # so that arrows of two messages do not lie upon each other
+BENDS = (0.06, 0.16, 0.11, 0.21)  # so that arrows of two messages do not overlap
 ARC = 0.7  # an arrow to the sender itself is an arc of the same height, however long
 GIVEN = (Kind.DELIVER, Kind.TENTATIVE)
 COLUMN, ROW = 1.15, 0.95  # inches
@@ -54,11 +54,11 @@ class Event(NamedTuple):
     group: int = 0
     view: int = NONE
     missing: bool = False
-    place: str = ""  # file and line, of a text
+    place: str = ""  # file and line of a text file
 
     @property
     def order(self) -> tuple[float, int]:
-        """Where it stands among the events of its process."""
+        """Its place among the events of its process."""
         if self.local is None:
             return float("inf"), 0
         return self.local, 0 if self.missing else 1
@@ -71,7 +71,7 @@ def draw_witness(
     names: Mapping[int, str] | None = None,
     processes: Sequence[int] = (),
 ) -> Figure:
-    """The diagram of a verdict's events; `processes` have a line even without one, `names` are of those that have."""
+    """The diagram of a verdict's events; `processes` have a line even without events, `names` their names, if any."""
     known = names or {}
     ordered = columns(list(dict.fromkeys(events))[:EVENTS_MAX])
     rows = {process: row for row, process in enumerate(sorted({*processes, *(event.process for event in ordered)}))}
@@ -96,7 +96,7 @@ def draw_witness(
 
 
 def columns(events: Sequence[Event]) -> list[Event]:
-    """The events from left to right: what must come first does, the clock breaks ties."""
+    """The events from left to right, in causal order; clocks break ties."""
     latest = max((event.time_ns for event in events if event.time_ns is not None), default=0)
     left = sorted(
         events,
@@ -111,7 +111,7 @@ def columns(events: Sequence[Event]) -> list[Event]:
     while left:
         first = [event for event in left if not any(stands_before(other, event) for other in left)]
         ready = [event for event in first if not any(causes(other, event) for other in left)]
-        after = (ready or first)[0]  # none is ready only in a trace that contradicts itself
+        after = (ready or first)[0]  # none is ready if the trace contradicts itself
         left.remove(after)
         done.append(after)
     return done
@@ -180,7 +180,7 @@ def draw_events(
 
 
 def label_above(event: Event, events: list[Event], rows: dict[int, int]) -> bool:
-    """Away from the arrows of the message: above unless they come from or go to lines above."""
+    """Whether the label is above: away from the arrows of the message, which may lead to lines above."""
     ends = [
         rows[other.process] for other in events if other.message == event.message and other.process != event.process
     ]
@@ -193,7 +193,7 @@ def label_above(event: Event, events: list[Event], rows: dict[int, int]) -> bool
 
 
 def text_of(event: Event, names: Mapping[int, str]) -> str:
-    """What stands beside an event: its kind and message, and its line in a text."""
+    """The label of an event: its kind and message, and its line in a text file."""
     kind = Kind(event.kind).name.lower()
     what = name_in(event.group, event.message, names) if event.message is not None else ""
     if event.kind == Kind.VIEW:
@@ -225,9 +225,9 @@ def draw_legend(figure: Figure, events: list[Event]) -> None:
 
 
 def save_witness(figure: Figure, path: Path) -> None:
-    """Write the picture as what the file's name ends in, svg or png."""
+    """Write the picture as svg or png, by the extension of the file."""
     kind = path.suffix[1:].lower()
     metadata = {"Date": None, "Creator": "Isthmus"} if kind == "svg" else {"Software": None}
     with mpl.rc_context(STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph", UserWarning)  # of a script that the font lacks; boxes stand for it
+        warnings.filterwarnings("ignore", "Glyph", UserWarning)  # characters missing in the font become boxes
         figure.savefig(path, format=kind, metadata=metadata)

@@ -1,7 +1,7 @@
 """Causal zones in the picture of a network.
 
 A dashed ring around a disc is the zone of that LAN. The squares on it are the gateways that separate it; lines between
-squares are the links over which they relay. A square without a line is a twin that stands by. Small discs inside the
+squares are the links over which they relay. A square without a line is a standby twin. Small discs inside the
 ring of a LAN are its nodes, each with a ring and a server of its own. A purple dashed line goes round a region, and the
 purple squares are its separator.
 """
