@@ -166,7 +166,7 @@ def test_advice_and_the_headline_come_first_and_papers_in_the_order_of_the_story
     order = ["What to use", "sites far apart", "Stacks", "Findings", "A paper", "Beyond the papers"]
     places = [reader.text.index(words) for words in order]
     assert places == sorted(places)
-    assert html.index('id="chapter-a-paper"') < html.index('id="chapter-what-we-add"')
+    assert html.index('id="chapter-a-paper"') < html.index('id="chapter-beyond-the-papers"')
     assert len(reader.ids()) == len(set(reader.ids())) and "2 clusters, 6 sites" in reader.text
 
 
