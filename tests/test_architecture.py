@@ -88,6 +88,7 @@ LONG_FILES: dict[str, str] = {  # path: the one thing that takes more than LINES
     "protocols/routing/router.py": "a router, with static and with recomputed routes",
     # protocols/total
     "protocols/total/hybrid/hybrid.py": "the hybrid order, its roles and tickets",
+    "protocols/total/ring/ring.py": "the ring order and its token",
     # protocols/transport
     # scenario
     # sim

@@ -100,7 +100,7 @@ def unordered_transport(options: StackOptions) -> tuple[Layer, ...]:
 
 
 def relaying_transport(options: StackOptions) -> tuple[Layer, ...]:
-    """The transport of one hop between gateways: delivery is safe by who has a message, not by who relays it."""
+    """The transport of one hop between gateways: delivery is safe by the holders of a message, not by its relays."""
     return bottom(msgspec.structs.replace(options, safe=False), fifo=False)
 
 

@@ -1,4 +1,4 @@
-"""Executions of a composition in which every protocol is only as good as the order that it declares.
+"""Executions of a composition in which every protocol keeps no more than the order that it declares.
 
 The problem: whether a guarantee is kept shows in runs, and in real stacks the runs that break it are rare: a FIFO
 protocol usually delivers in causal order, too. The idea: a node is not run but played by an adversary. What a member
@@ -168,7 +168,7 @@ class AbstractRun:
         )
 
     def _inject(self, node: int, message: int, copy: int, injector: Party) -> None:
-        """Submit a copy to a node: what it depends on is what the node's order says."""
+        """Submit a copy to a node; its dependencies follow from the node's order."""
         keeps = self._network.keeps[node]
         injections = self._nodes.setdefault(node, [])
         bit = len(injections)

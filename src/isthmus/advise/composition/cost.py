@@ -1,4 +1,4 @@
-"""What a composition costs: predicted latency and throughput, from a closed form of each of its protocols.
+"""The cost of a composition: predicted latency and throughput, from a closed form for each of its protocols.
 
 The problem: whether groups joined by routers are faster than one large group depends on sizes, rates and delays at
 once. The idea: every node has a closed form, and a message takes as long as the copies of its walk one after the other.
@@ -41,7 +41,7 @@ class LoadedMember(NamedTuple):
 
 
 class NodeCost(NamedTuple):
-    """What one node does to a message, and how much more traffic it can take."""
+    """The cost of one node: latency, and how much more traffic it can take."""
 
     kind: str  # ring, token-site or direct
     mean_ms: float  # from submit to the last delivery
@@ -50,7 +50,7 @@ class NodeCost(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What a composition does to the traffic."""
+    """The cost of a composition for its traffic."""
 
     mean_ms: float  # from submit to the last delivery, over all messages
     worst_ms: float
@@ -158,7 +158,7 @@ def composition_cost(
 
 
 def along(walk: Walk, costs: Sequence[NodeCost], worst: bool) -> float:
-    """How long a message takes to the last of its destinations."""
+    """Return the latency of a message to the last of its destinations."""
     after: list[float] = []
     for copy in walk.copies:
         cost = costs[copy.node]

@@ -38,7 +38,7 @@ class Found(NamedTuple):
 
 
 def judge_domain(network: WalkNetwork, rows: Iterable[Row], scope: DomainScope, property_name: str) -> Verdict:
-    """What the trace's check says of all groups that the walks visit, end to end."""
+    """Return the verdict of the trace's check for all groups that the walks visit, end to end."""
     groups = sorted({group for walk in network.walks for group in (walk.source, *walk.to)})
     oracle = Oracle(rows, [Domain(NAME, tuple(groups), scope)])
     return next(one for one in oracle.scoped([property_name]) if one.domain == NAME)

@@ -1,14 +1,14 @@
 """The cheapest change that gives a domain the order that it wants, by itself and with those it shares groups with.
 
-The problem: a refusal names one thing that is wrong; mending it may uncover the next, and there may be several ways
-out, such as another forwarding or a stronger protocol. The idea: stronger protocols never lose a guarantee. So for each
+The problem: a refusal names one fault; fixing it may uncover the next, and there may be several remedies, such as
+another forwarding or a stronger protocol. The idea: stronger protocols never lose a guarantee. So for each
 way of forwarding, all protocols are made as strong as they can be; if that is enough, each in turn is made as weak as
 it may be, the dearest first, and what remains changed is the remedy of that forwarding: no part of it can be left out.
-The cheapest of these is told.
+The cheapest of these is returned.
 
 What a change costs: to strengthen a protocol, its members (routers count) times the steps of the ladder none, fifo,
 causal, fifo-total (FIFO needs a number, causal order a timestamp, total order an agreement with every message); to
-forward in another way, one per router, as each is told another table. No claim is made beyond this count. A link or
+forward in another way, one per router, as each gets another table. No claim is made beyond this count. A link or
 datagrams that must do more become a group.
 """
 
@@ -50,7 +50,7 @@ def remedy(composition: Composition, domain: OrderingDomain) -> Remedy | None:
 
 
 def forwardings(composition: Composition, domain: OrderingDomain) -> Iterator[Composition]:
-    """The composition as it is, then with the domain forwarded in other ways."""
+    """Yield the composition unchanged, then with other forwarding of the domain."""
     at = composition.domains.index(domain)
     for mode in (domain.forwarding, *(mode for mode in MODES if mode != domain.forwarding)):
         plain = {"prioritised": False} if domain.prioritised else {}
@@ -61,7 +61,7 @@ def forwardings(composition: Composition, domain: OrderingDomain) -> Iterator[Co
 
 
 def strengthened(before: Composition, composition: Composition, domain: OrderingDomain) -> Iterator[Remedy]:
-    """What must become stronger under the forwarding of a composition, as little as possible."""
+    """Yield the least strengthening that suffices under the forwarding of a composition."""
     at = before.domains.index(domain)
     nodes = {node.name: node.semantics for node in composition.nodes}
     chosen: dict[str, Semantics] = dict.fromkeys(nodes, STRONGEST)

@@ -76,7 +76,7 @@ def advise_causal(topology: Topology, workloads: Sequence[Workload], duration_ms
     left_out: dict[str, str] = {}
     for stack in CAUSAL_STACKS:
         if stack == "causal-vector" and (drawn or not setting.broadcasts):
-            left_out[stack] = "it is for messages to all"
+            left_out[stack] = "it takes broadcasts only"
             continue
         try:
             scenario_of(topology, workloads, stack, 1, duration_ms)
@@ -92,7 +92,7 @@ def advise_causal(topology: Topology, workloads: Sequence[Workload], duration_ms
         notes.append(
             "destinations are drawn for each message: sizes of histories are not predicted (--verify measures)"
         )
-    notes.append("nothing is predicted of what gateways add: a relayed message takes longer than its links")
+    notes.append("the delay in gateways is not predicted: a relayed message takes longer than its links")
     known = [(option.stack, option.sizes) for option in options if option.sizes is not None]
     best = None if drawn or not known else cheapest_of(known)
     return CausalAdvice(tuple(options), best, left_out, tuple(notes))
@@ -112,7 +112,7 @@ def setting_of(
         to = frozenset(map(int, workload.destinations(topology, members, Random(0)) or members))
         rates = [mean_rate(workload, place, len(senders)) for place in range(len(senders))]
         if not any(rates):
-            notes.append(f"workloads[{index}] answers others: not counted")
+            notes.append(f"workloads[{index}] is replies: not counted")
         flows += [SenderFlow(int(site), to, rate / 1000) for site, rate in zip(senders, rates, strict=True) if rate > 0]
     sending = len({flow.sender for flow in flows})
     count = round(sum(flow.rate for flow in flows) * duration_ms / 2 / max(1, sending))

@@ -1,4 +1,4 @@
-"""The delays that a plan is based on: the mean one-way delay of every pair of sites, and notes on what means hide.
+"""The delays of a plan: the mean one-way delay of every pair of sites, and notes on what means hide.
 
 A prediction uses means only. Where channels vary, lose packets or have a limited bandwidth, a note says that real
 latencies will be longer. This is the one place that needs every pair of a network at once, hence the planner's bound

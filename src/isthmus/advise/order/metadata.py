@@ -1,4 +1,4 @@
-"""What causal order will cost in metadata: entries and bytes of timestamps, entries of histories, not simulated.
+"""The metadata cost of causal order, without a simulation: entries and bytes of timestamps, entries of histories.
 
 The problem: vectors and matrices have the same size whatever happens, but what a history tells depends on who talks to
 whom how often. The idea is a balance of births and ends. Messages go to sets of sites; L(B) is the rate of those to B.
@@ -37,7 +37,7 @@ Sites = frozenset[int]
 
 
 class SenderFlow(msgspec.Struct, frozen=True):
-    """What one site sends to one set of sites."""
+    """The messages of one site to one set of sites."""
 
     sender: int
     to: Sites
@@ -45,7 +45,7 @@ class SenderFlow(msgspec.Struct, frozen=True):
 
 
 class CausalSetting(msgspec.Struct, frozen=True, dict=True):
-    """All that the metadata of causal order depends on."""
+    """The inputs of a prediction of causal metadata."""
 
     delays_ms: tuple[tuple[float, ...], ...]  # mean delay one way, row to column
     zones: tuple[int, ...]  # of each site: its LAN
@@ -114,7 +114,7 @@ class CausalSetting(msgspec.Struct, frozen=True, dict=True):
         return found
 
     def told_rate(self, told: Sites, by: Sites) -> float:
-        """m: how often members of one set tell all of another something."""
+        """Return m: the rate of messages from members of one set to all of another."""
         return sum(flow.rate for flow in self.flows if flow.sender in by and told <= flow.to)
 
     def share(self, of: Sites, inside: Sites) -> float:
@@ -142,7 +142,7 @@ def fixed_sizes(setting: CausalSetting, matrix: bool) -> Sizes:
 
 
 def history_sizes(setting: CausalSetting, separators: bool) -> Sizes | None:
-    """Histories, with separators or without; None where there are too many sets to tell."""
+    """Predict the sizes of histories, with or without separators; None where there are too many sets."""
     if len(setting.sets) > SETS_MAX:
         return None
     told = {about: told_of(setting, about, separators) for about in setting.sets}

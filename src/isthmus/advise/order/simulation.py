@@ -1,7 +1,4 @@
-"""Simulations of a planned option: the mean latency of each site's messages, to compare with the prediction.
-
-This needs sim/, and so cannot be part of planning/, which scenario/ and sim/ may import.
-"""
+"""Simulations of a planned option: the mean latency of each site's messages, to compare with the prediction."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from isthmus.trace.schema import DESTINATIONS, GROUP, KIND, NUMBER, ORIGIN, PROC
 MESSAGES_MIN = 40  # of the slowest sender in a simulation, where that does not take too long
 DELIVERIES_MAX = 200_000  # of a simulation: some seconds
 SHORT_MS, LONG_MS = 10_000.0, 300_000.0  # of a simulation
-MARGIN = 0.1  # of a simulation at its start and at its end, whose messages do not count
+MARGIN = 0.1  # of a simulation at its start and its end, without measurements
 Progress = Callable[[float], None]  # called with the share that is done
 
 

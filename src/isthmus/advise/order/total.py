@@ -1,11 +1,9 @@
 """Advice on total order for a network and its traffic: a stack, a role for every site, and the expected latency.
 
-The problem: planning/ chooses roles from a matrix of delays and a list of streams, but users have files. The idea: a
-topology gives the delays (advise/order/delays.py), workloads give the streams (plan_traffic.py), and each recommended
-choice becomes a stack that a scenario can use. plan_simulation.py simulates any of them, so that predictions can be
-compared with measurements.
-
-These three files stay above scenario/ and sim/, whose workloads, stacks and runs they need; planning/ is below both.
+Problem: stacks/roles chooses roles from a matrix of delays and a list of streams, but users have files. Idea: a
+topology gives the delays (delays.py), workloads give the streams (traffic.py), and each recommended choice becomes a
+stack that a scenario can use. simulation.py simulates any of them, so that predictions can be compared with
+measurements.
 
 Whatever the prediction leaves out is listed in `notes`.
 """
@@ -104,7 +102,7 @@ def stack_tables(stack: StackSpec) -> dict[str, Any]:
 
 
 def flow_notes(topology: Topology, setting: Setting, option: TotalOrderOption) -> list[str]:
-    """A note where flow control would hold back more messages in flight than its window allows."""
+    """Return a note where the messages in flight would exceed the window of flow control."""
     window = option.stack.credit.window
     in_flight = [
         rate * (latency + reach)
@@ -114,5 +112,5 @@ def flow_notes(topology: Topology, setting: Setting, option: TotalOrderOption) -
     if in_flight[worst] <= window / 2 or not isfinite(in_flight[worst]):
         return []
     name = topology.sites[worst].name
-    text = f"{name} has {in_flight[worst]:.0f} messages in flight, and flow control stops it at {window}"
-    return [f"{text}: give the stack a larger credit.window"]
+    text = f"{name} has {in_flight[worst]:.0f} messages in flight, and flow control allows {window}"
+    return [f"{text}: set a larger credit.window"]

@@ -1,4 +1,4 @@
-"""The streams of messages that a plan is based on, from the workloads of a scenario.
+"""The message streams of a plan, from the workloads of a scenario.
 
 A prediction knows periodic and Poisson streams to all sites that never stop. Any other workload is replaced by a
 Poisson stream of the same mean rate to all sites, and a note says so.
@@ -29,7 +29,7 @@ def streams_of(
         if workload.to != "all":
             notes.append(f"{key} is not sent to all sites: planned as if it were")
         if workload.start_ms or workload.stop_ms is not None or workload.count is not None:
-            notes.append(f"{key} does not last for the whole run: planned as if it did")
+            notes.append(f"{key} covers a part of the run: planned as if it lasted throughout")
         if isinstance(workload, Closed):
             notes.append(f"{key} is a closed loop, without a rate of its own: left out of the plan")
         elif not isinstance(workload, Periodic | Poisson | Reply):

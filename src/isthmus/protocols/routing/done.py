@@ -24,21 +24,21 @@ GAP_ENQUIRIES = 25
 
 
 class DoneTable:
-    """What the application of a process has consumed."""
+    """The messages that the application of a process has consumed."""
 
     __slots__ = ("filter", "gap_ns", "gaps", "handed", "lossy")
 
     def __init__(self, enquire_ms: float) -> None:
-        self.gap_ns = round(GAP_ENQUIRIES * enquire_ms * 1e6)  # how long a gap is waited for
+        self.gap_ns = round(GAP_ENQUIRIES * enquire_ms * 1e6)  # after which a gap counts as a loss
         self.filter = Filter()
-        self.handed: dict[StreamKey, int] = {}  # the last message that was handed up
-        self.lossy: dict[StreamKey, None] = {}  # streams in which a gap may stay for ever
+        self.handed: dict[StreamKey, int] = {}  # the last message delivered
+        self.lossy: dict[StreamKey, None] = {}  # streams in which a gap may last forever
         self.gaps: dict[StreamKey, tuple[int, int]] = {}  # of these: the number before the oldest gap, and since when
 
     def note_handed(self, key: StreamKey, number: int, before: int, final: bool, complete: bool) -> int:
-        """Take in that a message is handed up; which one must be done with before it counts.
+        """Note a delivery; return the message that must be consumed before it counts.
 
-        final: what is not there yet never comes; complete: nothing is ever lost.
+        final: missing messages never arrive; complete: nothing is ever lost.
         """
         previous = self.handed.get(key, 0)
         self.handed[key] = max(previous, number)
@@ -50,18 +50,18 @@ class DoneTable:
         self.filter.of(key).take(number, before)
 
     def skip(self, key: StreamKey, number: int) -> None:
-        """Miss nothing up to a number any more."""
+        """Give up missing messages up to a number."""
         self.filter.of(key).skip(number)
 
     def keys(self) -> list[StreamKey]:
         return list(self.filter.streams)
 
     def count(self, key: StreamKey) -> int:
-        """How many messages of an author were consumed."""
+        """Return how many messages of an author were consumed."""
         return self.filter.count(key)
 
     def advance(self, key: StreamKey, now_ns: int) -> int:
-        """Give up gaps that have stayed for too long; up to where nothing is missing that may still come."""
+        """Give up gaps that have lasted too long; return how far nothing is missing that may still arrive."""
         stream = self.filter.of(key)
         if not stream.ahead or key not in self.lossy:
             self.gaps.pop(key, None)
@@ -75,6 +75,6 @@ class DoneTable:
         return stream.last
 
     def restore(self, states: tuple[StreamState, ...]) -> None:
-        """Begin with what another member had taken: all of that is done with, but for its gaps."""
+        """Begin with the state of another member: all that it had taken counts as consumed, except for its gaps."""
         self.filter.restore(states)
         self.lossy |= dict.fromkeys(one.key for one in states if one.ahead)

@@ -1,17 +1,16 @@
-"""The receiver's filter: each message once, known by the name that its author gave it.
+"""The receiver's filter: each message once, identified by author and number.
 
-The problem: a message may come twice, when a router takes over from another and forwards again what it cannot know to
-have arrived. Who forwarded it says nothing: the second copy comes from another router than the first. The idea: count
-per author. A message tells the number of its author's message before it to the same group, so that a receiver knows
-which are missing without the numbers being consecutive.
+Problem: a router that takes over from another forwards again what may have arrived already. The courier identifies
+nothing: a duplicate comes from another router. Idea: count per author. A message carries the number of its author's
+previous message to the same group, so that a receiver knows what is missing although numbers are not consecutive.
 
-Where every protocol on the way is FIFO and nothing overtakes, a message before whose predecessor is missing is held
-until that has come. Elsewhere the order may change lawfully, and holding back by author would break the total order
-that a composition promises without FIFO; then a message is taken when it comes.
+Where every protocol on the route is FIFO and nothing overtakes, a message whose predecessor is missing is held until
+that has arrived. Elsewhere the order may change, and holding back by author would break the total order that a
+composition promises without FIFO; then a message is taken as it arrives.
 
 Invariants, per author, life and domain: `last` and all before it were taken; `ahead` were taken beyond a gap.
 
-Bounds: `AHEAD_MAX` numbers beyond a gap per author; then the oldest gap is taken for a loss, as over datagrams.
+Bounds: `AHEAD_MAX` numbers beyond a gap per author; then the oldest gap counts as a loss, as over datagrams.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ AHEAD_MAX = 4096
 
 
 class Fate(Enum):
-    """What becomes of a copy that has come."""
+    """The fate of a copy that has arrived."""
 
     TAKEN = 1
-    KNOWN = 2  # taken before: dropped
-    EARLY = 3  # one before it is missing
+    KNOWN = 2  # a duplicate: dropped
+    EARLY = 3  # its predecessor is missing
 
 
 class StreamState(NamedTuple):
-    """How far one author's messages have come, for a member that joins."""
+    """How far one author's messages were taken, for a member that joins."""
 
     key: StreamKey
     last: int
@@ -56,7 +55,7 @@ class AuthorStream:
         self.count = 0  # messages taken here
 
     def take(self, number: int, before: int, in_order: bool = False) -> Fate:
-        """Take a message, unless it was taken before, or must wait for the one before it."""
+        """Take a message, unless it is a duplicate, or must wait for its predecessor."""
         if number <= self.last or self.ahead.get(before) == number:
             return Fate.KNOWN
         if before <= self.last:
@@ -72,7 +71,7 @@ class AuthorStream:
         return Fate.TAKEN
 
     def skip(self, number: int) -> None:
-        """Miss nothing up to a number any more."""
+        """Give up missing messages up to a number."""
         self.last = max(self.last, number)
         self.ahead = {before: one for before, one in self.ahead.items() if one > self.last}
         self.close_up()
@@ -83,7 +82,7 @@ class AuthorStream:
 
 
 class Filter:
-    """What a member has taken of all authors, or is done with."""
+    """The messages that a member has taken, or consumed, of all authors."""
 
     __slots__ = ("streams",)
 
@@ -110,7 +109,7 @@ class Filter:
         return 0 if stream is None else stream.count
 
     def states(self) -> tuple[StreamState, ...]:
-        """What a member that joins must know, so that it takes nothing twice and misses nothing."""
+        """Return the state with which a joining member takes nothing twice and misses nothing."""
         return tuple(StreamState(key, stream.last, tuple(stream.ahead.items())) for key, stream in self.streams.items())
 
     def restore(self, states: tuple[StreamState, ...]) -> None:

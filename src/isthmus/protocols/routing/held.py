@@ -1,4 +1,4 @@
-"""Messages in the filters of a process: those that wait to be sent, and those that its application has not consumed."""
+"""Messages in the filters of a process: waiting to be sent, or delivered and not consumed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import msgspec
 from isthmus.core.message import Cast
 from isthmus.protocols.routing.wire import StreamKey
 
-BOTTOM = 1 << 30  # the level of what stays inside a group: below every ordering node of its sender
-NO_DOMAIN = -1  # of what stays inside: it waits for messages of all domains
+BOTTOM = 1 << 30  # the level of messages inside a group: below every ordering node
+NO_DOMAIN = -1  # of messages inside a group, which wait for those of all domains
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -20,12 +20,12 @@ class Waiting(msgspec.Struct, frozen=True):
     to: tuple[int, ...]  # groups; () for what stays inside
     domain: int
     level: int  # of its ordering node
-    holds: bool  # what is ordered lower waits until it has come back
+    holds: bool  # messages ordered lower wait until it has come back
 
 
 class Unread(NamedTuple):
-    """A message that the application has not consumed."""
+    """A delivered message that the application has not consumed."""
 
     key: StreamKey
     before: int
-    reports: bool  # a router waits to hear of it
+    reports: bool  # a router waits for a report on it

@@ -1,16 +1,16 @@
-"""What is kept of messages on their way until their destinations are done with them.
+"""Messages that members keep until all destinations have consumed them.
 
-The problem: a router may crash with messages in its hands. The idea: where a router has replicas, all members of the
-node that it takes messages from keep these messages, in the order in which the node delivered them, and the replica
-that takes over forwards them again. As every member keeps them, any of them can tell one that joins.
+Problem: a router may crash with messages in its queues. Idea: where a router has replicas, all members of the node from
+which it takes messages keep these messages, in the node's delivery order, and the replica that takes over forwards them
+again. As every member keeps them, any member can pass them to one that joins.
 
-A message may be dropped once all processes of all groups that it must reach are done with it, and not before: that it
-has left, or that the next router has it, says nothing of who will live. It must reach its destinations, and where its
-author waits for its shadow, the author's group.
+A message may be dropped once all processes of all its destination groups have consumed it, and not before: that it has
+left, or reached the next router, does not say which sites will survive. Where its author awaits its shadow, the
+author's group is a destination, too.
 
-Invariants: `copies` are in the node's delivery order. A number that is settled stays so.
+Invariants: `copies` are in the node's delivery order. A settled number stays settled.
 
-Bounds: what authors may have under way by their end-to-end credit.
+Bounds: the messages that authors may have under way by their end-to-end credit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KeptKey = tuple[Author, int]  # a message, and which of its copies
 
 
 class SettledTable:
-    """Up to where groups are known to be done with messages, by group and author."""
+    """How far groups have consumed messages, by group and author."""
 
     __slots__ = ("numbers",)
 
@@ -34,7 +34,7 @@ class SettledTable:
         self.numbers: dict[tuple[int, StreamKey], int] = {}
 
     def note(self, group: int, key: StreamKey, number: int) -> bool:
-        """Take in what is settled; whether it is news."""
+        """Take in what is settled; return whether it is news."""
         if number <= self.numbers.get((group, key), 0):
             return False
         self.numbers[group, key] = number
@@ -44,12 +44,12 @@ class SettledTable:
         return self.numbers.get((group, key), 0)
 
     def has(self, copy: Routed, domain: int, stops: tuple[int, ...]) -> bool:
-        """Whether all groups that a message must reach are done with it."""
+        """Whether all groups that a message must reach have consumed it."""
         key = stream_of(copy, domain)
         return all(self.numbers.get((group, key), 0) >= copy.number for group in stops)
 
     def entries(self) -> dict[int, tuple[Entry, ...]]:
-        """All that is known, by group."""
+        """Return all settled numbers, by group."""
         found: dict[int, list[Entry]] = {}
         for (group, key), number in self.numbers.items():
             found.setdefault(group, []).append((key, number))
@@ -57,7 +57,7 @@ class SettledTable:
 
 
 class KeptCopy(NamedTuple):
-    """A message that is kept: as it was taken, its domain, and the groups that it must reach."""
+    """A kept message as it was taken, its domain, and the groups that it must reach."""
 
     copy: Routed | Steered
     domain: int
@@ -71,10 +71,10 @@ class KeptTable:
 
     def __init__(self) -> None:
         self.copies: dict[KeptKey, KeptCopy] = {}
-        self.pending: deque[KeptKey] = deque()  # of a router with replicas: those that it has not passed on
+        self.pending: deque[KeptKey] = deque()  # at a router with replicas: not passed on yet
 
     def add(self, kept: KeptCopy) -> bool:
-        """Keep a message; whether it was not kept already."""
+        """Keep a message; return whether it was not kept already."""
         key = (kept.copy.author, kept.copy.copy)
         if key in self.copies:
             return False
@@ -83,13 +83,13 @@ class KeptTable:
         return True
 
     def first_pending(self) -> KeptCopy | None:
-        """The first that was not passed on and is still kept."""
+        """Return the first kept message that was not passed on."""
         while self.pending and self.pending[0] not in self.copies:
             self.pending.popleft()
         return self.copies[self.pending[0]] if self.pending else None
 
     def trim(self, settled: SettledTable) -> None:
-        """Drop what all destinations are done with."""
+        """Drop the messages that all destinations have consumed."""
         done = [key for key, kept in self.copies.items() if settled.has(*kept)]
         for key in done:
             del self.copies[key]
@@ -97,5 +97,5 @@ class KeptTable:
             self.pending = deque(key for key in self.pending if key in self.copies)
 
     def find(self, author: Author) -> list[KeptCopy]:
-        """The kept copies of one message."""
+        """Return the kept copies of one message."""
         return [kept for (one, _), kept in self.copies.items() if one == author]

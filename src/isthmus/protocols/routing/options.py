@@ -1,4 +1,4 @@
-"""What routers and the processes behind them leave open."""
+"""The options of routers and of the processes behind them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ PACK_MAX = 1024
 
 
 class RouterOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How routers forward, and how much may be under way."""
+    """How routers forward, and how many messages may be under way."""
 
     pack_max: int = 1  # copies in one message of a node
     pack_ms: float = 0.0  # how long a copy waits for others to share a message with
     window: int = 1024  # messages that a process may have under way to a group
-    queue_max: int = 1024  # messages that wait at a process, held or without credit
+    queue_max: int = 1024  # messages held, or without credit, at a process
     report_ms: float = 20.0  # how long a report waits for others to leave with it
-    enquire_ms: float = 200.0  # until what was not heard of is asked for
-    routes: Literal["static", "recomputed"] = "static"  # recomputed: other ways are found when a router or an IGP fails
+    enquire_ms: float = 200.0  # before an enquiry, and before missing messages are requested
+    routes: Literal["static", "recomputed"] = "static"  # recomputed: when a router or an IGP fails
 
     def __post_init__(self) -> None:
         check_range("pack_max", self.pack_max, 1, PACK_MAX, "a whole number")

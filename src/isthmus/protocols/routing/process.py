@@ -1,25 +1,26 @@
-"""A process of a composed group: addresses messages to groups, holds back what could overtake, filters what comes.
+"""A process of a composed group: addresses messages to groups, holds messages that could overtake, filters arriving
+copies.
 
-The problem: an application sends to groups, not to routers. What is ordered elsewhere must not be delivered where it
-only passes; what a router repeats must not be delivered twice; and a message must not overtake an earlier one of the
-same sender that has a longer way. The idea: two filters below the application.
+Problem: an application sends to groups, not to routers. A message that is ordered elsewhere must not be delivered where
+it only passes; a retransmission of a router must not be delivered twice; and a message must not overtake an earlier one
+of the same sender on a longer route. Idea: two filters below the application.
 
-*The sender's filter.* A message of a class with an ordering node elsewhere goes out as a copy that nobody here
-delivers; the copy that comes back is delivered. Under shadow-and-hold a message waits while an earlier one of this
-process with a higher ordering node has not come back; everything behind it waits, too. End-to-end credit: at most
-`window` messages of a process are under way to a group, as far as it has heard; a slow group so slows those that send
-to it, and routers' queues are bounded.
+*The sender's filter.* A message of a class that is ordered in another node leaves as a copy that is not delivered here;
+the copy that comes back is delivered. Under shadow-and-hold a message waits while an earlier one of this process with a
+higher ordering node has not come back, and all messages behind it wait, too. End-to-end credit: a process has at most
+`window` unsettled messages under way to a group, so that a slow group slows its senders and routers' queues are
+bounded.
 
-*The receiver's filter.* A copy is delivered if it is one that the walk of its class ends with here, and was not taken
-before, by its author's numbers (filter.py). Who carried it is checked, but not counted by.
+*The receiver's filter.* A copy is delivered if the walk of its class ends with it here and its author's number is new
+(filter.py). The courier is checked, but duplicates are found by author alone.
 
-*Reports.* A process tells the routers of its group up to where it is done with each author's messages: a while after a
-message for which a router waits, after a quarter of a window, and when it is asked.
+*Reports.* A process reports to the routers of its group how far it has consumed each author's messages: shortly after a
+message for which a router waits, after a quarter of a window, and when queried.
 
-What the application is given is a `Carried` with its author; whoever submitted the copy here is its sender, which is
-who gets credit back for it.
+The application is given a `Carried` with the author; its sender is the site that submitted the copy here, which gets
+the credit back.
 
-Bounds: `queue_max` messages wait in the sender's filter; then the process is told Busy.
+Bounds: `queue_max` messages wait in the sender's filter; beyond that the application gets Busy.
 """
 
 from __future__ import annotations
@@ -102,17 +103,17 @@ class ComposedProcess(Layer):
         self.intake = CopyIntake(routes, SettledTable())
         self.options = options
         self.before: dict[tuple[int, int], int] = {}  # domain and group: the last message of this process to it
-        self.under_way: dict[tuple[int, int], deque[int]] = {}  # the same: those that it is not known to be done with
+        self.under_way: dict[tuple[int, int], deque[int]] = {}  # the same: messages that are not settled
         self.waiting: deque[Waiting] = deque()
         self.outstanding: dict[int, Waiting] = {}  # by number: sent, not back, and others wait for it
         self.packed: dict[tuple[SiteId, int], int] = {}  # messages of couriers: how many copies are not consumed
-        self.refusing = False  # `writable` said no; `resume` is owed
-        self.on_passed: Callable[[], None] | None = None  # called when a message of this process to others has left
-        self.done = DoneTable(options.enquire_ms)  # what the application has consumed
-        self.unread: dict[Author, Unread] = {}  # what it has not
+        self.refusing = False  # `writable` returned False; `resume` is due
+        self.on_passed: Callable[[], None] | None = None  # called when a message to other groups has left
+        self.done = DoneTable(options.enquire_ms)  # consumed by the application
+        self.unread: dict[Author, Unread] = {}  # delivered, not consumed
         self.unreported: dict[StreamKey, None] = {}
         self.reported: dict[StreamKey, int] = {}
-        self.courier = (-1, NOBODY)  # the router that forwarded of late, with its epoch
+        self.courier = (-1, NOBODY)  # the last router that forwarded, with its epoch
         self.report_armed = self.enquire_armed = self.ask_armed = False
         self.asked_count = 0  # enquiries without an answer
         self.turn = 0
@@ -121,7 +122,7 @@ class ComposedProcess(Layer):
     # Sending
 
     def receivers(self, groups: tuple[int, ...]) -> Targets:
-        """The processes of groups, ascending, that this one may send to; raises LocalError where it may not."""
+        """Return the processes of groups (ascending); raises LocalError where this group may not send to them."""
         reason = self.routes.refusal(self.host.group, groups)
         if reason:
             raise LocalError(reason)
@@ -156,7 +157,7 @@ class ComposedProcess(Layer):
             self.submit(cast, cast.destinations)
 
     def is_free(self) -> bool:
-        """Whether what stays inside need not wait; before its first view a process does not know what it waits for."""
+        """Whether messages inside the group need not wait; they do before the first view."""
         return not self.waiting and not self.outstanding and bool(self.stack.view.members)
 
     def enter(self, waiting: Waiting) -> None:
@@ -164,7 +165,7 @@ class ComposedProcess(Layer):
         self.release()
 
     def release(self) -> None:
-        """Send what waits and may go, in order."""
+        """Send waiting messages in order, up to the first that may not go."""
         while self.waiting and self.may_go(self.waiting[0]):
             first = self.waiting.popleft()
             if first.holds:
@@ -186,29 +187,29 @@ class ComposedProcess(Layer):
         )
 
     def may_go(self, waiting: Waiting) -> bool:
-        """Whether a message has credit, overtakes nothing, and somebody here would take it on."""
+        """Whether a message has credit, overtakes nothing, and has routers in the view."""
         joined = bool(self.stack.view.members)
         return joined and not self.is_held(waiting) and not self.full(waiting) and self.has_way(waiting)
 
     def has_way(self, waiting: Waiting) -> bool:
-        """Whether the routers that a message needs are in the view: without them it would be lost."""
+        """Whether the view has the routers that a message needs; without them it would be lost."""
         to = waiting.to
         return not to or self.routes.is_taken_on(self.routes.walk(self.host.group, to), self.stack.view.members)
 
     def full(self, waiting: Waiting) -> list[int]:
-        """The groups that have no room for a message."""
+        """Return the groups without credit for a message."""
         ways, window = self.under_way, self.options.window
         return [group for group in waiting.to if len(ways.get((waiting.domain, group), ())) >= window]
 
     def enquire_later(self) -> None:
-        """Have those asked in a while for whom a message waits, unless it has gone by then."""
+        """Enquire after a while, unless the message has left by then."""
         if not self.enquire_armed:
             self.enquire_armed = True
             wait_ms = self.options.enquire_ms * 2 ** min(self.asked_count, BACKOFF_MAX)
             self.host.set_timer(self, ENQUIRE, round(wait_ms * 1e6))
 
     def enquire(self) -> None:
-        """Ask what is settled; and where an answer is long overdue, whether what is waited for is lost."""
+        """Query what is settled; where an answer is long overdue, send a Chase for messages that may be lost."""
         first = self.waiting[0]
         self.asked_count += 1
         full, held = self.full(first), self.is_held(first)
@@ -266,7 +267,7 @@ class ComposedProcess(Layer):
             self.release()
 
     def take(self, arrived: ReceivedCopy) -> None:
-        """Deliver what a copy allows to be delivered."""
+        """Deliver the messages that a copy makes deliverable."""
         copy = arrived.copy
         walk = self.intake.checked(arrived.courier, copy)
         found: list[ReceivedCopy] | None = None
@@ -293,15 +294,15 @@ class ComposedProcess(Layer):
         for one in found:
             self.hand_up(one)
         if not found and self.routes.recomputed:
-            self.consumed(Cast(arrived.courier, arrived.number))  # what is missing comes unasked
+            self.consumed(Cast(arrived.courier, arrived.number))  # missing messages are sent again without a request
         elif not found and not self.ask_armed:
             self.ask_armed = True
             self.host.set_timer(self, ASK, round(self.options.enquire_ms * 1e6))
 
     def note_own(self, copy: Routed, walk: Walk) -> None:
-        """Note how far a message of this process has come: it has passed this group, or is back.
+        """Note that a message of this process has left this group, or is back.
 
-        What comes back by one way in order has nothing behind it that is earlier, where nobody sends anything again.
+        Where routes are FIFO and nothing is sent again, no earlier message can come back after it.
         """
         final = self.routes.is_final(walk)
         if copy.copy == 0 and final and not isinstance(copy, Trailer):
@@ -313,7 +314,7 @@ class ComposedProcess(Layer):
             self.asked_count = 0
 
     def take_trailer(self, arrived: ReceivedCopy, walk: Walk) -> None:
-        """Wait no more for what has not come before it."""
+        """Stop waiting for messages that have not arrived before a trailer."""
         copy = arrived.copy
         if self.intake.is_end(copy, walk):
             key = stream_of(copy, walk.domain)
@@ -338,7 +339,7 @@ class ComposedProcess(Layer):
             self.consumed(carried)  # a shadow
 
     def consumed(self, cast: Cast) -> None:
-        """Give back credit for a message once all that came with it is done with."""
+        """Return credit for a message once all copies that arrived in it are consumed."""
         if isinstance(cast, Carried) and cast.author in self.unread:
             unread = self.unread.pop(cast.author)
             self.done.note_consumed(unread.key, cast.author[2], unread.before)
@@ -356,10 +357,10 @@ class ComposedProcess(Layer):
         for cast in casts:
             self.consumed(cast)
 
-    # What the application is done with, and what others are
+    # Reports and settled messages
 
     def owe_report(self, key: StreamKey, at_once: bool) -> None:
-        """Have the routers told how far an author's messages have come: soon, or with a quarter of a window."""
+        """Schedule a report on an author's messages: soon, or after a quarter of a window."""
         self.unreported[key] = None
         due = at_once or 4 * (self.done.count(key) - self.reported.get(key, 0)) >= self.options.window
         if due and not self.report_armed:
@@ -367,7 +368,7 @@ class ComposedProcess(Layer):
             self.host.set_timer(self, REPORT, round(self.options.report_ms * 1e6))
 
     def routers(self) -> Targets:
-        """The routers in the view."""
+        """Return the routers in the view."""
         return tuple(site for site in self.stack.view.members if site in self.routes.router_of)
 
     def report(self, keys: Sequence[StreamKey], routers: Targets) -> None:
@@ -380,7 +381,7 @@ class ComposedProcess(Layer):
 
     def on_settled(self, source: SiteId, settled: Settled) -> None:
         if source not in self.routes.router_of:
-            raise RemoteError(f"site {source} is no router, and tells what is settled")
+            raise RemoteError(f"a Settled of site {source}, which is no router")
         news = False
         for key, number in settled.entries:
             news |= self.intake.known.note(settled.group, key, number)
@@ -395,7 +396,7 @@ class ComposedProcess(Layer):
 
     def on_forgotten(self, source: SiteId, forgotten: Forgotten) -> None:
         if source not in self.routes.router_of:
-            raise RemoteError(f"site {source} is no router, and tells what is forgotten")
+            raise RemoteError(f"a Forgotten of site {source}, which is no router")
         if any(forgotten.number == before for before in self.intake.early.get(forgotten.stream, ())):
             self.intake.filter.of(forgotten.stream).skip(forgotten.number)
             self.done.skip(forgotten.stream, forgotten.number)
@@ -417,7 +418,7 @@ class ComposedProcess(Layer):
             self.ask_for_missing()
 
     def ask_for_missing(self) -> None:
-        """Ask the router that forwarded of late, or another one, for what is missing."""
+        """Request missing messages from the last router that forwarded, or another one."""
         routers = self.routers()
         target = self.courier[1] if self.courier[1] in routers else (routers[0] if routers else None)
         gaps = [(key, min(waiting)) for key, waiting in self.intake.early.items() if waiting]
@@ -445,7 +446,7 @@ class ComposedProcess(Layer):
                 self.wait_for(one)
 
     def wait_for(self, begun: UnfinishedMessage) -> None:
-        """Hold what would overtake a message of an earlier life of this process, if that is still to come back."""
+        """Hold messages that would overtake one of an earlier life of this process that is not back yet."""
         walk, life = self.routes.walk(self.host.group, begun.to), begun.number >> INCARNATION_SHIFT
         final = self.routes.is_final(walk) and self.routes.is_fifo(walk.domain)
         key = (self.host.group, begun.sender, life, walk.domain)

@@ -97,7 +97,7 @@ SILENT_ENQUIRIES = 5  # times `enquire_ms` without an answer, after which a rout
 
 
 class Router:
-    """What the ports of one site that forwards share."""
+    """The state that the ports of one forwarding site share."""
 
     __slots__ = ("asked", "epoch", "forwards", "number", "options", "passed", "ports", "routes", "settled", "turn")
 
@@ -107,9 +107,9 @@ class Router:
         self.options = options
         self.ports: dict[GroupId, RouterPort] = {}
         self.settled = SettledTable()
-        self.forwards = not self.has_replicas  # where it has replicas, one of them does
+        self.forwards = not self.has_replicas  # with replicas, one of them does
         self.epoch = 0
-        self.passed: dict[KeptKey, KeptCopy] = {}  # where it has replicas: what it has queued, and is not settled
+        self.passed: dict[KeptKey, KeptCopy] = {}  # with replicas: queued and not settled
         self.asked: dict[SiteId, int] = {}  # the last enquiry of each asker
         self.turn = 0
 
@@ -122,19 +122,19 @@ class Router:
         return any(port.intake.kept.copies for port in self.ports.values())
 
     def port(self, node: GroupId) -> RouterPort:
-        """The layer of a node's stack at this router."""
+        """Make the layer of a node's stack at this router."""
         made = self.ports[node] = RouterPort(self)
         return made
 
     def pass_on(self, copy: Routed) -> None:
-        """Queue what follows from a copy that was taken, for each output."""
+        """Queue the copies that follow from one that was taken, for each output."""
         walk = self.routes.walk(copy.origin, copy.to)
         for number, other in enumerate(walk.copies):
             if other.before == copy.copy and other.router == self.number:
                 self.ports[GroupId(other.node)].enter(msgspec.structs.replace(copy, copy=number, epoch=self.epoch))
 
     def become_forwarding(self, epoch: int) -> None:
-        """Take over from a replica that is gone."""
+        """Take over from a replica that has failed."""
         self.forwards, self.epoch = True, epoch
         self.forward_again()
 
@@ -144,7 +144,7 @@ class Router:
             port.queue.clear()
 
     def forward_again(self) -> None:
-        """Queue all that is kept, in the order in which it was taken."""
+        """Queue all kept copies, in the order in which they were taken."""
         if not self.has_replicas or not self.forwards:
             return
         self.passed.clear()
@@ -154,7 +154,7 @@ class Router:
         self.advance()
 
     def advance(self) -> None:
-        """Pass on what is kept and was not passed on, each node's in its order, and no message before its cause."""
+        """Queue kept copies not passed on yet: each node's in its order, and no message before its cause."""
         moved = True
         while moved:
             moved = False
@@ -165,12 +165,12 @@ class Router:
                     moved = True
 
     def may_pass(self, kept: KeptCopy) -> bool:
-        """Whether what a copy of this router's own was made of has been passed on here, too.
+        """Whether the origin of a copy that a replica of this router made has been passed on here, too.
 
-        Messages from node 1 and node 2 go to node 3. Replica a takes m from 1, forwards it to 2 and to 3; somebody in 2
-        answers. Replica b takes the answer from 2 before m from 1, and a crashes. Forwarded as they came, the answer
-        would be in 3 before m. But b has seen a's copy of m in 2 before the answer, and so waits for m. That a node
-        which is not causal delivered one before the other says nothing, and waiting for it might never end.
+        Messages from node 1 and node 2 go to node 3. Replica a takes m from 1, forwards it to 2 and to 3; a member of 2
+        answers. Replica b takes the answer from 2 before m from 1, and a crashes. Forwarded in that order, the answer
+        would be in 3 before m. But b has seen a's copy of m in 2 before the answer, and so waits for m. In a node that
+        is not causal the order of delivery means nothing, and waiting for it might never end.
         """
         made = self.routes.walk(kept.copy.origin, kept.copy.to).copies[kept.copy.copy]
         return (
@@ -181,7 +181,7 @@ class Router:
         )
 
     def learn(self, group: int, entries: tuple[Entry, ...], source: GroupId | None) -> None:
-        """Take in what is settled, and have the other nodes told."""
+        """Take in what is settled, and announce news in the other nodes."""
         news = tuple((key, number) for key, number in entries if self.settled.note(group, key, number))
         if news:
             self.passed = {key: kept for key, kept in self.passed.items() if not self.settled.has(*kept)}
@@ -220,21 +220,21 @@ class RouterPort(Layer):
         self.intake = CopyIntake(router.routes, router.settled)
         self.router = router
         self.queue: deque[Routed] = deque()  # to be submitted in this node
-        self.forming = False  # a live node begins, and not all its sites are in: nothing is submitted yet
-        self.reported: dict[SiteId, dict[StreamKey, int]] = {}  # up to where each process here is done
-        self.news: dict[int, dict[StreamKey, int]] = {}  # by group: what is settled, to be told here
-        self.passing: list[Enquire] = []  # of other nodes, to be passed on here
+        self.forming = False  # a live node whose sites have not all joined: nothing is submitted yet
+        self.reported: dict[SiteId, dict[StreamKey, int]] = {}  # how far each process here has consumed each stream
+        self.news: dict[int, dict[StreamKey, int]] = {}  # by group: settled, to be announced here
+        self.passing: list[Enquire] = []  # enquiries of other nodes, to be passed on here
         self.lives: dict[SiteId, int] = {}  # of the view before
-        self.restored = False  # the state of another member was taken over since
+        self.restored = False  # the state of another member was taken over since the last renewal
         self.first_view = 0  # of this life in this node
-        self.taken: dict[SiteId, int] = {}  # the last message that each process here has sent on its way, as taken here
+        self.taken: dict[SiteId, int] = {}  # the last message of each process that was taken here
         self.asked_count = 0  # enquiries since anything was settled
         self.wake_armed = self.tell_armed = self.enquire_armed = self.renew_armed = False
 
     # Out
 
     def enter(self, copy: Routed) -> None:
-        """Have a copy submitted here, in an event of its own."""
+        """Queue a copy, to be submitted here in an event of its own."""
         if isinstance(copy, Trailer) and copy in self.queue:
             return
         self.queue.append(copy)
@@ -261,9 +261,9 @@ class RouterPort(Layer):
             self.renew()
 
     def forward(self) -> None:
-        """Submit what waits, in order, as far as this node takes it."""
+        """Submit queued copies in order, as far as this node is writable."""
         most = self.router.options.pack_max
-        takes = self.below.writable if most == 1 else self.straight  # what waits further down cannot be packed
+        takes = self.below.writable if most == 1 else self.straight  # copies that wait in layers below cannot be packed
         while self.queue and not self.forming and takes():
             copies = [self.queue.popleft()]
             room = self.host.frame_bytes - len(copies[0].payload)
@@ -275,12 +275,12 @@ class RouterPort(Layer):
             self.below.submit(carried)
 
     def note_formed(self) -> None:
-        """Pass on what has waited for the node's sites: those that it lacked would have missed it."""
+        """Submit the copies that waited until all sites of the node had joined."""
         self.forming = False
         self.forward()
 
     def straight(self) -> bool:
-        """Whether what is submitted now leaves at once."""
+        """Whether a message submitted now leaves at once."""
         return self.below.sends_at_once(ALL)
 
     def settled(self) -> bool:
@@ -342,7 +342,7 @@ class RouterPort(Layer):
                 port.enquire_later()
         self.below.consumed(cast)
 
-    # What is settled
+    # Settled messages
 
     def others(self) -> Targets:
         return tuple(site for site in self.stack.view.members if site != self.host.site)
@@ -356,7 +356,7 @@ class RouterPort(Layer):
         self.gather([key for key, _ in report.entries])
 
     def gather(self, keys: list[StreamKey]) -> None:
-        """Find out what all processes here are done with."""
+        """Compute what all processes here have consumed."""
         processes = [site for site in self.stack.view.members if site in self.routes.processes[self.host.group]]
         if processes:
             rows = [self.reported.get(site, {}) for site in processes]
@@ -365,12 +365,12 @@ class RouterPort(Layer):
 
     def on_settled(self, source: SiteId, settled: Settled) -> None:
         if source not in self.routes.router_of:
-            raise RemoteError(f"site {source} is no router, and tells what is settled")
+            raise RemoteError(f"a Settled of site {source}, which is no router")
         self.asked_count = 0
         self.router.learn(settled.group, settled.entries, self.host.group)
 
     def tell(self, group: int, entries: tuple[Entry, ...]) -> None:
-        """Have the members of this node told what is settled, soon."""
+        """Schedule an announcement of settled messages in this node."""
         self.news.setdefault(group, {}).update(entries)
         self.tell_soon(self.router.options.report_ms)
 
@@ -390,7 +390,7 @@ class RouterPort(Layer):
                 self.send(others, enquire)
 
     def enquire_later(self) -> None:
-        """Have this node asked in a while, unless all is settled by then."""
+        """Enquire in this node after a while, unless all is settled by then."""
         if not self.enquire_armed:
             self.enquire_armed = True
             wait_ms = self.router.options.enquire_ms * 2 ** min(self.asked_count, BACKOFF_MAX)
@@ -409,7 +409,7 @@ class RouterPort(Layer):
         self.enquire_later()
 
     def on_enquire(self, source: SiteId, enquire: Enquire) -> None:
-        """Tell what is settled, and ask on in the other nodes."""
+        """Answer with what is settled, and pass the enquiry on to the other nodes."""
         for group, entries in self.router.settled.entries().items():
             self.send((source,), Settled(group, entries))
         asked = self.router.asked
@@ -421,7 +421,7 @@ class RouterPort(Layer):
                     port.tell_soon(0.0)
 
     def on_missing(self, source: SiteId, missing: Missing) -> None:
-        """Forward a message once more, or say that it is kept no more."""
+        """Forward a message once more, or answer that it is no longer kept."""
         group, sender, _, _ = missing.stream
         author = (GroupId(group), SiteId(sender), missing.number)
         found = [kept for port in self.router.ports.values() for kept in port.intake.kept.find(author)]
@@ -431,7 +431,7 @@ class RouterPort(Layer):
             self.send((source,), Forgotten(missing.stream, missing.number))
 
     def on_chase(self, source: SiteId, chase: Chase) -> None:
-        """Send a trailer behind what a process has sent, unless some of it is still to come here."""
+        """Send a trailer behind the messages of a process, unless some are still to arrive here."""
         trailer = self.routes.trailer(self.host.group, source, chase)
         if self.taken.get(source, 0) >= chase.number or chase.view < self.first_view:
             self.router.pass_on(trailer)
@@ -457,7 +457,7 @@ class RouterPort(Layer):
         self.above.resume()
 
     def renew(self) -> None:
-        """See what a view changes: who forwards, what is to be forwarded again, what is settled."""
+        """Apply a view: which replica forwards, what is forwarded again, what is settled."""
         view, router = self.stack.view, self.router
         again = self.restored or self.is_renewed(view)
         self.restored, self.lives = False, dict(view.lives())
@@ -474,7 +474,7 @@ class RouterPort(Layer):
         self.gather(list(dict.fromkeys(key for row in self.reported.values() for key in row)))
 
     def is_renewed(self, view: View) -> bool:
-        """Whether there is a router, or after none at all a process, that may lack what it was given before."""
+        """Whether a new router, or the first process after none, may lack copies that were forwarded before."""
         old = [site for site, life in view.lives() if self.lives.get(site) == life]
         new = [site for site, life in view.lives() if self.lives.get(site) != life and site != self.host.site]
         processes = self.routes.processes[self.host.group]
@@ -484,7 +484,7 @@ class RouterPort(Layer):
 
 
 class SteeringRouter(Router):
-    """What the ports of one site that finds ways share."""
+    """A router that recomputes routes: the state that its ports share."""
 
     __slots__ = ("steering", "table", "ways")
 
@@ -493,14 +493,14 @@ class SteeringRouter(Router):
         joined = [routes.group_ids[name] for name in routes.composition.routers[self.number].joins]
         self.table = DistanceTable(site, joined, len(routes.composition.groups), routes.limit)
         self.steering: dict[GroupId, SteeringPort] = {}
-        self.ways: dict[tuple[int, int], tuple[int, int] | None] = {}  # node and group: how far, and where to
+        self.ways: dict[tuple[int, int], tuple[int, int] | None] = {}  # by node and group: distance and next node
 
     def port(self, node: GroupId) -> RouterPort:
         made = self.ports[node] = self.steering[node] = SteeringPort(self)
         return made
 
     def send_on(self, node: int, copy: Steered, groups: Iterable[int], again: bool = False) -> None:
-        """Queue what follows from a copy in a node for some groups, as far as this router takes it on."""
+        """Queue the copies that follow from one in a node for some groups, where this router is the next hop."""
         if copy.copy >= self.table.limit:
             return
         found: dict[int, list[int]] = {}
@@ -515,7 +515,7 @@ class SteeringRouter(Router):
                 port.enter(made)
 
     def refresh(self) -> None:
-        """Tell the nodes what has changed for them, and send again what has another way now."""
+        """Announce changed distances, and send again what has another route now."""
         for node, port in self.steering.items():
             if self.table.told(node) != port.told:
                 port.owe_distances()
@@ -525,24 +525,24 @@ class SteeringRouter(Router):
                 port.send_again(changed)
 
     def is_changed(self, node: int, group: int) -> bool:
-        """Whether there is a way from a node to a group, and not the one before."""
+        """Whether a node has a route to a group other than before."""
         way = self.table.way(node, group) if self.table.next_node(node, group) is not None else None
         before, self.ways[node, group] = self.ways.get((node, group)), way
         return way is not None and way != before
 
 
 class SteeringPort(RouterPort):
-    """One output and one input of a router that finds ways."""
+    """The port of a router that recomputes routes."""
 
     __slots__ = ("asked_ns", "owes", "seen", "steerer", "told")
 
     def __init__(self, router: SteeringRouter) -> None:
         super().__init__(router)
         self.steerer = router
-        self.owes = False  # distances are to be told here
-        self.told: tuple[tuple[int, int], ...] = ()  # that were told last
-        self.asked_ns: dict[SiteId, int] = {}  # when routers here were asked that have said nothing since
-        self.seen: dict[tuple[int, StreamKey], int] = {}  # what was settled at the last enquiry, where not all was
+        self.owes = False  # distances are to be announced here
+        self.told: tuple[tuple[int, int], ...] = ()  # the last ones announced
+        self.asked_ns: dict[SiteId, int] = {}  # unanswered enquiries: the time of the first, by router
+        self.seen: dict[tuple[int, StreamKey], int] = {}  # unsettled streams at the last enquiry, and how far they were
 
     # Out
 
@@ -596,12 +596,12 @@ class SteeringPort(RouterPort):
         super().on_enquire(source, enquire)
 
     def on_missing(self, source: SiteId, missing: Missing) -> None:
-        raise RemoteError(f"{missing} of site {source}, where what is missing comes unasked")
+        raise RemoteError(f"{missing} of site {source}, where missing messages are sent without a request")
 
     # Silence
 
     def note_asked(self) -> None:
-        """Take in that routers here are asked, and which have not answered for long."""
+        """Note an enquiry to the routers here, and which of them have become silent."""
         now_ns, table, node = self.host.now_ns, self.steerer.table, self.host.group
         longest_ns = SILENT_ENQUIRIES * self.router.options.enquire_ms * 1e6
         for site in self.others():
@@ -619,7 +619,7 @@ class SteeringPort(RouterPort):
             self.steerer.refresh()
 
     def leads_on(self, copy: Routed) -> bool:
-        """Whether a copy that waits has a way through this node; where not, it comes again by another one."""
+        """Whether a queued copy has a route through this node; otherwise it is sent again by another route."""
         table, node = self.steerer.table, self.host.group
         return isinstance(copy, Steered) and any(table.beyond(node, one) <= table.limit for one in copy.remaining)
 
@@ -631,7 +631,7 @@ class SteeringPort(RouterPort):
     # Sending again
 
     def send_again(self, groups: Container[int], stuck: Container[tuple[int, StreamKey]] | None = None) -> None:
-        """Send again what is kept here for some groups and not settled there, in order; of stuck authors, or of all."""
+        """Send kept copies for some groups that are not settled there again, in order; of stuck authors, or of all."""
         for kept in self.intake.kept.copies.values():
             copy, key = kept.copy, stream_of(kept.copy, kept.domain)
             lacking = [
@@ -645,11 +645,11 @@ class SteeringPort(RouterPort):
                 self.steerer.send_on(self.host.group, copy, lacking, again=True)
 
     def enquire(self) -> None:
-        """Ask what is settled; and where nothing of an author was since the last time, do not wait for an answer."""
+        """Query what is settled; where nothing of an author was since the last time, send it again at once."""
         if self.router.keeps_any:
             self.note_asked()
         else:
-            self.asked_ns.clear()  # nobody is asked while nothing is under way
+            self.asked_ns.clear()  # no enquiries while nothing is under way
         super().enquire()
         seen: dict[tuple[int, StreamKey], int] = {}
         for kept in self.intake.kept.copies.values():

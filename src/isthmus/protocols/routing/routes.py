@@ -1,10 +1,15 @@
-"""Who is who in a composition that runs, and which way each message goes.
+"""The sites of a composition at run time, and the route of each class of messages.
 
 Every node of a composition, group or IGP, is a group of the run, with the node's number for its id. Its members are the
 processes of the group, then the sites of the routers that join it. A router with replicas is one site per replica.
 
 A *class* is what one group sends to one set of groups. The walk of a class (walks.py) says which copy is made of which,
-in which node, by which router: the calculus decides by it, and routers forward by it, so that there is one definition.
+in which node, by which router: the calculus decides by it and routers forward by it, so that there is one definition.
+
+`RecomputedRoutes` leaves the choice of routes to the routers (router.py). It promises FIFO order only, so a composition
+that wants more is refused, and one whose routes are not for routers to choose: other forwarding than plain, several
+domains, named routes or IGPs. Replicas are another answer to the same problem and are not combined with it. Datagrams
+would lose distances.
 """
 
 from __future__ import annotations
@@ -25,21 +30,21 @@ Class = tuple[int, tuple[int, ...]]  # the group that sends, and the groups that
 
 
 def replica_names(router: RouterSpec) -> tuple[str, ...]:
-    """The sites of a router: named after it, with a number where there are several."""
+    """Return the sites of a router: its name, with a number where there are several."""
     if router.replicas == 1:
         return (router.name,)
     return tuple(f"{router.name}-{number}" for number in range(router.replicas))
 
 
 def site_names(composition: Composition) -> tuple[str, ...]:
-    """All sites that a composition needs, each once: processes by groups, then routers."""
+    """Return all sites of a composition, each once: processes by groups, then routers."""
     processes = (member for group in composition.groups for member in group.members)
     routers = (name for router in composition.routers for name in replica_names(router))
     return tuple(dict.fromkeys((*processes, *routers)))
 
 
 class WalkTraits(NamedTuple):
-    """What follows from a class's walk and the routers on it, worked out once."""
+    """Traits of a class's walk and the routers on it, computed once."""
 
     kept: tuple[bool, ...]  # of each copy
     reports: bool
@@ -65,7 +70,7 @@ class CompositionRoutes:
         "sites",
     )
 
-    recomputed = False  # whether routers find new ways; then a gap is filled by whoever keeps the message, unasked
+    recomputed = False  # whether routers recompute routes; missing messages are then sent again without a request
 
     def __init__(self, composition: Composition, numbers: Mapping[str, SiteId]) -> None:
         self.composition = composition
@@ -87,7 +92,7 @@ class CompositionRoutes:
         self._fifo: dict[int, bool] = {}  # of each domain: whether messages between its groups keep their order
 
     def members(self, node: int) -> Targets:
-        """The sites of a node: its processes, then its routers."""
+        """Return the sites of a node: its processes, then its routers."""
         name = self.composition.nodes[node].name
         joined = [
             site
@@ -98,11 +103,11 @@ class CompositionRoutes:
         return (*self.processes[node], *joined)
 
     def receivers(self, to: Iterable[int]) -> Targets:
-        """The processes of some groups."""
+        """Return the processes of some groups."""
         return tuple(dict.fromkeys(site for group in to for site in self.processes[group]))
 
     def walk(self, source: int, to: tuple[int, ...]) -> Walk:
-        """The way of a class; raises LocalError where no domain has it."""
+        """Return the walk of a class; raises LocalError where no domain has it."""
         key = (source, to)
         if key not in self._walks:
             domain = self.domain_of(source, to)
@@ -110,7 +115,7 @@ class CompositionRoutes:
         return self._walks[key]
 
     def stops(self, walk: Walk) -> tuple[int, ...]:
-        """The groups that a message must reach: those that it is for, and its author's where that waits for it."""
+        """Return the groups that a message must reach: its destinations, and its author's where that awaits it."""
         return (*walk.to, walk.source) if walk.holds and walk.source not in walk.to else walk.to
 
     def is_causal(self, node: int) -> bool:
@@ -120,26 +125,26 @@ class CompositionRoutes:
         return len(self.sites[router]) > 1
 
     def keeps(self, walk: Walk, copy: int) -> bool:
-        """Whether a copy is kept where it is until it has arrived everywhere.
+        """Whether members keep a copy until it has arrived everywhere.
 
-        A router with replicas takes it, or has made it: then it says what that router forwarded before what follows.
+        They do where a router with replicas takes it, or has made it: it then shows what that router forwarded first.
         """
         return self.traits(walk).kept[copy]
 
     def reports(self, walk: Walk) -> bool:
-        """Whether routers wait to hear that a message of a class has arrived."""
+        """Whether routers wait for reports on messages of a class."""
         return self.traits(walk).reports
 
     def first_copy(self, group: GroupId, sender: SiteId, number: int, to: tuple[int, ...]) -> Routed:
-        """What a process submits in its group; its predecessors and its payload are filled in by the process."""
+        """Return the copy that a process submits in its group, without predecessors and payload."""
         return Routed(group, sender, number, to, 0, ())
 
     def is_taken_on(self, walk: Walk, members: Targets) -> bool:
-        """Whether the routers that take a class on from its group are among the members of that group."""
+        """Whether a view of a group has the routers that take a class from it."""
         return all(any(site in members for site in sites) for sites in self.traits(walk).firsts)
 
     def trailer(self, group: GroupId, sender: SiteId, chase: Chase) -> Trailer:
-        """What a router begins to send behind a process's messages; raises RemoteError where none can be lost."""
+        """Return the trailer behind a process's messages; raises RemoteError where none can be lost."""
         if sender not in self.processes[group] or self.refusal(group, chase.to):
             raise RemoteError(f"{chase} of site {sender}, which sends no such messages")
         walk = self.walk(group, chase.to)
@@ -152,19 +157,21 @@ class CompositionRoutes:
         return walk.copies[copy.copy].for_application
 
     def check_courier(self, copy: Routed, walk: Walk, group: int, courier: SiteId) -> None:
-        """Refuse a copy that has no business in a node, or whose courier has none to bring it."""
+        """Refuse a copy that is off its route, or that its courier may not forward."""
         if copy.copy >= len(walk.copies) or walk.copies[copy.copy].node != group:
-            raise RemoteError(f"copy {copy.copy} of {copy.author} in group {group}, where its way does not lead")
+            raise RemoteError(f"copy {copy.copy} of {copy.author} in group {group}, which is not on its route")
         router = walk.copies[copy.copy].router
         if courier not in ((copy.sender,) if router == SENDER else self.sites[router]):
-            raise RemoteError(f"site {courier} brings {copy.author}, which is not its message, nor on its way")
+            raise RemoteError(
+                f"site {courier} forwards {copy.author}, but is neither its author nor a router on its route"
+            )
 
     def in_order(self, walk: Walk) -> bool:
-        """Whether an author's messages come in order and nothing is lost, so that a gap is worth waiting for."""
+        """Whether an author's messages arrive in order without loss, so that a gap is worth waiting for."""
         return self.traits(walk).in_order
 
     def is_final(self, walk: Walk) -> bool:
-        """Whether nobody sends anything again: what has not come before a later message was overtaken, or is lost."""
+        """Whether nothing is sent again: a message that a later one precedes was overtaken, or is lost."""
         return self.traits(walk).final
 
     def traits(self, walk: Walk) -> WalkTraits:
@@ -195,14 +202,14 @@ class CompositionRoutes:
         return self._fifo[domain]
 
     def domain_of(self, source: int, to: tuple[int, ...]) -> int:
-        """The first domain that has a class."""
+        """Return the first domain that has a class."""
         reason = self.refusal(source, to)
         if reason:
             raise LocalError(reason)
         return self._domain_of[source, to]
 
     def refusal(self, source: int, to: tuple[int, ...]) -> str:
-        """Why a group may not send to some groups, ascending; empty where it may."""
+        """Return why a group may not send to some groups (ascending); empty where it may."""
         if (source, to) in self._domain_of:
             return ""
         groups = self.composition.groups
@@ -234,7 +241,7 @@ class CompositionRoutes:
 
 
 class RecomputedRoutes(CompositionRoutes):
-    """A composition whose routers find the ways; raises BadValue where they may not."""
+    """A composition whose routers recompute routes; raises BadValue where they may not."""
 
     __slots__ = ()
     recomputed = True
@@ -261,10 +268,10 @@ class RecomputedRoutes(CompositionRoutes):
 
     def check_courier(self, copy: Routed, walk: Walk, group: int, courier: SiteId) -> None:
         if not isinstance(copy, Steered) or copy.copy > self.limit or any(one not in walk.to for one in copy.remaining):
-            raise RemoteError(f"a copy of {copy.author} that leads nowhere")
+            raise RemoteError(f"a copy of {copy.author} without a route")
         own = courier == copy.sender and group == copy.origin
         if not (own if copy.copy == 0 else courier in self.router_of):
-            raise RemoteError(f"site {courier} brings {copy.author}, which is not its message, nor is it a router")
+            raise RemoteError(f"site {courier} forwards {copy.author}, but is neither its author nor a router")
 
     def keeps(self, walk: Walk, copy: int) -> bool:  # noqa: ARG002
         return copy == 0
@@ -280,7 +287,7 @@ class RecomputedRoutes(CompositionRoutes):
 
 
 def fixed_by(composition: Composition) -> str:
-    """What keeps the routers of a composition from choosing ways; empty where nothing does."""
+    """Return why the routers of a composition may not choose routes; empty where they may."""
     domain = composition.domains[0]
     reasons = {
         f"{len(composition.domains)} domains": len(composition.domains) > 1,

@@ -1,16 +1,15 @@
-"""Positions: numbers that say where a message is in a total order, the same at every member.
+"""Positions: numbers that give the place of a message in a total order, the same at every member.
 
-Problem: an application wants to store how far it has come, compare two messages, or fence off an old writer: it needs
-a number for a message that is the same everywhere and grows with the order, also at a member that joined late, or that
-is not addressed by some messages. Idea: the number of the view, and within it the place that the order gives: the
-ticket's number, or how many messages came before. A new view begins above all of the one before, so nothing need be
-handed to members that join.
+Problem: an application wants to store its progress, compare two messages, or fence off an old writer. It needs a number
+per message that is the same everywhere and grows with the order, also at a member that joined late or that some
+messages do not address. Idea: the number of the view, and within it the place in the order: the ticket's number, or the
+count of messages before. A new view begins above all positions of the last one, so a member that joins needs no state.
 
-What is left over when a view closes has no ticket, and members may not know of each other's, where messages are for
-some. It is delivered by sender and number, so these make its place, behind all tickets.
+A message without a ticket as its view closes is delivered by sender and number; these make its place, behind all
+tickets, as members need not know of each other's leftovers where messages are for some members only.
 
-Invariants: of the same message the same at every site; higher for a later one; 0 is no position. Numbers are not
-consecutive: messages of protocols, and those for others, have places too. Up to a million views they fit 63 bits.
+Invariants: a message has the same position at every site; later messages have higher ones; 0 is no position. Positions
+are not consecutive: messages of protocols and for other members have places, too. Up to a million views fit 63 bits.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ NUMBER_BITS = 32  # those above are the incarnation, of which a sender has one i
 
 
 def position(view: View, place: int) -> int:
-    """The position of what is at a place, 1, 2, 3 ..., of the order of a view."""
+    """Return the position of a place, 1, 2, 3 ..., in the order of a view."""
     return view.view_id << PLACE_BITS | place
 
 
 def left_over(view: View, cast: Cast) -> int:
-    """The position of a message without a ticket, which is delivered as its view closes."""
+    """Return the position of a message that is delivered without a ticket as its view closes."""
     rank = sorted(view.members).index(cast.sender) if cast.sender in view.members else len(view.members)
     number = cast.number & (1 << NUMBER_BITS) - 1
     return position(view, LEFT_OVER | rank << NUMBER_BITS | number)

@@ -1,4 +1,4 @@
-"""Messages that came in one packet and wait together to be ordered: what holds for all of them is kept once."""
+"""Messages of one packet that wait together to be ordered: what they have in common is kept once."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ Waiting = tuple[Cast, int, Together]  # a message that is here and not final, an
 
 
 def own_stamp(host: Host, calendar: bool) -> int:
-    """What a sender writes into its messages: its monotonic clock, or the calendar where clocks are synchronised."""
+    """Return a sender's stamp: its monotonic clock, or the calendar time where clocks are synchronised."""
     return host.clock().time_ns if calendar else host.now_ns
 
 
 def stamp_here(stamp_ns: int, host: Host, calendar: bool) -> int:
-    """A sender's stamp on the monotonic clock here; as it is where no synchronised clock tells the difference."""
+    """Convert a sender's stamp to the monotonic clock here, where a synchronised clock knows the difference."""
     reading = host.clock() if calendar else None
     if reading is None or reading.state in (None, ClockState.FREE_RUNNING):
         return stamp_ns
@@ -47,7 +47,7 @@ def stamp_here(stamp_ns: int, host: Host, calendar: bool) -> int:
 
 
 def arrivals(source: SiteId, posted: Posted[Any], stamp_ns: int, now_ns: int, sizes: bool) -> list[Together]:
-    """The messages of a packet; where sizes matter, those of one size that follow each other together."""
+    """Return the messages of a packet; where sizes matter, one entry per run of messages of one size."""
     casts, request_ns = posted.casts, posted.request_ns
     if not casts:
         raise RemoteError(f"site {source} posts no message")

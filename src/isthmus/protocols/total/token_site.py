@@ -7,20 +7,20 @@ delay to the sequencer and one for its ticket: 2D, and D for the sequencer's own
 It runs over FIFO channels and a view-synchronous service.
 
 Invariants:
-- tickets of a view are numbered 1, 2, 3 ... and come from its sequencer alone;
-- the sequencer tickets what came back from the transport, its own messages too, so what it has ticketed is part of
-  what every survivor holds once the view is flushed;
-- messages of one sender are ticketed in the order sent, because the channel to the sequencer is FIFO;
-- tickets arrive in order, and so do the messages of one sender; a member keeps each sender's as a queue, and the
-  tickets of its own as a queue of ranges: what is for others takes no place here, however long this site waits.
+- Tickets of a view are numbered 1, 2, 3 ... and come from its sequencer alone.
+- The sequencer tickets messages, its own too, as the transport delivers them, so all that it has ticketed is held by
+  every survivor once the view is flushed.
+- Messages of one sender are ticketed in the order sent, because the channel to the sequencer is FIFO.
+- Tickets arrive in order, and so do the messages of one sender; a member keeps one queue of messages per sender, and
+  the tickets addressed to it as a queue of ranges: messages for other members take no space, however long it waits.
 
-Tickets are given in ranges: so many messages of one sender from a number on. What the sequencer receives in one turn
-is ticketed at its end, in one packet.
+Tickets are given in ranges: consecutive numbers of one sender. All that the sequencer receives in one turn is ticketed
+at the end of the turn, in one packet.
 
-When the sequencer dies, survivors S1 and S2 hold the same tickets and the same messages. Both deliver the ticketed
-ones in order; a ticket whose message died with its sender is skipped by both. Both then deliver the rest by sender
-and number, which needs no word between them. Tickets that a live sequencer issued too late for the flush belong to
-the old view and are ignored in the new one.
+When the sequencer crashes, survivors S1 and S2 hold the same tickets and the same messages. Both deliver the ticketed
+messages in order, and both skip a ticket whose message was lost with its sender. Both then deliver the rest by sender
+and number, which takes no further exchange. Tickets that a live sequencer issued too late for the flush belong to the
+old view and are ignored in the new one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ BATCH_MAX = 1024  # messages that one Tickets orders; a fuller batch does not wa
 
 
 def sequencer_of(view: View, preferred: SiteId | None) -> SiteId:
-    """The one that was asked for, while it is a member; otherwise the eldest."""
+    """Return the preferred member while it is in the view, otherwise the eldest."""
     return preferred if preferred is not None and preferred in view.members else view.members[0]
 
 
@@ -57,7 +57,7 @@ class Tickets(Message, frozen=True, gc=False, array_like=True, tag=20):
     destinations: tuple[Targets, ...] = ()  # of each range; () where all go to every member
 
     def count(self) -> int:
-        """How many positions it gives; refuses what no sequencer says."""
+        """Return the number of positions; refuses ranges that no sequencer sends."""
         if self.destinations and len(self.destinations) != len(self.ranges):
             raise RemoteError(f"destinations for {len(self.destinations)} of {len(self.ranges)} ranges")
         counts = [count for _, _, count in self.ranges]
@@ -66,7 +66,7 @@ class Tickets(Message, frozen=True, gc=False, array_like=True, tag=20):
         return sum(counts)
 
     def mine(self, site: SiteId) -> Iterable[Ticketed]:
-        """The ranges that are addressed to a site, each with its first ticket."""
+        """Return the ranges addressed to a site, each with its first ticket."""
         found, ticket = [], self.first
         for given, targets in zip(self.ranges, self.destinations or repeat(ALL), strict=False):
             if not targets or site in targets:
@@ -76,7 +76,8 @@ class Tickets(Message, frozen=True, gc=False, array_like=True, tag=20):
 
 
 def ranges_of(casts: Sequence[Cast]) -> tuple[tuple[Range, ...], tuple[Targets, ...]]:
-    """Messages as ranges of one sender's consecutive numbers to the same destinations; those, or () for all alike."""
+    """Return messages as ranges of consecutive numbers of one sender, and their destinations, or () where all go to
+    all."""
     ranges: list[Range] = []
     destinations: list[Targets] = []
     sender, first, following, targets = SiteId(-1), 0, 0, ALL
@@ -123,7 +124,7 @@ class TokenSite(Layer):
         # Bounded by flow control: at most window messages of each member are undelivered.
         self.data: dict[SiteId, deque[Cast]] = defaultdict(deque)  # by sender: received, addressed here, not delivered
         self.order: deque[Ticketed] = deque()  # ticketed, addressed here, not delivered, in the order of the tickets
-        self.base = position(self.view, 0)  # what positions of this view are above
+        self.base = position(self.view, 0)  # the position before the first of this view
         self.ticketed = 0  # the last position that a ticket was received for
         self.issued = 0  # the last position given out by this site
         self.pending: list[Cast] = []  # at the sequencer: to be ticketed with the next batch, or when there is room
@@ -132,7 +133,7 @@ class TokenSite(Layer):
         return {Tickets: self.on_tickets}
 
     def submit(self, message: Message, targets: Targets = ALL) -> None:
-        if targets and self.sequencer not in targets:  # it orders what it does not deliver, too
+        if targets and self.sequencer not in targets:  # it orders messages that it does not deliver, too
             targets = (*targets, self.sequencer)
         self.below.submit(message, targets)
 
@@ -161,7 +162,7 @@ class TokenSite(Layer):
             self.deliver_ready()
 
     def gather(self, casts: Sequence[Cast]) -> None:
-        """Have messages ticketed at the end of the turn, or when the batch is full or old enough."""
+        """Queue messages for tickets at the end of the turn, or when the batch is full or old enough."""
         first = not self.pending
         self.pending.extend(casts)
         if self.batch_ns is None:
@@ -186,7 +187,7 @@ class TokenSite(Layer):
         self.above.resume()
 
     def issue(self) -> None:
-        """Give the pending messages the next positions; not while the transport is full, whose `resume` comes here."""
+        """Give the pending messages the next positions, as far as the transport is writable; `resume` goes on."""
         while self.pending and self.below.writable():
             casts, self.pending = self.pending[:BATCH_MAX], self.pending[BATCH_MAX:]
             self.below.submit(Tickets(self.issued + 1, *ranges_of(casts)))
@@ -244,7 +245,7 @@ class TokenSite(Layer):
             self.become_follower()
 
     def close_view(self) -> None:
-        """Deliver all that the flush left: the ticketed in order, then the rest by sender and number."""
+        """Deliver the rest of the view: ticketed messages in order, then the others by sender and number."""
         for ticket, sender, first, count in self.order:
             waiting = self.data[sender]
             while waiting and waiting[0].number < first + count:  # one that died with its sender is passed over

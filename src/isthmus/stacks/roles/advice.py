@@ -10,7 +10,7 @@ from isthmus.stacks.roles.multicasts import multicast_rate
 from isthmus.stacks.roles.prediction import RoleAssignment, Setting
 from isthmus.stacks.roles.rests import MessageStream
 
-GAIN = 0.05  # of the mean latency, that a change must promise: it stops those who change for a round trip
+GAIN = 0.05  # of the mean latency that a change must gain: changing sites pause for a round trip
 SAVING = 0.05  # or of the multicasts, where it is no slower,
 SAVING_SLOWER = 0.2  # and where it is, within SLACK: all active may be the fastest by a hair, at twice as many
 SLACK = 0.03  # of the least mean latency: assignments that close are equals, and the fewest multicasts decide

@@ -1,8 +1,8 @@
-"""Which sites should be active, and which of them issues tickets for each of the others.
+"""The choice of active sites, and of the active site that issues tickets for each passive one.
 
-Two ways. The paper's rule compares each site with the nearest active one alone: it should be active where it sends
-again before a round trip to a sequencer would be over. It ignores what this costs the others: every active site makes
-all others wait for its next packet, near or far. The planner takes that into account (`prediction`): from several
+There are two methods. The paper's rule compares each site with the nearest active one alone: it should be active where
+its period is below the round trip to a sequencer. It ignores the cost to the others: every active site makes all others
+wait for its next packet, near or far. The planner takes that into account (`prediction`): from several
 starts it adds, drops or exchanges one active site at a time as long as the mean latency falls.
 
 The paper's rule is 001, Figure 2, read as: the passive sites are visited by rate, then id, and each change counts at
@@ -127,7 +127,7 @@ def with_nearest(setting: Setting, active: Sequence[int]) -> RoleChoice:
 
 
 def with_earliest(setting: Setting, nearest: RoleChoice) -> RoleChoice:
-    """Each passive site with the one through which its messages are first, as it is before any of them moves."""
+    """Each passive site with the sequencer through which its messages are fastest, before any site moves."""
     active, rows = nearest.roles.active, range(setting.count)
     first = [site if site in active else min(active, key=lambda a: through(setting, nearest, site, a)) for site in rows]
     moved = RoleAssignment(tuple(first))
@@ -155,7 +155,7 @@ def refine(setting: Setting, choice: RoleChoice) -> RoleChoice:
 
 
 def through(setting: Setting, choice: RoleChoice, site: int, sequencer: int) -> tuple[float, int]:
-    """What a site's messages would take through a sequencer, did nothing else change; then its id."""
+    """Return the latency of a site's messages through a sequencer if nothing else changed, and its id."""
     return setting.delays_ms[site][sequencer] + choice.prediction.site_ms[sequencer], sequencer
 
 

@@ -1,4 +1,4 @@
-"""What total order by tickets will cost: the expected latency of each site's messages, without a simulation.
+"""The expected latency of total order by tickets, for each site's messages, without a simulation.
 
 The problem: which sites should be active depends on every delay and every rate at once; a simulation of each choice
 takes too long. The idea: with clocks that agree, a message with a ticket issued at time 0 waits, at a recipient r, for
@@ -45,12 +45,12 @@ CUTS_MAX = 100  # moments of hearing that become edges of the integral; with mor
 
 
 class Setting(msgspec.Struct, frozen=True, dict=True):
-    """All that the latency of an assignment of roles depends on, but for the roles."""
+    """The inputs of a prediction, except for the roles."""
 
     delays_ms: tuple[tuple[float, ...], ...]  # mean delay one way, row to column; own 0
     streams: tuple[tuple[MessageStream, ...], ...]  # of each site; () for a silent one
     eager: bool = True  # a ticket for a passive message is sent at once; otherwise with its sequencer's next packet
-    null_ms: float = 0.0  # an active site says so at the latest this long after others wait for it; 0: never
+    null_ms: float = 0.0  # longest silence of an active site while others wait for it; 0: unbounded
 
     def __post_init__(self) -> None:
         count = len(self.delays_ms)
@@ -85,7 +85,7 @@ class Setting(msgspec.Struct, frozen=True, dict=True):
 
 
 class RoleAssignment(msgspec.Struct, frozen=True):
-    """Who issues tickets for whom: a site that is its own sequencer is active, every other passive."""
+    """The sequencer of each site: a site that is its own sequencer is active, every other passive."""
 
     sequencer: tuple[int, ...]  # of each site; always an active one
 

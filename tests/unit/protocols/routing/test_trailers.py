@@ -29,7 +29,7 @@ def test_a_trailer_goes_the_way_of_its_author_s_messages() -> None:
     assert (trailer.author, trailer.to, trailer.copy, trailer.payload) == ((A, SiteId(1), 7), (1,), 0, b"")
     last = msgspec.structs.replace(trailer, copy=2)
     assert checked_walk(made, B, made.sites[1][0], last).to == (1,)
-    with pytest.raises(RemoteError, match="which is not its message, nor on its way"):
+    with pytest.raises(RemoteError, match="neither its author nor a router on its route"):
         checked_walk(made, B, SiteId(4), last)
 
 

@@ -1,8 +1,8 @@
-"""Ticket clocks: what number a ticket should have, so that it waits for nobody longer than it must.
+"""Ticket clocks: which number a ticket should have, so that it waits no longer than it must.
 
 Problem: a ticket is stable once every active process has promised to go beyond it. Where numbers only count, the
 promise of a distant process lags behind by the time a message takes to get there, and a message waits for that lag on
-top of its own way: up to twice the network delay. Where numbers follow time, a promise made at the same instant as
+top of its own delay: up to twice the network delay. Where numbers follow time, a promise made at the same instant as
 the ticket is already as high.
 
 Idea: a reading in ticks that grows with time. *Lamport* has none: a ticket is one more than the highest number heard
@@ -29,11 +29,11 @@ class Lamport:
     __slots__ = ()
 
     def reading(self, host: Host) -> int:  # noqa: ARG002
-        """The ticks that have passed."""
+        """Return the ticks that have passed."""
         return 0
 
     def heard(self, number: int, delay_ns: int, host: Host) -> None:
-        """A number has come that was given out about a network delay ago."""
+        """Take in a number that was issued about a network delay ago."""
 
 
 class Rate(Lamport):
@@ -42,7 +42,7 @@ class Rate(Lamport):
     __slots__ = ("ahead",)
 
     def __init__(self) -> None:
-        self.ahead: int | None = None  # ticks that are added to the local clock's; None: nothing heard, nothing said
+        self.ahead: int | None = None  # ticks added to the local clock's; None: nothing sent or received
 
     def reading(self, host: Host) -> int:
         ticks = host.now_ns // NS_PER_TICK

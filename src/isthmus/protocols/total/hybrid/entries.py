@@ -1,4 +1,4 @@
-"""Entries of the hybrid order that are here and not delivered, by sender and index: arithmetic over plain dicts."""
+"""Undelivered entries of the hybrid order, by sender and index: arithmetic over plain dicts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Entries = dict[tuple[SiteId, int], Entry]
 
 
 def named_from(entries: Entries, sender: SiteId, index: int, site: SiteId, term: int) -> int:
-    """How many entries of a sender from an index on are here and name a sequencer in a term, at most RANGE_MAX."""
+    """Count the entries of a sender from an index on that name a sequencer in a term, at most RANGE_MAX."""
     count = 0
     while (
         count < RANGE_MAX
@@ -28,7 +28,7 @@ def named_from(entries: Entries, sender: SiteId, index: int, site: SiteId, term:
 
 
 def take_casts(entries: Entries, sender: SiteId, index: int, count: int) -> list[Cast]:
-    """Take out the messages of a sender from an index on, at most so many, up to one that is missing or is none."""
+    """Remove up to `count` messages of a sender from an index on, up to a missing entry or one that is no message."""
     casts: list[Cast] = []
     for place in range(index, index + count):
         entry = entries.pop((sender, place), None)
@@ -41,14 +41,14 @@ def take_casts(entries: Entries, sender: SiteId, index: int, count: int) -> list
 
 
 def rename(entries: Entries, source: SiteId, reassign: ReassignEntries) -> None:
-    """Note which process is to ticket a member's entries instead."""
+    """Replace the sequencer of a member's entries."""
     for (sender, index), (body, _, _) in entries.items():  # a peer may name a range as wide as it likes
         if sender == source and reassign.after < index <= reassign.upto:
             entries[sender, index] = (body, reassign.sequencer, reassign.role_number)
 
 
 def closing_order(order: TicketOrder, entries: Entries) -> list[tuple[int, SiteId, int]]:
-    """Number, sender and index of the entries with tickets, in order, each after its sender's earlier ones.
+    """Return number, sender and index of the ticketed entries, in order, each after its sender's earlier ones.
 
     A ticket may have died with two processes, and the next one for the same sender not: hence the earlier ones. It
     empties the order.

@@ -1,24 +1,25 @@
-"""Total order with a role for everybody: active processes issue tickets, passive ones have theirs issued.
+"""Total order with roles: active processes issue tickets, passive ones have their messages ticketed by an active one.
 
-Problem: a sequencer costs twice the network delay; ticketing one's own messages costs one delay, but makes everybody
-wait for the rarest sender. Idea: busy processes are active, the others passive, each with an active process nearby
-as its sequencer. All active is the symmetric protocol, all passive but one is token-site.
+Problem: a sequencer costs twice the network delay; ticketing one's own messages costs one delay, but makes all members
+wait for the slowest sender. Idea: busy processes are active, the others passive, each with an active process nearby as
+its sequencer. All active is the symmetric protocol, all passive but one is token-site.
 
-*Entries and tickets.* Every member's packets to all form one FIFO stream. A message, and a request for another role, is
+*Entries and tickets.* Every member's packets to all form one FIFO stream. A message, or a request for another role, is
 an *entry*: the next index of its sender in this view. An active sender tickets its own entries as it sends them; a
-passive one names its sequencer, together with the term in which that process is at this place of the order: after a
-change of roles no process takes an entry for its own that was meant for an earlier term. Deliveries follow the ticket
-order (tickets.py), requests for roles included, so that all members go through the same configurations. What all must
-know to order goes to all in one packet, so that the survivors of a crash know the same; only the body of an entry that
-is for some goes apart.
+passive sender names its sequencer, with the term that this process is in at this place of the order: after a change of
+roles no process takes an entry meant for an earlier term. Deliveries follow the ticket order (tickets.py), requests for
+roles included, so that all members go through the same configurations. Everything that is needed for ordering goes to
+all members in one packet, so that survivors of a crash know the same; only the body of an entry for some members is
+sent apart.
 
-*Nulls.* An active process with nothing to say still owes the others its promise: a packet without an entry, when it has
-been silent for `null_ms` and has heard a ticket since. While others send it so promises every `null_ms`, ahead of the
-tickets that are still on their way to it; when they fall silent, so does it. Who sends often anyway waits twice that.
-*Roles* change as roles.py has it: by a request that is ordered, or by a plan for all.
+*Nulls.* An active process without messages still owes the others its promise: a packet without an entry, when it has
+been silent for `null_ms` and has received a ticket since. While others send, it promises every `null_ms`, ahead of the
+tickets still on their way to it; when they fall silent, it does, too. A frequent sender waits twice that long.
+*Roles* change by a request that is ordered, or by a plan for all (roles.py, which has the transitions).
 
-*Views.* When one closes, all survivors hold the same packets. Each delivers what has a ticket, in order, then what has
-none, by sender and index. The next view starts with no past but roles, the state that a member which joins takes over.
+*Views.* When a view closes, all survivors hold the same packets. Each delivers the ticketed entries in order, then the
+others by sender and index. The next view starts with no past but the roles, which a joining member takes over.
+
 Bounds: entries and tickets wait here only for messages that flow control has admitted, plus a few requests.
 """
 
@@ -65,7 +66,7 @@ PASSIVE, ACTIVE = 0, 1  # roles, as traced
 
 
 class Hybrid(Layer):
-    """Gives every process the role that suits its rate and its place, and delivers in the order of tickets."""
+    """Delivers in the order of tickets, and changes roles with rates and delays."""
 
     __slots__ = (
         *("ahead", "clock", "count", "entering", "entries", "estimator", "heard", "informed", "null_armed", "null_ns"),
@@ -87,15 +88,15 @@ class Hybrid(Layer):
 
     def reset(self) -> None:
         self.phase = RolePhase.LISTENING
-        self.sequencer = SiteId(0)  # who tickets our entries while we are passive
+        self.sequencer = SiteId(0)  # tickets our entries while we are passive
         self.entries: Entries = {}  # received, not delivered, by sender and index
-        self.ahead: dict[tuple[SiteId, int], Cast] = {}  # bodies whose packets are still to come
+        self.ahead: dict[tuple[SiteId, int], Cast] = {}  # bodies received before their packets
         self.received = dict.fromkeys(self.view.members, 0)  # the last index of each member
         self.count = 0  # the last index of our own
         self.unsent: list[Ticket] = []  # issued for others, not sent
-        self.heard = False  # a ticket of somebody else, since our last packet
+        self.heard = False  # a ticket of another member, since our last packet
         self.sent_ns = 0  # when that was
-        self.reevaluate_role = self.resume_pending = False  # at the end of the turn: ask the rule, tell the application
+        self.reevaluate_role = self.resume_pending = False  # due at the end of the turn
         self.null_armed = False
         self.stirred = False  # a message was delivered since the rule was last asked
 
@@ -113,7 +114,7 @@ class Hybrid(Layer):
 
     def submit(self, message: Message, targets: Targets = ALL) -> None:
         assert isinstance(message, Cast)
-        if targets:  # its body goes to those whom it is for ahead, and its place to all
+        if targets:  # the body goes ahead to the destinations, the place to all
             self.below.submit(BodyAhead(self.count + 1, message), targets)
             self.send_entries((None,))
         else:
@@ -150,7 +151,7 @@ class Hybrid(Layer):
 
     def timer(self, key: int) -> None:
         if key == CHECK:
-            if self.stirred:  # where nobody sends, roles do not matter
+            if self.stirred:  # without messages, roles do not matter
                 self.stirred = False
                 self.evaluate()
             self.host.set_timer(self, CHECK, CHECK_NS)
@@ -159,7 +160,7 @@ class Hybrid(Layer):
         self.host.turn_due = True
 
     def end_turn(self) -> None:
-        """Send what we owe, and let the application go on where it can."""
+        """Send the tickets and promises that are due, and let the application resume."""
         while self.unsent and self.options.eager and self.below.writable():
             self.send_null()
         owes_word = self.host.site in self.order.active and (self.heard or self.unsent)  # others may wait for us
@@ -195,7 +196,7 @@ class Hybrid(Layer):
         self.ahead[source, ahead.index] = ahead.cast
 
     def take(self, source: SiteId, packet: TicketPacket[Any]) -> None:
-        """Note what a packet says."""
+        """Take in the promise, tickets and entries of a packet."""
         order, own = self.order, source == self.host.site
         if packet.promise:
             order.promise(source, packet.promise)
@@ -217,7 +218,7 @@ class Hybrid(Layer):
                     self.heard = True
 
     def issue_for(self, sender: SiteId) -> None:
-        """Ticket a member's next entries, as far as they are here and name us in our present term."""
+        """Ticket a member's next entries, as far as they have arrived and name us in our present term."""
         if self.phase is not RolePhase.ACTIVE:
             return
         index = self.order.known[sender] + 1
@@ -239,7 +240,7 @@ class Hybrid(Layer):
         self.host.trace(Kind.REJECT, value=cast.sender)  # a bare message: it has no place in any order
 
     def deliver_ready(self) -> None:
-        """Deliver from the head of the order as far as tickets are stable and entries here."""
+        """Deliver from the head of the order as far as tickets are stable and entries have arrived."""
         order, entries = self.order, self.entries
         while (held := order.head()) is not None and (held[2], held[3]) in entries:
             number, _, sender, index, count = held
@@ -256,7 +257,7 @@ class Hybrid(Layer):
             self.note_delivered()
 
     def hand_over(self, number: int, sender: SiteId, index: int) -> None:
-        """Deliver an entry: a message to the application, a request for a role to all of us."""
+        """Deliver an entry: a message to the application, or a change of roles to this layer."""
         body, _, _ = self.entries.pop((sender, index))
         self.order.delivered[sender] = index
         self.stack.position = position(self.view, self.order.next_place())
@@ -270,7 +271,7 @@ class Hybrid(Layer):
         self.note_delivered()
 
     def note_delivered(self) -> None:
-        """Go on where all that we sent is delivered and another sequencer waits for just that."""
+        """Change the sequencer once all that we sent is delivered."""
         if self.phase is RolePhase.CHANGING and self.order.delivered[self.host.site] == self.count:
             self.sequencer = self.outlook.sequencer(self.order.active)
             self.carry_on(RolePhase.PASSIVE)
@@ -323,7 +324,7 @@ class Hybrid(Layer):
                 self.order.admit(sender, number)
             else:
                 self.order.dismiss(sender)
-        self.reevaluate_role = not self.outlook.rule.watches  # which looks by itself
+        self.reevaluate_role = not self.outlook.rule.watches  # a rule that watches asks by itself
         if self.phase is RolePhase.LISTENING:
             return
         if sender == self.host.site:
@@ -346,14 +347,14 @@ class Hybrid(Layer):
         self.carry_on(RolePhase.PASSIVE)
 
     def carry_on(self, phase: RolePhase) -> None:
-        """Send again, and issue what has waited."""
+        """Enter a phase in which we send, and ticket the entries that have waited."""
         self.phase = phase
         self.resume_pending = True
         for sender in self.view.members:
             self.issue_for(sender)
 
     def reassign(self) -> None:
-        """Our sequencer is none any more: another one tickets what we have sent and not delivered."""
+        """Have another process ticket our undelivered entries, as our sequencer has become passive."""
         self.sequencer = self.outlook.sequencer(self.order.active)
         delivered = self.order.delivered[self.host.site]
         if delivered < self.count:
@@ -374,7 +375,7 @@ class Hybrid(Layer):
         if self.informed:
             active, self.terms = roles_after(view, view.survivors(before), active, self.terms)
             self.outlook.rule.open(view.members)
-        else:  # a group without a past, unless a state comes
+        else:  # a group without a past, unless a state follows
             active, self.terms = self.outlook.rule.initial(view.members), dict.fromkeys(view.members, 0)
         self.order = TicketOrder(self.host.site, view.members, active, self.order.clock)
         self.entering = True
@@ -398,7 +399,7 @@ class Hybrid(Layer):
         self.host.turn_due = True
 
     def close_view(self) -> None:
-        """Deliver all that the flush left: the ticketed in order, then the rest by sender and index."""
+        """Deliver the rest of the view: ticketed entries in order, then the others by sender and index."""
         self.phase = RolePhase.LISTENING
         for number, sender, index in closing_order(self.order, self.entries):
             self.hand_over(number, sender, index)

@@ -1,28 +1,27 @@
-"""Roles that follow a plan: one member weighs all rates and delays, and proposes who should be active.
+"""Roles that follow a plan: one member weighs all rates and delays, and proposes which members should be active.
 
-Problem: a process that chooses its role alone does not see what its being active costs the others, who wait for its
-promises. On networks with many distances its choice is good for itself and bad for all.
+Problem: a process that chooses its role alone ignores the cost to the others, which wait for its promises. On networks
+with many distances its choice is good for itself and bad for all.
 
-Idea: the eldest, the *planner*, knows how often every member's application sends and how far the others are from it.
-Members answer its probes with a report (estimator.py), and a request for a role carries the same: neither takes a
-packet of its own. Only what has leapt since is told at once. The planner weighs assignments by the mean latency and the
-multicasts that they should take (the advice comes in as a function; planning/ has the closed form). Where one is better
-than the roles as they are by more than a change is worth, it proposes it as a `RolePlan`: an entry of its stream,
-ordered like a message. So all adopt it at the same place of the order, and each member whose role differs asks for the
-other one (roles.py); a request is confirmed only where it is what the plan at that place says.
+Idea: the eldest member, the *planner*, knows the send period of every member and the delays between them. Members
+answer its probes with a report (estimator.py), and a request for a role carries the same: neither takes a packet of its
+own. Only significant changes are reported at once. The planner weighs assignments by the predicted mean latency and
+multicast rate (by the function `advise`; stacks/roles has the closed form). Where an assignment is better than the
+present roles by more than a change is worth, it proposes a `RolePlan`: an entry of its stream, ordered like a message.
+So all members adopt it at the same place of the order, and each member whose role differs requests the other one
+(roles.py); a request is confirmed only where it agrees with the plan at that place.
 
 Invariants:
-- only the eldest member of a view proposes, and whoever else does is refused by all at the same place;
-- a plan is of a view: where the view closes it is forgotten, delivered or not, and the roles stay as they are until the
-  next planner has one of its own. A planner that died with a proposal under way changes nothing;
-- plans do not come close to each other: the planner looks again after some time and where an estimate has moved, and it
-  proposes what was better twice in a row, so that one odd sample does nothing. Where delays move it waits until all
-  members have measured theirs, as some of them alone say nothing: both ends of a way have found it as long, and those
-  farther apart have had the time to. Where a load has leapt there is no time to lose,
-  neither for the planner nor for a member that now sends often: it becomes active ahead of the plan, and the next plan
-  says so or otherwise.
+- Only the eldest member of a view proposes; a proposal of another member is refused by all at the same place.
+- A plan belongs to a view: it is forgotten as the view closes, delivered or not, and roles stay until the next planner
+  has a plan. A planner that crashes with a proposal under way changes nothing.
+- Plans keep a distance: the planner looks again after some time and where an estimate has moved, and proposes what was
+  better twice in a row, so that one odd sample does nothing. Where delays move it waits until all members have measured
+  theirs: until both ends of each path agree, and more distant pairs have had time to measure. Where a load has leapt
+  there is no time to lose, neither for the planner nor for a member that now sends often: the member becomes active
+  ahead of the plan, and the next plan confirms or corrects that.
 
-Nothing here is needed for safety: a lost or wrong report makes a plan worse, no order wrong.
+Nothing here is needed for safety: a lost or wrong report makes a plan worse, but no order wrong.
 """
 
 from __future__ import annotations
@@ -39,18 +38,18 @@ from isthmus.protocols.total.hybrid.roles import LEAP, PLANNED_MAX, SENDING, Pla
 from isthmus.protocols.total.hybrid.wire import RolePlan
 
 LOOK = 0  # timer key
-LOOK_NS = 250_000_000  # how often estimates are looked at
-FIRST_NS = 1_000_000_000  # after a view opens: before, nobody knows much
-REST_NS = 2_000_000_000  # after a look that found nothing, or a plan
-HASTE_NS = 500_000_000  # the same where a load has leapt since, or a delay has jumped
-ALIKE_US = 1_000  # delays that differ by less are the same: in a LAN they vary by much of what they are
-BELIEVED = 4  # times a new delay until it is believed: a probe and another (estimator.py), there and back
-FARTHER = 1.5  # a delay that many times what was told is told at once; it jumps, and then stays
-MOVED = 1.25  # an estimate that many times what the last look was at is worth another one
+LOOK_NS = 250_000_000  # between two looks at the estimates
+FIRST_NS = 1_000_000_000  # after a view opens, until estimates are worth a look
+REST_NS = 2_000_000_000  # after a look without a result, or a plan
+HASTE_NS = 500_000_000  # the same where a load or a delay has leapt since
+ALIKE_US = 1_000  # delays that differ by less are equal: in a LAN they vary much
+BELIEVED = 4  # multiples of a new delay until it counts: two probes (estimator.py), there and back
+FARTHER = 1.5  # a delay that differs by this factor from the last report is reported at once
+MOVED = 1.25  # an estimate that differs by this factor from the last look is worth another look
 
 
 class MemberEstimate(NamedTuple):
-    """What a plan takes a member's word for."""
+    """What a plan knows of a member, from its report."""
 
     period_us: int
     regular: bool
@@ -58,12 +57,12 @@ class MemberEstimate(NamedTuple):
 
 
 class RoleSituation(NamedTuple):
-    """All that a plan depends on; members are numbered by their place in the view."""
+    """The inputs of a plan; members are numbered by their place in the view."""
 
     delays_ms: tuple[tuple[float, ...], ...]
     periods_ms: tuple[float, ...]  # inf: silent
     regular: tuple[bool, ...]
-    sequencers: tuple[int, ...]  # as it is: the sequencer of each, itself where it is active
+    sequencers: tuple[int, ...]  # the present sequencer of each member; itself where it is active
     null_ms: float
     eager: bool
 
@@ -72,7 +71,7 @@ Advise = Callable[[RoleSituation], tuple[int, ...] | None]  # sequencers that ar
 
 
 class Planner(Layer):
-    """Tells the eldest member what it should know, and proposes where this site is the eldest."""
+    """Reports to the eldest member, and proposes plans where this site is the eldest."""
 
     __slots__ = (
         "advise",
@@ -97,13 +96,13 @@ class Planner(Layer):
         self.reset()
 
     def reset(self) -> None:
-        self.seen: tuple[MemberEstimate, ...] = ()  # what the last look was at
-        self.found: tuple[int, ...] | None = None  # what the last look found better
+        self.seen: tuple[MemberEstimate, ...] = ()  # the estimates at the last look
+        self.found: tuple[int, ...] | None = None  # the better sequencers that the last look found
         self.opened_ns: int | None = None  # when the view opened
-        self.looked_ns = 0  # when a look last found nothing, or a plan was made
-        self.told: tuple[MemberEstimate, ...] = ()  # what members said last
-        self.delays_ns = -REST_NS  # when delays last moved in that,
-        self.settling_ns = 0  # and how long after that those who are farther apart may still be measuring
+        self.looked_ns = 0  # the last look without a result, or the last plan
+        self.told: tuple[MemberEstimate, ...] = ()  # the last reports
+        self.delays_ns = -REST_NS  # when delays last changed in them,
+        self.settling_ns = 0  # and how long after that more distant pairs may still be measuring
 
     def install(self, view: View) -> None:
         self.view = view
@@ -121,15 +120,15 @@ class Planner(Layer):
     def timer(self, key: int) -> None:
         assert key == LOOK
         self.host.set_timer(self, LOOK, LOOK_NS)
-        if self.order.stirred:  # where nobody sends, roles do not matter
+        if self.order.stirred:  # without messages, roles do not matter
             self.tell()
             if self.host.site == self.view.members[0]:
                 self.look()
 
-    # What members tell
+    # Reports
 
     def tell(self) -> None:
-        """Tell the planner what has leapt since our last report, and what the first probes have found."""
+        """Report significant changes since our last report, and the results of the first probes."""
         report, told = self.estimator.report(), self.estimator.reported
         if told is None:
             due = len(report.delays_us) == len(self.view.members) - 1
@@ -140,7 +139,8 @@ class Planner(Layer):
             self.estimator.tell(report)
 
     def word(self, site: SiteId, report: DelayReport) -> MemberEstimate:
-        """What a report says, or as good as that where it does not: who has hardly sent sends at most that often."""
+        """Return the estimates of a report, and bounds for what it lacks: a member that has hardly sent sends
+        rarely."""
         opened_ns = self.host.now_ns if self.opened_ns is None else self.opened_ns
         known = dict(report.delays_us)
         given = self.order.options.distances
@@ -155,7 +155,7 @@ class Planner(Layer):
     # Planning
 
     def look(self) -> None:
-        """See whether other roles would be worth a change, and propose them if some were at the last look, too."""
+        """Propose other roles if they are worth a change, now and at the last look."""
         order, members = self.order, self.view.members
         reports = self.estimator.reports | {self.host.site: self.estimator.report()}
         if len(reports) < len(members) or order.phase not in SENDING or not order.below.writable():
@@ -167,7 +167,7 @@ class Planner(Layer):
         if self.host.now_ns - self.looked_ns < (HASTE_NS if leaps or jumps or self.found else REST_NS):
             return
         if not leaps and self.host.now_ns - self.delays_ns < (self.settling_ns if agree(words) else REST_NS):
-            return  # not all have found out how far they are from each other now
+            return  # not all pairs have measured their delay since
         moved, unfinished = not self.seen or any(map(has_moved, self.seen, words)), self.is_unfinished()
         if not (moved or unfinished or self.found):
             return
@@ -181,10 +181,10 @@ class Planner(Layer):
             self.looked_ns = self.host.now_ns
 
     def note_delays(self, words: tuple[MemberEstimate, ...]) -> None:
-        """See which delays have moved since the last report, and who may still find out the same.
+        """Note the delays that have changed since the last report, and how long other pairs may still be measuring.
 
-        All probe at about the same times, as they installed the view: ways no longer than one that is known to have
-        changed have most likely been measured. Where that is wrong, the next look corrects the plan.
+        All members probe at about the same times, as they installed the view: delays no longer than one that is known
+        to have changed have most likely been measured. Where that is wrong, the next look corrects the plan.
         """
         moved = [delay for told, now in zip(self.told, words, strict=False) for delay in moved_delays(told, now)]
         if moved:
@@ -194,12 +194,12 @@ class Planner(Layer):
         self.told = words
 
     def is_unfinished(self) -> bool:
-        """Whether roles are not those of the plan: somebody leapt ahead of the next one, or asked in vain."""
+        """Whether roles differ from the plan: a member leapt ahead of it, or its request was refused."""
         plan = self.plan()
         return plan is not None and {site for site in plan if plan[site] == site} != self.order.order.active
 
     def plan(self) -> Mapping[SiteId, SiteId] | None:
-        """The plan that the group goes by."""
+        """Return the plan in force."""
         rule = self.order.outlook.rule
         assert isinstance(rule, PlannedRoles)
         return rule.plan
@@ -225,7 +225,7 @@ class Planner(Layer):
 
 
 def has_moved(told: MemberEstimate, now: MemberEstimate, times: float = MOVED) -> bool:
-    """Whether an estimate differs from what was told by enough to matter."""
+    """Whether an estimate differs significantly from the reported one."""
     return differs(told.period_us, now.period_us, times) or delays_moved(told, now, times)
 
 
@@ -234,13 +234,13 @@ def delays_moved(told: MemberEstimate, now: MemberEstimate, times: float = MOVED
 
 
 def moved_delays(told: MemberEstimate, now: MemberEstimate, times: float = MOVED) -> list[int]:
-    """The delays that differ from what was told by enough to matter."""
+    """Return the delays that differ significantly from the reported ones."""
     pairs = zip(told.delays_us, now.delays_us, strict=True)
     return [new for old, new in pairs if differs(old, new, times) and abs(old - new) > ALIKE_US]
 
 
 def agree(words: Sequence[MemberEstimate]) -> bool:
-    """Whether both ends of every way say that it is as long."""
+    """Whether both ends of every path report the same delay."""
     there = tuple(word.delays_us for word in words)
     back = tuple(zip(*there, strict=True))
     return not any(
@@ -251,7 +251,7 @@ def agree(words: Sequence[MemberEstimate]) -> bool:
 
 
 def leapt(told: MemberEstimate, now: MemberEstimate) -> bool:
-    """Whether a load is another one, for which roles cannot wait."""
+    """Whether a load has changed so much that roles cannot wait."""
     return differs(told.period_us, now.period_us, LEAP)
 
 

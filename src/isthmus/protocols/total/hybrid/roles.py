@@ -1,22 +1,32 @@
-"""Who should be active: the rules by which a process chooses its role, each a policy.
+"""The rules by which a process chooses to be active or passive, and the phases of a change of roles.
 
-A process that sends more often than a ticket takes to come back is better off issuing its own; one that sends rarely
-would only keep the others waiting for its promises. So a process compares the period of its application with the
+A process whose messages are more frequent than the round trip of a ticket should issue its own tickets; a rare sender
+would only delay the others, which wait for its promises. So a process compares the period of its application with the
 delay to the nearest other active process.
 
-*Fixed*: the roles are given. *Threshold* is the paper's dynamic rule: change when period and delay differ by more
-than a share of the delay. *Revalidated* is ours: the same wish, but the request carries its reasons, and all judge
-them again where it is delivered. In between another process may have changed its role: two neighbours that both see
-themselves far from any active process both ask, and only the first is right. *Restless* changes its mind at random: it
-is there for tests, which want every kind of change at every moment. *Planned* follows a plan for the whole group
-(planned.py), and keeps the roles as they are while there is none.
+*FixedRoles*: as configured. *ThresholdRoles*, the paper's dynamic rule: change when period and delay differ by more
+than a share of the delay. *RevalidatedRoles*, ours: the same, but the request carries its reasons, and all members
+judge them again where it is delivered. In between another process may have changed its role: two neighbours that are
+both far from any active process both ask, and only the first is right. *RandomRoles* changes at random, for tests of
+every kind of change at every moment. *PlannedRoles* follows a plan for the whole group (planned.py), and without one
+changes nothing.
 
-How a role changes (the phases of `RolePhase`):
-- to active: ask, ticketed by the sequencer, and send nothing until the request is delivered;
-- to passive: ask, ticketed by oneself, and neither send nor issue. Where the request is delivered the process is
-  removed, unless it is the last active one; those it served choose another sequencer and *reassign* what is not
-  delivered: just that has no ticket, as the old sequencer's tickets all go before its request;
-- another sequencer: send nothing until all that one sent is delivered.
+The phases of a process (`RolePhase`); requests are ordered like messages, and count where they are delivered:
+
+| phase | event | next |
+|---|---|---|
+| LISTENING | the view opens (`resume`) | ACTIVE or PASSIVE |
+| ACTIVE | the rule wants passive: request, ticketed by itself; neither send nor issue | TO_PASSIVE |
+| TO_PASSIVE | its request stands (others choose another sequencer and *reassign* entries) | PASSIVE |
+| TO_PASSIVE | its request does not stand: it is the last active process, or the reasons are gone | ACTIVE |
+| PASSIVE | the rule wants active: request, ticketed by the sequencer; send nothing | TO_ACTIVE |
+| TO_ACTIVE | its request stands | ACTIVE |
+| TO_ACTIVE | its request does not stand | PASSIVE |
+| PASSIVE | another sequencer is better: send nothing until all that was sent is delivered | CHANGING |
+| CHANGING | all is delivered, or the sequencer becomes passive | PASSIVE |
+| any | the view closes | LISTENING |
+
+Only undelivered entries need to be reassigned, as all tickets of the old sequencer precede its request.
 """
 
 from __future__ import annotations
@@ -33,20 +43,20 @@ from isthmus.core.message import SiteId, Targets
 from isthmus.protocols.estimator import Estimator
 from isthmus.protocols.total.hybrid.wire import HybridOptions, RolePlan, RoleRequest, RoleState
 
-LEAP = 3.0  # an estimate that differs by so many times is no accident
-BUSY, PATIENCE = 0.5, 2  # who sends at least twice in null_ms waits twice that: its next message is nearly there
+LEAP = 3.0  # an estimate that differs by this factor is significant
+BUSY, PATIENCE = 0.5, 2  # a sender of at least two messages per null_ms waits twice null_ms before a null
 PLANNED_MAX = 10  # members; beyond, finding a plan would keep a live site from answering for too long
 
 
 class RolePhase(Enum):
-    """What a process is, or is about to become."""
+    """The role of a process, or the change it waits for; the module docstring has the transitions."""
 
     ACTIVE = 1
     PASSIVE = 2
     TO_ACTIVE = 3
     TO_PASSIVE = 4
     CHANGING = 5  # passive, on its way to another sequencer
-    LISTENING = 6  # it does not know the roles yet, or its view is closing
+    LISTENING = 6  # the roles are unknown, or the view is closing
 
 
 SENDING = (RolePhase.ACTIVE, RolePhase.PASSIVE)
@@ -67,7 +77,7 @@ class FixedRoles:
         return {site for site in members if self.active is None or site in self.active} or {max(members)}
 
     def wants(self, site: SiteId, active: bool, period_ns: float | None, delay_ns: float | None) -> bool:  # noqa: ARG002
-        """Whether a process in a role would be active, given its period and the delay to the nearest other active."""
+        """Whether a process should be active, given its role, its period and the delay to the nearest other active."""
         return self.active is None or site in self.active
 
     def confirms(self, sender: SiteId, go: RoleRequest, delays_ns: Mapping[SiteId, float], others: set[SiteId]) -> bool:  # noqa: ARG002
@@ -79,18 +89,18 @@ class FixedRoles:
         return True
 
     def adopt(self, sender: SiteId, plan: RolePlan, members: Targets) -> bool:  # noqa: ARG002
-        """Take a plan over; whether this rule goes by plans, and it is one."""
+        """Adopt a plan; return whether this rule follows plans, and the plan is valid."""
         return False
 
     def open(self, members: Targets) -> None:
         """A view opens."""
 
     def sequencer_of(self, site: SiteId) -> SiteId | None:  # noqa: ARG002
-        """The sequencer that is meant for a process; None: the one it picks."""
+        """Return the sequencer planned for a process; None: it picks one."""
         return None
 
     def pick(self, active: set[SiteId], distance_ns: Callable[[SiteId], float]) -> SiteId:
-        """The sequencer of a passive process."""
+        """Pick the sequencer of a passive process."""
         return min(active, key=lambda site: (distance_ns(site), site))
 
     def is_better(self, new: SiteId, old: SiteId, distance_ns: Callable[[SiteId], float]) -> bool:  # noqa: ARG002
@@ -99,7 +109,7 @@ class FixedRoles:
 
 
 class ThresholdRoles(FixedRoles):
-    """Roles by period and delay; everybody is active at first."""
+    """Roles by period and delay; all processes are active at first."""
 
     __slots__ = ("threshold",)
     watches = True
@@ -120,7 +130,7 @@ class ThresholdRoles(FixedRoles):
 
 
 class RevalidatedRoles(ThresholdRoles):
-    """The same, and a request is judged again where it is delivered, by the reasons that it carries."""
+    """The same, but a request is judged again where it is delivered, by the reasons that it carries."""
 
     __slots__ = ()
 
@@ -130,10 +140,10 @@ class RevalidatedRoles(ThresholdRoles):
 
 
 class PlannedRoles(RevalidatedRoles):
-    """Roles as the plan has them, which all members adopt at one place of the order; large groups have none.
+    """Roles by a plan that all members adopt at one place of the order; large groups have none.
 
-    Who sends much more often than when the plan was adopted need not wait for the next one: until then it is active
-    where it would be by itself.
+    A process whose rate has leapt since the plan was adopted does not wait for the next plan: until then it chooses by
+    its own period and delay.
     """
 
     __slots__ = ("leapt", "period_ns", "plan", "small")
@@ -176,7 +186,7 @@ class PlannedRoles(RevalidatedRoles):
         return alone and super().confirms(sender, go, delays_ns, others)
 
     def may_leave(self, others: set[SiteId]) -> bool:
-        """Those who are to be active come first: in between, the few that are would have to serve everybody."""
+        """Whether all planned active processes are active: until then too few would serve all the others."""
         return self.plan is None or others.issuperset(self.plan.values())
 
     def sequencer_of(self, site: SiteId) -> SiteId | None:
@@ -187,7 +197,7 @@ class PlannedRoles(RevalidatedRoles):
 
 
 class RandomRoles(FixedRoles):
-    """Changes at random, whether it makes sense or not."""
+    """Changes at random."""
 
     __slots__ = ("random",)
     watches = True
@@ -220,7 +230,7 @@ def rule_of(options: HybridOptions, random: Random) -> Rule:
 
 
 class Outlook:
-    """What one process knows that matters to its role: its rule, its period, and how far the others are."""
+    """What one process knows for its choice of a role: its rule, its period, and its distances."""
 
     __slots__ = ("estimator", "options", "rule", "site")
 
@@ -231,21 +241,21 @@ class Outlook:
         self.rule = rule
 
     def distance_ns(self, site: SiteId) -> float:
-        """The delay to a member: as measured, or until then as the topology has it."""
+        """Return the measured delay to a member, or until then that of the topology."""
         measured = self.estimator.delay_ns(site)
         if measured is not None or site == self.site:
             return measured or 0.0
         return self.options.distances[self.site][site] * 1e6 if self.options.distances else 0.0
 
     def wants(self, active: bool, others: set[SiteId]) -> bool:
-        """Whether the rule would have us active, given our role and the other active processes."""
+        """Whether the rule wants us active, given our role and the other active processes."""
         if active and not self.rule.may_leave(others):
             return True
         delay_ns = min(self.distance_ns(site) for site in sorted(others))
         return self.rule.wants(self.site, active, self.estimator.period_ns(), delay_ns)
 
     def patience(self) -> int:
-        """How many times `null_ms` to be silent before a null.
+        """Return the silence before a null, in multiples of `null_ms`.
 
         With gaps at random and a period of two fifths of null_ms, one gap in twelve outlasts null_ms, by less than
         that period on the mean: nulls would be a tenth of all packets, to be a few ms faster at times.
@@ -258,13 +268,13 @@ class Outlook:
         return RoleRequest(active, self.estimator.period_ns() or 0.0, tuple(self.distance_ns(site) for site in members))
 
     def confirms(self, sender: SiteId, go: RoleRequest, delays_ns: Mapping[SiteId, float], others: set[SiteId]) -> bool:
-        """Whether a member's request stands, with others active; it tells how often its application sends, too."""
+        """Whether a member's request stands, with others active; takes in the period that it reports."""
         if go.period_ns >= 1:
             self.estimator.note_period(sender, round(go.period_ns))
         return self.rule.confirms(sender, go, delays_ns, others)
 
     def sequencer(self, active: set[SiteId]) -> SiteId:
-        """The sequencer to have: the one that was asked for, or as the rule picks."""
+        """Return the sequencer to use: as configured, or as the rule picks."""
         wanted = self.options.sequencer_of.get(self.site, self.rule.sequencer_of(self.site))
         return wanted if wanted is not None and wanted in active else self.rule.pick(active, self.distance_ns)
 
@@ -276,7 +286,8 @@ class Outlook:
 def roles_after(
     view: View, survivors: Targets, active: set[SiteId], terms: Mapping[SiteId, int]
 ) -> tuple[set[SiteId], dict[SiteId, int]]:
-    """Who is active in the next view, and the terms of its members; the highest id, where no active process is left."""
+    """Return the active members of the next view and all terms; without a survivor that is active, the highest id
+    is."""
     kept = active.intersection(survivors)
     numbers = {site: terms[site] if site in survivors else 0 for site in view.members}
     if not kept:
@@ -291,7 +302,7 @@ def encode_roles(members: Targets, active: set[SiteId], terms: Mapping[SiteId, i
 
 
 def decode_roles(state: bytes, members: Targets) -> tuple[set[SiteId], dict[SiteId, int]]:
-    """The roles of a view with some members; refuses those of another."""
+    """Return the roles of a view with some members; refuses those of another view."""
     try:
         roles = msgspec.msgpack.decode(state, type=RoleState)
     except msgspec.DecodeError as error:

@@ -1,4 +1,4 @@
-"""The ticket order: which tickets are known, and which of them nothing can come before any more.
+"""The ticket order: the known tickets, and which of them are stable.
 
 A ticket is (number, issuer): tickets are ordered by number, and by issuer where numbers are equal. They come in ranges:
 consecutive numbers of one issuer for consecutive entries of one sender. Each issuer's
@@ -34,7 +34,7 @@ class TicketOrder:
 
     def __init__(self, site: SiteId, members: Iterable[SiteId], active: Iterable[SiteId], clock: int) -> None:
         self.site = site
-        self.active = set(active)  # who issues tickets
+        self.active = set(active)  # the issuers
         self.clock = clock  # the highest number issued or promised here, or heard of
         self.last = dict.fromkeys(members, 0)  # promises
         self.known = dict.fromkeys(members, 0)  # the highest entry of each sender with a known ticket
@@ -56,12 +56,12 @@ class TicketOrder:
         return first
 
     def next_place(self, count: int = 1) -> int:
-        """The place of the next entry in the order of the view, counting so many from it on as passed."""
+        """Return the place of the next entry in the order of the view, and count entries as passed."""
         self.passed += count
         return self.passed - count + 1
 
     def promise(self, issuer: SiteId, number: int) -> None:
-        """Note that an issuer's later tickets are higher than a number."""
+        """Note a promise: later tickets of an issuer are higher than a number."""
         self.clock = max(self.clock, number)
         if number > self.last[issuer]:
             self.last[issuer] = number
@@ -69,12 +69,12 @@ class TicketOrder:
                 self.horizon = None
 
     def returned(self) -> None:
-        """The oldest own range under way has come back."""
+        """Note that the oldest own range under way has come back."""
         self.under_way.popleft()
         self.horizon = None
 
     def add(self, number: int, issuer: SiteId, sender: SiteId, index: int, count: int = 1) -> None:
-        """Take tickets of entries that are not delivered yet; a second ticket for one changes nothing."""
+        """Add tickets of undelivered entries; a second ticket for an entry changes nothing."""
         if count == 1:
             if index <= self.delivered[sender] or (sender, index) in self.waiting:
                 return
@@ -90,7 +90,7 @@ class TicketOrder:
         self.known[sender] = max(self.known[sender], index + count - 1)
 
     def head(self) -> Held | None:
-        """The next tickets: those at the head of the order that nothing can come before any more."""
+        """Return the stable tickets at the head of the order."""
         if not self.heap:
             return None
         if self.horizon is None:
@@ -98,7 +98,7 @@ class TicketOrder:
         return self.first_below(self.horizon)
 
     def first_below(self, bound: Place) -> Held | None:
-        """The tickets at the head of the order that are below a bound and before those of the next range."""
+        """Return the tickets at the head of the order that are below a bound and before the next range."""
         first = self.heap[0]
         if (first[0], first[1]) >= bound:
             return None
@@ -109,12 +109,12 @@ class TicketOrder:
         return (*first[:4], min(first[4], bound[0] - first[0] + (first[1] < bound[1])))
 
     def least_to_come(self) -> Place:
-        """The least place that a ticket still to come can have."""
+        """Return the least place of a ticket that is still to come."""
         others = min([(self.last[issuer] + 1, issuer) for issuer in self.active if issuer != self.site], default=NEVER)
         return min(others, (self.under_way[0], self.site)) if self.under_way else others
 
     def pop(self, count: int = 1) -> None:
-        """Take so many tickets out of the first range, stable or not."""
+        """Remove tickets from the first range, stable or not."""
         number, issuer, sender, index, length = self.heap[0]
         if count == length:
             heappop(self.heap)
@@ -126,12 +126,12 @@ class TicketOrder:
             self.waiting.difference_update([(sender, one) for one in range(index, index + count)])
 
     def admit(self, issuer: SiteId, number: int) -> None:
-        """From the ticket with this number on, a member issues tickets, all of them higher."""
+        """Add an issuer, whose tickets are all higher than a number."""
         self.active.add(issuer)
         self.last[issuer] = max(self.last[issuer], number)
         self.horizon = None
 
     def dismiss(self, issuer: SiteId) -> None:
-        """A member issues no more tickets."""
+        """Remove an issuer."""
         self.active.discard(issuer)
         self.horizon = None

@@ -1,4 +1,4 @@
-"""What the hybrid protocol says on the wire, and what it leaves open."""
+"""The wire types of the hybrid protocol, and its options."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ RuleName = Literal["fixed", "paper", "dynamic", "planned", "restless"]
 
 
 class HybridPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """How the hybrid protocol works, whoever is active."""
+    """Options of the hybrid protocol that do not depend on roles."""
 
     clock: ClockName = "rate"
-    null_ms: float = 25.0  # an active process that has nothing to say says so after this time; 0: never
+    null_ms: float = 25.0  # silence of an active process after which it sends a null; 0: never
     eager: bool = True  # tickets for others' messages leave at once; otherwise with the next message or null
     threshold: float = 0.2  # by how much a period must differ from the delay before a role changes
     estimator: EstimatorOptions = EstimatorOptions()
@@ -48,20 +48,20 @@ class HybridOptions(HybridPolicy, frozen=True, kw_only=True):
 
 
 class RoleRequest(Message, frozen=True, gc=False, array_like=True, tag=24):
-    """A member asks for another role; ordered like a message, so that all change the configuration at one place."""
+    """A request for another role; ordered like a message, so that all members change at one place."""
 
     active: bool
-    period_ns: float = 0.0  # the reasons: how often its application sends,
-    delays_ns: tuple[float, ...] = ()  # and how far each member of the view is from it
+    period_ns: float = 0.0  # the reasons: the period of its application,
+    delays_ns: tuple[float, ...] = ()  # and its delay to each member of the view
 
 
 class RolePlan(Message, frozen=True, gc=False, array_like=True, tag=34):
-    """The eldest member proposes a role for everybody; ordered like a message, so that all adopt it at one place."""
+    """A role for each member, proposed by the eldest; ordered like a message, so that all adopt it at one place."""
 
     sequencers: Targets  # of the members, in the order of the view; itself where it is to be active
 
     def fits(self, members: Targets) -> bool:
-        """Whether it is a plan for these members: everybody's sequencer is active."""
+        """Whether it is a plan for these members: each sequencer is active."""
         of = dict(zip(members, self.sequencers, strict=False))
         return len(self.sequencers) == len(members) and all(of.get(other) == other for other in self.sequencers)
 
@@ -78,9 +78,9 @@ class TicketPacket(Message, Generic[B], frozen=True, gc=False, array_like=True, 
     promise: Number  # later tickets of this issuer are higher; 0 of a passive process
     tickets: tuple[Ticket, ...] = ()  # of others' entries, in order
     index: Index = 0  # of the first entry among the sender's in this view: 1, 2, 3 ...; 0: there is none
-    sequencer: SiteId = SiteId(0)  # who is to ticket the entries,
+    sequencer: SiteId = SiteId(0)  # is to ticket the entries,
     role_number: int = 0  # in which of its terms
-    bodies: tuple[B | None, ...] = ()  # Cast, Carried, Go or Plan; None where it went ahead, to those whom it is for
+    bodies: tuple[B | None, ...] = ()  # Cast, Carried, RoleRequest or RolePlan; None: sent ahead to its destinations
 
     def payload_bytes(self) -> int:
         return sum([body.payload_bytes() for body in self.bodies if body is not None])  # type: ignore[attr-defined]
@@ -89,7 +89,7 @@ class TicketPacket(Message, Generic[B], frozen=True, gc=False, array_like=True, 
         return tuple([body for body in self.bodies if isinstance(body, Cast)])
 
     def check(self, source: SiteId, received: Mapping[SiteId, int]) -> None:
-        """Refuse what no member says that goes by the rules; `received` is the last index of each member."""
+        """Refuse a packet that breaks the protocol; `received` is the last index of each member."""
         tickets, bodies = self.tickets, self.bodies
         if source not in received or any(ticket[1] not in received for ticket in tickets):
             raise RemoteError(f"a packet of site {source} with others than members")
@@ -121,7 +121,7 @@ class BodyAhead(Message, Generic[B], frozen=True, gc=False, array_like=True, tag
 
 
 class ReassignEntries(Message, frozen=True, gc=False, array_like=True, tag=30):
-    """The sender's entries after one index, up to another, are to be ticketed by somebody else."""
+    """Another process is to ticket the sender's entries after one index, up to another."""
 
     after: Index
     upto: Index
@@ -130,7 +130,7 @@ class ReassignEntries(Message, frozen=True, gc=False, array_like=True, tag=30):
 
 
 class RoleState(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """Who is active, and in which term each member is: the state of the protocol, for those who join."""
+    """The active members and the term of each member: the state for a member that joins."""
 
     active: Targets
     role_numbers: tuple[int, ...]  # in the order of the view's members

@@ -8,7 +8,7 @@ and what the way to p adds is the same for all.
 
 The time from a message's arrival to its ticket's, x = ticket - arrival, is what the rules estimate or correct. If all
 senders had the same x here, arrival order would be ticket order. Only differences matter, so the sequencer's own
-messages, which have x = 0 at every follower, must be held back by the sequencer itself; followers ask it to.
+messages, which have x = 0 at every follower, must be held back by the sequencer itself, at the followers' request.
 
 - *none*: no delay, the spontaneous order.
 - *compensation* (the paper's): each two consecutive final messages m', m give delta = (t - t') - (o - o'), with t the
@@ -16,13 +16,13 @@ messages, which have x = 0 at every follower, must be held back by the sequencer
   delay of m' by (1 - alpha) delta, and what is left below 0 goes to m; otherwise with m and m' exchanged.
 - *open-loop*: x[q] is estimated as a mean; the delay is x[q] - W, with W the least x, which is the window.
 - *stamped*: a sender writes its clock's time into the message; the ticket's arrival less that stamp is estimated
-  instead. What the way to p adds to a message by chance then no longer matters. Stamps are of the monotonic clock, so
-  they never jump; where they seem to, as the sender was started again elsewhere, samples far off the estimate have that
-  sender scheduled as open-loop until its stamps agree again. Where a clock service runs they are of its calendar, which
-  a receiver translates to its own monotonic clock: then clocks that drift apart no longer drag the estimate.
+  instead. The random part of the delay to p then no longer matters. Stamps are of the monotonic clock, so they never
+  jump; where they seem to, as the sender was started again elsewhere, samples far off the estimate have that sender
+  scheduled as open-loop until its stamps agree again. Where a clock service runs they are calendar times, which a
+  receiver converts to its own monotonic clock: then drifting clocks no longer bias the estimate.
 
 Invariants: a due time is never before the message's arrival. In *compensation* the least delay is 0. No rule can change
-the final order: a wrong delay makes a wrong guess, or none. What is asked of the sequencer is bounded and ages.
+the final order: a wrong delay makes a wrong guess, or none. Requests to the sequencer are bounded and expire.
 
 Times are ns of the site's monotonic clock; differences only, but for stamps, whose constant offset is part of the
 estimate.
@@ -51,7 +51,7 @@ class OptimisticOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     window_ms: float | None = None  # open-loop, stamped: aim at this window; None: the widest that fits all senders
     sizes: bool = True  # allow for what the size of a message costs on its way
     delay_max_ms: float = 1_000.0  # the longest delay of a tentative delivery, and of the sequencer's own messages
-    request_age_ms: float = 10_000.0  # what a site silent for so long has asked of the sequencer is void
+    request_age_ms: float = 10_000.0  # a request of a site that has been silent for this long is void
     calendar: bool = False  # stamped: by the calendar; a scenario with a clock service sets it
 
     def __post_init__(self) -> None:
@@ -64,7 +64,7 @@ class OptimisticOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 class MessageArrival(NamedTuple):
-    """What a rule may know of a message that has come."""
+    """What a delay rule knows of a message that has arrived."""
 
     sender: SiteId
     stamp_ns: int  # the sender's clock when it was sent
@@ -73,10 +73,10 @@ class MessageArrival(NamedTuple):
 
 
 class DelayRule:
-    """A delay rule at one site; this one is *none*: it delays nothing."""
+    """A delay rule at one site; this class is the rule *none*, without delays."""
 
     __slots__ = ("members", "options", "sequencer")
-    stamps = False  # whether senders must write their time into messages
+    stamps = False  # whether senders write their time into messages
 
     def __init__(self, options: OptimisticOptions) -> None:
         self.options = options
@@ -84,24 +84,24 @@ class DelayRule:
         self.sequencer = SiteId(-1)
 
     def enter(self, members: Targets, sequencer: SiteId, joining: bool) -> None:
-        """Begin a view. With another sequencer all that was learnt is void; `joining`: the others were there before."""
+        """Begin a view. A new sequencer voids all estimates; `joining`: the others were members before."""
         stayed = () if joining or sequencer != self.sequencer else self.members
         fresh = tuple(site for site in members if site not in stayed) if joining or stayed else ()
         self.members, self.sequencer = members, sequencer
         self.begin(stayed, fresh)
 
     def begin(self, stayed: Targets, fresh: Targets) -> None:
-        """Keep what is known of the stayed; the fresh meet a group that is running. Neither: all begin together."""
+        """Keep estimates of members that stayed; fresh members join a running group. Neither: all begin together."""
 
     def due_ns(self, message: MessageArrival) -> int:
-        """When to deliver a message tentatively, at its arrival or later."""
+        """Return the time of a tentative delivery, at arrival or later."""
         return message.arrival_ns
 
     def ordered(self, message: MessageArrival, due_ns: int, ticket_ns: int) -> None:
-        """A message is final; its ticket had come at `ticket_ns`."""
+        """Learn from a final message, whose ticket arrived at `ticket_ns`."""
 
     def request_ns(self) -> int:
-        """How long the sequencer should hold back its own messages."""
+        """Return how long the sequencer should hold back its own messages."""
         return 0
 
     def bounded(self, message: MessageArrival, delay_ns: float) -> int:
@@ -139,7 +139,7 @@ class CompensatedDelay(DelayRule):
 
     def request_ns(self) -> int:
         if self.sequencer in self.placed and not self.placed[self.sequencer]:
-            return 0  # not before it was heard
+            return 0  # not before one of its messages arrived
         longest = max(self.delays_ns.values(), default=0.0)
         return round(longest - self.delays_ns.get(self.sequencer, 0.0))
 
@@ -161,7 +161,7 @@ class CompensatedDelay(DelayRule):
             self.adjust(sender, previous, -delta)
 
     def adjust(self, lowered: SiteId, raised: SiteId, delta_ns: float) -> None:
-        """Lower one sender's delay; what is left at 0 raises the other's. The two may be one."""
+        """Lower one sender's delay; the remainder below 0 raises the other's. Both may be the same sender."""
         left = self.delays_ns[lowered] - (1 - self.options.alpha) * delta_ns
         if left > 0:
             self.delays_ns[lowered] = left
@@ -205,7 +205,8 @@ class OpenLoopDelay(DelayRule):
         self.waits = {site: wait for site, wait in self.waits.items() if site in stayed and site in self.members}
 
     def window_ns(self, now_ns: int, others: bool = False) -> float:
-        """The least wait of those heard of late; `others`: without the sequencer, whose wait is for us to ask."""
+        """Return the least wait of recent senders; `others`: without the sequencer, whose wait follows from
+        requests."""
         if self.options.window_ms is not None:
             return self.options.window_ms * NS_PER_MS
         oldest_ns = now_ns - self.options.request_age_ms * NS_PER_MS
@@ -257,13 +258,13 @@ class StampedDelay(OpenLoopDelay):
 
 
 class HoldBackRequests:
-    """At the sequencer: how long others want it to hold back its own messages; the longest wish that is not old."""
+    """At the sequencer: the longest recent request to hold back its own messages."""
 
     __slots__ = ("asked", "options")
 
     def __init__(self, options: OptimisticOptions) -> None:
         self.options = options
-        self.asked: dict[SiteId, tuple[int, int]] = {}  # by site: how long, and when it said so; at most one a member
+        self.asked: dict[SiteId, tuple[int, int]] = {}  # by member: the requested time, and when it arrived
 
     def note(self, site: SiteId, request_ns: int, now_ns: int) -> None:
         self.asked[site] = (request_ns, now_ns)
@@ -272,7 +273,7 @@ class HoldBackRequests:
         self.asked = {site: asked for site, asked in self.asked.items() if site in members}
 
     def longest_ns(self, now_ns: int) -> int:
-        """The delay of an own message that is submitted now."""
+        """Return the delay of an own message that is submitted now."""
         age_ns = self.options.request_age_ms * NS_PER_MS
         self.asked = {site: (asked, at) for site, (asked, at) in self.asked.items() if now_ns - at <= age_ns}
         longest = max((asked for asked, _ in self.asked.values()), default=0)

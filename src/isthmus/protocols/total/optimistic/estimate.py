@@ -1,8 +1,8 @@
-"""A running mean that starts with its first sample, knows what size costs, and is deaf to single odd samples.
+"""A running mean that starts with its first sample, allows for message sizes, and ignores single outliers.
 
-Problem: what is measured on a network moves slowly, jumps now and then, and has outliers: a packet that was sent again,
-a clock that was set. A plain running mean is dragged by outliers and slow after a jump. Idea: a sample far off is
-passed over; several in a row are no accident, and begin a new estimate.
+Problem: network measurements drift, jump now and then, and have outliers: a retransmitted packet, a clock that was set.
+A plain running mean follows outliers and is slow after a jump. Idea: ignore a sample far from the estimate; several in
+a row begin a new estimate.
 
 On a link of limited bandwidth a larger message takes longer, by its size times a constant of the way. Level and slope
 are those of a regression of the samples on sizes, with the same fading weights; where all sizes are equal, slope 0.
@@ -10,10 +10,10 @@ are those of a regression of the samples on sizes, with the same fading weights;
 
 from __future__ import annotations
 
-ODD_MAX = 3  # samples in a row that far off: no accident, the way or a clock has changed
-ODD_NS = 5_000_000  # no sample nearer than this is odd
-ODD_EARLY_NS = 50_000_000  # nor this, as long as an estimate has fewer than ODD_MAX samples to tell their spread by
-ODD_TIMES = 8  # mean deviations from the mean, at which one is
+ODD_MAX = 3  # outliers in a row: the path or a clock has changed
+ODD_NS = 5_000_000  # a sample nearer than this is no outlier
+ODD_EARLY_NS = 50_000_000  # the same while an estimate has fewer than ODD_MAX samples
+ODD_TIMES = 8  # mean deviations beyond which a sample is an outlier
 
 
 class Estimate:
@@ -34,7 +34,7 @@ class Estimate:
         self.deviation = 0.0  # mean distance of a sample from the estimate
 
     def effect(self, size: int) -> float:
-        """What a size adds to the level."""
+        """Return what a message size adds to the level."""
         return self.covariance / self.variance * (size - self.size) if self.variance > 0 else 0.0
 
     def at(self, size: int) -> float:

@@ -5,13 +5,13 @@ knew the order beforehand. Idea: each follower delivers a message twice: tentati
 finally, by number. A delay rule (compensation.py) chooses when a message is delivered tentatively, so that the two
 orders agree as often as may be. Final delivery is never delayed by it.
 
-A message goes to all at once, with what its sender asks of the sequencer (how long it should hold back its own
-messages) and, for the stamped rule, the sender's time. The sequencer numbers others' messages as they arrive, its own
-after the longest delay asked for, and multicasts the number at once, or with `batch_ms` together with those that come
-soon; a batch says how long each of its numbers waited, so that the rules see when it was given.
+A message goes to all members at once, with its sender's request to the sequencer (how long to hold back the sequencer's
+own messages) and, for the stamped rule, the sender's time. The sequencer numbers others' messages as they arrive, its
+own after the longest delay requested, and multicasts the number at once, or with `batch_ms` in batches; a batch carries
+the time that each of its numbers waited, so that the rules know when it was given.
 
-The transport need not keep order: a lost packet then delays no tentative delivery but its own. Numbers are taken in
-their order whenever they come. With `fifo` a sender counts its messages, and the sequencer gives their numbers in that
+The transport need not keep order: a lost packet then delays no other tentative delivery. Numbers are processed in
+order, whenever they arrive. With `fifo` a sender counts its messages, and the sequencer gives their numbers in that
 order; without, in the order of arrival, as in the paper.
 
 Invariants:
@@ -21,7 +21,7 @@ Invariants:
 - the sequencer numbers what came back from the transport, so all survivors hold it once the view is flushed.
 
 When a view ends, survivors hold the same messages and the same numbers. Say the sequencer gave 4 to m and 5 to n, and
-died; n's number reached somebody, m's nobody. All deliver up to 3, then the rest by sender and number: to follow 5
+crashed; n's number reached a survivor, m's none. All deliver up to 3, then the rest by sender and number: to follow 5
 over the gap could put a sender's later message before its earlier one. The next view numbers from 1 again.
 
 Bounds: `waiting` and `numbers` hold what is on its way, at most window messages of each member (credit.md).
@@ -69,7 +69,7 @@ class Optimistic(Layer):
         self.preferred = sequencer
         self.batch_ns = None if batch_ms is None else round(batch_ms * 1e6)  # None: numbers leave with the turn
         self.fifo = fifo
-        self.safe = safe  # the transport tells when messages, which it hands up on arrival, are safe
+        self.safe = safe  # the transport delivers on arrival, and reports later what is safe
         self.policy = DELAY_RULES[options.policy](options)
         self.requests = HoldBackRequests(options)
         self.sequencer = SiteId(-1)
@@ -78,7 +78,7 @@ class Optimistic(Layer):
 
     def reset(self) -> None:
         self.sent_count = 0  # messages that this site sent in the view
-        self.waiting: dict[MessageId, Waiting] = {}  # here, addressed here, not final
+        self.waiting: dict[MessageId, Waiting] = {}  # received, addressed here, not final
         # By timer key, in the order of arrival: not yet tentative, or at the sequencer not yet numbered.
         self.due: dict[int, Together] = {}
         self.due_count = 0  # timer keys used so far
@@ -122,7 +122,7 @@ class Optimistic(Layer):
         return Posted(casts, place, request_ns, stamp_ns)
 
     def on_posted(self, source: SiteId, posted: Posted[Any]) -> None:
-        """Take messages of one sender, or none of them."""
+        """Take messages of one sender: all, or none where one is invalid."""
         if self.fifo and self.is_past(source, posted.place, len(posted.casts)):
             raise RemoteError(f"site {source} sent messages of the place {posted.place} or later again")
         stamp_ns = stamp_here(posted.stamp_ns, self.host, self.policy.options.calendar)
@@ -153,7 +153,7 @@ class Optimistic(Layer):
                     self.schedule(together, together.due_ns - self.host.now_ns)
 
     def on_safe(self, _source: SiteId, posted: Posted[Any]) -> None:
-        """Let messages that cannot be lost any more be final."""
+        """Let safe messages become final."""
         for cast in posted.casts:
             self.unsafe.pop((cast.sender, cast.number), None)
         self.deliver_ready()
@@ -162,13 +162,13 @@ class Optimistic(Layer):
         return not destinations or self.host.site in destinations
 
     def is_past(self, sender: SiteId, place: int, count: int) -> bool:
-        """Whether a sender cannot have sent messages of places from that on only now."""
+        """Whether one of these places of a sender was taken before."""
         if place < self.to_number[sender]:
             return True
         return bool(self.early) and any((sender, one) in self.early for one in range(place, place + count))
 
     def schedule(self, together: Together, delay_ns: int) -> None:
-        """Act on messages now or after a while; which of the two is not left to the host's timers."""
+        """Act on messages now or after a delay; without a delay no timer is used, whose order the host decides."""
         together.due_ns = self.host.now_ns + delay_ns
         if delay_ns <= 0:
             self.act(together)
@@ -185,7 +185,7 @@ class Optimistic(Layer):
             self.act(self.due.pop(key))
 
     def act(self, together: Together) -> None:
-        """Number messages, or deliver those that are not final tentatively."""
+        """Number messages, or deliver them tentatively unless they are final."""
         together.key = ISSUE
         if self.leads():
             self.number(together)
@@ -197,7 +197,7 @@ class Optimistic(Layer):
     # The sequencer
 
     def number(self, together: Together) -> None:
-        """Give messages the next numbers, or keep them until those that their sender sent before have theirs."""
+        """Give messages the next numbers, or keep them until earlier messages of their sender have theirs."""
         sender, casts = together.arrived.sender, together.casts
         self.requests.note(sender, together.request_ns, self.host.now_ns)
         if not self.fifo:
@@ -221,12 +221,12 @@ class Optimistic(Layer):
             self.host.turn_due = True
 
     def end_turn(self) -> None:
-        """Send what was numbered in this turn in one packet, unless a batch still gathers."""
+        """Send the numbers of this turn in one packet, unless a batch is still open."""
         if self.batch_ns is None or len(self.pending) >= BATCH_MAX:
             self.issue()
 
     def issue(self) -> None:
-        """Send the numbers of the pending; not while the transport is full, whose `resume` comes here."""
+        """Send the numbers of pending messages, as far as the transport is writable; `resume` goes on."""
         while self.pending and self.below.writable():
             batch, self.pending = self.pending[:BATCH_MAX], self.pending[BATCH_MAX:]
             ranges: list[Range] = []
@@ -259,7 +259,7 @@ class Optimistic(Layer):
         if not counts or min(counts) < 1 or sum(counts) > BATCH_MAX:
             raise RemoteError(f"numbers for {counts} messages; at most {BATCH_MAX} together")
         if {len(numbers.waits_ns), len(numbers.destinations)} - {0, len(counts)}:
-            raise RemoteError(f"numbers for {len(counts)} ranges that say something else of fewer or more")
+            raise RemoteError(f"numbers for {len(counts)} ranges, with waits or destinations for another count")
         end = first + sum(counts)
         if first <= self.delivered or any(at < end and first < at + given[2] for at, given in self.numbers.items()):
             raise RemoteError(f"numbers from {first} on, some of which have been given")
@@ -271,7 +271,7 @@ class Optimistic(Layer):
         self.deliver_ready()
 
     def deliver_ready(self) -> None:
-        """Deliver finally as far as numbers and their messages are here, and let the rule learn from it."""
+        """Deliver finally as far as numbers and messages have arrived, and let the rule learn from it."""
         ready: list[Cast] = []
         first = self.delivered + 1  # the number of the first of these
         numbers, follows = self.numbers, not self.leads()
@@ -307,7 +307,7 @@ class Optimistic(Layer):
             self.above.deliver_all(casts)
 
     def take(self, sender: SiteId, start: int, count: int) -> list[Waiting]:
-        """Take messages of a sender that have numbers out of those that wait, as far as they are here."""
+        """Remove numbered messages of a sender from those that wait, as far as they have arrived."""
         found: list[Waiting] = []
         for number in range(start, start + count):
             if (sender, number) in self.unsafe:
@@ -321,7 +321,7 @@ class Optimistic(Layer):
         return found
 
     def forget_due(self, together: Together) -> None:
-        """One of them is about to be final: its tentative delivery, which has not happened, will not."""
+        """Cancel the tentative delivery of a message that is about to be final."""
         together.left -= 1
         if not together.left:
             del self.due[together.key]
@@ -355,18 +355,18 @@ class Optimistic(Layer):
             self.become_follower()
 
     def close_view(self) -> None:
-        """Deliver all that the flush left: the numbered without a gap, then the rest by sender and number."""
+        """Deliver the rest of the view: numbered messages up to the first gap, then the others by sender and number."""
         self.host.cancel_timer(self, ISSUE)
         while (given := self.numbers.get(self.delivered + 1)) is not None:
             sender, start, count, _, _ = given
             first, self.delivered = self.delivered + 1, self.delivered + count
             for number in range(start, start + count):
                 waiting = self.waiting.pop((sender, number), None)
-                if waiting is not None:  # otherwise it died with its sender, for all alike
+                if waiting is not None:  # otherwise it was lost with its sender, for all members
                     self.finish(waiting, first + number - start)
         for message_id in sorted(self.waiting):
             self.finish(self.waiting[message_id])
-        for key in self.due:  # what only the sequencer was to number
+        for key in self.due:  # messages that only the sequencer was to number
             self.host.cancel_timer(self, key)
 
     def become_sequencer(self) -> None:

@@ -1,4 +1,4 @@
-"""What optimistic total order sends: messages on their way to be ordered, and their numbers."""
+"""The wire types of optimistic total order: messages to be ordered, and their numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Posted(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=25
 
     casts: tuple[B, ...]  # Cast, or Carried
     place: int  # of the first among the messages that its sender sends in this view: 1, 2, 3 ...
-    request_ns: int = 0  # how long the sequencer should hold back its own messages, as far as the sender is concerned
+    request_ns: int = 0  # how long the sender asks the sequencer to hold back its own messages
     stamp_ns: int = 0  # the sender's monotonic clock
 
     def payload_bytes(self) -> int:
@@ -28,5 +28,5 @@ class Numbers(Message, frozen=True, gc=False, array_like=True, tag=26):
 
     first: int
     ranges: tuple[Range, ...]
-    waits_ns: tuple[int, ...] = ()  # how long each range had been given when they were sent; () where not at all
+    waits_ns: tuple[int, ...] = ()  # from numbering to sending of each range; () where 0
     destinations: tuple[Targets, ...] = ()  # of each range; () where all go to every member

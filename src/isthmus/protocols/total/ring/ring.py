@@ -1,35 +1,46 @@
 """Total order by a rotating token: the ring.
 
-Problem: all members must deliver in one order, and how long a message takes at most should be known beforehand. Idea: a
-token visits the members in turn. Who holds it multicasts up to a batch of messages, which take the next positions of
-the order, and passes the token on; all deliver by position. Nobody waits longer than one rotation for the token, and
-nobody sends more than a batch when it comes: that bounds the latency (`ring_bound`).
+Problem: all members must deliver in one order, with a bound on the latency that is known in advance. Idea: a token
+visits the members in turn. Its holder multicasts up to a batch of messages, which take the next positions of the order,
+and passes the token on; all deliver by position. No member waits longer than one rotation for the token, and none sends
+more than a batch per visit: that bounds the latency (`ring_bound`).
 
 It runs over FIFO channels and a view-synchronous service.
 
 Invariants:
-- there is at most one token in a view: the eldest has it at the start, and who passes it on no longer has it. Visits
-  are numbered, and a copy of a visit that has been is dropped. Whoever passed the token on keeps a copy and repeats it
-  until its heir says that it was taken; the token dies only with its holder or its heir, and then the next view brings
-  a new one. No time-out ever makes one;
-- positions of a view are 1, 2, 3 ...; the token says how many are given;
-- the holder announces the positions of its messages to all members, whoever the messages are for (as `Tickets`, of
-  its own messages only); members deliver in the order of positions, and what they are told early waits;
-- the token leaves once the announcement has come back to the holder itself, so that its batch is on the wire first.
+- There is at most one token in a view: the eldest member has it at the start, and a member that passes it on no longer
+  has it. Visits are numbered, and a duplicate of an earlier visit is dropped. The member that passed the token on keeps
+  a copy and retransmits it until its heir acknowledges it. The token is lost only with its holder or its heir, and the
+  next view then brings a new one. No time-out ever makes a token.
+- Positions of a view are 1, 2, 3 ...; the token carries the last one given.
+- The holder announces the positions of its messages to all members, whatever the destinations (as `Tickets`, of its own
+  messages only); members deliver in the order of positions, and early announcements wait.
+- The token leaves once the announcement has come back to the holder itself, so that its batch is on the wire first.
 
-Where the transport gathers nothing, each message is a packet of its own, and the announcement goes ahead of the
-messages: they are delivered as they come, not when the last of the batch has. Then a `BatchEnd` to the holder itself,
-behind the batch, tells that it is through, and the token leaves.
+Where the transport batches nothing, each message is a packet of its own, and the announcement precedes the messages:
+they are delivered as they arrive, not when the last of the batch has. A `BatchEnd` that the holder sends to itself
+behind the batch then lets the token leave.
 
 At rest: after a whole rotation without a message the holder keeps the token. A member that has something to send and
-cannot be sure that the token will come multicasts a `TokenRequest`; the holder then passes the token straight to the
-next such member along the ring, and it goes round again from there. It is sure to come to a member that has seen an
-announcement since it last passed the token on empty-handed: n empty visits must follow an announcement before the token
-rests, and one of them is its own. Announcements and token take different ways, so that what counts is what the
-announcement says: positions beyond those that the token had given at its last visit.
+cannot rely on the token's coming multicasts a `TokenRequest`; the holder then passes the token straight to the next
+such member along the ring, and rotation resumes from there. The token is sure to come to a member that has seen an
+announcement since it last passed the token on without sending: n empty visits must follow an announcement before the
+token rests, and one of them is its own. Announcements and token take different paths, so the test uses positions: those
+beyond the last one given when the token was here.
 
-When a holder dies, survivors hold the same announcements and the same messages. All deliver the announced ones by
-position, over the gaps of announcements that nobody has, and then the rest by sender and number.
+When a holder crashes, survivors hold the same announcements and the same messages. All deliver the announced ones by
+position, skipping announcements that no survivor has, and then the rest by sender and number.
+
+The token, as seen by one member (`TokenPhase`):
+
+| phase | event | next |
+|---|---|---|
+| AWAY | a token of a new visit arrives (`take`) | VISITING |
+| VISITING | nothing to send (`visit`) | AWAY; RESTING after an empty rotation |
+| VISITING, RESTING | the turn ends with messages sent (`end_batch`) | ANNOUNCED |
+| RESTING | a `TokenRequest` arrives | AWAY |
+| ANNOUNCED | the batch has come back (`leave`) | AWAY; VISITING where the member is alone |
+| any | a view is installed | VISITING at the eldest member, elsewhere AWAY |
 """
 
 from __future__ import annotations
@@ -75,35 +86,35 @@ class Token(Message, frozen=True, gc=False, array_like=True, tag=28):
 
 
 class TokenAck(Message, frozen=True, gc=False, array_like=True, tag=27):
-    """The token has come; sent where it may get lost."""
+    """An acknowledgement of the token, over channels that lose packets."""
 
     visit: int
 
 
 class TokenRequest(Message, frozen=True, gc=False, array_like=True, tag=29):
-    """A member has something to send, and the token may be at rest."""
+    """A member has messages to send, and the token may be at rest."""
 
 
 class BatchEnd(Message, frozen=True, gc=False, array_like=True, tag=31):
-    """What was sent before it, to its sender itself, is through."""
+    """Sent by the holder to itself: the batch before it has been transmitted."""
 
 
 class TokenInTransit(NamedTuple):
-    """A token on its way."""
+    """A token passed on and not acknowledged."""
 
     token: Token
     heir: SiteId
     at_ns: int
-    once: bool  # it was not repeated yet
+    once: bool  # it was not retransmitted yet
 
 
 class TokenPhase(Enum):
-    """What the token is doing, as seen here."""
+    """Where the token is; the module docstring has the transitions."""
 
     AWAY = 0
-    VISITING = 1  # here, to send what waits
-    RESTING = 2  # here, as nobody had anything to send for a whole rotation
-    ANNOUNCED = 3  # here, until the batch has come back
+    VISITING = 1  # here, so that this member may send
+    RESTING = 2  # here, after a whole rotation without a message
+    ANNOUNCED = 3  # here, until the batch of this member has come back
 
 
 class Ring(Layer):
@@ -118,24 +129,24 @@ class Ring(Layer):
 
     def __init__(self, options: RingOptions | None = None, repeats: bool = True, twice: Targets = ()) -> None:
         self.options = options or RingOptions()
-        self.twice = twice  # members that the token visits twice in a rotation
+        self.twice = twice  # members that the token visits twice per rotation
         self.round: Targets = ()  # the members as the token visits them
         self.repeats = repeats  # False: over channels that lose nothing
-        self.ahead = not repeats  # announce messages before they are sent: over a transport that gathers nothing
+        self.ahead = not repeats  # announce messages before they are sent: the transport batches nothing
         self.pacing = Pacing(FIRST_WAIT_MS, LEAST_WAIT_MS / 2)
         self.view = View(0, ())
         self.reset()
 
     def reset(self) -> None:
         self.phase = TokenPhase.AWAY
-        self.token = Token(0, 0, 0)  # as it is, or as it was when it last came
-        self.passed: TokenInTransit | None = None  # a token that its heir has not acknowledged
+        self.token = Token(0, 0, 0)  # its present state, or its state at the last visit
+        self.passed: TokenInTransit | None = None  # unacknowledged by its heir
         self.left = 0  # messages that may still be sent at this visit
         self.sent: list[Cast] = []  # in this turn, at this visit; not announced yet, unless ahead
-        self.asked = False  # somebody above wants to send
-        self.assured = False  # the token will come without a Wake
-        self.waking = False  # a Wake of this site is out
-        self.waiting: set[SiteId] = set()  # who sent a Wake and has announced nothing since
+        self.asked = False  # a layer above wants to send
+        self.assured = False  # the token will come without a TokenRequest
+        self.waking = False  # a TokenRequest of this site is on its way
+        self.waiting: set[SiteId] = set()  # members that sent a TokenRequest and have announced nothing since
         # Bounded by flow control: at most a window of messages of each member is undelivered.
         self.data: dict[SiteId, deque[Cast]] = defaultdict(deque)  # by sender: received, not delivered
         self.order: deque[Ticketed] = deque()  # announced without a gap, addressed here, not delivered
@@ -215,7 +226,7 @@ class Ring(Layer):
                 raise RemoteError(f"a token of site {source}, while there is one here")
             if token.given < max(self.ticketed, self.token.given) or token.empty < 0:
                 raise RemoteError(f"{token} of site {source}; the last one here was {self.token}")
-            self.passed = None  # it has been round: whoever it was passed to has had it
+            self.passed = None  # it has been round, so its heir has had it
         if self.repeats:
             self.send((source,), TokenAck(token.visit))
         if token.visit > self.token.visit:
@@ -229,13 +240,13 @@ class Ring(Layer):
         self.visit()
 
     def visit(self) -> None:
-        """Have sent what waits above; an empty-handed visit ends at once, unless the token is to rest here."""
+        """Let the layers above send; a visit without messages ends at once, unless the token is to rest here."""
         if not self.below.writable():
             return  # its `resume` comes here
         self.above.resume()
         if self.sent:
             return  # it leaves with what is announced
-        self.asked = False  # what waits for credit asks again when it has some
+        self.asked = False  # layers that wait for credit ask again when they have some
         empty = self.token.empty + 1
         self.token = Token(self.token.visit, self.token.given, empty)
         if empty < len(self.round):
@@ -247,7 +258,7 @@ class Ring(Layer):
             self.host.trace(Kind.ROLE, value=RESTING_ROLE)
 
     def place(self) -> int:
-        """Where on its round the token is, which is here; visits count along the round where some have two places."""
+        """Return the place of the token, which is here, on its round, where some members have two places."""
         if len(self.round) > len(self.view.members):
             return (self.token.visit - 1) % len(self.round)
         return places(self.view.members)[self.host.site]
@@ -256,13 +267,13 @@ class Ring(Layer):
         return self.round[(self.place() + 1) % len(self.round)]
 
     def distance(self, site: SiteId) -> int:
-        """How far a member is along the ring; the token only ever moves forward, so that it passes nobody over."""
+        """Return the steps to a member along the ring; the token only moves forward, so that it skips no member."""
         here = self.place()
         return min((place - here - 1) % len(self.round) + 1 for place, other in enumerate(self.round) if other == site)
 
     def pass_on(self, heir: SiteId) -> None:
         if self.view is not self.stack.view:
-            return  # the view closes: in the next one, as which this would leave, there is another token
+            return  # the view closes; the token would be sent in the next view, which has its own
         steps = self.distance(heir) if len(self.round) > len(self.view.members) else 1
         token = Token(self.token.visit + steps, self.token.given, self.token.empty)
         if heir == self.host.site:  # it is alone
@@ -276,7 +287,7 @@ class Ring(Layer):
             self.arm(heir)
 
     def arm(self, heir: SiteId) -> None:
-        """Repeat the token when an answer is overdue; not too seldom, as the whole group waits for it."""
+        """Retransmit the token when its acknowledgement is overdue; with a bound, as the whole group waits."""
         longest_ns = round(max(self.pacing.once_ms(heir, 0), LONGEST_WAIT_MS) * 1e6)
         self.host.set_timer(self, REPEAT, min(self.pacing.wait_ns(heir), longest_ns))
 
@@ -345,7 +356,7 @@ class Ring(Layer):
 
     def on_batch_end(self, source: SiteId, _end: BatchEnd) -> None:
         if source != self.host.site:
-            raise RemoteError(f"the end of a batch of site {source}, which concerns nobody else")
+            raise RemoteError(f"the end of a batch of site {source}, expected only from the holder itself")
         self.leave()
 
     def leave(self) -> None:
