@@ -14,7 +14,7 @@ from rich.table import Table
 from isthmus.core.message import ONLY_GROUP
 from isthmus.measure.optimism import optimism
 from isthmus.protocols.total.optimistic.optimistic import Optimistic
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.studies.optimistic.setup import DISTANT, SEQUENCER, paper_scenario
 from isthmus.trace.schema import Row
 
@@ -28,7 +28,7 @@ def measure(batch_ms: float | None) -> tuple[float, float, float, float, float]:
     scenario = paper_scenario(0.03, RATE_PER_S, "compensation", seed=1, duration_ms=DURATION_MS)
     stack = msgspec.structs.replace(scenario.stack, name="optimistic", batch_ms=batch_ms)
     rows: list[Row] = []
-    run = Run(msgspec.structs.replace(scenario, stack=stack, wire="sized"), rows)
+    run = SimRun(msgspec.structs.replace(scenario, stack=stack, wire="sized"), rows)
     summary = run.execute()
     copies = len(scenario.topology.sites)
     packets = run.network.packet_count / copies - summary.submitted_count  # all but the messages themselves

@@ -16,7 +16,7 @@ from rich.table import Table
 from isthmus.core.message import SiteId
 from isthmus.protocols.causal.histories.history_order import HistoryOrder
 from isthmus.protocols.causal.options import CausalPolicy
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.studies.causal.setup import causal_scenario
 
 LANS, HOSTS = 3, 32
@@ -28,7 +28,7 @@ STACKS = ("causal-history", "causal-separators")
 def measure(stack: str) -> float:
     """CPU per delivery at host 0, in microseconds."""
     scenario = causal_scenario(LANS, HOSTS, stack, CausalPolicy(), seed=1)
-    run = Run(msgspec.structs.replace(scenario, trace="none", wire="reference"))
+    run = SimRun(msgspec.structs.replace(scenario, trace="none", wire="reference"))
     port = run.sites[0].ports[next(iter(run.sites[0].ports))]
     layer = port.stack.find(HistoryOrder)
     spent, count = 0, 0

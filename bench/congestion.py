@@ -24,7 +24,7 @@ from isthmus.core.message import SiteId
 from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Periodic, Poisson
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.topology.delay import Constant, Uniform
 from isthmus.topology.model import Channel, Cluster, Topology, TopologySite, WanLink
 from isthmus.topology.passage import Pipe
@@ -123,7 +123,7 @@ class Counted(Pipe):
 
 def measure(given: Scenario) -> Figures:
     sink, pipe = Sink(given.duration_ms), Counted()
-    run = Run(given, sink)  # type: ignore[arg-type]
+    run = SimRun(given, sink)  # type: ignore[arg-type]
     run.network.pipes["wan", 0, 1] = pipe
     run.start()
     for _ in run.advance(run.end_ns):

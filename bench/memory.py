@@ -21,7 +21,7 @@ from rich.table import Table
 from bench.simulator import scenario
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Poisson
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
@@ -45,7 +45,9 @@ def start(transport: str) -> float:
     channel = Channel(Constant(50.0))
     stack = StackSpec(name="token-site", transport=transport)
     topology = mesh(SITES // 10, 10, channel, channel)
-    run = Run(Scenario(topology=topology, stack=stack, workloads=(Poisson(rate_per_s=1),), duration_ms=1, trace="none"))
+    run = SimRun(
+        Scenario(topology=topology, stack=stack, workloads=(Poisson(rate_per_s=1),), duration_ms=1, trace="none")
+    )
     run.start()
     return resident_mb()
 
@@ -54,7 +56,7 @@ def run_events() -> list[tuple[int, float]]:
     given = msgspec.structs.replace(scenario("reliable"), duration_ms=1e3 * EVENTS / EVENTS_PER_S * 2, trace="events")
     readings: list[tuple[int, float]] = []
     with tempfile.TemporaryDirectory() as folder, TraceWriter(Path(folder) / "trace", {}) as writer:
-        run = Run(given, writer)
+        run = SimRun(given, writer)
         run.start()
         while run.scheduler.event_count < EVENTS:
             run.scheduler.run(run.end_ns, EVENTS // 10)

@@ -34,8 +34,8 @@ from isthmus.scenario.model import Scenario
 from isthmus.sim.base import Simulation
 from isthmus.sim.packets.network import wiring_of
 from isthmus.sim.packets.schedule import schedule_of
-from isthmus.sim.packets.twin import run_of
 from isthmus.sim.packets.ways import Ways
+from isthmus.sim.simulate import make_run
 from isthmus.studies.overlay.setup import NUMBER_BYTES, connected_degree, overlay_scenario
 from isthmus.topology.overlay.links import neighbours_in
 from isthmus.trace.schema import KIND, NUMBER, PROCESS, SENDER, TIME_NS, Row
@@ -72,10 +72,10 @@ def ours(endpoints: str, engine: str) -> Result:
     """CPU seconds and deliveries of one of our runs."""
     given = scenario(endpoints, engine)
     rows: list[Row] = []
-    run = run_of(replace(given, trace="events"), rows)
+    run = make_run(replace(given, trace="events"), rows)
     cpu_s = timed(run)
     if endpoints == "compiled":
-        cpu_s = min(timed(run_of(given)) for _ in range(ROUNDS))
+        cpu_s = min(timed(make_run(given)) for _ in range(ROUNDS))
     deliveries = [(row[PROCESS], row[SENDER], row[NUMBER], row[TIME_NS]) for row in rows if row[KIND] == Kind.DELIVER]
     return Result(cpu_s, round(run.figures()["hops"]), sorted(deliveries))
 
@@ -140,7 +140,7 @@ def large() -> tuple[float, float]:
     degree = connected_degree(LARGE_NODES)
     given = overlay_scenario("flooding", LARGE_NODES, DATA_BYTES, SEED, bursts=1, burst=1, degree=degree)
     start = time.process_time()
-    run_of(given).execute()
+    make_run(given).execute()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2, time.process_time() - start
 
 

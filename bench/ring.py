@@ -31,7 +31,7 @@ from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.packets import NetworkSpec
 from isthmus.scenario.workload import Closed
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
@@ -120,7 +120,7 @@ def simulated_ring(members: int, batch: int, times: RingTimes, seconds: float) -
         duration_ms=1000 * seconds,
         wire="reference",
     )
-    Run(made, rows).execute()
+    SimRun(made, rows).execute()
     return figures_of(rows)
 
 

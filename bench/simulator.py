@@ -20,7 +20,7 @@ from rich.table import Table
 from isthmus.core.message import SiteId
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Poisson
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
@@ -58,7 +58,7 @@ def arrivals() -> Arrivals:
 
 
 def our_run(transport: str) -> tuple[float, int]:
-    run = Run(scenario(transport))
+    run = SimRun(scenario(transport))
     start = time.process_time()
     summary = run.execute()
     return time.process_time() - start, summary.delivered.count

@@ -24,7 +24,7 @@ from rich.table import Table
 from bench.simulator import scenario
 from isthmus.pipeline.engine.session import spark_session
 from isthmus.pipeline.sweep.sweep import RunSpec, sweep
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.trace.writer import TraceWriter
 
 CORES = 2
@@ -88,7 +88,7 @@ def in_process(folder: Path) -> Cost:
     start = now()
     with TraceWriter(folder) as writer:
         for spec in grid(LOOP):
-            Run(spec.scenario, writer, run=spec.run).execute()
+            SimRun(spec.scenario, writer, run=spec.run).execute()
     return now() - start
 
 

@@ -198,7 +198,6 @@ TWICE = {
     "Carried",
     "Change",
     "Judged",
-    "Run",
     "Said",
     "Source",
 }
@@ -253,21 +252,16 @@ DIVIDED = {
     "Acceptor",
     "Agreement",
     "ClockPort",
-    "CompiledRun",
     "Coordinator",
     "CostedNetwork",
     "MarkedParticipants",
     "Reliable",
-    "Run",
     "Safe",
     "Server",
     "Tables",
     "TwinSummary",
 }
-COMMANDS_IMPORTED = {
-    "fuzz:sim",
-    "study:sim",
-}
+COMMANDS_IMPORTED = {}
 
 
 def test_class_names_are_unique() -> None:
@@ -305,6 +299,7 @@ EXTENDED = {  # classes that others of their package extend: a contract, or a pa
     "Host": "the contract of hosts",
     "Port": "what the ports of both hosts share",
     "InputError": "errors have kinds",
+    "Simulation": "the contract of runs: with layers, or compiled",
     "Transport": "the contract of transports",
     "LivePort": "a port as it is; the clock service adds time stamps to its own",
     "CausalOrder": "the contract of causal orders, with what all of them do alike",

@@ -26,7 +26,7 @@ from isthmus.fuzz.large import large_scenario
 from isthmus.fuzz.scenarios import bridged_scenario, hard_scenario, random_scenario
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
-from isthmus.sim.packets.twin import run_of
+from isthmus.sim.simulate import make_run
 from isthmus.stacks.registry import STACKS
 from isthmus.trace.schema import Row
 
@@ -103,7 +103,7 @@ def scenarios(folder: Path) -> dict[str, Callable[[], Scenario]]:
 def digest(scenario: Scenario) -> str:
     """The digest of all rows of a run."""
     rows: list[Row] = []
-    run_of(msgspec.structs.replace(scenario, trace="wire"), rows).execute()
+    make_run(msgspec.structs.replace(scenario, trace="wire"), rows).execute()
     assert rows
     made = hashlib.sha256()
     for row in rows:

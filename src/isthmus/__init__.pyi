@@ -1,12 +1,9 @@
 """The public names of Isthmus: each is declared here, once, by its import."""
 
-from isthmus.advise.compare.choice import Choice as Choice
-from isthmus.advise.compare.figures import Judged as Judged
+from isthmus.advise.compare.choice import StackChoice as StackChoice
 from isthmus.advise.compare.figures import Mean as Mean
-from isthmus.advise.compare.figures import Spread as Spread
+from isthmus.advise.compare.figures import PropertyTally as PropertyTally
 from isthmus.advise.compare.figures import StackFigures as StackFigures
-from isthmus.advise.compare.measure import Measured as Measured
-from isthmus.advise.compare.measure import simulate as simulate
 from isthmus.advise.compare.metadata import Metadata as Metadata
 from isthmus.advise.compare.run import Comparison as Comparison
 from isthmus.advise.compare.run import compare as compare
@@ -24,8 +21,10 @@ from isthmus.core.layer import Stack as Stack
 from isthmus.core.layer import View as View
 from isthmus.core.message import Cast as Cast
 from isthmus.core.message import Message as Message
+from isthmus.judge.judgement import Judgement as Judgement
 from isthmus.judge.oracle import Oracle as Oracle
-from isthmus.judge.oracle import Verdict as Verdict
+from isthmus.judge.result import RunResult as RunResult
+from isthmus.judge.verdict import Verdict as Verdict
 from isthmus.judge.witness import EventKey as EventKey
 from isthmus.judge.witness import Witness as Witness
 from isthmus.judge.witness import WitnessEvent as WitnessEvent
@@ -48,6 +47,7 @@ from isthmus.live.node.plans import GroupPlan as GroupPlan
 from isthmus.live.node.plans import SiteConfig as SiteConfig
 from isthmus.measure.histogram import Histogram as Histogram
 from isthmus.measure.optimism import Guesses as Guesses
+from isthmus.measure.spread import LatencySpread as LatencySpread
 from isthmus.protocols.application import Application as Application
 from isthmus.protocols.causal.flooding.safe_wire import DynamicOptions as DynamicOptions
 from isthmus.protocols.causal.histories.history import HistoryRules as HistoryRules
@@ -125,6 +125,7 @@ from isthmus.scenario.workload import Poisson as Poisson
 from isthmus.scenario.workload import Recorded as Recorded
 from isthmus.scenario.workload import Reply as Reply
 from isthmus.sim.program import SimulatedProgram as SimulatedProgram
+from isthmus.sim.simulate import simulate as simulate
 from isthmus.stacks.registry import STACKS as STACKS
 from isthmus.stacks.registry import StackOptions as StackOptions
 from isthmus.topology.delay import Constant as Constant
@@ -153,3 +154,6 @@ from isthmus.trace.schema import Sink as Sink
 
 __version__: str
 __all__: list[str]
+from isthmus.judge.judgement import ParticipantVerdicts as ParticipantVerdicts
+from isthmus.judge.participants import ParticipantFigures as ParticipantFigures
+from isthmus.measure.summary import RunSummary as RunSummary

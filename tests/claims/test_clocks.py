@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from isthmus.scenario.load import load_scenario
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.studies.claim import Rows, Tables
 from isthmus.studies.clocks.claims import CLAIMS, FIGURES
 from isthmus.studies.clocks.measure import BOUNDS, SHOWN, WORST
@@ -42,7 +42,7 @@ def worst(runs: Iterable[dict[str, Any]], by: tuple[str, ...]) -> Rows:
 def tables() -> Tables:
     runs = []
     for one in grid("quick", (1, 2, 3)):
-        done = Run(one.scenario)
+        done = SimRun(one.scenario)
         done.execute()
         runs.append({**one.parameters, **done.figures()})
     made = {part.replace("-", "_"): worst([run for run in runs if run["part"] == part], by) for part, by in BY.items()}

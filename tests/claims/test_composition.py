@@ -8,10 +8,11 @@ from typing import NamedTuple
 import pytest
 
 from isthmus.core.layer import Kind
-from isthmus.judge.promises import latency_bound, promised_verdicts
+from isthmus.judge.judgement import judge
+from isthmus.judge.promises import latency_bound
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.workload import Closed
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.studies.composition.claims import MODEL, SINGLE, WITHIN
 from isthmus.studies.composition.setup import WARM_UP, composed
 from isthmus.studies.composition.theorems import THEOREMS
@@ -40,9 +41,9 @@ class Measured(NamedTuple):
 def measure(scenario: Scenario) -> Measured:
     """Latency to the last delivery anywhere, after the warm-up; and how many messages were submitted."""
     rows: list[Row] = []
-    run = Run(scenario, rows)
+    run = SimRun(scenario, rows)
     assert run.execute().undelivered_count() == 0 and run.network.dropped_count == 0
-    assert [verdict.witness for verdict in promised_verdicts(scenario, rows) if verdict.status == "violated"] == []
+    assert [verdict.witness for verdict in judge(scenario, rows).verdicts if verdict.status == "violated"] == []
     load = scenario.workloads[0]
     assert isinstance(load, Closed)
     submitted, last, crossing = {}, {}, set()
@@ -122,5 +123,5 @@ def test_the_same_seed_gives_the_same_rows() -> None:
     first: list[Row] = []
     second: list[Row] = []
     for rows in (first, second):
-        Run(composed(4, 12, 5, 0.5, 3, first=True, pack=4, rounds=4), rows).execute()
+        SimRun(composed(4, 12, 5, 0.5, 3, first=True, pack=4, rounds=4), rows).execute()
     assert first == second

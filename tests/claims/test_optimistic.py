@@ -18,7 +18,7 @@ from isthmus.measure.optimism import Optimism, optimism, usable_ms
 from isthmus.protocols.application import Application
 from isthmus.protocols.total.optimistic.compensation import CompensatedDelay, PolicyName
 from isthmus.protocols.total.optimistic.optimistic import Optimistic
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.stacks.registry import STACKS, Build, StackOptions
 from isthmus.studies.optimistic.claims import interpolated
 from isthmus.studies.optimistic.setup import DISTANT, NEAR, SEQUENCER, WARM_UP_MS, paper_scenario
@@ -30,7 +30,7 @@ SEEDS = (1, 2)
 @cache
 def figures(sigma: float, policy: PolicyName, seed: int, aim_ms: float | None = None) -> dict[int, Optimism]:
     rows: list[Row] = []
-    Run(paper_scenario(sigma, 100.0, policy, seed, window_ms=aim_ms), rows).execute()
+    SimRun(paper_scenario(sigma, 100.0, policy, seed, window_ms=aim_ms), rows).execute()
     return optimism(rows, round(WARM_UP_MS * 1e6))
 
 
@@ -42,7 +42,7 @@ def mean(sigma: float, policy: PolicyName, process: int, column: str) -> float:
 def delays(build: Build | None = None) -> dict[int, list[float]]:
     """The delays in ms that sites 0, 1 and 5 have come to with constant links; the first is what the sequencer does."""
     scenario = paper_scenario(0.0, 100.0, "compensation", 1)
-    run = Run(msgspec.structs.replace(scenario, duration_ms=60_000), build=build)
+    run = SimRun(msgspec.structs.replace(scenario, duration_ms=60_000), build=build)
     run.execute()
     found = {}
     for site in (NEAR, DISTANT):

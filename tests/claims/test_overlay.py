@@ -6,7 +6,7 @@ from statistics import fmean
 
 import pytest
 
-from isthmus.sim.packets.twin import run_of
+from isthmus.sim.simulate import make_run
 from isthmus.studies.overlay.claims import FIGURES, TOLERANCE
 from isthmus.studies.overlay.setup import CONNECTIVITY, CRASH_NODES, MESSAGES, Protocol, overlay_scenario
 from isthmus.topology.overlay.links import hypercube
@@ -23,7 +23,7 @@ def test_the_mean_delay_is_that_of_the_model(nodes: int, data: int, protocol: Pr
     expected = FIGURES[nodes, data][protocol == "vector"]
     found = []
     for seed in (1, 2, 3):
-        run = run_of(overlay_scenario(protocol, nodes, data, seed))
+        run = make_run(overlay_scenario(protocol, nodes, data, seed))
         assert run.execute().undelivered_count() == 0
         figures = run.figures()
         assert figures["violations"] == 0

@@ -23,7 +23,7 @@ from isthmus.advise.order.delays import delays_of
 from isthmus.advise.order.simulation import BySender
 from isthmus.advise.order.total import hybrid_stack
 from isthmus.scenario.model import HybridSpec, Scenario, StackSpec
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.stacks.roles.assignment import plan
 from isthmus.stacks.roles.prediction import Setting
 from isthmus.stacks.roles.rests import MessageStream
@@ -94,7 +94,7 @@ def simulated(setting: Setting, stack: StackSpec) -> tuple[float, int]:
         wire="reference",
     )
     sink = BySender(setting.count, FROM_MS, until_ms)
-    run = Run(scenario, sink)
+    run = SimRun(scenario, sink)
     run.execute()
     assert not sink.open, "messages of the span that were not delivered"
     return sum(sink.total_ms) / sum(sink.counts), run.network.packet_count

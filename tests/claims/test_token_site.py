@@ -8,7 +8,7 @@ from isthmus.core.layer import Kind
 from isthmus.core.units import NS_PER_MS
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Poisson
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
@@ -29,7 +29,7 @@ def test_latency_is_exactly_two_delays_and_one_for_the_sequencer(transport, dela
         seed=7,
     )
     rows: list[Row] = []
-    Run(scenario, rows).execute()
+    SimRun(scenario, rows).execute()
     submitted = {row[ORIGIN:GROUP]: row[TIME_NS] for row in rows if row[KIND] == Kind.SUBMIT}
     last = dict.fromkeys(submitted, 0)
     for row in rows:

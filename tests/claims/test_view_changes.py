@@ -15,7 +15,7 @@ from isthmus.scenario.faults import Crash
 from isthmus.scenario.model import Agreed, Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Poisson
 from isthmus.sim.network.delays import Stamp
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.sim.site import SimPort
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel, Cluster, Topology, TopologySite
@@ -41,7 +41,7 @@ def crashed(sites: int, rate_per_s: float) -> tuple[list[Row], Counter[type[Mess
         membership=Membership(kind="agreed", agreed=Agreed(round_trip_ms=2 * DELAY_MS)),
     )
     rows: list[Row] = []
-    run = Run(scenario, rows)
+    run = SimRun(scenario, rows)
     counts: Counter[type[Message]] = Counter()
     send = run.network.send
 
@@ -104,7 +104,7 @@ def test_datagrams_between_lans_with_agents_that_pack(sites: int) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SimPort, "send", counting)
-        Run(scenario, rows).execute()
+        SimRun(scenario, rows).execute()
     assert crossed[Parcels] == 12
     assert sum(crossed[kind] for kind in (Prepare, Promise, Propose, Accepted, Decide)) == 0
     suspected = min(row[TIME_NS] for row in rows if row[KIND] == Kind.SUSPECT and row[PROCESS] == 0)

@@ -10,7 +10,7 @@ import pytest
 from isthmus.judge.oracle import Oracle
 from isthmus.live.run.harness import run_live
 from isthmus.scenario.load import load_scenario
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.stacks.registry import STACKS
 from isthmus.trace.reader import read_rows
 from isthmus.trace.schema import Row
@@ -34,7 +34,7 @@ def scenario_file(folder: Path, stack: str) -> Path:
 @pytest.mark.parametrize("stack", CAUSAL)
 def test_simulated(stack: str, tmp_path: Path) -> None:
     rows: list[Row] = []
-    Run(load_scenario(scenario_file(tmp_path, stack)), rows).execute()
+    SimRun(load_scenario(scenario_file(tmp_path, stack)), rows).execute()
     verdicts = Oracle(rows).verdicts((*STACKS[stack].properties, "primary"))
     assert [verdict for verdict in verdicts if verdict.status != "valid"] == []
 

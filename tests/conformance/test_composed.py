@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from isthmus.core.layer import Kind
-from isthmus.judge.promises import promised_verdicts
+from isthmus.judge.judgement import judge
 from isthmus.live.run.harness import measure, run_live
 from isthmus.measure.summary import RunSummary
 from isthmus.scenario.load import load_scenario
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.trace.domain import read_domains
 from isthmus.trace.reader import read_meta, read_rows
 from isthmus.trace.schema import GROUP, KIND, NUMBER, ORIGIN, PROCESS, SENDER, Row
@@ -52,12 +52,12 @@ def live_of(path: Path, folder: Path) -> Path:
 
 def simulated_of(path: Path, folder: Path) -> Path:
     with TraceWriter(folder) as writer:
-        Run(load_scenario(path), writer).execute()
+        SimRun(load_scenario(path), writer).execute()
     return folder
 
 
 def told(path: Path, folder: Path) -> list[tuple[str, str, str]]:
-    verdicts = promised_verdicts(load_scenario(path), read_rows(folder))
+    verdicts = judge(load_scenario(path), read_rows(folder)).verdicts
     return [(verdict.domain or str(verdict.group), verdict.property, verdict.status) for verdict in verdicts]
 
 
@@ -80,7 +80,7 @@ def test_both_hosts_give_the_same_verdicts(live: Path, simulated: Path) -> None:
 
 def test_nothing_is_owed_and_classes_are_told_apart(live: Path) -> None:
     members = {group.id: group.processes for group in load_scenario(PATH).groups_of_run()}
-    figures = measure(live, RunSummary(members, composed=True))
+    figures = measure(list(read_rows(live)), RunSummary(members, composed=True))
     assert figures.by_class and figures.undelivered_count() == 0
     assert sorted(figures.by_class) == [(0, False), (0, True), (1, True)]
 
@@ -122,7 +122,7 @@ def test_replicas_take_over_from_a_router_that_is_killed(tmp_path: Path) -> None
     assert verdicts == told(path, simulated) and {status for _, _, status in verdicts} == {"valid"}
     assert ("0", "validity", "valid") in verdicts
     members = {group.id: group.processes for group in load_scenario(path).groups_of_run()}
-    assert measure(live, RunSummary(members, composed=True)).undelivered_count() == 0
+    assert measure(list(read_rows(live)), RunSummary(members, composed=True)).undelivered_count() == 0
 
 
 @pytest.mark.full

@@ -12,7 +12,7 @@ from isthmus.judge.oracle import Oracle
 from isthmus.live.run.harness import measure, run_live
 from isthmus.measure.summary import RunSummary
 from isthmus.scenario.load import load_scenario
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.stacks.registry import STACKS
 from isthmus.trace.reader import read_meta, read_rows
 from isthmus.trace.schema import KIND, LOCAL, NUMBER, PROCESS, SENDER, Row
@@ -34,7 +34,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sim")
     with TraceWriter(folder) as writer:
-        Run(load_scenario(PATH), writer).execute()
+        SimRun(load_scenario(PATH), writer).execute()
     return folder
 
 
@@ -44,7 +44,7 @@ def test_every_promise_is_kept(host: str, request: pytest.FixtureRequest) -> Non
     promised = STACKS["token-site"].properties
     verdicts = Oracle(read_rows(folder)).verdicts(promised)
     assert [verdict.property for verdict in verdicts if verdict.status == "valid"] == list(promised), verdicts
-    assert measure(folder, RunSummary(3)).undelivered_count() == 0
+    assert measure(list(read_rows(folder)), RunSummary(3)).undelivered_count() == 0
 
 
 def test_each_site_writes_its_own_segments(live: Path) -> None:
@@ -80,4 +80,4 @@ def test_a_flood_keeps_its_promises_live(stack: str, tmp_path: Path) -> None:
     asyncio.run(asyncio.wait_for(run_live(load_scenario(path), path, folder), TIMEOUT_S))
     verdicts = Oracle(read_rows(folder)).verdicts(STACKS[stack].properties)
     assert {verdict.status for verdict in verdicts} == {"valid"}, verdicts
-    assert measure(folder, RunSummary(3)).undelivered_count() == 0
+    assert measure(list(read_rows(folder)), RunSummary(3)).undelivered_count() == 0

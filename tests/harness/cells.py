@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from isthmus.core.layer import Kind
 from isthmus.core.units import NS_PER_MS
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.studies.model import Cell
 from isthmus.trace.schema import KIND, NUMBER, SENDER, TIME_NS, Row
 
@@ -28,7 +28,7 @@ class Measured(NamedTuple):
 def measure(cell: Cell) -> Measured:
     """Simulate a cell; messages count as its study counts them."""
     rows: list[Row] = []
-    run = Run(cell.scenario, rows)
+    run = SimRun(cell.scenario, rows)
     run.execute()
     sites = len(cell.scenario.topology.sites)
     submitted: dict[tuple[int, int], int] = {}

@@ -9,7 +9,7 @@ from isthmus.scenario.clocks import Broadcasts, Clocks, TimeService
 from isthmus.scenario.faults import Fault
 from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Periodic
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.topology.load import topology_from_tables
 from isthmus.topology.model import Topology
 from isthmus.trace.schema import Row
@@ -52,8 +52,8 @@ def scenario(topology: Topology, clocks: Clocks, rounds: float, *faults: Fault, 
     return Scenario(topology=topology, clocks=clocks, faults=faults, **(given | more))
 
 
-def run(made: Scenario, rows: list[Row] | None = None) -> Run:
-    done = Run(made, rows)
+def run(made: Scenario, rows: list[Row] | None = None) -> SimRun:
+    done = SimRun(made, rows)
     done.execute()
     return done
 

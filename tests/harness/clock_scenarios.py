@@ -31,7 +31,7 @@ from isthmus.scenario.faults import (
 )
 from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Periodic
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.topology.delay import Uniform
 from isthmus.topology.model import Channel, Cluster, Topology, TopologySite, WanLink
 
@@ -151,7 +151,7 @@ def random_clock_scenario(seed: int) -> Scenario:
     )
 
 
-def judged(run: Run) -> str:
+def judged(run: SimRun) -> str:
     """What a run broke, as one sentence; "" for nothing."""
     assert run.time is not None
     found = run.time.figures
@@ -166,7 +166,7 @@ def broken_by(seeds: Sequence[int]) -> tuple[list[str], int]:
     """What the runs of some seeds broke, each with its replay command; and how many intervals were seen."""
     wrong, seen = [], 0
     for seed in seeds:
-        run = Run(random_clock_scenario(seed))
+        run = SimRun(random_clock_scenario(seed))
         run.execute()
         assert run.time is not None
         seen += run.time.figures.reading_count

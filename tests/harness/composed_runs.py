@@ -24,7 +24,7 @@ from isthmus.protocols.routing.routes import site_names
 from isthmus.scenario.composition.nodes import nodes_as_groups
 from isthmus.scenario.model import GroupSpec, Scenario, StackSpec
 from isthmus.scenario.workload import Poisson, Reply, Workload
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.stacks.registry import STACKS
 from isthmus.topology.delay import Uniform
 from isthmus.topology.model import Channel, Cluster, Override, Topology, TopologySite
@@ -129,7 +129,7 @@ def composed_scenario(composition: Composition, seed: int | str, loss: float = 0
     )
 
 
-def run_composed(scenario: Scenario, run_type: type[Run] = Run) -> ComposedRun:
+def run_composed(scenario: Scenario, run_type: type[SimRun] = SimRun) -> ComposedRun:
     """Run a scenario and judge every guarantee that the calculus gives its domains."""
     rows: list[Row] = []
     run = run_type(scenario, rows)

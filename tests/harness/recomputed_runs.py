@@ -25,7 +25,7 @@ from isthmus.protocols.routing.calculus.model import (
 from isthmus.protocols.routing.options import RouterOptions
 from isthmus.scenario.faults import Crash, Fault, Recover
 from isthmus.scenario.model import Membership, Scenario
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.trace.schema import Row
 
 ORDERS: tuple[Semantics, ...] = ("fifo", "causal", "fifo-total")
@@ -91,6 +91,6 @@ def recomputed_scenario(seed: int) -> Scenario:
 def recomputed_faults(scenario: Scenario) -> list[str]:
     """What went wrong in a run, a sentence each."""
     rows: list[Row] = []
-    run = Run(scenario, rows)
+    run = SimRun(scenario, rows)
     found = judged(scenario, rows, run.execute().rejected_count)
     return found if run.at_rest() else [*found, "the run did not come to rest"]

@@ -27,7 +27,7 @@ from isthmus.scenario.composition.check import routes_of
 from isthmus.scenario.composition.nodes import sites_of
 from isthmus.scenario.faults import Crash, Fault, Recover
 from isthmus.scenario.model import Membership, Scenario
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.trace.schema import DESTINATIONS, KIND, NUMBER, ORIGIN, PROCESS, SENDER, Row
 
 DETECTION_MS = 40.0
@@ -137,7 +137,7 @@ def failover_scenario(seed: int, joint: bool = False, agreed: bool = False) -> S
     return msgspec.structs.replace(drawn, faults=schedule, membership=membership)
 
 
-def failover_faults(scenario: Scenario, run_type: type[Run] = Run) -> list[str]:
+def failover_faults(scenario: Scenario, run_type: type[SimRun] = SimRun) -> list[str]:
     """What went wrong in a run, a sentence each."""
     rows: list[Row] = []
     run = run_type(scenario, rows)

@@ -14,7 +14,7 @@ from isthmus.core.layer import Kind
 from isthmus.fuzz.scenarios import random_scenario
 from isthmus.judge.oracle import PROPERTIES, Oracle
 from isthmus.pipeline.check import verdicts as on_spark
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.stacks.registry import STACKS
 from isthmus.trace.schema import KIND, LOCAL, PAYLOAD, PROCESS, Row
 
@@ -60,7 +60,7 @@ def judged(spark: SparkSession) -> tuple[list[tuple[str, bool, list[Row]]], dict
     runs: list[tuple[str, bool, list[Row]]] = []
     for stack, seed in SCENARIOS:
         made: list[Row] = []
-        Run(random_scenario(stack, seed), made).execute()
+        SimRun(random_scenario(stack, seed), made).execute()
         rows = [row for row in made if row[KIND] in WANTED]
         runs.append((stack, True, rows))
         random = Random(seed)

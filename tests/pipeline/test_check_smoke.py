@@ -12,7 +12,7 @@ from isthmus.fuzz.scenarios import random_scenario
 from isthmus.judge.oracle import Oracle
 from isthmus.pipeline.check.verdicts import check
 from isthmus.scenario.faults import RandomFaults
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.trace.schema import GROUP, KIND, LOCAL, ORIGIN, PROCESS, RUN, SENDER, VIEW, Row
 
 PROPERTIES = ("integrity", "fifo", "total", "agreement", "validity", "views")
@@ -33,7 +33,7 @@ def swapped(rows: list[Row]) -> list[Row]:
 def test_a_run_as_it_is_and_with_two_deliveries_swapped(spark) -> None:
     rows: list[Row] = []
     calm = msgspec.structs.replace(random_scenario("token-site", 3), random_faults=RandomFaults())  # nobody crashes
-    Run(calm, rows).execute()
+    SimRun(calm, rows).execute()
     spoilt = [(1, *row[1:]) for row in swapped(rows)]
     verdicts = check(frame(spark, [rows, spoilt]), PROPERTIES).collect()
     found = {(row.run, row.property): row.status for row in verdicts}

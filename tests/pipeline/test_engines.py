@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from tests.unit.judge.stories import Story, answers, quiet_run, recorded
 
 from isthmus.core.layer import Kind
-from isthmus.judge.oracle import PROPERTIES, Oracle, Verdict
+from isthmus.judge.oracle import PROPERTIES, Oracle
+from isthmus.judge.verdict import Verdict
 from isthmus.pipeline.check.check import event_of
 from isthmus.pipeline.check.verdicts import check
 from isthmus.trace.schema import Recording

@@ -15,7 +15,7 @@ from isthmus.pipeline.measure import gauges, latency, load, membership, optimism
 from isthmus.scenario.faults import Crash, Recover
 from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Poisson
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
@@ -235,7 +235,7 @@ def simulated(spark, **more):
         **more,
     )
     rows = []
-    run = Run(scenario, rows)
+    run = SimRun(scenario, rows)
     return run, run.execute(), frame(spark, rows)
 
 

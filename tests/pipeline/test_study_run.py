@@ -13,7 +13,7 @@ from isthmus.core.errors import InputError
 from isthmus.pipeline.sweep.balance import expected_cost
 from isthmus.pipeline.sweep.sweep import sweep
 from isthmus.report.results import find_studies
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.studies.model import Cell
 from isthmus.studies.run import StudyResult, SweptStudy, batch_studies, judge_runs, run_studies
 from isthmus.studies.token_site.claims import STUDY as TOKEN_SITE
@@ -99,7 +99,7 @@ def test_a_failed_run_makes_claims_unknown_and_is_told(spark, tmp_path):
     def explode(scenario, sink, run):
         if run == 1:
             raise ValueError("planted")
-        return Run(scenario, sink, run=run)
+        return SimRun(scenario, sink, run=run)
 
     plain = msgspec.structs.replace(SMALL, tables=lambda trace, runs: {"runs": runs})
     (result,) = run_studies(spark, [plain], "quick", tmp_path, check=stub("valid"), make=explode)
@@ -125,7 +125,7 @@ def test_studies_carried_out_together_have_verdicts_of_their_own(spark, tmp_path
     def make(scenario, sink, run):
         if scenario.name == "bad":
             raise ValueError("planted")
-        return Run(scenario, sink, run=run)
+        return SimRun(scenario, sink, run=run)
 
     def renamed(name, scenario_name, properties):
         def grid(scale, seeds):

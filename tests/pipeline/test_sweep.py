@@ -13,7 +13,7 @@ from isthmus.pipeline.sweep.simulate import OUTCOMES, Outcome, simulate_all
 from isthmus.pipeline.sweep.sweep import RunSpec, runs_table, spec_table, sweep, sweep_together
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Poisson
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
@@ -38,7 +38,7 @@ def in_process(specs):
     """What a plain loop over the simulator gives."""
     rows = []
     for spec in specs:
-        Run(spec.scenario, rows, run=spec.run).execute()
+        SimRun(spec.scenario, rows, run=spec.run).execute()
     return rows
 
 
@@ -72,7 +72,7 @@ def test_the_table_of_runs_has_parameters_and_figures(spark, tmp_path):
     assert all(asked == 4 and 0 <= now <= 4 for now, asked in seen)
     assert [row["run"] for row in done.runs.where("place = 1").select("run").collect()] == [1]
     for spec, row in zip(specs, done.runs.orderBy("run").collect(), strict=True):
-        run = Run(spec.scenario)
+        run = SimRun(spec.scenario)
         summary = run.execute()
         assert (row["status"], row["error"], row["study"], row["stack"]) == ("ok", "", "fuzz", "token-site")
         assert (row["seed"], row["replay"]) == (spec.scenario.seed, spec.replay)
@@ -102,7 +102,7 @@ def test_studies_swept_together_give_each_what_it_gives_alone(spark, tmp_path):
 def test_a_run_that_fails_is_a_row(spark, tmp_path):
     specs = grid(5)
 
-    class Exploding(Run):
+    class Exploding(SimRun):
         def steps(self):
             self.start()
             self.scheduler.run(self.end_ns, 50)
@@ -110,7 +110,7 @@ def test_a_run_that_fails_is_a_row(spark, tmp_path):
             raise ValueError("planted\nin two lines")
 
     def make(scenario, sink, run):
-        return (Exploding if run == 3 else Run)(scenario, sink, run=run)
+        return (Exploding if run == 3 else SimRun)(scenario, sink, run=run)
 
     done = sweep(spark, specs, tmp_path / "out", make=make)
     (bad,) = done.failed()
@@ -149,7 +149,7 @@ def test_a_long_run_leaves_the_worker_in_small_batches(monkeypatch):
                 waiting = sum(batch.num_rows for batch in (*sink.outlet.full, *sink.outlet.small))
                 kept.append(len(sink.rows) + waiting)
 
-        return Run(given, Watched(), run=run)
+        return SimRun(given, Watched(), run=run)
 
     sizes = [batch.num_rows for batch in simulate_all(spec_table(specs).to_batches(), watching)]
     assert sum(sizes) == 2 * len(in_process(specs[:1])) + 2
@@ -161,13 +161,13 @@ def test_a_long_run_leaves_the_worker_in_small_batches(monkeypatch):
 def test_rows_that_do_not_fit_fail_their_own_run_alone():
     specs = grid(3)
 
-    class Outgrowing(Run):
+    class Outgrowing(SimRun):
         def steps(self):
             yield from super().steps()
             self.logs[0].sink.append((1, 2**40, *([0] * 11)))
 
     def outgrow(scenario, sink, run):
-        return (Outgrowing if run == 1 else Run)(scenario, sink, run=run)
+        return (Outgrowing if run == 1 else SimRun)(scenario, sink, run=run)
 
     outcomes = []
     for batch in simulate_all(spec_table(specs).to_batches(), outgrow):
@@ -185,7 +185,7 @@ def test_who_stops_taking_batches_stops_the_runs(monkeypatch):
     made = []
 
     def counted(scenario, sink, run):
-        made.append(Run(scenario, sink, run=run))
+        made.append(SimRun(scenario, sink, run=run))
         return made[-1]
 
     stream = simulate_all(spec_table(grid(9)).to_batches(), counted)

@@ -12,7 +12,7 @@ from isthmus.core.message import Cast, SiteId
 from isthmus.protocols.application import Application
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Periodic
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.stacks.registry import STACKS, StackOptions
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
@@ -46,7 +46,7 @@ def test_an_application_asks_for_either_or_both(wants, expected) -> None:
         duration_ms=2_000,
     )
     rows: list[Row] = []
-    Run(scenario, rows, build).execute()
+    SimRun(scenario, rows, build).execute()
     assert told == expected
     traced = [row[KIND] for row in rows if row[PROCESS] == SECOND and row[SENDER] == 0]
     assert traced == [Kind.TENTATIVE, Kind.DELIVER], "the trace has both"

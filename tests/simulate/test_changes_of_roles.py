@@ -19,7 +19,7 @@ from isthmus.protocols.transport.reliable.frames import ReliableOptions
 from isthmus.scenario.faults import Crash, Fault, Recover
 from isthmus.scenario.model import HybridSpec, Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Periodic
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.stacks.registry import StackOptions
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
@@ -60,7 +60,7 @@ def test_a_silent_active_process_delays_nobody_beyond_null_and_network(clock: st
     options = HybridSpec(clock=clock, null_ms=null_ms)  # type: ignore[arg-type]
     stack = StackSpec(name="symmetric", transport="direct", hybrid=options)
     rows: list[Row] = []
-    summary = Run(scenario(stack, (Periodic(rate_per_s=3.0, sites=("c0-0",)),)), rows).execute()
+    summary = SimRun(scenario(stack, (Periodic(rate_per_s=3.0, sites=("c0-0",)),)), rows).execute()
     found = latencies_ms(rows)
     assert summary.undelivered_count() == 0 and len(found) >= 5
     assert max(found.values()) <= D_MS + null_ms + D_MS
@@ -68,7 +68,7 @@ def test_a_silent_active_process_delays_nobody_beyond_null_and_network(clock: st
 
 def test_without_nulls_a_silent_active_process_holds_up_everybody() -> None:
     stack = StackSpec(name="symmetric", transport="direct", hybrid=HybridSpec(null_ms=0))
-    summary = Run(scenario(stack, (Periodic(rate_per_s=3.0, sites=("c0-0",)),))).execute()
+    summary = SimRun(scenario(stack, (Periodic(rate_per_s=3.0, sites=("c0-0",)),))).execute()
     assert summary.undelivered_count() > 0
 
 
@@ -80,7 +80,7 @@ def test_one_active_process_is_a_token_site(active: str) -> None:
     found = []
     for spec in (stack, token):
         rows: list[Row] = []
-        Run(scenario(spec, (Periodic(rate_per_s=20.0),)), rows).execute()
+        SimRun(scenario(spec, (Periodic(rate_per_s=20.0),)), rows).execute()
         found.append(latencies_ms(rows))
     assert found[0] == found[1]
 

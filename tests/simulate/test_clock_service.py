@@ -8,7 +8,7 @@ from tests.harness.clock_runs import clocks, lans, options, run, scenario
 from tests.harness.clock_scenarios import broken_by
 
 from isthmus.core.layer import ClockState, Kind
-from isthmus.judge.promises import promised_verdicts
+from isthmus.judge.judgement import judge
 from isthmus.measure.clocks import ClockFigures
 from isthmus.protocols.clocks.options import accuracy_ns, precision_ns, worldwide_ns
 from isthmus.scenario.faults import (
@@ -23,21 +23,21 @@ from isthmus.scenario.faults import (
     ReferenceLie,
 )
 from isthmus.scenario.model import Membership, StackSpec
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.trace.schema import GAUGE, KIND, TIME_NS, VALUE, Gauge, Row
 
 US, MS = 1_000, 1_000_000
 SYNCHRONISED, HOLD_OVER, FREE = ClockState.SYNCHRONISED, ClockState.HOLD_OVER, ClockState.FREE_RUNNING
 
 
-def figures(done: Run) -> ClockFigures:
+def figures(done: SimRun) -> ClockFigures:
     assert done.time is not None
     found = done.time.figures
     assert found.reading_count and not found.miss_count and not found.backward_count
     return found
 
 
-def states(done: Run, *names: str) -> list[ClockState | None]:
+def states(done: SimRun, *names: str) -> list[ClockState | None]:
     last = figures(done).last
     return [last[done.scenario.topology.site_id(name)].state for name in names]
 
@@ -231,7 +231,7 @@ def test_readings_are_in_the_trace_and_both_promises_are_kept() -> None:
     assert len(told) == len(readings) and all(row[VALUE] >= 0 for row in told)
     instants = {row[TIME_NS] for row in readings}
     assert 500 * MS in instants, "all sites are read at the same true instants"
-    verdicts = {verdict.property: verdict for verdict in promised_verdicts(made, rows)}
+    verdicts = {verdict.property: verdict for verdict in judge(made, rows).verdicts}
     assert verdicts["clock-accuracy"].status == verdicts["clock-precision"].status == "valid"
     assert verdicts["clock-accuracy"].evidence_count == len(readings)
 

@@ -9,7 +9,7 @@ from tests.harness.clock_runs import clocks, lans, run, scenario
 
 from isthmus.core.layer import ClockState, Reading
 from isthmus.core.message import SiteId
-from isthmus.judge.promises import promised_verdicts
+from isthmus.judge.judgement import judge
 from isthmus.measure.optimism import guesses
 from isthmus.protocols.estimator import Estimator
 from isthmus.protocols.total.hybrid.clocks import Synchronised
@@ -67,7 +67,7 @@ def test_orders_are_kept_with_clocks_of_the_service(stack: StackSpec) -> None:
     rows: list[Row] = []
     one = made(stack, clocks(1e-4))
     run(one, rows)
-    assert {verdict.status for verdict in promised_verdicts(one, rows)} == {"valid"}
+    assert {verdict.status for verdict in judge(one, rows).verdicts} == {"valid"}
 
 
 def test_stamps_of_synchronised_clocks_guess_as_well_as_those_of_clocks_that_are_right() -> None:

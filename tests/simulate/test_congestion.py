@@ -21,7 +21,7 @@ from isthmus.protocols.transport.reliable.reliable import Reliable
 from isthmus.scenario.faults import Crash, DelayShift
 from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Poisson
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.stacks.registry import STACKS
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
@@ -55,7 +55,7 @@ def test_a_full_link_that_reorders_comes_to_rest() -> None:
     four frames ahead of a gap. Each site once asked for all that it lacked at every progress, and was sent up to 64
     frames for each request, most of which it had no room for: 2.1 million packets, and a queue of 560 s that grew."""
     rows: list[Row] = []
-    run = Run(load(CONGESTED), rows)
+    run = SimRun(load(CONGESTED), rows)
     run.execute()
     assert run.at_rest()
     assert run.scheduler.now_ns < REST_S * 1e9
@@ -77,7 +77,7 @@ def test_a_slow_link_is_used_and_the_others_do_not_notice(case: str) -> None:
 
 def test_what_is_deferred_is_delivered_in_the_end() -> None:
     given = replace(scenario(CASES["both"], senders=4, duration_ms=2_000), drain_ms=60_000)
-    run = Run(given)
+    run = SimRun(given)
     run.start()
     for _ in run.advance(run.end_ns):
         pass
@@ -102,7 +102,7 @@ def test_what_is_deferred_is_unstable_and_a_flush_gives_it_to_everybody() -> Non
             drain_ms=60_000,
         )
         rows: list[Row] = []
-        run = Run(given, rows)
+        run = SimRun(given, rows)
         run.start()
         for _ in run.advance(1_990_000_000):
             pass
@@ -123,7 +123,7 @@ def test_a_small_buffer_in_bytes_binds_and_lets_go() -> None:
     given = scenario(CASES["plain"], duration_ms=3_000)
     reliable = ReliableOptions(keep_max_bytes=50_000, ack_every_bytes=10_000)
     given = replace(given, stack=StackSpec(name="fifo", reliable=reliable), drain_ms=60_000)
-    run, worst = Run(given), 0
+    run, worst = SimRun(given), 0
     run.start()
     for until_ms in range(0, 3_000, 10):
         for _ in run.advance(until_ms * 1_000_000):
@@ -148,7 +148,7 @@ def test_every_stack_bears_narrow_channels(stack: str, seed: int) -> None:
 
 
 def test_nothing_is_held_back_where_nothing_is_full() -> None:
-    run = Run(replace(uncongested("reliable"), duration_ms=2_000))
+    run = SimRun(replace(uncongested("reliable"), duration_ms=2_000))
     deferrals = 0
     run.start()
     for until_ms in range(0, 2_000, 50):
@@ -158,7 +158,7 @@ def test_nothing_is_held_back_where_nothing_is_full() -> None:
     assert deferrals == 0
 
 
-def reliable_of(run: Run, site: int) -> Reliable:
+def reliable_of(run: SimRun, site: int) -> Reliable:
     transport = run.sites[site].ports[run.groups[0].id].stack.find(Transport)
     assert isinstance(transport, Reliable)
     return transport
@@ -182,7 +182,7 @@ def test_a_path_that_becomes_longer_is_not_taken_for_a_full_one(fast_ms: float, 
         duration_ms=60_000.0,
     )
     rows: list[Row] = []
-    Run(made, rows).execute()
+    SimRun(made, rows).execute()
     submitted = {(row[SENDER], row[NUMBER]): row[TIME_NS] for row in rows if row[KIND] == Kind.SUBMIT}
     took = [row[TIME_NS] - submitted[row[SENDER], row[NUMBER]] for row in rows if row[KIND] == Kind.DELIVER]
     assert max(took) <= 4 * (fast_ms + 200) * 1e6

@@ -10,7 +10,7 @@ from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.scenario.faults import ClockJump, Crash, DelayShift, Fault, Heal, Loss, Partition, Recover
 from isthmus.scenario.model import Clocks, Scenario, StackSpec
 from isthmus.scenario.workload import Periodic, Reply
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.stacks.registry import STACKS
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
@@ -55,7 +55,7 @@ def test_every_promise_is_kept_through_all_faults(stack: str, seed: int) -> None
 def test_a_partition_holds_back_and_the_heal_catches_up(stack: str) -> None:
     rows: list[Row] = []
     cut = (Partition(at_ms=1000, groups=(("c0", "c1"),)), Heal(at_ms=2000))
-    summary = Run(scenario(*cut, stack=stack), rows).execute()
+    summary = SimRun(scenario(*cut, stack=stack), rows).execute()
     assert summary.undelivered_count() == 0
     across = [
         row[TIME_NS] // MS
@@ -70,15 +70,15 @@ def test_a_partition_holds_back_and_the_heal_catches_up(stack: str) -> None:
 def test_a_partition_around_the_sequencer_stops_the_order_on_the_other_side() -> None:
     rows: list[Row] = []
     cut = (Partition(at_ms=1000, groups=(("c0",),)), Heal(at_ms=2000))
-    Run(scenario(*cut), rows).execute()
+    SimRun(scenario(*cut), rows).execute()
     others = [row[TIME_NS] // MS for row in rows if row[KIND] == Kind.DELIVER and row[PROCESS] > 1]
     assert not [time for time in others if 1025 <= time < 2000]
 
 
 def test_loss_delays_and_costs_packets_only_while_it_lasts() -> None:
-    calm = Run(scenario(stack="fifo"))
+    calm = SimRun(scenario(stack="fifo"))
     calm.execute()
-    lossy = Run(scenario(Loss(at_ms=1000, until_ms=1500, probability=0.5), stack="fifo"))
+    lossy = SimRun(scenario(Loss(at_ms=1000, until_ms=1500, probability=0.5), stack="fifo"))
     lossy.execute()
     assert calm.network.dropped_count == 0 < lossy.network.dropped_count
     assert calm.summary.per_message.maximum == 20 * MS < lossy.summary.per_message.maximum
@@ -89,7 +89,7 @@ def test_loss_delays_and_costs_packets_only_while_it_lasts() -> None:
 def test_a_delay_shift_shows_in_the_latencies_of_its_source() -> None:
     rows: list[Row] = []
     shift = DelayShift(at_ms=1000, until_ms=2000, factor=10, source=("c2-0",))
-    summary = Run(scenario(shift, stack="fifo"), rows).execute()
+    summary = SimRun(scenario(shift, stack="fifo"), rows).execute()
     assert summary.per_message.maximum == 200 * MS
     assert summary.undelivered_count() == 0
 
@@ -97,7 +97,7 @@ def test_a_delay_shift_shows_in_the_latencies_of_its_source() -> None:
 def test_a_clock_jump_changes_no_order_and_no_delivery() -> None:
     def told(*faults: Fault) -> list[tuple[int, int, int]]:
         rows: list[Row] = []
-        Run(scenario(*faults), rows).execute()
+        SimRun(scenario(*faults), rows).execute()
         return [(row[PROCESS], row[TIME_NS], row[SENDER]) for row in rows if row[KIND] == Kind.DELIVER]
 
     jumps = [ClockJump(at_ms=500.0 * n, site=f"c{n % 4}-0", by_ms=(-1) ** n * 5000.0) for n in range(1, 6)]

@@ -12,7 +12,7 @@ from isthmus.scenario.faults import Crash, Fault, Recover
 from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.scenario.overlay import OverlaySpec
 from isthmus.scenario.workload import Poisson
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.topology.delay import Constant, Uniform
 from isthmus.topology.model import Channel
 from isthmus.topology.overlay.measures import flooding_sends, link_count
@@ -52,7 +52,7 @@ def scenario_of(
 def test_a_broadcast_costs_exactly_two_sends_per_link_but_one_per_receiver(kind: str, count: int) -> None:
     scenario = scenario_of(count, kind, trace="wire")
     rows: list[Row] = []
-    Run(scenario, rows).execute()
+    SimRun(scenario, rows).execute()
     sends: Counter[tuple[int, int]] = Counter()
     for row in rows:
         if row[KIND] == Kind.SEND and row[SENDER] >= 0 and row[NUMBER] > 0:
@@ -81,5 +81,5 @@ def test_the_same_scenario_gives_the_same_rows() -> None:
     scenario = scenario_of(9, "random", transport="reliable", trace="wire", loss=0.2)
     runs: list[list[Row]] = [[], []]
     for rows in runs:
-        Run(scenario, rows).execute()
+        SimRun(scenario, rows).execute()
     assert runs[0] == runs[1]

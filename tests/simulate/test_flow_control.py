@@ -16,7 +16,7 @@ from isthmus.protocols.transport.reliable.reliable import Reliable
 from isthmus.scenario.faults import Crash, Recover
 from isthmus.scenario.model import Membership, Reader, Scenario, StackSpec
 from isthmus.scenario.workload import Periodic
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.stacks.registry import STACKS
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
@@ -36,7 +36,7 @@ def held_by(stack: Stack) -> tuple[list[int], int]:
     return [len(stream.kept) for stream in reliable.streams.values()], len(reliable.gathered)
 
 
-class Watched(Run):
+class Watched(SimRun):
     """A run that looks at the buffers again and again."""
 
     worst_unconsumed = worst_queue = worst_kept = worst_gathered = 0
@@ -87,7 +87,7 @@ def test_a_fast_receiver_is_not_held_back() -> None:
     topology = mesh(SITES, 1, Channel(Constant(1)), Channel(Constant(10)))
     workloads = (Periodic(rate_per_s=100),)
     scenario = Scenario(topology=topology, stack=StackSpec(name="fifo"), workloads=workloads, duration_ms=2_000)
-    summary = Run(scenario).execute()
+    summary = SimRun(scenario).execute()
     assert summary.refused_count == 0
     assert summary.per_message.maximum == 10_000_000
 
@@ -108,7 +108,7 @@ def test_unread_messages_of_one_who_left_and_came_back_still_count() -> None:
             duration_ms=1_000,
             drain_ms=300_000,
         )
-        summary = Run(scenario).execute()
+        summary = SimRun(scenario).execute()
         assert summary.rejected_count == 0
         assert summary.undelivered_count() == 0
 
@@ -124,7 +124,7 @@ def test_the_last_one_left_goes_on() -> None:
         membership=Membership(detection_ms=10),
         duration_ms=3_000,
     )
-    summary = Run(scenario).execute()
+    summary = SimRun(scenario).execute()
     assert summary.refused_count == 0
     assert summary.undelivered_count() == 0
 

@@ -12,11 +12,11 @@ from tests.simulate.test_routers import tables
 
 from isthmus.core.layer import Kind
 from isthmus.core.message import GroupId
-from isthmus.judge.promises import promised_verdicts
+from isthmus.judge.judgement import judge
 from isthmus.live.node.waiting import beyond
 from isthmus.protocols.routing.process import ComposedProcess
 from isthmus.scenario.load import scenario_from_tables
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.trace.schema import DESTINATIONS, KIND, NUMBER, ORIGIN, PROCESS, TIME_NS, Row
 
 BACK_MS = 1_600.0
@@ -35,14 +35,14 @@ def crashed(failing: str, names: str = "abc", **given: Any) -> dict[str, Any]:
     return made
 
 
-def played(given: dict[str, Any]) -> tuple[Run, list[Row]]:
+def played(given: dict[str, Any]) -> tuple[SimRun, list[Row]]:
     rows: list[Row] = []
-    run = Run(scenario_from_tables(given, "test", Path()), rows)
+    run = SimRun(scenario_from_tables(given, "test", Path()), rows)
     run.execute()
     return run, rows
 
 
-def missing(run: Run, rows: list[Row]) -> list[float]:
+def missing(run: SimRun, rows: list[Row]) -> list[float]:
     """When messages were submitted that some process lacks, ms."""
     name = slice(ORIGIN, NUMBER + 1)
     had = {(row[name], row[PROCESS]) for row in rows if row[KIND] == Kind.DELIVER}
@@ -55,8 +55,8 @@ def missing(run: Run, rows: list[Row]) -> list[float]:
     ]
 
 
-def none_broken(run: Run, rows: list[Row]) -> bool:
-    return not any(verdict.status == "violated" for verdict in promised_verdicts(run.scenario, rows))
+def none_broken(run: SimRun, rows: list[Row]) -> bool:
+    return not any(verdict.status == "violated" for verdict in judge(run.scenario, rows).verdicts)
 
 
 @pytest.mark.parametrize("router", ["ra", "rb"])
@@ -172,7 +172,7 @@ def test_what_is_waited_for_is_told(forwarding: str, told: str) -> None:
         {"kind": "periodic", "rate_per_s": 50.0, "group": "a", "sites": ["a-0"]} | to
         for to in ({"to_groups": ["b"]}, {})
     ]
-    run = Run(scenario_from_tables(given, "test", Path()), [])
+    run = SimRun(scenario_from_tables(given, "test", Path()), [])
     run.start()
     for _ in run.advance(1_500_000_000):
         pass

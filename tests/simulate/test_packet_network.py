@@ -16,7 +16,7 @@ from isthmus.core.layer import Kind
 from isthmus.core.message import SiteId
 from isthmus.fuzz.judge import judge_run
 from isthmus.fuzz.watch import WatchedRun
-from isthmus.judge.promises import promised_verdicts
+from isthmus.judge.judgement import judge
 from isthmus.protocols.application import Application
 from isthmus.protocols.causal.flooding.flooding import FloodedMessage, Flooding
 from isthmus.protocols.causal.vector import VectorOrder
@@ -29,7 +29,7 @@ from isthmus.scenario.packets import Background, NetworkSpec
 from isthmus.scenario.workload import Burst, Poisson, Reply
 from isthmus.sim.packets.network import PacketNetwork
 from isthmus.sim.packets.twin import CompiledRun
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.stacks.registry import STACKS
 from isthmus.studies.overlay.setup import overlay_scenario, wired_topology
 from isthmus.topology.delay import Constant
@@ -58,9 +58,9 @@ def small(stack: StackSpec, **more: Any) -> Scenario:
 def test_every_stack_keeps_its_promises_over_packets(name: str) -> None:
     rows: list[Row] = []
     given = small(StackSpec(name=name))
-    run = Run(given, rows)
+    run = SimRun(given, rows)
     assert run.execute().undelivered_count() == 0
-    verdicts = promised_verdicts(given, rows)
+    verdicts = judge(given, rows).verdicts
     assert verdicts and {verdict.status for verdict in verdicts} == {"valid"}, verdicts
 
 
@@ -82,10 +82,10 @@ def test_members_crash_and_come_back_over_packets(kind: str) -> None:
     rows: list[Row] = []
     faults = (Crash(at_ms=100.0, site="c0-3"), Crash(at_ms=150.0, site="c0-0"))
     given = small(StackSpec(name="token-site"), faults=faults, membership=Membership(kind=kind), duration_ms=3000.0)  # type: ignore[arg-type]
-    run = Run(given, rows)
+    run = SimRun(given, rows)
     run.execute()
     assert run.last_view() >= 2
-    assert {verdict.status for verdict in promised_verdicts(given, rows)} == {"valid"}
+    assert {verdict.status for verdict in judge(given, rows).verdicts} == {"valid"}
 
 
 def test_both_engines_write_the_same_trace() -> None:
@@ -95,7 +95,7 @@ def test_both_engines_write_the_same_trace() -> None:
         rows: list[Row] = []
         given = small(StackSpec(name="hybrid"))
         spec = msgspec.structs.replace(given.network, engine=engine, background=Background(flows=9, rate_per_s=100))
-        run = Run(msgspec.structs.replace(given, network=spec, trace="wire"), rows)
+        run = SimRun(msgspec.structs.replace(given, network=spec, trace="wire"), rows)
         run.execute()
         found.append((rows, run.figures(), run.scheduler.event_count))
     assert found[0] == found[1]
@@ -118,7 +118,7 @@ def of_layers(given: Scenario, build: Callable[..., Any] | None = None) -> Outco
     rows: list[Row] = []
     network = msgspec.structs.replace(given.network, endpoints="layers", engine="python")
     traced = msgspec.structs.replace(given, network=network, trace="wire")
-    run = Run(traced, rows, build)
+    run = SimRun(traced, rows, build)
     run.execute()
     kinds = (Kind.SEND, Kind.RECEIVE)
     receipts = [
@@ -143,7 +143,7 @@ def of_twin(given: Scenario) -> Outcome:
     return Outcome([(*row[:2], *row[3:]) for row in rows], figures, counts_of(run), receipts)
 
 
-def counts_of(run: Run | CompiledRun) -> tuple[float, ...]:
+def counts_of(run: SimRun | CompiledRun) -> tuple[float, ...]:
     summary = run.summary
     return (
         *(summary.submitted_count, summary.undelivered_count(), summary.crash_count, summary.delivered.count),

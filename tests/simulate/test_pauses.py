@@ -13,7 +13,7 @@ from isthmus.scenario.faults import Crash, Fault, Pause, Recover
 from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Periodic
 from isthmus.sim import standstill
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
@@ -38,7 +38,7 @@ def pause(at_ms: float, until_ms: float) -> Pause:
 
 def rows_of(made: Scenario) -> list[Row]:
     rows: list[Row] = []
-    Run(made, rows).execute()
+    SimRun(made, rows).execute()
     return rows
 
 
@@ -86,7 +86,7 @@ def test_it_does_not_take_its_own_pause_for_the_silence_of_others(monkeypatch: p
         beat(self, targets)
 
     monkeypatch.setattr(Suspicion, "beat", note)
-    Run(scenario(pause(1000, 1000 + 0.9 * TIMEOUT_MS), pause(2000, 2000 + 5 * TIMEOUT_MS)), []).execute()
+    SimRun(scenario(pause(1000, 1000 + 0.9 * TIMEOUT_MS), pause(2000, 2000 + 5 * TIMEOUT_MS)), []).execute()
     assert suspecting == {(0, 1), (2, 1)}
 
 
@@ -108,7 +108,7 @@ def test_pauses_that_overlap_are_one() -> None:
 def test_what_a_buffer_cannot_hold_is_lost_and_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(standstill, "PACKETS_MAX", 10)
     made = scenario(pause(1000, 1200))
-    run = Run(made, [])
+    run = SimRun(made, [])
     run.execute()
     assert run.network.dropped_count > 0 and run.summary.undelivered_count() == 0
     assert judge(made).failures() == []

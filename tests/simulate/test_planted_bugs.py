@@ -18,7 +18,7 @@ from tests.planted.optimistic import with_order
 from tests.planted.ring import PLANTED_RING
 from tests.planted.transport import PLANTED
 
-from isthmus.fuzz.judge import Judged, judge
+from isthmus.fuzz.judge import FuzzResult, judge
 from isthmus.fuzz.scenarios import random_scenario
 from isthmus.fuzz.watch import Limits
 from isthmus.protocols.total.hybrid.hybrid import TICKETS_MAX
@@ -67,7 +67,7 @@ RARE: dict[str, Callable[[Scenario], bool]] = {
 ALL_BUGS = {prefix + name: bug for prefix, bugs in BUGS.items() for name, bug in bugs.items()}
 
 
-def attempt(stack: str, seed: int, build: Build | None) -> Judged:
+def attempt(stack: str, seed: int, build: Build | None) -> FuzzResult:
     scenario = msgspec.structs.replace(random_scenario(stack, seed), drain_ms=DRAIN_MS)
     return judge(scenario, build, limits=LIMITS)
 

@@ -6,7 +6,7 @@ import pytest
 from tests.harness.clock_runs import clocks, lans, run, scenario
 from tests.planted.clocks import adopt_as_of_now, choose_by_consistency, mean
 
-from isthmus.judge.promises import promised_verdicts
+from isthmus.judge.judgement import judge
 from isthmus.scenario.clocks import Broadcasts, Clocks, TimeService
 from isthmus.scenario.faults import ReferenceJump
 from isthmus.scenario.model import Scenario
@@ -52,7 +52,7 @@ def test_a_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 def caught(made: Scenario) -> set[str]:
     rows: list[Row] = []
     done = run(made, rows)
-    verdicts = [one for one in promised_verdicts(made, rows) if one.property.startswith("clock-")]
+    verdicts = [one for one in judge(made, rows).verdicts if one.property.startswith("clock-")]
     assert len(verdicts) == 2 and all(verdict.status != "unknown" for verdict in verdicts)
     broken = {verdict.property for verdict in verdicts if verdict.status == "violated"}
     assert done.time is not None and bool(done.time.figures.miss_count) == ("clock-accuracy" in broken)

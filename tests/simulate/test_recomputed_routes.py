@@ -12,12 +12,12 @@ from tests.planted.recomputed import PLANTED
 
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
-from isthmus.judge.promises import promised_verdicts
+from isthmus.judge.judgement import judge
 from isthmus.protocols.routing.router import SteeringPort
 from isthmus.protocols.routing.wire import Steered
 from isthmus.scenario.load import scenario_from_tables
 from isthmus.scenario.model import Scenario
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.trace.schema import KIND, NUMBER, ORIGIN, TIME_NS, Row
 
 LIGHT, FULL, CHUNK = 12, 800, 100
@@ -96,7 +96,7 @@ def test_a_silent_link_is_left_though_its_view_stands(cut: tuple[tuple[str, str]
     given["faults"] = [lost | {"source": [source], "target": [target]} for source, target in cut]
     scenario = loaded(given)
     rows: list[Row] = []
-    run = Run(scenario, rows)
+    run = SimRun(scenario, rows)
     run.execute()
     assert judged(scenario, rows, run.summary.rejected_count) == [] and run.at_rest()
     name = slice(ORIGIN, NUMBER + 1)
@@ -114,8 +114,8 @@ def test_validity_is_judged_where_a_way_is_left() -> None:
     for crashed, is_judged in ((("rbc",), True), (("ra", "rca"), False)):
         scenario = loaded(ring(crashed=crashed))
         rows: list[Row] = []
-        Run(scenario, rows).execute()
-        found = [verdict.status for verdict in promised_verdicts(scenario, rows) if verdict.property == "validity"]
+        SimRun(scenario, rows).execute()
+        found = [verdict.status for verdict in judge(scenario, rows).verdicts if verdict.property == "validity"]
         assert found == (["valid"] * 3 if is_judged else [])
 
 

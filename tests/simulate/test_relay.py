@@ -14,7 +14,7 @@ from isthmus.protocols.transport.reliable.frames import Ack, Data
 from isthmus.scenario.faults import Crash
 from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Periodic
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.sim.site import SimPort
 from isthmus.stacks.registry import STACKS
 from isthmus.topology.delay import Constant
@@ -52,7 +52,7 @@ def count_copies(given: Scenario) -> tuple[Counter[tuple[SiteId, int]], list[flo
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SimPort, "send", counting)
-        summary = Run(given).execute()
+        summary = SimRun(given).execute()
     return crossed, [summary.delivered.percentile(0.5) / 1e6, summary.delivered.maximum / 1e6]
 
 
@@ -68,7 +68,7 @@ def test_one_copy_per_remote_lan(lans: int, sites: int) -> None:
 
 def test_acknowledgements_cross_once_per_lan() -> None:
     """Ten messages and their acknowledgements: each site's Ack crosses with those of its neighbours."""
-    runs = {relay: Run(scenario(3, 8, relay)) for relay in (True, False)}
+    runs = {relay: SimRun(scenario(3, 8, relay)) for relay in (True, False)}
     for run in runs.values():
         run.execute()
     assert runs[True].network.wan_count * 10 < runs[False].network.wan_count
@@ -159,7 +159,7 @@ def test_a_lan_that_left_the_view_is_sent_nothing() -> None:
 
 
 def test_a_packet_in_a_packet_does_not_decode() -> None:
-    run = Run(scenario(3, 3, relay=True))
+    run = SimRun(scenario(3, 3, relay=True))
     run.start()
     codec = run.sites[0].ports[run.groups[0].id].stack.codec
     once = Relayed(SiteId(1), sites(2), Data(1, Cast(SiteId(1), 1)))

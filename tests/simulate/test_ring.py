@@ -20,7 +20,7 @@ from isthmus.scenario.costs import CostSpec
 from isthmus.scenario.model import GroupSpec, Scenario, StackSpec
 from isthmus.scenario.packets import NetworkSpec
 from isthmus.scenario.workload import Closed, Periodic
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.stacks.ring_bound import RingCosts
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
@@ -49,7 +49,7 @@ def scenario(members: int, batch: int, seed: int) -> tuple[Scenario, RingCosts]:
 
 def latencies_ms(made: Scenario) -> list[float]:
     rows: list[Row] = []
-    summary = Run(made, rows).execute()
+    summary = SimRun(made, rows).execute()
     assert summary.undelivered_count() == 0 and summary.refused_count == 0
     submitted = {(row[SENDER], row[NUMBER]): row[TIME_NS] for row in rows if row[KIND] == Kind.SUBMIT}
     delivered = [row for row in rows if row[KIND] == Kind.DELIVER]

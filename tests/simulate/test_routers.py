@@ -14,12 +14,12 @@ from isthmus.cli.sim import command as sim
 from isthmus.core.errors import InputError, LocalError
 from isthmus.core.layer import Kind
 from isthmus.core.message import GroupId, SiteId
-from isthmus.judge.promises import promised_verdicts
+from isthmus.judge.judgement import judge
 from isthmus.protocols.routing.process import ComposedProcess
 from isthmus.protocols.routing.router import RouterPort
 from isthmus.scenario.load import load_scenario, scenario_from_tables
 from isthmus.scenario.model import Scenario
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.trace.schema import DESTINATIONS, KIND, NUMBER, ORIGIN, PROCESS, SENDER, TIME_NS, Row
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -51,9 +51,9 @@ def loaded(given: dict[str, Any]) -> Scenario:
     return scenario_from_tables(given, "test", Path())
 
 
-def played(scenario: Scenario) -> tuple[Run, list[Row]]:
+def played(scenario: Scenario) -> tuple[SimRun, list[Row]]:
     rows: list[Row] = []
-    run = Run(scenario, rows)
+    run = SimRun(scenario, rows)
     run.execute()
     return run, rows
 
@@ -96,7 +96,7 @@ def test_a_slow_group_slows_those_that_send_to_it_and_nobody_else() -> None:
 
 def test_queues_stay_within_the_window() -> None:
     scenario = slow_group(window=8)
-    run = Run(scenario, [])
+    run = SimRun(scenario, [])
     most = 0
     for _ in run.steps():
         ports = [port.stack.layers[1] for site in run.sites for port in site.ports.values()]
@@ -107,7 +107,7 @@ def test_queues_stay_within_the_window() -> None:
 
 
 def test_without_a_window_a_slow_group_fills_its_router() -> None:
-    run = Run(slow_group(window=100_000), [])
+    run = SimRun(slow_group(window=100_000), [])
     run.start()
     for _ in run.advance(2_000_000_000):
         pass
@@ -122,12 +122,12 @@ def test_packed_messages_keep_every_order(stack: str) -> None:
     ]
     run, rows = played(loaded(given))
     assert run.summary.undelivered_count() == 0
-    assert {verdict.status for verdict in promised_verdicts(run.scenario, rows)} == {"valid"}
+    assert {verdict.status for verdict in judge(run.scenario, rows).verdicts} == {"valid"}
     alone, _ = played(loaded(given | {"router": {}}))
     assert forwarded(run) < 0.5 * forwarded(alone)
 
 
-def forwarded(run: Run) -> int:
+def forwarded(run: SimRun) -> int:
     """The messages that routers have submitted in their nodes."""
     ports = [port for site in run.sites for port in site.ports.values()]
     return sum(port.number for port in ports if isinstance(port.stack.layers[1], RouterPort))
@@ -143,7 +143,7 @@ def test_a_router_twice_on_its_ring_hastens_messages_between_groups() -> None:
             for to in ({}, {"to_groups": "all"})
         ]
         run, rows = played(loaded(given))
-        assert {verdict.status for verdict in promised_verdicts(run.scenario, rows)} == {"valid"}
+        assert {verdict.status for verdict in judge(run.scenario, rows).verdicts} == {"valid"}
         name = slice(ORIGIN, NUMBER + 1)
         inter = {row[name] for row in rows if row[KIND] == Kind.SUBMIT and row[DESTINATIONS] is not None}
         found[prioritised] = mean(ms for key, ms in latencies(rows).items() if key in inter)

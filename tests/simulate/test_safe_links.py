@@ -19,7 +19,7 @@ from isthmus.core.layer import Kind
 from isthmus.protocols.causal.flooding.safe_wire import DynamicOptions
 from isthmus.scenario.faults import Crash, Fault, Leave, Recover
 from isthmus.scenario.model import Scenario
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.trace.schema import DESTINATIONS, KIND, Row
 
 QUICK = range(2)
@@ -66,7 +66,7 @@ def test_the_cube_does_grow_and_shrink_while_messages_flow() -> None:
     """Otherwise the runs above would show little; and two runs of one seed are the same, row by row."""
     runs: list[list[Row]] = [[], []]
     for rows in runs:
-        Run(grown_and_shrunk(0), rows).execute()
+        SimRun(grown_and_shrunk(0), rows).execute()
     assert runs[0] == runs[1]
     rows = runs[0]
     sizes = [len(row[DESTINATIONS] or ()) for row in rows if row[KIND] == Kind.VIEW]
@@ -105,7 +105,7 @@ def test_who_lacks_more_than_anybody_kept_begins_a_new_life() -> None:
     dynamic = DynamicOptions(retry_ms=150.0, ping_max=1, log_max=1)
     scenario = msgspec.structs.replace(scenario, stack=msgspec.structs.replace(scenario.stack, dynamic=dynamic))
     rows: list[Row] = []
-    Run(scenario, rows).execute()
+    SimRun(scenario, rows).execute()
     assert [row[KIND] for row in rows].count(Kind.RECOVER) >= 1
     assert failures_of(scenario, 1) == []
 

@@ -19,7 +19,7 @@ from isthmus.protocols.total.optimistic.optimistic import Optimistic
 from isthmus.scenario.faults import ClockJump, Crash, Fault, Recover
 from isthmus.scenario.model import Clocks, Scenario
 from isthmus.scenario.workload import Poisson
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.stacks.registry import STACKS
 from isthmus.studies.optimistic.setup import DISTANT, NEAR, SEQUENCER, narrow_scenario, paper_scenario
 from isthmus.trace.schema import KIND, PROCESS, TIME_NS, Row
@@ -38,7 +38,7 @@ def scenario(policy: PolicyName, *faults: Fault, seed: int = 1, **more) -> Scena
 
 def run(made: Scenario) -> list[Row]:
     rows: list[Row] = []
-    Run(made, rows).execute()
+    SimRun(made, rows).execute()
     assert {v.status for v in Oracle(rows).verdicts(STACKS["optimistic"].properties)} == {"valid"}
     return rows
 
@@ -97,7 +97,7 @@ def test_who_falls_silent_asks_for_nothing_in_the_end(policy: PolicyName) -> Non
     made = scenario(policy)
     near = Poisson(rate_per_s=10, sites=("c0",))
     distant = Poisson(rate_per_s=10, sites=("c1",), stop_ms=5_000)
-    started = Run(msgspec.structs.replace(made, workloads=(near, distant)))
+    started = SimRun(msgspec.structs.replace(made, workloads=(near, distant)))
     started.execute()
     requests = started.sites[SEQUENCER].ports[ONLY_GROUP].stack.find(Optimistic).requests
     assert set(requests.asked) <= {0, 1, 2, 3, 4}, "what the distant ones asked for is gone"
@@ -105,7 +105,7 @@ def test_who_falls_silent_asks_for_nothing_in_the_end(policy: PolicyName) -> Non
 
 def test_a_crashed_sites_wish_goes_with_it() -> None:
     faults = [Crash(at_ms=5_000, site=f"c1-{place}") for place in range(4)]
-    started = Run(scenario("compensation", *faults, duration_ms=8_000))
+    started = SimRun(scenario("compensation", *faults, duration_ms=8_000))
     started.execute()
     assert set(started.sites[SEQUENCER].ports[ONLY_GROUP].stack.find(Optimistic).requests.asked) <= {0, 1, 2, 3, 4, 9}
 

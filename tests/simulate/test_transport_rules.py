@@ -19,7 +19,7 @@ from isthmus.protocols.transport.reliable.frames import Data, Nak, Repair, Statu
 from isthmus.protocols.transport.reliable.reliable import Reliable
 from isthmus.scenario.model import Scenario
 from isthmus.sim.network.delays import DelayNetwork, Stamp
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.sim.site import SimPort
 
 replace = msgspec.structs.replace
@@ -30,7 +30,7 @@ class Watched(DelayNetwork):
 
     __slots__ = ("counts", "repaired", "run", "sent")
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: SimRun) -> None:
         super().__init__(run.scenario.topology, run.scheduler, run.scenario.random("network"))
         self.run = run
         self.sent: dict[tuple[Stamp, SiteId], int] = defaultdict(int)  # the last frame of each stream to each member
@@ -108,7 +108,7 @@ def test_what_is_sent_keeps_the_rules(stack: str, kind: str, monkeypatch: pytest
         given = (hard_scenario if seed % 2 else random_scenario)(stack, seed)
         stack_alone = replace(given.stack, relay=None)  # what a relay wraps is not looked into here
         given = replace(given, membership=replace(given.membership, stagger_ms=20.0), stack=stack_alone)
-        run = Run(narrow(given) if kind == "narrow" else given)
+        run = SimRun(narrow(given) if kind == "narrow" else given)
         network = Watched(run)
         run.network = network
         for service in run.services:

@@ -22,15 +22,15 @@ from isthmus.cli.verdicts import COLORS
 from isthmus.core.errors import InputError
 from isthmus.core.units import NS_PER_MS
 from isthmus.judge.oracle import PROPERTIES
-from isthmus.judge.proof import FILE, check_free, document, replaced, status_of, write
+from isthmus.judge.proof import FILE, check_free, document, replaced, write
 from isthmus.judge.runs import Judged, Summary, Told, judge
+from isthmus.judge.verdict import exit_code
 from isthmus.judge.witness import sentence
 from isthmus.trace.domain import parse_domains
 from isthmus.trace.inputs.files import FORMS
 from isthmus.trace.inputs.rows import RowPlace, TraceInput
 from isthmus.trace.inputs.shiviz import patterns_of
 
-EXIT_CODES = {"valid": 0, "violated": 1, "unknown": 3}
 LOCAL_ROWS_MAX = 2_000_000  # rows that the in-process engine takes by itself: about a gigabyte of memory
 NAMES_SHOWN = 30
 
@@ -136,7 +136,7 @@ def command(
     else:
         print_judged(judged, names, [*notes, why], [output / name for own in pictures.values() for name in own])
         wide_console().print(f"The verdicts are in {escape(str(output / FILE))}.", highlight=False, soft_wrap=True)
-    sys.exit(EXIT_CODES[status_of(judged.summaries)])
+    sys.exit(exit_code(summary.status for summary in judged.summaries))
 
 
 def choose_engine(asked: str, source: TraceInput | None, master: str | None, remote: str | None) -> tuple[str, str]:

@@ -13,13 +13,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from isthmus.advise.compare.processes import each
 from isthmus.cli.console import wide_console
 from isthmus.cli.options import HELP
-from isthmus.cli.sim import figures
-from isthmus.cli.verdicts import print_verdicts
+from isthmus.cli.run import print_judgement, print_result
 from isthmus.fuzz.agreed import agreed_scenario
 from isthmus.fuzz.judge import judge, judge_run
 from isthmus.fuzz.large import large_scenario
 from isthmus.fuzz.scenarios import hard_scenario, random_scenario, replay_command
 from isthmus.fuzz.watch import WatchedRun
+from isthmus.judge.verdict import exit_code
 from isthmus.scenario.model import Scenario
 from isthmus.stacks.registry import STACKS
 from isthmus.trace.schema import Row
@@ -107,7 +107,7 @@ def command(
                     console.print(f"seed {found}: {escape(failures[0])}", soft_wrap=True)
                     console.print(f"  replay it with: {replay_command(stack, found, sort)}", soft_wrap=True)
     console.print(f"{len(cases):,} runs of {stack}: {failed:,} failed.")
-    sys.exit(1 if failed else 0)
+    sys.exit(exit_code(["valid"], failed=failed > 0))
 
 
 def attempt(case: Case) -> Outcome:
@@ -131,14 +131,9 @@ def replay(stack: str, seed: int, sort: str) -> None:
     rows: list[Row] = []
     run = WatchedRun(scenario, rows)
     judged = judge_run(run, rows)
-    console.print(figures(run, 0.0))
-    if judged.error:
-        console.print(escape(judged.error), highlight=False, soft_wrap=True)
-        sys.exit(1)
-    print_verdicts([(seed, verdict) for verdict in judged.verdicts], 1)
-    for name in dict.fromkeys(name for name, _ in judged.others):
-        console.print(f"group {name}:")
-        print_verdicts([(seed, verdict) for other, verdict in judged.others if other == name], 1)
+    result = judged.result
+    print_result(console, result)
+    print_judgement(result, seed)
     for sentence in judged.found:
         console.print(escape(sentence), soft_wrap=True)
-    sys.exit(1 if (judged.failures() if sort == "plain" else judged.violations()) else 0)
+    sys.exit(exit_code(["valid"], failed=bool(judged.failures() if sort == "plain" else judged.violations())))

@@ -15,15 +15,15 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from isthmus.cli.composed import classes_table, loss_told, node_names, order_name, stack_names
+from isthmus.cli.composed import classes_table, order_name, stack_names
 from isthmus.cli.console import print_whole, wide_console
-from isthmus.cli.options import HELP, force_option, output_folder, seed_option
-from isthmus.cli.verdicts import print_verdicts
+from isthmus.cli.options import HELP, force_option, json_option, output_folder, seed_option
+from isthmus.cli.run import print_judgement
 from isthmus.core.errors import InputError
 from isthmus.core.message import Targets
 from isthmus.core.units import NS_PER_MS
-from isthmus.judge.oracle import Verdict
-from isthmus.judge.promises import LightVerdicts, light_verdicts, promised_verdicts
+from isthmus.judge.judgement import judge
+from isthmus.judge.result import RunResult
 from isthmus.live.run.child import SiteChild, SiteSummary
 from isthmus.live.run.harness import measure, run_live
 from isthmus.live.run.scenario import live_scenario
@@ -45,8 +45,11 @@ TROUBLE = ("refused", "lost", "rejected", "foreign")
     help="Folder for the trace. [out/NAME-STACK-SEED-live]",
 )
 @force_option
+@json_option
 @click.option("--no-emulate", is_flag=True, help="The bare loopback, without the topology's delays and losses.")
-def command(scenario: Path, seed: int | None, output: Path | None, force: bool, no_emulate: bool) -> None:
+def command(
+    scenario: Path, seed: int | None, output: Path | None, force: bool, as_json: bool, no_emulate: bool
+) -> None:
     """Run a scenario in real time: one process per site, over UDP on 127.0.0.1.
 
     Delays, loss and bandwidth are those of the scenario's topology, emulated at the sender. Every site writes its part
@@ -67,39 +70,50 @@ def command(scenario: Path, seed: int | None, output: Path | None, force: bool, 
     folder = output or output_folder(loaded.name, order_name(loaded), loaded.seed, "-live")
     claim(folder, force)
     console = wide_console()
+    console.quiet = as_json
     summaries = asyncio.run(execute(loaded, scenario, folder, not no_emulate, console))
-    members: dict[int, Targets] = {group.id: group.processes for group in loaded.groups_of_run()}
-    figures = measure(folder, RunSummary(members, loaded.composition is not None))
+    result = result_of(loaded, folder, summaries)
+    if as_json:
+        click.echo(result.as_json())
+        sys.exit(result.exit_code())
     print_whole(console, sites_table(loaded, summaries))
-    console.print(figures_line(figures, summaries))
-    if figures.by_class is not None and loaded.composition is not None:
-        print_whole(console, classes_table(loaded.composition, figures))
-    rows = list(read_rows(folder))
-    verdicts = promised_verdicts(loaded, rows, ("primary",) if loaded.membership.kind == "agreed" else ())
-    print_verdicts([(0, verdict) for verdict in verdicts], 1, node_names(loaded))
-    if told := loss_told(loaded, rows):
-        console.print(escape(told), soft_wrap=True)
+    console.print(figures_line(result.summary, summaries))
+    if result.class_spreads():
+        print_whole(console, classes_table(result))
+    print_judgement(result)
     if loaded.participants:
-        verdicts += print_participants(console, light_verdicts(loaded, rows))
+        print_participants(console, result)
     console.print(f"The trace is in {escape(str(folder))}.", soft_wrap=True)
-    statuses = {verdict.status for verdict in verdicts}
-    sys.exit(1 if "violated" in statuses else 3 if "unknown" in statuses else 0)
+    sys.exit(result.exit_code())
 
 
-def print_participants(console: Console, found: list[LightVerdicts]) -> list[Verdict]:
-    """What was found of participant groups; only what is not unknown counts, as a group may be too quiet to judge."""
+def result_of(scenario: Scenario, folder: Path, summaries: list[SiteSummary]) -> RunResult:
+    """The result of a run from the traces of its sites, which are read once."""
+    rows = list(read_rows(folder))
+    members: dict[int, Targets] = {group.id: group.processes for group in scenario.groups_of_run()}
+    also = ("primary",) if scenario.membership.kind == "agreed" else ()
+    return RunResult(
+        scenario=scenario,
+        summary=measure(rows, RunSummary(members, scenario.composition is not None)),
+        judgement=judge(scenario, rows, also),
+        packets=sum(one.datagrams for one in summaries),
+        packets_lost=sum(one.lost + one.overflow for one in summaries),
+        control_bytes=sum(one.control_bytes for one in summaries),
+        trace=str(folder),
+    )
+
+
+def print_participants(console: Console, result: RunResult) -> None:
+    """Print the verdicts on each participant group; only violations count, as a group may be too quiet to judge."""
     table = Table(title="participant groups", title_justify="left")
-    properties = list(dict.fromkeys(verdict.property for group in found for verdict in group.verdicts))
+    groups = () if result.judgement is None else result.judgement.participants
+    properties = list(dict.fromkeys(verdict.property for group in groups for verdict in group.verdicts))
     for column in ("group", "since site view", *properties):
         table.add_column(column)
-    for group in found:
+    for group in groups:
         statuses = {verdict.property: verdict.status for verdict in group.verdicts}
-        table.add_row(escape(group.name), str(group.era), *(statuses.get(name, "") for name in properties))
+        table.add_row(escape(group.group), str(group.era), *(statuses.get(name, "") for name in properties))
     print_whole(console, table)
-    broken = [verdict for group in found for verdict in group.verdicts if verdict.status == "violated"]
-    for verdict in broken:
-        console.print(f"{verdict.property} violated: {escape(verdict.witness)}", highlight=False, soft_wrap=True)
-    return broken
 
 
 def claim(folder: Path, force: bool) -> None:

@@ -135,13 +135,13 @@ def run_command(
                 )
                 with closing(done):
                     for result in done:
-                        print_result(console, result, scale)
+                        print_study(console, result, scale)
                         codes.append(result.exit_code())
             console.print(f"{label}: done in {result.took_s:.1f} s.", highlight=False)
     sys.exit(1 if 1 in codes else max(codes))
 
 
-def print_result(console: Console, result: Any, scale: Scale) -> None:
+def print_study(console: Console, result: Any, scale: Scale) -> None:
     print_claims(console, f"{result.study.title} ({scale}, {result.run_count:,} runs)", result.claims)
     print_checks(console, result.verdicts)
     for spec, outcome in result.failed[:FAILED_MAX]:
@@ -204,34 +204,17 @@ def replay_run(name: str, number: int, scale: Scale, seeds: int | None, output: 
       isthmus study replay token-site --run 3
       isthmus study replay token-site --run 41 --scale full -o out/run-41
     """
-    from isthmus.cli.sim import attempt, execute, fail, figures
-    from isthmus.cli.verdicts import print_verdicts
-    from isthmus.judge.promises import promised_verdicts
-    from isthmus.sim.packets.twin import run_of
-    from isthmus.trace.reader import read_rows
-    from isthmus.trace.schema import Row
+    from isthmus.cli.run import end_with, print_judgement, print_result, run_scenario
 
     study = find_study(STUDIES, name)
     spec = study.spec(number, scale, seeds)
     console = wide_console()
     told = ", ".join(f"{key} {value}" for key, value in spec.parameters.items())
     console.print(f"{name}, run {number}: {told}", soft_wrap=True, highlight=False)
-    if output is not None:
-        made, cpu_s, error = execute(spec.scenario, output, True, console)
-        rows = [] if error else list(read_rows(output))
-    else:
-        kept: list[Row] = []
-        made, cpu_s = run_of(spec.scenario, kept), 0.0
-        error = attempt(made, lambda _: None)
-        rows = kept
-    print_whole(console, figures(made, cpu_s))
-    if error:
-        console.print(escape(error), highlight=False, soft_wrap=True)
-        fail("the run ended in an error", 1)
-    verdicts = promised_verdicts(spec.scenario, rows)
-    print_verdicts([(number, verdict) for verdict in verdicts], 1)
-    statuses = {verdict.status for verdict in verdicts}
-    sys.exit(1 if "violated" in statuses else 3 if "unknown" in statuses else 0)
+    result = run_scenario(spec.scenario, output, True, console, replay=spec.replay)
+    print_result(console, result)
+    print_judgement(result, number)
+    end_with(result)
 
 
 def print_claims(console: Console, title: str, claims: list[ClaimResult]) -> None:

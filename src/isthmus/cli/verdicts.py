@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from isthmus.cli.console import wide_console
-from isthmus.judge.oracle import Verdict
+from isthmus.judge.verdict import Verdict
 from isthmus.trace.schema import NONE
 
 COLORS = {"valid": "green", "violated": "red", "unknown": "yellow"}

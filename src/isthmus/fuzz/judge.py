@@ -1,53 +1,61 @@
-"""Run a scenario and say whether its stacks kept their promises.
+"""Carry out a random scenario and decide whether the run was good.
 
-A failed run is one that broke a promise, raised an error, did not come to rest, broke a rule that no trace tells
-(watch.py), or gave no evidence to judge by: silence is no proof. Each group of a run is judged by what its own stack
-promises; of a second group, which may be small and short-lived, no evidence is asked.
+A failed run violates a promise, raises an error, does not come to rest, breaks a rule that no trace shows (watch.py),
+or gives no evidence to judge by. Where couriers bring messages into a group, the group is judged with those messages as
+theirs (group_rows.py). Of a second group, which may be small and short-lived, no evidence is asked.
 """
 
 from __future__ import annotations
 
 import traceback
+from itertools import chain
 
 import msgspec
 
 from isthmus.core.layer import Kind
 from isthmus.fuzz.group_rows import rows_of_group, strangers
 from isthmus.fuzz.watch import Limits, WatchedRun, limits_of
-from isthmus.judge.oracle import Oracle, Verdict
+from isthmus.judge.judgement import RunJudge
+from isthmus.judge.oracle import Oracle
 from isthmus.judge.promises import promised
+from isthmus.judge.result import RunResult
+from isthmus.judge.verdict import Verdict
 from isthmus.measure.summary import RunSummary
 from isthmus.scenario.model import Scenario
 from isthmus.sim.base import Progress
+from isthmus.sim.simulate import result_of
 from isthmus.stacks.registry import Build
-from isthmus.trace.schema import KIND, PROCESS, VALUE, Row
+from isthmus.trace.schema import GROUP, KIND, NONE, ORIGIN, PROCESS, VALUE, Row
 
 
-class Judged(msgspec.Struct):
-    """A run with its verdicts, or the error that ended it."""
+class FuzzResult(msgspec.Struct, frozen=True):
+    """The result of a random scenario, with the faults that no trace shows."""
 
-    scenario: Scenario
-    summary: RunSummary
-    verdicts: list[Verdict]  # of the first group
-    others: list[tuple[str, Verdict]]  # of the other groups, by their names
-    found: list[str]  # what was seen to go wrong besides
-    error: str = ""  # a traceback
+    result: RunResult
+    found: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> RunSummary:
+        return self.result.summary
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """The verdicts on the first group."""
+        first = self.result.scenario.groups_of_run()[0].id
+        return [verdict for verdict in self.result.verdicts if verdict.group == first]
 
     def failures(self) -> list[str]:
-        """What is wrong with the run, a sentence each; nothing for a good one."""
-        return self.violations() or [
-            f"{v.property} unknown: {v.witness}" for v in self.verdicts if v.status == "unknown"
-        ]
+        """The faults of a run, a sentence each; none for a good one."""
+        unknown = [verdict for verdict in self.verdicts if verdict.status == "unknown"]
+        return self.violations() or [f"{verdict.property} unknown: {verdict.witness}" for verdict in unknown]
 
     def violations(self) -> list[str]:
-        """What the run broke; not what it gave no evidence of."""
-        if self.error:
-            return [f"error: {self.error.strip().splitlines()[-1]}"]
-        violated = [f"{v.property} violated: {v.witness}" for v in self.verdicts if v.status == "violated"]
-        elsewhere = [
-            f"{v.property} violated in group {name!r}: {v.witness}" for name, v in self.others if v.status == "violated"
-        ]
-        return [*violated, *elsewhere, *self.found]
+        """The violations of a run, but not what it gave no evidence of."""
+        if self.result.error:
+            return [f"error: {self.result.error.strip().splitlines()[-1]}"]
+        names = {int(group.id): f" in group {group.name!r}" for group in self.result.scenario.groups_of_run()[1:]}
+        violated = [] if self.result.judgement is None else self.result.judgement.violated()
+        return [*(f"{one.property} violated{names.get(one.group, '')}: {one.witness}" for one in violated), *self.found]
 
 
 def judge(
@@ -55,29 +63,31 @@ def judge(
     build: Build | None = None,
     progress: Progress | None = None,
     limits: Limits | None = None,
-) -> Judged:
-    """Run a scenario in memory and let the oracle judge it; `build` plants another stack in its place."""
+) -> FuzzResult:
+    """Run a scenario in memory and judge it; `build` plants another stack."""
     rows: list[Row] = []
     return judge_run(WatchedRun(scenario, rows, build), rows, progress, limits)
 
 
 def judge_run(
     run: WatchedRun, rows: list[Row], progress: Progress | None = None, limits: Limits | None = None
-) -> Judged:
+) -> FuzzResult:
     """Carry out a run that writes into rows, and judge it."""
-    scenario = run.scenario
+    scenario, judge = run.scenario, RunJudge(run.scenario)
     try:
         found = run.watch(limits or limits_of(scenario), progress)
     except Exception:
-        return Judged(scenario, run.summary, [], [], [], traceback.format_exc())
-    found += [*strangers(rows), *refusals(rows)]
-    verdicts = [Oracle(rows_of_group(rows, group.id)).verdicts(promised(scenario, group)) for group in run.groups]
-    named = zip(run.groups[1:], verdicts[1:], strict=True)
-    others = [(group.name, verdict) for group, given in named for verdict in given]
-    return Judged(scenario, run.summary, verdicts[0], others, found)
+        return FuzzResult(result_of(run, judge, None, traceback.format_exc()))
+    for row in rows:
+        judge.append(row)
+    judgement = judge.judgement(run.participant_events)
+    if any(row[ORIGIN] not in (row[GROUP], NONE) for row in rows):
+        verdicts = [Oracle(rows_of_group(rows, one.id)).in_group(one.id, promised(scenario, one)) for one in run.groups]
+        judgement = msgspec.structs.replace(judgement, verdicts=tuple(chain.from_iterable(verdicts)))
+    return FuzzResult(result_of(run, judge, judgement), (*found, *strangers(rows), *refusals(rows)))
 
 
 def refusals(rows: list[Row]) -> list[str]:
-    """The first packet that a site refused; none should be where all keep to the protocol."""
+    """The first packet that a site rejected; none should be where all keep to the protocol."""
     refused = [row for row in rows if row[KIND] == Kind.REJECT]
     return [f"process {row[PROCESS]} refused a packet of process {row[VALUE]}" for row in refused[:1]]

@@ -19,10 +19,10 @@ from isthmus.protocols.application import Application
 from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.credit import Credit
 from isthmus.scenario.model import GroupOfRun, Scenario
-from isthmus.sim.base import Progress
+from isthmus.sim.base import SETTLE_NS, Progress
 from isthmus.sim.membership.ideal import Change, IdealMembership
 from isthmus.sim.network.delays import Network, Receive, Stamp
-from isthmus.sim.run import SETTLE_NS, Run
+from isthmus.sim.run import SimRun
 from isthmus.sim.site import SimPort
 
 LOOK_NS = 25 * NS_PER_MS  # how often flow control is looked at while there is traffic
@@ -46,7 +46,7 @@ def limits_of(scenario: Scenario) -> Limits:
     return Limits(packets=round(usual.packets * share), events=round(usual.events * share))
 
 
-class WatchedRun(Run):
+class WatchedRun(SimRun):
     """A run that collects what it finds wrong, a sentence each."""
 
     found: list[str]

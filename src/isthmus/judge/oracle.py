@@ -12,9 +12,6 @@ before counts. Rows may be fed in any order: `local` says where each belongs. do
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal
-
-import msgspec
 
 from isthmus.core.errors import InputError
 from isthmus.judge.arrange import arrange
@@ -27,11 +24,11 @@ from isthmus.judge.properties.finality import final
 from isthmus.judge.properties.total import total, uniform_total
 from isthmus.judge.properties.uniform import uniform_agreement
 from isthmus.judge.properties.views import primary, sending_view, views
-from isthmus.judge.witness import LACKS, NOTHING, Witness, WitnessEvent, rows_shown, sentence
+from isthmus.judge.verdict import Verdict, combined
+from isthmus.judge.witness import LACKS, NOTHING, WitnessEvent, rows_shown, sentence
 from isthmus.trace.domain import JOINT, Domain, check_names
 from isthmus.trace.schema import GAUGE, GROUP, KIND, LOCAL, PROCESS, Gauge, Row
 
-Status = Literal["valid", "violated", "unknown"]
 CHECKS: dict[str, Callable[[GroupHistory], Finding]] = {
     "integrity": integrity,
     "validity": validity,
@@ -52,20 +49,6 @@ PROPERTIES = (*CHECKS, BOTH, *CLOCKS)
 KEPT_GAUGES = (Gauge.SENT_VIEW, Gauge.CLOCK_BOUND_NS)
 
 
-class Verdict(msgspec.Struct, frozen=True):
-    """What the oracle says of one property in one group or domain of a run."""
-
-    property: str
-    status: Status
-    evidence_count: int  # how often the property could have been broken
-    violation_count: int
-    witness: str  # the first violation as a sentence; for unknown, why; empty for valid
-    group: int = 0  # NONE: a domain
-    domain: str = ""  # its name
-    shown: Witness | None = None  # the first violation, as fields
-    events: tuple[WitnessEvent, ...] = ()  # and the rows that show it
-
-
 class Oracle:
     """Takes the rows of one run and judges them, group by group, and domain by domain where some are named.
 
@@ -73,7 +56,7 @@ class Oracle:
     incomplete.
     """
 
-    __slots__ = ("_bounds", "_domains", "_findings", "_groups", "_partial", "_rows", "_touched")
+    __slots__ = ("_bounds", "_domains", "_findings", "_groups", "_partial", "_touched", "rows")
 
     def __init__(
         self,
@@ -84,7 +67,7 @@ class Oracle:
     ) -> None:
         check_names(domains)
         check_bounds(bounds or {})
-        self._rows: list[Row] = []
+        self.rows: list[Row] = []
         self._touched: dict[tuple[int, int], Row] = {}  # process and group to the first SEND or RECEIVE row
         self._domains = tuple(domains)
         self._bounds = dict(bounds or {})
@@ -95,7 +78,7 @@ class Oracle:
 
     def extend(self, rows: Iterable[Row]) -> None:
         """Take rows of the run."""
-        kept, others = self._rows, self._touched
+        kept, others = self.rows, self._touched
         for row in rows:
             kind = row[KIND]
             if kind in KEPT or (kind == GAUGE_ROW and row[GAUGE] in KEPT_GAUGES):
@@ -116,7 +99,7 @@ class Oracle:
         """One verdict per property over all groups and domains, in the order asked for; it names the first at fault."""
         asked = list(properties)
         found = self.scoped(asked)
-        return [over_all([verdict for verdict in found if verdict.property == name]) for name in asked]
+        return [combined([verdict for verdict in found if verdict.property == name]) for name in asked]
 
     def in_group(self, group: int, properties: Iterable[str] = PROPERTIES) -> list[Verdict]:
         """One verdict per property of one group; feed the rows of all groups, as messages may come from others."""
@@ -149,7 +132,7 @@ class Oracle:
             if name not in PROPERTIES:
                 raise InputError("property", "", repr(name), "one of " + ", ".join(PROPERTIES))
         if self._groups is None:
-            rows = without_unsure(self._rows) + list(self._touched.values())
+            rows = without_unsure(self.rows) + list(self._touched.values())
             self._groups = arrange(rows, self._domains, self._partial)
             self._findings.clear()
         return self._groups
@@ -164,7 +147,7 @@ class Oracle:
             for (_, place), finding in zip(asked, findings, strict=True)
             if finding.witness is not None
         ]
-        events = iter(rows_shown(self._rows, broken) if broken else ())
+        events = iter(rows_shown(self.rows, broken) if broken else ())
         return [
             verdict_of(name, groups[place], finding, next(events) if finding.witness is not None else ())
             for (name, place), finding in zip(asked, findings, strict=True)
@@ -216,15 +199,3 @@ def verdict_of(name: str, group: GroupHistory, finding: Finding, events: tuple[W
     if finding.evidence_count:
         return Verdict(name, "valid", *counts, "", *place)
     return Verdict(name, "unknown", *counts, finding.lack, *place)
-
-
-def over_all(verdicts: Sequence[Verdict]) -> Verdict:
-    """The verdicts of one property as one: violated if any is, unknown only if all are."""
-    statuses = [verdict.status for verdict in verdicts]
-    worst = next(status for status in ("violated", "valid", "unknown") if status in statuses)
-    chosen = verdicts[statuses.index(worst)]
-    return msgspec.structs.replace(
-        chosen,
-        evidence_count=sum(verdict.evidence_count for verdict in verdicts),
-        violation_count=sum(verdict.violation_count for verdict in verdicts),
-    )

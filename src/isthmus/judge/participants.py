@@ -1,124 +1,173 @@
-"""Judge what participants were promised, from what they said and were told.
+"""The verdict on what participants are promised, and their figures, from the history of all participants of a run.
 
 A crashed site is held to the site views that it survived, as for total order: what it did in its last one may be known
-to no other site. Judged are, from the notes of all sites (scenario/participants/traffic.py) and which of them were up
+to no other site. Judged are, from the events of all sites (scenario/participants/traffic.py) and the lives that are up
 at the end:
 
-- views: number k of a group has the same members everywhere; a site is told of consecutive numbers while it hosts;
+- views: view k of a group has the same members everywhere; a site that hosts members installs consecutive views;
 - synchrony: sites that host members of view k and install k+1, or are up at the end, deliver the same messages in k;
   over a total order in the same order;
-- each participant's messages come once, from a member, to a site that hosts members; in the order said, where the
-  stack keeps each sender's order;
-- nothing is lost: what was said at a site that is up is delivered there.
+- integrity: a participant's messages come once, from a member, to a site that hosts members; in the order sent, where
+  the stack keeps each sender's order;
+- validity: a message sent at a site that is up is delivered there.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 
-from isthmus.core.message import SiteId
+import msgspec
+
+from isthmus.judge.verdict import Verdict
 from isthmus.protocols.participants.wire import Participant, ParticipantView, Speech
+from isthmus.scenario.model import GroupOfRun
 from isthmus.scenario.participants.model import LABEL_BYTES
-from isthmus.scenario.participants.traffic import Note, Utterance
+from isthmus.scenario.participants.traffic import ParticipantEvent, SentMessage
+from isthmus.stacks.registry import STACKS
 
-Life = tuple[SiteId, int]  # a site and its incarnation
-Spoken = tuple[Participant, bytes]
-Told = dict[int, list[Spoken]]  # by view number, the messages delivered in it, in order
+PARTICIPANTS = "participants"  # the name of the property
+Life = tuple[int, int]  # a site and its incarnation
+Labelled = tuple[Participant, bytes]  # a message: its sender and its payload, which begins with a unique label
+ByView = dict[int, list[Labelled]]  # by view number, the messages delivered in it, in order
 
 
-class History:
-    """What participants said and were told, by group and by life of a site."""
+class ParticipantFigures(msgspec.Struct, frozen=True):
+    """One participant group at the end of a run."""
 
-    def __init__(self, notes: list[Note], up: Iterable[Life]) -> None:
+    group: str
+    view: int
+    members: tuple[str, ...]  # participant@site
+    active: bool
+    unmet: tuple[str, ...]  # conditions that do not hold
+    sent: int
+    delivered: int
+
+
+def participant_verdict(group: GroupOfRun, events: Sequence[ParticipantEvent], up: Iterable[Life]) -> Verdict:
+    """The verdict on the participants of one site group, by what its stack promises."""
+    found = ParticipantHistory(events, up).violations(STACKS[group.stack.name].properties)
+    if not found:
+        return Verdict(PARTICIPANTS, "valid", len(events), 0, "", group.id)
+    return Verdict(PARTICIPANTS, "violated", len(events), len(found), found[0], group.id)
+
+
+def participant_figures(events: Iterable[ParticipantEvent], names: Sequence[str]) -> tuple[ParticipantFigures, ...]:
+    """The figures of every participant group; `names` are those of the sites."""
+    last: dict[str, ParticipantView] = {}
+    counts: Counter[tuple[str, type]] = Counter()
+    for event in events:
+        what = event.what
+        counts[what.group, type(what)] += 1
+        if isinstance(what, ParticipantView) and what.number >= last.get(what.group, what).number:
+            last[what.group] = what
+    return tuple(
+        ParticipantFigures(
+            group=name,
+            view=view.number,
+            members=tuple(f"{member.name}@{names[member.site]}" for member in view.members),
+            active=view.active,
+            unmet=view.unmet,
+            sent=counts[name, SentMessage],
+            delivered=counts[name, Speech],
+        )
+        for name, view in sorted(last.items())
+    )
+
+
+class ParticipantHistory:
+    """What participants sent and saw, by group and by life of a site."""
+
+    def __init__(self, events: Sequence[ParticipantEvent], up: Iterable[Life]) -> None:
         self.up = {*up}  # at the end
         last: dict[Life, int] = {}  # the last site view in which something happened to participants
-        for note in notes:
-            last[note.site, note.incarnation] = max(last.get((note.site, note.incarnation), 0), note.view_id)
+        for event in events:
+            life = (event.site, event.incarnation)
+            last[life] = max(last.get(life, 0), event.view_id)
         self.views: dict[str, dict[int, tuple[Participant, ...]]] = defaultdict(dict)
-        self.told: dict[tuple[str, Life], Told] = {}
-        self.said: dict[tuple[str, Life], list[Spoken]] = defaultdict(list)
-        self.heard: dict[tuple[str, Life], list[Spoken]] = defaultdict(list)
+        self.by_view: dict[tuple[str, Life], ByView] = {}
+        self.sent: dict[tuple[str, Life], list[Labelled]] = defaultdict(list)
+        self.delivered: dict[tuple[str, Life], list[Labelled]] = defaultdict(list)
         self.found: list[str] = []
-        for note in notes:
-            life = (note.site, note.incarnation)
-            if life in self.up or note.view_id < last[life]:  # of a crashed site, not its last site view
-                self.take(life, note)
+        for event in events:
+            life = (event.site, event.incarnation)
+            if life in self.up or event.view_id < last[life]:  # of a crashed site, not its last site view
+                self.add(life, event)
 
-    def take(self, life: Life, note: Note) -> None:
-        what = note.what
-        group = f"{what.group} since site view {note.era}"  # where nobody keeps the state, numbers begin anew
-        if isinstance(what, Utterance):
-            self.said[group, life].append((what.sender, what.payload))
+    def add(self, life: Life, event: ParticipantEvent) -> None:
+        what = event.what
+        group = f"{what.group} since site view {event.era}"  # a site group without state numbers views anew
+        if isinstance(what, SentMessage):
+            self.sent[group, life].append((what.sender, what.payload))
         elif isinstance(what, ParticipantView):
-            self.take_view(group, life, what)
+            self.add_view(group, life, what)
         else:
-            self.take_speech(group, life, what)
+            self.add_delivery(group, life, what)
 
-    def take_view(self, group: str, life: Life, view: ParticipantView) -> None:
+    def add_view(self, group: str, life: Life, view: ParticipantView) -> None:
         known = self.views[group].setdefault(view.number, view.members)
         if known != view.members:
             self.found.append(f"view {view.number} of {group} has two memberships: {known} and {view.members}")
-        told = self.told.setdefault((group, life), {})
-        if told:
-            last = max(told)
+        by_view = self.by_view.setdefault((group, life), {})
+        if by_view:
+            last = max(by_view)
             hosted = any(member.site == life[0] for member in self.views[group][last])
             if view.number <= last or (hosted and view.number != last + 1):
                 self.found.append(f"site {life} goes from view {last} of {group} to {view.number}")
-        told[view.number] = []
+        by_view[view.number] = []
 
-    def take_speech(self, group: str, life: Life, speech: Speech) -> None:
-        told = self.told.get((group, life), {})
-        number = max(told, default=0)
+    def add_delivery(self, group: str, life: Life, speech: Speech) -> None:
+        by_view = self.by_view.get((group, life), {})
+        number = max(by_view, default=0)
         members = self.views[group].get(number, ())
         if number != speech.view_number or all(member.site != life[0] for member in members):
-            self.found.append(f"site {life} hears {speech.sender} in view {number} of {group}, as no host")
+            self.found.append(f"site {life} delivers {speech.sender} in view {number} of {group}, but hosts no member")
             return
         if speech.sender not in members:
-            self.found.append(f"site {life} hears {speech.sender}, no member of view {number} of {group}")
-        told[number].append((speech.sender, speech.payload))
-        self.heard[group, life].append((speech.sender, speech.payload))
+            self.found.append(f"site {life} delivers {speech.sender}, no member of view {number} of {group}")
+        by_view[number].append((speech.sender, speech.payload))
+        self.delivered[group, life].append((speech.sender, speech.payload))
 
-    def violations(self, promised: tuple[str, ...]) -> list[str]:
-        """What is wrong, given what the stack below promises."""
+    def violations(self, promised: Sequence[str]) -> list[str]:
+        """Every violation as a sentence, given what the stack below promises."""
         self.check_synchrony("total" in promised)
         self.check_senders("fifo" in promised)
         self.check_losses()
         return self.found
 
     def check_synchrony(self, total: bool) -> None:
-        """All hosts of a view that closed it, or are up at the end, heard the same in it."""
-        heard: dict[tuple[str, int], tuple[Life, list[Spoken]]] = {}
-        for (group, life), told in self.told.items():
-            for number, messages in told.items():
+        """Check that all hosts of a view that closed it, or are up at the end, delivered the same in it."""
+        first: dict[tuple[str, int], tuple[Life, list[Labelled]]] = {}
+        for (group, life), by_view in self.by_view.items():
+            for number, messages in by_view.items():
                 hosted = any(member.site == life[0] for member in self.views[group][number])
-                if not hosted or not (number + 1 in told or life in self.up):
+                if not hosted or not (number + 1 in by_view or life in self.up):
                     continue
                 mine = messages if total else sorted(messages)
-                other, theirs = heard.setdefault((group, number), (life, mine))
+                other, theirs = first.setdefault((group, number), (life, mine))
                 if mine != theirs:
                     self.found.append(
-                        f"sites {other} and {life} heard {len(theirs)} and {len(mine)} messages in view {number} "
+                        f"sites {other} and {life} delivered {len(theirs)} and {len(mine)} messages in view {number} "
                         f"of {group}, not the same"
                     )
 
     def check_senders(self, fifo: bool) -> None:
-        """Each sender's messages come once, and in order where the stack keeps it."""
-        for (group, life), spoken in self.heard.items():
-            if len({*spoken}) < len(spoken):
-                self.found.append(f"site {life} hears a message of {group} twice")
+        """Check that each sender's messages come once, and in order where the stack keeps it."""
+        for (group, life), messages in self.delivered.items():
+            if len({*messages}) < len(messages):
+                self.found.append(f"site {life} delivers a message of {group} twice")
             last: dict[tuple[Participant, int], int] = {}
-            for sender, payload in spoken:
+            for sender, payload in messages:
                 incarnation, number = map(int, payload[:LABEL_BYTES].split(b"."))
                 if fifo and number <= last.get((sender, incarnation), 0):
-                    self.found.append(f"site {life} hears {sender} of {group} out of order: {number}")
+                    self.found.append(f"site {life} delivers {sender} of {group} out of order: {number}")
                 last[sender, incarnation] = number
 
     def check_losses(self) -> None:
-        """What was said at a site that is up is delivered there."""
-        for (group, life), spoken in self.said.items():
+        """Check that what was sent at a site that is up is delivered there."""
+        for (group, life), messages in self.sent.items():
             if life in self.up:
-                back = {*self.heard.get((group, life), [])}
-                lost = [one for one in spoken if one not in back]
+                back = {*self.delivered.get((group, life), [])}
+                lost = [one for one in messages if one not in back]
                 if lost:
                     self.found.append(f"{len(lost)} messages of site {life} to {group} are lost")

@@ -23,6 +23,7 @@ from isthmus import __version__
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
 from isthmus.judge.runs import Judged, Summary, Told
+from isthmus.judge.verdict import worst_status
 from isthmus.judge.witness import WitnessEvent, name_in, sentence
 from isthmus.trace.domain import Domain
 from isthmus.trace.inputs.rows import RowPlace
@@ -52,7 +53,7 @@ def document(
         "version": VERSION,
         "isthmus": __version__,
         "engine": engine,
-        "status": status_of(judged.summaries),
+        "status": worst_status(summary.status for summary in judged.summaries),
         "input": dict(source) | {"rows": judged.row_count},
         "options": {
             "domains": [{"name": one.name, "groups": list(one.groups), "scope": one.scope} for one in domains],
@@ -64,12 +65,6 @@ def document(
         "not_judged": dict(judged.left_out),
         "properties": [entry(summary, names, places, pictures.get(summary.name, ())) for summary in judged.summaries],
     }
-
-
-def status_of(summaries: Sequence[Summary]) -> str:
-    """The verdict on the whole: the worst of all."""
-    found = {summary.status for summary in summaries}
-    return "violated" if "violated" in found else "unknown" if "unknown" in found else "valid"
 
 
 def entry(

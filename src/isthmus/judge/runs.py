@@ -20,12 +20,12 @@ import msgspec
 
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
-from isthmus.judge.oracle import PROPERTIES, Oracle, Status, Verdict
+from isthmus.judge.oracle import PROPERTIES, Oracle
+from isthmus.judge.verdict import STATUSES, Status, Verdict
 from isthmus.judge.witness import LACKS, NOTHING, Witness, WitnessEvent
 from isthmus.trace.domain import ORDERS, Domain, of_domains
 from isthmus.trace.schema import GROUP, KIND, NONE, RUN, Row
 
-STATUSES: tuple[Status, ...] = ("valid", "violated", "unknown")
 NEEDS = {  # the kinds without which a property has no evidence; all others need deliveries
     "validity": Kind.SUBMIT,
     "final": Kind.TENTATIVE,

@@ -1,7 +1,7 @@
 """What every run of a scenario has, whatever carries it out: rows, figures, virtual time.
 
-Two kinds of runs: `run.Run` boots every site and its stacks; `packets.twin.CompiledRun` has compiled end points in
-their place. Callers of `packets.twin.run_of` need not know which it is.
+Two kinds of runs: `run.SimRun` boots every site and its stacks; `packets.twin.CompiledRun` has compiled end points in
+their place. Callers of `simulate.make_run` need not know which it is.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from isthmus.core.units import NS_PER_MS
 from isthmus.measure.summary import RunSummary
 from isthmus.scenario.composition.check import couriers_of
 from isthmus.scenario.model import Scenario
-from isthmus.scenario.participants.traffic import Note
+from isthmus.scenario.participants.traffic import ParticipantEvent
 from isthmus.sim.packets.figures import DelaySummary
 from isthmus.sim.scheduler import Scheduler
 from isthmus.sim.site import Meter
 from isthmus.trace.log import SiteLog
 from isthmus.trace.schema import Recording, Sink
 
+SETTLE_NS = 1_000_000_000  # how long a run goes on once nothing is owed, so that a late second delivery shows
 Progress = Callable[[int], None]  # called with the virtual time in ns
 
 
@@ -51,7 +52,7 @@ class Simulation:
         self.sink = sink if scenario.trace != "none" else None
         self.logs = [SiteLog(site, self.sink, self.summary, run, couriers) for site in self.site_ids]
         self.meter: Meter | None = None
-        self.participant_notes: list[Note] = []  # what participants said and were told, in order of time
+        self.participant_events: list[ParticipantEvent] = []  # what participants said and were told, in order of time
         self.end_ns = round(scenario.duration_ms * NS_PER_MS)
 
     def steps(self) -> Iterator[int]:

@@ -13,7 +13,7 @@ from isthmus.core.message import ONLY_GROUP, Cast, SiteId
 from isthmus.core.units import NS_PER_MS
 from isthmus.protocols.application import Application
 from isthmus.scenario.model import Scenario
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.stacks.registry import STACKS, StackOptions
 
 
@@ -31,7 +31,7 @@ class SimulatedProgram:
         self._stack = STACKS[scenario.stack.name]
         self._on_deliver = on_deliver
         self._applications: dict[SiteId, Application] = {}
-        self._run = Run(scenario, build=self._build)
+        self._run = SimRun(scenario, build=self._build)
 
     def _build(self, host: Host, application: Application, options: StackOptions) -> Stack:
         site = host.site

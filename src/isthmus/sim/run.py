@@ -32,11 +32,11 @@ from isthmus.scenario.faults import (
     Relink,
 )
 from isthmus.scenario.model import GroupOfRun, Scenario
-from isthmus.scenario.participants.trace import LightLog
-from isthmus.scenario.participants.traffic import Note, Visitors
+from isthmus.scenario.participants.trace import ParticipantTrace
+from isthmus.scenario.participants.traffic import ParticipantEvent, ParticipantTraffic
 from isthmus.scenario.traffic import At, SiteTraffic
 from isthmus.scenario.workload import named_sites
-from isthmus.sim.base import Simulation
+from isthmus.sim.base import SETTLE_NS, Simulation
 from isthmus.sim.clocks.service import ClockWorld, clock_of, set_calendar
 from isthmus.sim.membership.agreed import AgreedMembership, AgreedOptions
 from isthmus.sim.membership.directory import Directory
@@ -52,12 +52,11 @@ from isthmus.topology.gateways.lans import Lans, lans_of
 from isthmus.trace.schema import Gauge, Sink
 
 SLICE = 50_000  # events between two stops, at which the caller may report progress
-SETTLE_NS = 1_000_000_000  # how long a run goes on once nothing is owed, so that a late second delivery shows
 SITE = GroupId(-1)  # the port of what a site does for all its groups
 Service = IdealMembership | AgreedMembership | Directory
 
 
-class Run(Simulation):
+class SimRun(Simulation):
     """One scenario under way, with all its sites."""
 
     network: DelayNetwork | PacketNetwork
@@ -69,7 +68,7 @@ class Run(Simulation):
         sized = scenario.wire != "reference" or self.network.needs_sizes
         self.meter = Meter(decodes=scenario.wire == "codec") if sized else None
         self.traffic = [self.traffic_of(site) for site in self.site_ids]
-        self.visitors = [self.visitors_of(site) for site in self.site_ids]
+        self.participant_traffic = [self.participants_of(site) for site in self.site_ids]
         self.cuts: list[dict[SiteId, int]] = []  # partitions that hold: the side of each site
         self.services = [self.service_of(group) for group in self.groups]
         self.clocks = [clock_of(scenario, site) for site in self.site_ids]  # a clock goes on while its site is down
@@ -169,7 +168,7 @@ class Run(Simulation):
         stack = build(port, self.traffic[port.site].boot(group.id), options)
         if isinstance(self.network, PacketNetwork):
             self.network.watch_queue(port.site, stack)
-        self.visitors[port.site].boot(group.id, stack.layers)
+        self.participant_traffic[port.site].boot(group.id, stack.layers)
         return stack
 
     def timetable(self, site: SiteId) -> At:
@@ -192,15 +191,15 @@ class Run(Simulation):
     def traffic_of(self, site: SiteId) -> SiteTraffic:
         return SiteTraffic(self.scenario, site, self.timetable(site), lambda: self.scheduler.now_ns, self.groups)
 
-    def visitors_of(self, site: SiteId) -> Visitors:
-        log = LightLog(self.logs[site])
+    def participants_of(self, site: SiteId) -> ParticipantTraffic:
+        log = ParticipantTrace(self.logs[site])
 
-        def take_note(note: Note) -> None:
-            self.participant_notes.append(note)
+        def on_event(note: ParticipantEvent) -> None:
+            self.participant_events.append(note)
             log.write(note, note.time_ns)
 
-        return Visitors(
-            self.scenario, site, self.timetable(site), lambda: self.scheduler.now_ns, self.groups, take_note
+        return ParticipantTraffic(
+            self.scenario, site, self.timetable(site), lambda: self.scheduler.now_ns, self.groups, on_event
         )
 
     def start(self) -> None:
@@ -213,8 +212,8 @@ class Run(Simulation):
             self.time.start()
         for traffic in self.traffic:
             traffic.start()
-        for visitors in self.visitors:
-            visitors.start()
+        for participant_traffic in self.participant_traffic:
+            participant_traffic.start()
         if isinstance(self.network, PacketNetwork):
             self.network.begin_background(self.scenario.random, self.end_ns)
 
@@ -297,7 +296,7 @@ class Run(Simulation):
         site.crash()
         self.suspicions.pop(site.site, None)
         self.traffic[site.site].crash()
-        self.visitors[site.site].crash()
+        self.participant_traffic[site.site].crash()
 
     def recover(self, site_id: SiteId) -> None:
         old = self.sites[site_id]

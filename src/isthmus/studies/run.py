@@ -26,10 +26,12 @@ from pyspark.sql import SparkSession
 
 from isthmus import __version__
 from isthmus.core.errors import InputError
+from isthmus.judge.verdict import exit_code
 from isthmus.pipeline.engine.session import cancel_jobs
 from isthmus.pipeline.sweep.balance import expected_cost
-from isthmus.pipeline.sweep.simulate import Make, Outcome, make_run
+from isthmus.pipeline.sweep.simulate import Make, Outcome
 from isthmus.pipeline.sweep.sweep import Progress, RunSpec, Sweep, sweep_together
+from isthmus.sim.simulate import make_run
 from isthmus.studies.catalogue import STUDIES
 from isthmus.studies.claim import Rows
 from isthmus.studies.model import Scale, Study, study_command
@@ -76,11 +78,9 @@ class StudyResult(msgspec.Struct, frozen=True):
     took_s: float  # since the start of the studies it was run with
 
     def exit_code(self) -> int:
-        """1: a property was violated or a run failed; 3: something is unknown; a claim that fails is a finding."""
-        statuses = {row.status for row in self.verdicts}
-        if self.failed or "violated" in statuses:
-            return 1
-        return 3 if "unknown" in statuses or any(claim.verdict == "unknown" for claim in self.claims) else 0
+        """1: an order was broken or a run failed; 3: something is unknown; a claim that does not hold is a finding."""
+        claims = ["unknown" if claim.verdict == "unknown" else "valid" for claim in self.claims]
+        return exit_code([*(row.status for row in self.verdicts), *claims], failed=bool(self.failed))
 
 
 def run_studies(

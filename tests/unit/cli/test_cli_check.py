@@ -271,8 +271,8 @@ def test_a_change_reads_well():
     joint = change._replace(group=-1, domain="campus")
     assert watch.line(joint).startswith("run 3, domain campus: total valid")
     codes = ([], ["valid"], ["valid", "unknown"], ["unknown", "violated"])
-    assert [watch.exit_code(code, asked=True) for code in codes] == [3, 0, 3, 1]
-    assert [watch.exit_code(code, asked=False) for code in codes] == [3, 0, 0, 1]
+    assert [watch.code_of(code, asked=True) for code in codes] == [3, 0, 3, 1]
+    assert [watch.code_of(code, asked=False) for code in codes] == [3, 0, 0, 1]
 
 
 @pytest.mark.parametrize("module", [check, watch])

@@ -16,12 +16,14 @@ from tests.planted.transport import PLANTED
 
 from isthmus.advise.compare.choice import choose
 from isthmus.advise.compare.figures import SEEDS_MIN, figures_of, mean_of
-from isthmus.advise.compare.measure import Measured, simulate
+from isthmus.advise.compare.measure import ComparedRun, run_compared
 from isthmus.advise.compare.processes import WorkerDied, each
 from isthmus.advise.compare.run import compare
 from isthmus.core.errors import InputError
-from isthmus.judge.oracle import Verdict
-from isthmus.measure.histogram import Histogram
+from isthmus.judge.judgement import Judgement
+from isthmus.judge.result import RunResult
+from isthmus.judge.verdict import Verdict
+from isthmus.measure.summary import RunSummary
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.variants import with_stack
@@ -169,15 +171,20 @@ def test_what_crashes_kept_from_being_delivered_stands_beside_the_latencies(path
 # The choice
 
 
-def measured(stack: str, seed: int, ms: float, packets: int = 100, status: str = "valid") -> Measured:
-    latency = Histogram()
-    latency.add(round(ms * 1e6))
-    verdict = Verdict("total", status, 1, 0, "")  # type: ignore[arg-type]
-    return Measured(stack, seed, "", 10, 0, latency, latency, None, packets, None, 1.0, (verdict,))
+def compared(stack: str, seed: int, ms: float, packets: int = 100, status: str = "valid") -> ComparedRun:
+    summary = RunSummary(2)
+    summary.submitted_count = 10
+    summary.delivered.add(round(ms * 1e6))
+    summary.per_message.add(round(ms * 1e6))
+    judgement = Judgement((Verdict("total", status, 1, 0, ""),))  # type: ignore[arg-type]
+    scenario = Scenario(
+        topology=lan_ring(2, 1, LAN, WAN), stack=StackSpec(name="fifo"), workloads=(Poisson(rate_per_s=1),), seed=seed
+    )
+    return ComparedRun(stack, RunResult(scenario=scenario, summary=summary, judgement=judgement, packets=packets))
 
 
 def row(stack: str, latencies: list[float], **more):
-    return figures_of(stack, [measured(stack, seed, ms, **more) for seed, ms in enumerate(latencies)])
+    return figures_of(stack, [compared(stack, seed, ms, **more) for seed, ms in enumerate(latencies)])
 
 
 PROMISES = {"a": ("total",), "b": ("total", "final"), "c": ("fifo",)}
@@ -270,7 +277,9 @@ def test_causal_stacks_tell_their_metadata() -> None:
     made = {}
     for stack in ("causal-vector", "causal-matrix", "causal-history"):
         scenario = Scenario(topology=topology, stack=StackSpec(name=stack), workloads=workloads, duration_ms=500)
-        made[stack] = figures_of(stack, [simulate(msgspec.structs.replace(scenario, seed=seed)) for seed in (1, 2, 3)])
+        made[stack] = figures_of(
+            stack, [run_compared((stack, msgspec.structs.replace(scenario, seed=seed))) for seed in (1, 2, 3)]
+        )
     sites = len(topology.sites)
     vector, matrix, history = made.values()
     assert vector.timestamp_entries.mean == sites and vector.timestamp_bytes.mean >= sites

@@ -11,11 +11,12 @@ from tests.planted.participants import FIFO, with_participants
 from tests.planted.transport import PLANTED
 
 from isthmus.cli import fuzz as fuzz_command
-from isthmus.cli import sim as sim_command
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
 from isthmus.judge.oracle import Oracle
-from isthmus.sim.run import Run
+from isthmus.scenario.load import load_scenario
+from isthmus.sim.run import SimRun
+from isthmus.sim.simulate import execute
 from isthmus.stacks.registry import STACKS
 from isthmus.trace.reader import read_rows
 from isthmus.trace.schema import KIND, VALUE, Recording, Row
@@ -149,16 +150,16 @@ def test_a_trace_that_cannot_be_written_is_no_fault_of_the_run(folder: Path, ist
             raise InputError("disk", "", "No space left", "room on it")
 
     with pytest.raises(InputError):
-        sim_command.attempt(Run(sim_command.load_scenario(folder / "small.toml"), Full()), lambda _: None)
+        execute(SimRun(load_scenario(folder / "small.toml"), Full()))
 
 
 def test_an_interrupted_run_says_so_in_its_trace(folder: Path) -> None:
-    def interrupt(_now_ns: int) -> None:
+    def interrupt(_now_ns: int, _events: int) -> None:
         raise KeyboardInterrupt
 
     rows: list[Row] = []
     with pytest.raises(KeyboardInterrupt):
-        sim_command.attempt(Run(sim_command.load_scenario(folder / "small.toml"), rows), interrupt)
+        execute(SimRun(load_scenario(folder / "small.toml"), rows), interrupt)
     assert {row[VALUE] for row in rows if row[KIND] == Kind.RECORD} == {Recording.BEGUN, Recording.CUT}
     verdict = Oracle(rows).verdicts(["validity"])[0]
     assert verdict.status == "unknown" and "was cut short" in verdict.witness
@@ -263,7 +264,7 @@ def test_topology_show_takes_a_scenario(folder: Path, isthmus) -> None:
     )
 
 
-LIGHT = """
+PARTICIPANTS = """
 [[participants]]
 name = "ann"
 group = "orders"
@@ -288,7 +289,7 @@ majority_of = ["ann", "bob", "kim"]
 
 
 def test_participant_groups_are_shown(folder: Path, isthmus) -> None:
-    (folder / "light.toml").write_text(SCENARIO + LIGHT)
+    (folder / "light.toml").write_text(SCENARIO + PARTICIPANTS)
     code, out, err = isthmus("sim", "light.toml")
     assert (code, err) == (0, "")
     assert "participant groups" in out and "ann@a-0, eve@a-1" in out
@@ -298,6 +299,6 @@ def test_participant_groups_are_shown(folder: Path, isthmus) -> None:
 def test_a_promise_to_participants_that_is_broken_names_the_command(folder: Path, isthmus, monkeypatch) -> None:
     build = with_participants("fifo", FIFO["applied at delivery"])
     monkeypatch.setitem(STACKS, "fifo", msgspec.structs.replace(STACKS["fifo"], build=build))
-    (folder / "light.toml").write_text(SCENARIO + LIGHT)
+    (folder / "light.toml").write_text(SCENARIO + PARTICIPANTS)
     code, _, err = isthmus("sim", "light.toml")
     assert code == 1 and "findings on participants); replay it with: isthmus sim light.toml --seed 0" in err

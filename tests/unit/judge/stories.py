@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from isthmus.core.layer import Kind
-from isthmus.judge.oracle import Oracle, Verdict
+from isthmus.judge.oracle import Oracle
+from isthmus.judge.verdict import Verdict
 from isthmus.trace.schema import NONE, TIME_NS, Gauge, Recording, Row
 
 

@@ -7,7 +7,8 @@ from tests.unit.judge.stories import Story
 
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind
-from isthmus.judge.oracle import Oracle, Verdict
+from isthmus.judge.oracle import Oracle
+from isthmus.judge.verdict import Verdict
 from isthmus.trace.domain import DOMAIN_PROPERTIES, JOINT, Domain, parse_domain, parse_domains
 from isthmus.trace.schema import NONE
 

@@ -17,8 +17,8 @@ from tests.harness.ports import free_ports
 from isthmus.cli.live import command
 from isthmus.core.errors import InputError, LocalError
 from isthmus.core.layer import Kind
+from isthmus.judge.judgement import judge
 from isthmus.judge.oracle import Oracle
-from isthmus.judge.promises import light_verdicts, promised_verdicts
 from isthmus.live.run.harness import run_live, tally
 from isthmus.live.run.scenario import live_scenario
 from isthmus.scenario.load import load_scenario, scenario_from_tables
@@ -197,7 +197,7 @@ def test_a_process_that_stands_still_is_left_out_only_where_that_takes_too_long(
     stood = {row[PROCESS]: row[VALUE] / 1e6 for row in rows if row[GAUGE] == Gauge.PAUSE_NS}
     assert stood == {1: pytest.approx(200, abs=150), 2: pytest.approx(3_000, abs=150)}
     assert [row[PROCESS] for row in rows if row[KIND] == Kind.CRASH] == [2]
-    assert "violated" not in {verdict.status for verdict in promised_verdicts(scenario, rows)}
+    assert "violated" not in {verdict.status for verdict in judge(scenario, rows).verdicts}
 
 
 PARTICIPANTS_TOML = """
@@ -227,7 +227,7 @@ def test_participants_of_a_live_run_are_judged_by_its_trace(tmp_path: Path, stac
     result = CliRunner().invoke(command, [str(path), "-o", str(folder), "--no-emulate"])
     assert result.exit_code != 1, result.output
     rows = list(read_rows(folder))
-    (orders,) = light_verdicts(load_scenario(path), rows)
+    (orders,) = judge(load_scenario(path), rows).participants
     judged = {verdict.property for verdict in orders.verdicts if verdict.status == "valid"}
     assert judged >= {"integrity", "agreement", "views", "fifo"}, orders
     hosts = [row[DESTINATIONS] for row in rows if row[KIND] == Kind.VIEW and row[ORIGIN] == 0 and row[PROCESS] == 0]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from isthmus.pipeline.sweep.balance import MOST_PER_CORE, TASK_DELIVERIES, deal, expected_cost, task_count
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Burst, OnOff, Periodic, Poisson, Recorded, Reply
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
@@ -61,5 +61,5 @@ def test_the_guess_is_near_what_is_delivered(workload):
         workloads=(workload, Reply(probability=0.0)),
         duration_ms=2_000,
     )
-    delivered = Run(scenario).execute().delivered.count
+    delivered = SimRun(scenario).execute().delivered.count
     assert delivered / 2 < expected_cost(scenario) < 2 * delivered + 200

@@ -14,7 +14,7 @@ from isthmus.scenario.faults import Crash, Recover
 from isthmus.scenario.model import Membership, Reader, Scenario, StackSpec
 from isthmus.scenario.traffic import payload
 from isthmus.scenario.workload import Burst, Closed, Periodic, Reply, Workload
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
@@ -27,7 +27,7 @@ ONE = Burst(period_ms=900, burst_count=1, count=1, sites=("c0-0",))
 def rows_of(*workloads: Workload, **more) -> list[Row]:
     rows: list[Row] = []
     given = {"duration_ms": 1000, "stack": StackSpec(name="fifo")} | more
-    Run(Scenario(topology=TOPOLOGY, workloads=workloads, **given), rows).execute()
+    SimRun(Scenario(topology=TOPOLOGY, workloads=workloads, **given), rows).execute()
     return rows
 
 
@@ -83,7 +83,7 @@ def test_another_stack_has_the_same_traffic() -> None:
 
 def test_a_slow_reader_takes_its_time_and_starts_empty_after_a_crash() -> None:
     readers = (Reader(sites=("c2-0",), consume_ms=10),)
-    run = Run(
+    run = SimRun(
         Scenario(
             topology=TOPOLOGY,
             stack=StackSpec(name="fifo"),

@@ -19,7 +19,7 @@ from isthmus.scenario.packets import NetworkSpec
 from isthmus.scenario.workload import Poisson
 from isthmus.sim.network.costs import CostedNetwork
 from isthmus.sim.network.delays import Stamp
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.sim.scheduler import Scheduler
 from isthmus.stacks.registry import StackOptions
 from isthmus.topology.delay import Constant
@@ -190,7 +190,7 @@ def test_costs_of_nothing_leave_every_delivery_at_others_where_it_was() -> None:
 
     def deliveries(scenario: Scenario) -> list[tuple[int, ...]]:
         rows: list[Row] = []
-        Run(scenario, rows).execute()
+        SimRun(scenario, rows).execute()
         found = [row for row in rows if row[KIND] == Kind.DELIVER and row[PROCESS] != row[SENDER]]
         return sorted((row[TIME_NS], row[PROCESS], row[SENDER], row[NUMBER]) for row in found)
 

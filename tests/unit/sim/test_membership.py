@@ -12,7 +12,7 @@ from isthmus.protocols.total.hybrid.hybrid import Hybrid
 from isthmus.scenario.faults import Crash, Fault, Heal, Partition, Recover
 from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Periodic, Poisson, Workload
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.sim.site import SimPort
 from isthmus.stacks.registry import STACKS, Build, StackOptions
 from isthmus.topology.delay import Constant, Uniform
@@ -47,7 +47,7 @@ def played(
     duration_ms: float = 2000,
     absent: tuple[int, ...] = (),
     build: Build | None = None,
-) -> tuple[Run, list[Row]]:
+) -> tuple[SimRun, list[Row]]:
     rows: list[Row] = []
     scenario = Scenario(
         topology=mesh(SITES, 1, Channel(Constant(1)), wan or Channel(Constant(10))),
@@ -63,7 +63,7 @@ def played(
             absent=tuple(f"c{site}-0" for site in absent),
         ),
     )
-    run = Run(scenario, rows, build)
+    run = SimRun(scenario, rows, build)
     run.execute()
     return run, rows
 

@@ -20,9 +20,10 @@ from isthmus.scenario.workload import Burst, Poisson
 from isthmus.sim.packets import compiled
 from isthmus.sim.packets.network import PacketNetwork
 from isthmus.sim.packets.plain import Arrival, Engine, PlainEngine
-from isthmus.sim.packets.twin import CompiledRun, run_of
+from isthmus.sim.packets.twin import CompiledRun
 from isthmus.sim.packets.ways import NOBODY, Ways, fragment_sizes
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
+from isthmus.sim.simulate import make_run
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
@@ -184,8 +185,8 @@ def test_rows_of_hops_are_there_on_request_and_change_nothing(engine: str, multi
     spec = NetworkSpec(kind="packets", engine=engine, multicast=multicast)  # type: ignore[arg-type]
     plain: list[Row] = []
     traced: list[Row] = []
-    Run(scenario(network=spec), plain).execute()
-    run = Run(scenario(network=msgspec.structs.replace(spec, hops=True)), traced)
+    SimRun(scenario(network=spec), plain).execute()
+    run = SimRun(scenario(network=msgspec.structs.replace(spec, hops=True)), traced)
     run.execute()
     hops = [row for row in traced if row[KIND] == 16 and row[GAUGE] == Gauge.LINK_QUEUE]
     assert len(hops) == run.figures()["hops"] > 0
@@ -201,7 +202,7 @@ def test_a_tree_carries_a_multicast_over_each_link_once() -> None:
         spec = NetworkSpec(kind="packets", multicast=multicast, control_bytes=4)  # type: ignore[arg-type]
         stack = StackSpec(name="unordered", transport="direct")
         burst = Burst(period_ms=1.0, burst_count=1, count=1, sites=("c0-1",), payload_bytes=10)
-        run = Run(scenario(network=spec, stack=stack, workloads=(burst,)))
+        run = SimRun(scenario(network=spec, stack=stack, workloads=(burst,)))
         run.execute()
         figures = run.figures()
         assert figures["sends"] == figures["fragments"] == 5 and figures["arc_bytes"] == 5 * 46
@@ -210,10 +211,10 @@ def test_a_tree_carries_a_multicast_over_each_link_once() -> None:
 
 
 def test_background_loads_the_links_and_reaches_nobody() -> None:
-    quiet = Run(scenario())
+    quiet = SimRun(scenario())
     quiet.execute()
     spec = NetworkSpec(kind="packets", background=Background(flows=30, rate_per_s=300))
-    busy = Run(scenario(network=spec))
+    busy = SimRun(scenario(network=spec))
     busy.execute()
     assert busy.summary.delivered.count == quiet.summary.delivered.count
     assert busy.figures()["hops"] > quiet.figures()["hops"] + 1000
@@ -222,7 +223,7 @@ def test_background_loads_the_links_and_reaches_nobody() -> None:
 
 def test_a_view_waits_for_what_is_under_way() -> None:
     crash = Crash(at_ms=100.0, site="c1-0")
-    run = Run(scenario(faults=(crash,), membership=Membership(detection_ms=50.0)))
+    run = SimRun(scenario(faults=(crash,), membership=Membership(detection_ms=50.0)))
     summary = run.execute()
     assert run.last_view() == 2 and summary.undelivered_count() == 0
     assert isinstance(run.network, PacketNetwork) and not run.network.waiters
@@ -297,20 +298,20 @@ def test_without_numba_the_plain_engine_does_the_same_and_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows: list[list[Row]] = [[], []]
-    Run(scenario(), rows[0]).execute()
+    SimRun(scenario(), rows[0]).execute()
     monkeypatch.setattr("isthmus.sim.packets.compiled.find_spec", lambda _name: None)
     compiled.say_that_it_is_slow.cache_clear()
-    run = run_of(scenario(), rows[1])
+    run = make_run(scenario(), rows[1])
     run.execute()
-    assert isinstance(run, Run) and isinstance(run.network, PacketNetwork)
+    assert isinstance(run, SimRun) and isinstance(run.network, PacketNetwork)
     assert isinstance(run.network.engine, PlainEngine)
     assert rows[0] == rows[1]
     assert "numba is not installed" in capsys.readouterr().err
     with pytest.raises(InputError, match=r"isthmus\[fast\]"):
-        Run(scenario(network=NetworkSpec(kind="packets", engine="compiled")))
+        SimRun(scenario(network=NetworkSpec(kind="packets", engine="compiled")))
     auto = msgspec.structs.replace(TWIN, endpoints="auto")
-    twin = run_of(scenario(stack=StackSpec(name="causal-vector", transport="direct"), network=auto))
-    assert isinstance(twin, Run)
+    twin = make_run(scenario(stack=StackSpec(name="causal-vector", transport="direct"), network=auto))
+    assert isinstance(twin, SimRun)
 
 
 @pytest.mark.full

@@ -13,7 +13,7 @@ from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.scenario.faults import ClockJump, Crash, Partition, Recover
 from isthmus.scenario.model import Clocks, Scenario, StackSpec
 from isthmus.scenario.workload import Burst, Periodic, Poisson
-from isthmus.sim.run import SLICE, Run
+from isthmus.sim.run import SLICE, SimRun
 from isthmus.stacks.registry import STACKS
 from isthmus.topology.delay import Constant, Uniform
 from isthmus.topology.model import Channel
@@ -31,13 +31,13 @@ def scenario(wan: Channel | None = None, **more) -> Scenario:
 
 def rows_of(made: Scenario) -> list[Row]:
     rows: list[Row] = []
-    Run(made, rows).execute()
+    SimRun(made, rows).execute()
     return rows
 
 
 def test_progress_is_told_in_order_up_to_the_end() -> None:
     told: list[int] = []
-    run = Run(scenario(workloads=(Poisson(rate_per_s=2000),), duration_ms=2000, wire="reference"))
+    run = SimRun(scenario(workloads=(Poisson(rate_per_s=2000),), duration_ms=2000, wire="reference"))
     run.execute(told.append)
     assert told == sorted(told) and told[-1] == run.scheduler.now_ns
     assert run.scheduler.event_count > SLICE, "long enough to be told of in between"
@@ -45,7 +45,7 @@ def test_progress_is_told_in_order_up_to_the_end() -> None:
 
 
 def test_a_run_ends_a_second_after_nothing_is_owed() -> None:
-    run = Run(scenario(drain_ms=600_000))
+    run = SimRun(scenario(drain_ms=600_000))
     run.execute()
     assert 2000 * MS <= run.scheduler.now_ns <= 3000 * MS
 
@@ -53,7 +53,7 @@ def test_a_run_ends_a_second_after_nothing_is_owed() -> None:
 def test_a_run_gives_up_when_the_drain_is_over_and_counts_what_is_missing() -> None:
     cut = Partition(at_ms=500, groups=(("c0",),))
     rows: list[Row] = []
-    run = Run(scenario(stack=StackSpec(name="fifo"), faults=(cut,), drain_ms=5000), rows)
+    run = SimRun(scenario(stack=StackSpec(name="fifo"), faults=(cut,), drain_ms=5000), rows)
     summary = run.execute()
     assert run.scheduler.now_ns == 7000 * MS
     late = [row[SENDER] for row in rows if row[KIND] == Kind.SUBMIT and row[TIME_NS] >= 500 * MS]
@@ -76,10 +76,10 @@ def test_the_codec_changes_no_delivery(stack: str, seed: int) -> None:
 
 
 def test_bytes_are_counted_where_asked_for() -> None:
-    assert Run(scenario(wire="reference")).meter is None
+    assert SimRun(scenario(wire="reference")).meter is None
     limited = Channel(Constant(10), bandwidth_mbps=10)
-    assert Run(scenario(limited, wire="reference")).meter is not None, "limited bandwidth needs sizes"
-    run = Run(scenario(workloads=(Periodic(rate_per_s=10, payload_bytes=100),)))
+    assert SimRun(scenario(limited, wire="reference")).meter is not None, "limited bandwidth needs sizes"
+    run = SimRun(scenario(workloads=(Periodic(rate_per_s=10, payload_bytes=100),)))
     run.execute()
     assert run.meter is not None
     assert run.meter.payload_bytes == 100 * 2 * run.summary.submitted_count
@@ -111,27 +111,27 @@ def test_a_wire_trace_without_sizes_has_none() -> None:
 
 def test_without_a_trace_there_are_no_rows_and_the_same_figures() -> None:
     rows: list[Row] = []
-    quiet = Run(scenario(ROUGH, trace="none"), rows)
-    loud = Run(scenario(ROUGH), [])
+    quiet = SimRun(scenario(ROUGH, trace="none"), rows)
+    loud = SimRun(scenario(ROUGH), [])
     unseen, seen = quiet.execute().delivered, loud.execute().delivered
     assert (unseen.count, unseen.mean()) == (seen.count, seen.mean()) and seen.count > 0 and rows == []
 
 
 def test_clocks_are_drawn_within_their_bounds_and_stay_with_the_site() -> None:
     faults = (Crash(at_ms=100, site="c1-0"), Recover(at_ms=200, site="c1-0"))
-    run = Run(scenario(clocks=Clocks(offset_ms=50, drift_ppm=200), faults=faults))
+    run = SimRun(scenario(clocks=Clocks(offset_ms=50, drift_ppm=200), faults=faults))
     clocks = [(site.clock.offset_ns, site.clock.drift) for site in run.sites if site.clock is not None]
     assert len(set(clocks)) == 3
     assert all(abs(offset) <= 50 * MS and abs(drift) <= 200e-6 for offset, drift in clocks)
     run.execute()
     again = run.sites[1].clock
     assert run.sites[1].incarnation == 1 and again is not None and (again.offset_ns, again.drift) == clocks[1]
-    assert all(site.clock is None for site in Run(scenario()).sites)
+    assert all(site.clock is None for site in SimRun(scenario()).sites)
 
 
 def test_a_calendar_jumps_and_the_trace_keeps_true_time() -> None:
     made = scenario(faults=(ClockJump(at_ms=500, site="c0-0", by_ms=-400), ClockJump(at_ms=600, site="c0-0", by_ms=9)))
-    run = Run(made, rows := [])
+    run = SimRun(made, rows := [])
     run.execute()
     clock = run.sites[0].clock
     assert clock is not None and clock.jump_ns == -391 * MS
@@ -155,7 +155,7 @@ def test_what_a_crashed_sender_never_sent_is_not_waited_for_when_it_is_back() ->
     faults = (Crash(at_ms=105, site="c1-0"), Recover(at_ms=700, site="c1-0"))
     burst = Burst(period_ms=5000, burst_count=900, sites=("c1-0",), start_ms=104)
     options = StackSpec(name="fifo", credit=CreditOptions(window=4))
-    run = Run(scenario(workloads=(burst,), faults=faults, stack=options))
+    run = SimRun(scenario(workloads=(burst,), faults=faults, stack=options))
     summary = run.execute()
     assert summary.submitted_count == 900 and summary.delivered.count < 100
     assert summary.undelivered_count() == 0 and run.scheduler.now_ns <= 3000 * MS

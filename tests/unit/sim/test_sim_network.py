@@ -11,7 +11,7 @@ from isthmus.scenario.faults import DelayShift, Fault, Heal, Loss, Partition
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Poisson
 from isthmus.sim.network.delays import DelayNetwork, Stamp
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.sim.scheduler import Scheduler
 from isthmus.topology.delay import Constant, Delay, Gamma, Normal, Uniform
 from isthmus.topology.model import Channel, Cluster, Override, Topology, TopologySite, WanLink
@@ -157,7 +157,7 @@ class FaultBench(Bench):
     def __init__(self, topology: Topology, *faults: Fault) -> None:
         workloads = (Poisson(rate_per_s=1, count=0),)
         scenario = Scenario(topology=topology, stack=StackSpec(name="fifo"), workloads=workloads, faults=faults)
-        self.running = Run(scenario)
+        self.running = SimRun(scenario)
         self.scheduler, self.network, self.seen = self.running.scheduler, self.running.network, []
         for number in range(len(topology.sites)):
             self.attach(SiteId(number))

@@ -18,14 +18,14 @@ from isthmus.advise.compare.figures import SEEDS_MIN, StackFigures, mean_of
 GUESSES = "final"  # a promise about tentative deliveries; who asks for an order need not ask for guesses
 
 
-class Choice(msgspec.Struct, frozen=True):
+class StackChoice(msgspec.Struct, frozen=True):
     """What to choose, and why."""
 
     stack: str | None
     sentence: str
 
 
-def choose(rows: Sequence[StackFigures], promises: Mapping[str, Sequence[str]], needed: Sequence[str]) -> Choice:
+def choose(rows: Sequence[StackFigures], promises: Mapping[str, Sequence[str]], needed: Sequence[str]) -> StackChoice:
     """The choice among stacks that promise what is needed; `promises` are the properties of each."""
     wanted = [name for name in needed if name != GUESSES]
     able = [row for row in rows if set(wanted) <= set(promises[row.stack])]
@@ -33,16 +33,16 @@ def choose(rows: Sequence[StackFigures], promises: Mapping[str, Sequence[str]], 
     what = ", ".join(wanted)
     if not kept:
         if not able:
-            return Choice(None, f"No choice: none of the stacks promises {what}.")
+            return StackChoice(None, f"No choice: none of the stacks promises {what}.")
         seen = "none was seen to keep all of it and to deliver every message"
-        return Choice(None, f"No choice: of the stacks that promise {what}, {seen}.")
+        return StackChoice(None, f"No choice: of the stacks that promise {what}, {seen}.")
     ranked = sorted(kept, key=lambda row: row.message_ms.mean)
     equal = [row for row in ranked if as_fast(row, ranked[0])]
     chosen = min(equal, key=lambda row: (round(row.packets_per_message.mean, 1), control_bytes(row)))
     text = f"Choose {chosen.stack}: {message_ms(chosen)} per message"
     others = [row for row in ranked if row is not chosen]
     if not others:
-        return Choice(chosen.stack, f"{text}, the only one here that keeps {what}{guess_clause(rows)}.")
+        return StackChoice(chosen.stack, f"{text}, the only one here that keeps {what}{guess_clause(rows)}.")
     tied = [row for row in equal if row is not chosen]
     if tied:
         names = ", ".join(row.stack for row in tied)
@@ -55,7 +55,7 @@ def choose(rows: Sequence[StackFigures], promises: Mapping[str, Sequence[str]], 
         text += "" if tied else f" against {packets(chosen)}"
     if len(chosen.seeds) < SEEDS_MIN:
         text += f" (from {len(chosen.seeds)} seed{'s' if len(chosen.seeds) > 1 else ''}: no interval)"
-    return Choice(chosen.stack, f"{text}{guess_clause(kept)}.")
+    return StackChoice(chosen.stack, f"{text}{guess_clause(kept)}.")
 
 
 def as_fast(row: StackFigures, first: StackFigures) -> bool:

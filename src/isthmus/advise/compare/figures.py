@@ -13,12 +13,13 @@ from typing import Literal
 
 import msgspec
 
-from isthmus.advise.compare.measure import Measured
+from isthmus.advise.compare.measure import ComparedRun
 from isthmus.core.units import NS_PER_MS
-from isthmus.measure.histogram import Histogram
+from isthmus.judge.result import RunResult
+from isthmus.judge.verdict import STATUSES, worst_status
+from isthmus.measure.spread import LatencySpread, spread_of
 
 SEEDS_MIN = 3  # for an interval
-SHARES = (1, 5, 25, 50, 75, 90, 95, 99)  # percentiles that are written out
 Promises = Literal["kept", "broken", "unknown"]
 
 
@@ -29,16 +30,7 @@ class Mean(msgspec.Struct, frozen=True):
     half: float | None = None
 
 
-class Spread(msgspec.Struct, frozen=True):
-    """The distribution of a latency over the messages or deliveries of all seeds, ms."""
-
-    count: int
-    mean: float
-    percentiles: dict[str, float]  # p1, p5 ...
-    maximum: float
-
-
-class Judged(msgspec.Struct, frozen=True):
+class PropertyTally(msgspec.Struct, frozen=True):
     """A promised property over all runs of a stack."""
 
     property: str
@@ -58,10 +50,10 @@ class StackFigures(msgspec.Struct, frozen=True):
     message_ms: Mean  # submit to last delivery
     message_ms_by_seed: tuple[float, ...]
     delivery_ms: Mean  # submit to each delivery
-    message_spread: Spread
-    delivery_spread: Spread
+    message_spread: LatencySpread
+    delivery_spread: LatencySpread
     tentative_ms: Mean | None  # submit to tentative delivery
-    tentative_spread: Spread | None
+    tentative_spread: LatencySpread | None
     hit_percent: Mean | None  # guesses at the place in the order that were right
     packets_per_message: Mean
     control_bytes_per_message: Mean | None
@@ -73,7 +65,7 @@ class StackFigures(msgspec.Struct, frozen=True):
     undelivered: int
     forgiven: int  # deliveries that crashes ended, which no latency counts
     errors: tuple[str, ...]
-    verdicts: tuple[Judged, ...]
+    verdicts: tuple[PropertyTally, ...]
 
 
 def mean_of(values: Sequence[float]) -> Mean:
@@ -86,70 +78,62 @@ def mean_of(values: Sequence[float]) -> Mean:
     return Mean(fmean(values), half)
 
 
-def spread_of(histograms: Sequence[Histogram]) -> Spread:
-    pooled = Histogram()
-    for one in histograms:
-        pooled.merge(one)
-    shares = {f"p{share}": pooled.percentile(share) / NS_PER_MS for share in SHARES}
-    return Spread(pooled.count, pooled.mean() / NS_PER_MS, shares, pooled.maximum / NS_PER_MS)
-
-
-def figures_of(stack: str, runs: Sequence[Measured]) -> StackFigures:
+def figures_of(stack: str, runs: Sequence[ComparedRun]) -> StackFigures:
     """The runs of one stack, in the order of their seeds."""
+    results = [run.result for run in runs]
+    summaries = [result.summary for result in results]
 
-    def over_seeds(value: Callable[[Measured], float]) -> Mean:
-        return mean_of([value(run) for run in runs])
+    def over_seeds(value: Callable[[RunResult], float]) -> Mean:
+        return mean_of([value(result) for result in results])
 
-    by_seed = tuple(run.per_message.mean() / NS_PER_MS for run in runs)
-    guessed = [run.guessed for run in runs if run.guessed is not None]
-    sized = [run.control_bytes for run in runs if run.control_bytes is not None]
-    told = [run.metadata for run in runs if run.metadata is not None]
+    def per_message(value: Callable[[RunResult], float]) -> Mean:
+        return over_seeds(lambda result: value(result) / max(1, result.summary.submitted_count))
 
     def metadata(values: Sequence[float | None]) -> Mean | None:
         known = [value for value in values if value is not None]
         return mean_of(known) if known else None
 
-    verdicts = judged(runs)
-    errors = tuple(f"seed {run.seed}: {run.error.splitlines()[-1]}" for run in runs if run.error)
+    by_seed = tuple(summary.per_message.mean() / NS_PER_MS for summary in summaries)
+    guessed = [result.guesses for result in results if result.guesses is not None]
+    sized = any(result.control_bytes is not None for result in results)
+    sizes = [run.metadata for run in runs if run.metadata is not None]
+    verdicts = tally(results)
+    errors = tuple(f"seed {one.scenario.seed}: {one.error.splitlines()[-1]}" for one in results if one.error)
     broken = any(one.violated for one in verdicts) or bool(errors)
     return StackFigures(
         stack=stack,
         promises="broken" if broken else "unknown" if any(one.unknown for one in verdicts) else "kept",
-        seeds=tuple(run.seed for run in runs),
+        seeds=tuple(result.scenario.seed for result in results),
         message_ms=mean_of(by_seed),
         message_ms_by_seed=by_seed,
-        delivery_ms=over_seeds(lambda run: run.delivered.mean() / NS_PER_MS),
-        message_spread=spread_of([run.per_message for run in runs]),
-        delivery_spread=spread_of([run.delivered for run in runs]),
+        delivery_ms=over_seeds(lambda result: result.summary.delivered.mean() / NS_PER_MS),
+        message_spread=spread_of([summary.per_message for summary in summaries]),
+        delivery_spread=spread_of([summary.delivered for summary in summaries]),
         tentative_ms=mean_of([one.latency_ms for one in guessed]) if guessed else None,
         tentative_spread=spread_of([one.seen for one in guessed]) if guessed else None,
         hit_percent=mean_of([100 * one.hit for one in guessed]) if guessed else None,
-        packets_per_message=over_seeds(lambda run: run.packets / max(1, run.submitted)),
-        control_bytes_per_message=(
-            over_seeds(lambda run: (run.control_bytes or 0) / max(1, run.submitted)) if sized else None
-        ),
-        timestamp_entries=metadata([one.timestamp_entries for one in told]),
-        timestamp_bytes=metadata([one.timestamp_bytes for one in told]),
-        history_entries=metadata([one.history_entries for one in told]),
-        cpu_us_per_delivery=over_seeds(lambda run: 1e6 * run.cpu_s / max(1, run.delivered.count)),
-        submitted=sum(run.submitted for run in runs),
-        undelivered=sum(run.undelivered for run in runs),
-        forgiven=sum(run.forgiven for run in runs),
+        packets_per_message=per_message(lambda result: result.packets),
+        control_bytes_per_message=per_message(lambda result: result.control_bytes or 0) if sized else None,
+        timestamp_entries=metadata([one.timestamp_entries for one in sizes]),
+        timestamp_bytes=metadata([one.timestamp_bytes for one in sizes]),
+        history_entries=metadata([one.history_entries for one in sizes]),
+        cpu_us_per_delivery=over_seeds(lambda result: 1e6 * result.cpu_s / max(1, result.summary.delivered.count)),
+        submitted=sum(summary.submitted_count for summary in summaries),
+        undelivered=sum(summary.undelivered_count() for summary in summaries),
+        forgiven=sum(summary.forgiven_count for summary in summaries),
         errors=errors,
         verdicts=verdicts,
     )
 
 
-def judged(runs: Sequence[Measured]) -> tuple[Judged, ...]:
+def tally(results: Sequence[RunResult]) -> tuple[PropertyTally, ...]:
     """The verdicts of all runs by property; those of several groups count each."""
-    names = dict.fromkeys(verdict.property for run in runs for verdict in run.verdicts)
-    found = []
-    for name in names:
-        own = [(run.seed, verdict) for run in runs for verdict in run.verdicts if verdict.property == name]
-        valid, violated, unknown = (
-            sum(v.status == status for _, v in own) for status in ("valid", "violated", "unknown")
-        )
-        worst = "violated" if violated else "unknown"
-        seed, witness = next(((seed, v.witness) for seed, v in own if v.status == worst), (None, ""))
-        found.append(Judged(name, valid, violated, unknown, witness, seed))
-    return tuple(found)
+    found = [(one.scenario.seed, verdict) for one in results if one.judgement for verdict in one.judgement.counted()]
+    tallies = []
+    for name in dict.fromkeys(verdict.property for _, verdict in found):
+        own = [(seed, verdict) for seed, verdict in found if verdict.property == name]
+        counts = {status: sum(verdict.status == status for _, verdict in own) for status in STATUSES}
+        worst = worst_status(verdict.status for _, verdict in own if verdict.status != "valid")
+        seed, witness = next(((seed, verdict.witness) for seed, verdict in own if verdict.status == worst), (None, ""))
+        tallies.append(PropertyTally(name, **counts, witness=witness, seed=seed))
+    return tuple(tallies)

@@ -6,7 +6,6 @@ A vector has an entry for each member and a matrix one for each pair, whatever t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from statistics import fmean
 
 import msgspec
@@ -38,14 +37,22 @@ def with_samples(scenario: Scenario) -> Scenario:
     return msgspec.structs.replace(scenario, stack=msgspec.structs.replace(stack, causal=causal))
 
 
-def metadata(rows: Iterable[Row]) -> Metadata | None:
-    """The metadata of a run; None where nothing was traced."""
-    gauges = (Gauge.TIMESTAMP_ENTRIES, Gauge.TIMESTAMP_BYTES, Gauge.HISTORY_ENTRIES)
-    values: dict[int, list[int]] = {int(gauge): [] for gauge in gauges}
-    for row in rows:
-        if row[KIND] == Kind.GAUGE and row[GAUGE] in values:
-            values[row[GAUGE]].append(row[VALUE])
-    entries, sizes, histories = values.values()
-    if not entries:
-        return None
-    return Metadata(fmean(entries), fmean(sizes), fmean(histories) if histories else None)
+class MetadataGauges:
+    """A sink that keeps the sizes of timestamps and histories."""
+
+    __slots__ = ("values",)
+
+    def __init__(self) -> None:
+        gauges = (Gauge.TIMESTAMP_ENTRIES, Gauge.TIMESTAMP_BYTES, Gauge.HISTORY_ENTRIES)
+        self.values: dict[int, list[int]] = {int(gauge): [] for gauge in gauges}
+
+    def append(self, row: Row) -> None:
+        if row[KIND] == Kind.GAUGE and row[GAUGE] in self.values:
+            self.values[row[GAUGE]].append(row[VALUE])
+
+    def metadata(self) -> Metadata | None:
+        """The means of a run; None where nothing was traced."""
+        entries, sizes, histories = self.values.values()
+        if not entries:
+            return None
+        return Metadata(fmean(entries), fmean(sizes), fmean(histories) if histories else None)

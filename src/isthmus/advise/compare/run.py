@@ -8,17 +8,19 @@ from pathlib import Path
 import msgspec
 
 from isthmus import __version__
-from isthmus.advise.compare.choice import Choice, choose
+from isthmus.advise.compare.choice import StackChoice, choose
 from isthmus.advise.compare.figures import StackFigures, figures_of
-from isthmus.advise.compare.measure import Measured, Task, measure
+from isthmus.advise.compare.measure import ComparedRun, run_compared
 from isthmus.advise.compare.processes import each
 from isthmus.core.errors import InputError
+from isthmus.judge.verdict import exit_code
 from isthmus.scenario.composition.check import wanted_properties
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.variants import with_stack
 from isthmus.stacks.registry import STACKS
 
 Progress = Callable[[int, int], None]  # runs done, of all
+STATUS_OF = {"kept": "valid", "broken": "violated", "unknown": "unknown"}  # of promises, as a verdict has it
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -31,12 +33,12 @@ class Comparison(msgspec.Struct, frozen=True):
     needed: tuple[str, ...]  # what the scenario's own stack promises
     stacks: tuple[StackFigures, ...]
     left_out: dict[str, str]  # stacks that the scenario does not run on, and why
-    choice: Choice
+    choice: StackChoice
 
     def exit_code(self) -> int:
-        """1: a promise was broken or a run failed; 3: something could not be judged."""
-        found = {row.promises for row in self.stacks}
-        return 1 if "broken" in found else 3 if "unknown" in found else 0
+        """0: every promise was kept; 1: one was broken, or a run failed; 3: one could not be judged."""
+        statuses = [STATUS_OF[row.promises] for row in self.stacks]
+        return exit_code(statuses, failed=any(row.errors for row in self.stacks))
 
 
 def variants(scenario: Scenario, names: Sequence[str], strict: bool) -> tuple[dict[str, Scenario], dict[str, str]]:
@@ -75,13 +77,11 @@ def compare(
 ) -> Comparison:
     """Run the scenario over each stack with each seed; `strict` refuses a stack that it does not run on."""
     made, left_out = variants(scenario, stacks, strict)
-    tasks = [
-        Task(label, msgspec.structs.replace(variant, seed=seed)) for label, variant in made.items() for seed in seeds
-    ]
-    done: dict[int, Measured] = {}
+    tasks = [(label, msgspec.structs.replace(variant, seed=seed)) for label, variant in made.items() for seed in seeds]
+    done: dict[int, ComparedRun] = {}
     progress(0, len(tasks))
-    for place, measured in each(measure, tasks, jobs):
-        done[place] = measured
+    for place, run in each(run_compared, tasks, jobs):
+        done[place] = run
         progress(len(done), len(tasks))
     runs = [done[place] for place in range(len(tasks))]
     rows = tuple(figures_of(label, [run for run in runs if run.stack == label]) for label in made)

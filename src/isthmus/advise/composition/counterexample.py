@@ -14,7 +14,8 @@ from random import Random
 from typing import NamedTuple
 
 from isthmus.advise.composition.abstract_run import AbstractRun, Postponed, ScriptedMessage
-from isthmus.judge.oracle import Oracle, Verdict
+from isthmus.judge.oracle import Oracle
+from isthmus.judge.verdict import Verdict
 from isthmus.protocols.routing.calculus.model import DomainScope
 from isthmus.protocols.routing.calculus.orientation import Conflict, comparable_parts, disagreement
 from isthmus.protocols.routing.calculus.overtaking import PROCESS, Overtaking, overtaking

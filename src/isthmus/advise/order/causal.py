@@ -12,7 +12,7 @@ from statistics import fmean
 
 import msgspec
 
-from isthmus.advise.compare.measure import Task, measure
+from isthmus.advise.compare.measure import run_compared
 from isthmus.advise.order.delays import delay_notes, delays_of
 from isthmus.advise.order.metadata import CausalSetting, SenderFlow, Sizes, cheapest_of, fixed_sizes, history_sizes
 from isthmus.advise.order.traffic import mean_rate
@@ -124,7 +124,7 @@ def simulate_causal(
     topology: Topology, workloads: Sequence[Workload], stack: str, seeds: Sequence[int], duration_ms: float
 ) -> CausalSimulated:
     """Simulate a stack with each seed; means over seeds."""
-    runs = [measure(Task(stack, scenario_of(topology, workloads, stack, seed, duration_ms))) for seed in seeds]
+    runs = [run_compared((stack, scenario_of(topology, workloads, stack, seed, duration_ms))) for seed in seeds]
     told = [run.metadata for run in runs if run.metadata is not None]
 
     def mean(values: list[float | None]) -> float | None:
@@ -135,5 +135,5 @@ def simulate_causal(
         mean([one.timestamp_entries for one in told]),
         mean([one.timestamp_bytes for one in told]),
         mean([one.history_entries for one in told]),
-        fmean(run.per_message.mean() / NS_PER_MS for run in runs),
+        fmean(run.result.summary.per_message.mean() / NS_PER_MS for run in runs),
     )

@@ -14,7 +14,7 @@ from isthmus.core.units import NS_PER_MS
 from isthmus.core.validation import BadValue
 from isthmus.measure.summary import RunSummary
 from isthmus.scenario.model import Scenario
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.stacks.roles.prediction import Setting
 from isthmus.trace.schema import DESTINATIONS, GROUP, KIND, NUMBER, ORIGIN, PROCESS, SENDER, TIME_NS, MessageKey, Row
 
@@ -85,7 +85,7 @@ def simulate_option(
     total, counts, owed = [0.0] * sites, [0] * sites, 0
     for index, seed in enumerate(seeds):
         sink = BySender(sites, MARGIN * lasts, (1 - MARGIN) * lasts)
-        run = Run(scenario_of(advice, option, seed, lasts), sink)
+        run = SimRun(scenario_of(advice, option, seed, lasts), sink)
 
         def report(now_ns: int, done: int = index) -> None:
             if progress is not None:

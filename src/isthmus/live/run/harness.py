@@ -24,9 +24,8 @@ from isthmus.live.run.faults import EventLog, FaultInjector, News
 from isthmus.live.run.scenario import live_scenario
 from isthmus.measure.summary import RunSummary
 from isthmus.scenario.model import Scenario
-from isthmus.scenario.participants.trace import LIGHT
-from isthmus.trace.reader import read_rows
-from isthmus.trace.schema import GROUP, KIND
+from isthmus.scenario.participants.trace import FIRST_PARTICIPANT_GROUP
+from isthmus.trace.schema import GROUP, KIND, Row
 
 READY_S = 60.0  # for a process to load its scenario and bind its socket
 FORMED_S = 30.0  # for sites to form their groups; then it begins with those that are in
@@ -162,10 +161,10 @@ def tally(statuses: list[dict[str, Any]]) -> tuple[list[int], list[int]]:
     return delivered, [sum(column) for column in zip(*sent, strict=True)]
 
 
-def measure(folder: Path, summary: RunSummary) -> RunSummary:
+def measure(rows: Sequence[Row], summary: RunSummary) -> RunSummary:
     """The figures of a run from its trace, in which sites come one after the other: first all that was submitted."""
     for submits in (True, False):
-        for row in read_rows(folder):
-            if (row[KIND] == Kind.SUBMIT) is submits and row[GROUP] < LIGHT:
+        for row in rows:
+            if (row[KIND] == Kind.SUBMIT) is submits and row[GROUP] < FIRST_PARTICIPANT_GROUP:
                 summary.append(row)
     return summary

@@ -59,8 +59,8 @@ from isthmus.scenario.composition.check import couriers_of, routes_of
 from isthmus.scenario.composition.nodes import routing_at
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
-from isthmus.scenario.participants.trace import LightLog
-from isthmus.scenario.participants.traffic import Visitors
+from isthmus.scenario.participants.trace import ParticipantTrace
+from isthmus.scenario.participants.traffic import ParticipantTraffic
 from isthmus.scenario.traffic import At, SiteTraffic
 from isthmus.trace.log import SiteLog
 from isthmus.trace.schema import Gauge, Recording
@@ -187,7 +187,7 @@ class SiteProcess:
             for n, (name, port) in enumerate(zip(names, begin["ports"], strict=True))
         }
         traffic = SiteTraffic(scenario, site, self.run_at, lambda: time.monotonic_ns() - self.start_ns)
-        visitors = self.visitors(self.run_at, log)
+        participant_traffic = self.participant_traffic(self.run_at, log)
         formation = Formation({group.id: len(group.members) for group in groups if site in group.members})
         agreed = self.agreed_plan()
 
@@ -199,12 +199,12 @@ class SiteProcess:
 
         def end_life() -> None:
             traffic.crash()
-            visitors.crash()
+            participant_traffic.crash()
 
         def handler(_runtime: SiteRuntime, joined: SiteGroup) -> GroupHandler:
             return GroupHandler(
                 application=partial(application, joined.group),
-                on_stack=lambda port: visitors.boot(port.group, port.stack.layers),
+                on_stack=lambda port: participant_traffic.boot(port.group, port.stack.layers),
                 on_life_end=end_life,
             )
 
@@ -224,7 +224,7 @@ class SiteProcess:
             log.write(time.time_ns(), Kind.RECOVER, None, self.life, groups[0].id, View(0, ()))
             await self.until_start(begin)
             traffic.start()
-            visitors.start()
+            participant_traffic.start()
             await asyncio.sleep(CATCH_UP_S)
         if agreed is None:
             await self.until_start(begin)
@@ -235,7 +235,7 @@ class SiteProcess:
                     say({"formed": True})  # a site of no group
                 await self.until_start(begin)
             traffic.start()
-            visitors.start()
+            participant_traffic.start()
         obeying = asyncio.create_task(self.obey(socket))
         await self.report_until_stopped(traffic, writer)
         obeying.cancel()
@@ -275,12 +275,12 @@ class SiteProcess:
     def say_opinion(self, name: str, suspected: bool) -> None:
         say({"suspects": self.scenario.topology.site_id(name), "on": suspected})
 
-    def visitors(self, at: At, log: SiteLog) -> Visitors:
+    def participant_traffic(self, at: At, log: SiteLog) -> ParticipantTraffic:
         """The participants of this site, who tell the trace what they said and heard."""
-        scenario, light = self.scenario, LightLog(log)
-        return Visitors(
+        scenario, trace = self.scenario, ParticipantTrace(log)
+        return ParticipantTraffic(
             *(scenario, self.site, at, lambda: time.monotonic_ns() - self.start_ns, scenario.groups_of_run()),
-            lambda note: light.write(note, time.time_ns()),
+            lambda event: trace.write(event, time.time_ns()),
         )
 
     async def obey(self, socket: Socket) -> None:

@@ -9,7 +9,8 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.storagelevel import StorageLevel
 
-from isthmus.judge.runs import NO_ROWS, STATUSES, Judged, Summary, Told, check_domains, choose, settled
+from isthmus.judge.runs import NO_ROWS, Judged, Summary, Told, check_domains, choose, settled
+from isthmus.judge.verdict import STATUSES
 from isthmus.judge.witness import Witness, WitnessEvent
 from isthmus.pipeline.check.verdicts import check
 from isthmus.pipeline.engine.session import spark_session

@@ -25,7 +25,8 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StructType
 
 from isthmus.core.errors import LocalError
-from isthmus.judge.oracle import Oracle, Verdict
+from isthmus.judge.oracle import Oracle
+from isthmus.judge.verdict import Verdict
 from isthmus.judge.witness import WitnessEvent
 from isthmus.pipeline.engine.formats import VERDICT, ddl
 from isthmus.pipeline.engine.session import cores_of

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from isthmus.scenario.model import Scenario
 from isthmus.sim.base import Simulation
-from isthmus.sim.packets.twin import run_of
+from isthmus.sim.simulate import make_run
 from isthmus.trace.arrow import SCHEMA
 from isthmus.trace.schema import Row, Sink
 from isthmus.trace.writer import to_batch
@@ -61,11 +61,6 @@ class Outcome(msgspec.Struct, kw_only=True):
     dropped: int = 0
     virtual_ns: int = 0
     figures: dict[str, float] = {}  # what only some networks measure (sim/packets/figures.py)
-
-
-def make_run(scenario: Scenario, sink: Sink, run: int) -> Simulation:
-    """The simulator itself; a test plants another in its place."""
-    return run_of(scenario, sink, run)
 
 
 class Outlet:

@@ -43,11 +43,11 @@ from isthmus.pipeline.sweep.simulate import (
     TRACE_COLUMNS,
     Make,
     Outcome,
-    make_run,
     simulate_all,
 )
 from isthmus.scenario.model import Scenario
 from isthmus.sim.packets.twin import compile_ahead
+from isthmus.sim.simulate import make_run
 
 POLL_S = 0.2
 WRITERS = "spark.sql.maxConcurrentOutputFileWriters"  # above 0 spares a sort by folder before the write

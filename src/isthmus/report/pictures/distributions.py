@@ -14,7 +14,8 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from isthmus.advise.compare.figures import Spread, StackFigures
+from isthmus.advise.compare.figures import StackFigures
+from isthmus.measure.spread import LatencySpread
 from isthmus.report.figures import INK, PAPER, SOFT, STYLE, WIDE, bare, one_line, render, styled
 from isthmus.report.lines import Plot
 from isthmus.report.style import PLACES, look_at
@@ -60,7 +61,7 @@ def draw_spreads(rows: Sequence[StackFigures], title: str) -> Figure:
     return figure
 
 
-def shares(spread: Spread) -> dict[int, float]:
+def shares(spread: LatencySpread) -> dict[int, float]:
     return {int(name[1:]): value for name, value in spread.percentiles.items()}
 
 

@@ -16,16 +16,16 @@ from isthmus.core.layer import Kind
 from isthmus.core.message import GroupId
 from isthmus.protocols.participants.wire import ParticipantView, hosts_of
 from isthmus.scenario.participants.model import LABEL_BYTES
-from isthmus.scenario.participants.traffic import Note, Utterance
+from isthmus.scenario.participants.traffic import ParticipantEvent, SentMessage
 from isthmus.trace.log import SiteLog
 from isthmus.trace.schema import COUNTER_BITS, NONE, digest_of
 
-LIGHT = 1 << 30  # participant groups have numbers from here on
+FIRST_PARTICIPANT_GROUP = 1 << 30  # participant groups have numbers from here on
 
 
-def light_group(within: GroupId, name: str, era: int) -> int:
+def participant_group(within: GroupId, name: str, era: int) -> int:
     """The number of a participant group in a trace."""
-    return LIGHT | zlib.crc32(f"{within}/{era}/{name}".encode()) % LIGHT
+    return FIRST_PARTICIPANT_GROUP | zlib.crc32(f"{within}/{era}/{name}".encode()) % FIRST_PARTICIPANT_GROUP
 
 
 def message_number(payload: bytes) -> int:
@@ -34,7 +34,7 @@ def message_number(payload: bytes) -> int:
     return incarnation << COUNTER_BITS | count
 
 
-class LightLog:
+class ParticipantTrace:
     """Writes what participants of one site said and were told into the trace of the site."""
 
     __slots__ = ("log",)
@@ -42,11 +42,11 @@ class LightLog:
     def __init__(self, log: SiteLog) -> None:
         self.log = log
 
-    def write(self, note: Note, time_ns: int) -> None:
+    def write(self, note: ParticipantEvent, time_ns: int) -> None:
         log, what = self.log, note.what
         if log.sink is None:
             return
-        group = light_group(note.within, what.group, note.era)
+        group = participant_group(note.within, what.group, note.era)
         message: tuple[int, int, int]
         if isinstance(what, ParticipantView):
             hosts = hosts_of(what.members)
@@ -55,7 +55,7 @@ class LightLog:
             log.views[group] = what.number
             kind, message, size, value = Kind.VIEW, (note.within, NONE, NONE), 0, what.number
         else:
-            said = isinstance(what, Utterance)
+            said = isinstance(what, SentMessage)
             kind, hosts, size = Kind.SUBMIT if said else Kind.DELIVER, (), len(what.payload)
             value = digest_of(what.payload)
             message = (group, what.sender.site, message_number(what.payload))

@@ -24,7 +24,7 @@ from isthmus.scenario.traffic import At
 AGAIN_NS = 10 * NS_PER_MS  # a participant that has yet to leave before it can join waits this long
 
 
-class Utterance(NamedTuple):
+class SentMessage(NamedTuple):
     """What a participant was allowed to send."""
 
     group: str
@@ -32,7 +32,7 @@ class Utterance(NamedTuple):
     payload: bytes
 
 
-class Note(NamedTuple):
+class ParticipantEvent(NamedTuple):
     """Something that happened to participants at one incarnation of a site."""
 
     time_ns: int
@@ -41,10 +41,10 @@ class Note(NamedTuple):
     within: GroupId  # the site group
     view_id: int  # the site view in which it happened; at its end, what the next one completes belongs to it
     era: int  # the site view in which the numbers of participant views began
-    what: ParticipantView | Speech | Utterance
+    what: ParticipantView | Speech | SentMessage
 
 
-class Visitors:
+class ParticipantTraffic:
     """The participants of one site, over all its incarnations."""
 
     def __init__(
@@ -54,13 +54,13 @@ class Visitors:
         at: At,
         now_ns: Callable[[], int],
         groups: Sequence[GroupOfRun],
-        take_note: Callable[[Note], None],
+        on_event: Callable[[ParticipantEvent], None],
     ) -> None:
         self.site = site
         self.at = at
         self.now_ns = now_ns
         self.end_ns = round(scenario.duration_ms * NS_PER_MS)
-        self.take_note = take_note
+        self.on_event = on_event
         self.said_count = 0
         self.layers: dict[GroupId, Participants] = {}  # of the present incarnation; none while the site is down
         self.specs: list[tuple[GroupId, ParticipantSpec]] = []
@@ -131,9 +131,9 @@ class Visitors:
             layer.say(spec.group, spec.name, payload)
         except (Busy, LocalError):  # an open-loop source does not wait
             return
-        self.note(layer, Utterance(spec.group, Participant(self.site, spec.name), payload))
+        self.note(layer, SentMessage(spec.group, Participant(self.site, spec.name), payload))
 
-    def note(self, layer: Participants, what: ParticipantView | Speech | Utterance) -> None:
+    def note(self, layer: Participants, what: ParticipantView | Speech | SentMessage) -> None:
         host, view_id = layer.host, layer.view.view_id - layer.closing
-        note = Note(self.now_ns(), host.site, host.incarnation, host.group, view_id, layer.era, what)
-        self.take_note(note)
+        note = ParticipantEvent(self.now_ns(), host.site, host.incarnation, host.group, view_id, layer.era, what)
+        self.on_event(note)

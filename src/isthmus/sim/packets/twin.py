@@ -24,13 +24,12 @@ from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.packets import NetworkSpec
 from isthmus.scenario.traffic import FRESH, payload
 from isthmus.scenario.workload import Burst
-from isthmus.sim.base import Simulation
+from isthmus.sim.base import SETTLE_NS, Simulation
 from isthmus.sim.packets.compiled import find_compiled, has_numba, need_numba
 from isthmus.sim.packets.figures import NS_IN_MS, DelaySummary
 from isthmus.sim.packets.network import background_sizes, wiring_of
 from isthmus.sim.packets.schedule import schedule_of
 from isthmus.sim.packets.ways import Ways, fragment_sizes
-from isthmus.sim.run import SETTLE_NS, Run
 from isthmus.stacks.registry import STACKS
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
@@ -292,13 +291,6 @@ def compile_ahead(scenarios: Iterable[Scenario]) -> None:
             network=msgspec.structs.replace(spec, multicast=multicast),
         )
         CompiledRun(small).execute()
-
-
-def run_of(scenario: Scenario, sink: Sink | None = None, run: int = 0) -> Simulation:
-    """A run of a scenario, of the kind that it asks for."""
-    if has_twin(scenario.network):
-        return CompiledRun(scenario, sink, run)
-    return Run(scenario, sink, run=run)
 
 
 def has_twin(spec: NetworkSpec) -> bool:

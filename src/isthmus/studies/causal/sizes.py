@@ -13,7 +13,7 @@ from statistics import fmean
 import msgspec
 
 from isthmus.core.layer import Kind
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.studies.causal.setup import RULES, SENDING_MS, STACKS_OF, WARM_UP, Traffic, causal_scenario, first_group
 from isthmus.trace.schema import DESTINATIONS, GAUGE, KIND, NUMBER, PROCESS, SENDER, TIME_NS, VALUE, Gauge, Row
 
@@ -52,7 +52,7 @@ def causal_sizes(lans: int, hosts: int, rules: str, seeds: Iterable[int], traffi
     for seed in seeds:
         scenario = causal_scenario(lans, hosts, STACKS_OF.get(rules, "causal-separators"), RULES[rules], seed, traffic)
         gauges = SizeGauges(*first_group(lans, hosts, traffic))
-        Run(scenario, gauges).execute()
+        SimRun(scenario, gauges).execute()
         for gauge, found in gauges.values.items():
             values[gauge] += found
     entries, sizes, history = (

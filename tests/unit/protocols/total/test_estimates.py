@@ -14,7 +14,7 @@ from isthmus.protocols.total.hybrid.planned import MemberEstimate, agree, moved_
 from isthmus.scenario.faults import DelayShift
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Periodic
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
@@ -128,7 +128,7 @@ def test_a_longer_way_is_known_two_round_trips_after_the_next_probe(out_of_step_
         ),
         duration_ms=60_000.0,
     )
-    run = Run(scenario)
+    run = SimRun(scenario)
     run.start()
     assert list(run.advance(round(1e6 * (6_000 + 2 * 2 * 130 + 1))))
     for site in run.sites:
@@ -156,7 +156,7 @@ def test_periods_and_delays_are_known_to_all_who_ask() -> None:
         workloads=(Periodic(rate_per_s=50.0, jitter=0.0, sites=("c0-0",)),),
         duration_ms=5_000.0,
     )
-    run = Run(scenario)
+    run = SimRun(scenario)
     run.start()
     assert list(run.advance(run.end_ns))
     for site in run.sites:

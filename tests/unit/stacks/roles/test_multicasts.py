@@ -8,7 +8,7 @@ import pytest
 from isthmus.advise.order.total import hybrid_stack
 from isthmus.protocols.total.hybrid.planned import RoleSituation
 from isthmus.scenario.model import HybridSpec, Scenario
-from isthmus.sim.run import Run
+from isthmus.sim.run import SimRun
 from isthmus.stacks.roles.advice import SLACK, advise
 from isthmus.stacks.roles.assignment import plan
 from isthmus.stacks.roles.multicasts import multicast_rate
@@ -37,7 +37,7 @@ def test_a_simulation_takes_about_as_many(kind: StreamKind, sequencer: tuple[int
         drain_ms=2_000.0,
         wire="reference",
     )
-    run = Run(scenario)
+    run = SimRun(scenario)
     run.execute()
     found = run.network.packet_count / len(sequencer) / RUN_MS
     assert found == pytest.approx(multicast_rate(setting, RoleAssignment(sequencer)), rel=0.1)

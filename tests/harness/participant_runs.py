@@ -10,21 +10,22 @@ from isthmus.core.message import GroupId
 from isthmus.core.units import NS_PER_MS
 from isthmus.fuzz.agreed import agreed_scenario
 from isthmus.fuzz.scenarios import hard_scenario, random_scenario
-from isthmus.judge.participants import History
-from isthmus.judge.promises import light_verdicts
+from isthmus.judge.judgement import judge
+from isthmus.judge.participants import ParticipantHistory
 from isthmus.protocols.participants.ordered import Participants
 from isthmus.protocols.participants.wire import Participant
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.participants.model import LABEL_BYTES, ParticipantSpec
 from isthmus.scenario.workload import Poisson
-from isthmus.sim.run import SETTLE_NS, Run
+from isthmus.sim.base import SETTLE_NS
+from isthmus.sim.run import SimRun
 from isthmus.stacks.registry import STACKS, Build
 from isthmus.trace.schema import Row
 
 DRAIN_MS = 600_000.0
 
 
-def light_scenario(stack: str, seed: int) -> Scenario:
+def participant_scenario(stack: str, seed: int) -> Scenario:
     """A random network with faults, a little traffic of the sites, and participants that come and go under load."""
     random = Random(f"light/{stack}/{seed}")
     make = hard_scenario if random.random() < 0.3 else random_scenario
@@ -49,9 +50,9 @@ def light_scenario(stack: str, seed: int) -> Scenario:
     )
 
 
-def agreed_light_scenario(stack: str, seed: int) -> Scenario:
+def agreed_participant_scenario(stack: str, seed: int) -> Scenario:
     """The same participants over sites that agree on views, with the faults of `agreed_scenario`."""
-    light, agreed = light_scenario(stack, seed), agreed_scenario(stack, seed)
+    light, agreed = participant_scenario(stack, seed), agreed_scenario(stack, seed)
     return msgspec.structs.replace(
         light,
         name=f"agreed-light-{stack}-{seed}",
@@ -79,13 +80,13 @@ def random_participant(random: Random, group: str, site: str, duration_ms: float
     )
 
 
-class LightRun:
+class ParticipantRun:
     """A run of participants, carried out and judged."""
 
     def __init__(self, scenario: Scenario, build: Build | None = None) -> None:
         self.scenario = scenario
         self.rows: list[Row] = []
-        self.run = Run(scenario, self.rows, build)
+        self.run = SimRun(scenario, self.rows, build)
         self.found: list[str] = []
 
     def judge(self) -> list[str]:
@@ -101,7 +102,7 @@ class LightRun:
             self.found.append(f"{self.run.summary.rejected_count} packets were refused")
         promised = STACKS[self.scenario.stack.name].properties
         up = [(site.site, site.incarnation) for site in self.run.sites if site.alive]
-        self.found += History(self.run.participant_notes, up).violations(promised)
+        self.found += ParticipantHistory(self.run.participant_events, up).violations(promised)
         self.check_end()
         return self.found
 
@@ -115,8 +116,8 @@ class LightRun:
     def judge_trace(self) -> list[str]:
         """What the trace alone shows to be wrong with participant groups; to be asked after `judge`."""
         return [
-            f"{group.name} since {group.era}: {verdict.property}: {verdict.witness}"
-            for group in light_verdicts(self.scenario, self.rows)
+            f"{group.group} since {group.era}: {verdict.property}: {verdict.witness}"
+            for group in judge(self.scenario, self.rows).participants
             for verdict in group.verdicts
             if verdict.status == "violated"
         ]

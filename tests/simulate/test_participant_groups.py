@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from tests.harness.light_runs import LightRun, agreed_light_scenario, light_scenario
+from tests.harness.participant_runs import ParticipantRun, agreed_participant_scenario, participant_scenario
 from tests.planted.participants import FIFO, TOTAL, with_participants
 
 from isthmus.protocols.participants.marked import MarkedParticipants
@@ -20,8 +20,8 @@ PLANTED = [("fifo", bug) for bug in FIFO] + [("token-site", bug) for bug in TOTA
 DRAIN_MS = 20_000.0  # a bug may keep something away for ever; waiting longer would not tell more
 
 
-def check(stack: str, seed: int, make: Callable[[str, int], Scenario] = light_scenario) -> None:
-    run = LightRun(make(stack, seed))
+def check(stack: str, seed: int, make: Callable[[str, int], Scenario] = participant_scenario) -> None:
+    run = ParticipantRun(make(stack, seed))
     found = run.judge() or run.judge_trace()
     assert not found, f"{make.__name__}({stack!r}, {seed}): {found}"
 
@@ -42,7 +42,7 @@ def test_participants_run_over_every_other_order(stack: str) -> None:
 @pytest.mark.parametrize("stack", ["fifo", "token-site"])
 def test_participants_keep_it_where_sites_agree_on_views(stack: str) -> None:
     for seed in range(15):
-        check(stack, seed, agreed_light_scenario)
+        check(stack, seed, agreed_participant_scenario)
 
 
 @pytest.mark.full
@@ -50,7 +50,7 @@ def test_participants_keep_it_where_sites_agree_on_views(stack: str) -> None:
 @pytest.mark.parametrize("stack", ["fifo", "token-site"])
 def test_participants_keep_it_where_sites_agree_on_views_over_many_schedules(stack: str, first: int) -> None:
     for seed in range(first, first + BLOCK):
-        check(stack, seed, agreed_light_scenario)
+        check(stack, seed, agreed_participant_scenario)
 
 
 REGRESSIONS = {
@@ -64,7 +64,7 @@ REGRESSIONS = {
 
 @pytest.mark.parametrize(("stack", "seed"), REGRESSIONS)
 def test_regression(stack: str, seed: int) -> None:
-    check(stack, seed, agreed_light_scenario)
+    check(stack, seed, agreed_participant_scenario)
 
 
 @pytest.mark.full
@@ -80,8 +80,8 @@ def test_wrong_reading_is_caught(stack: str, bug: str) -> None:
     """Found by a schedule that the right layer passes, under the same limits."""
     kind = (FIFO if stack == "fifo" else TOTAL)[bug]
     for seed in range(60):
-        scenario = msgspec.structs.replace(light_scenario(stack, seed), drain_ms=DRAIN_MS)
-        if LightRun(scenario, with_participants(stack, kind)).judge() and not LightRun(scenario).judge():
+        scenario = msgspec.structs.replace(participant_scenario(stack, seed), drain_ms=DRAIN_MS)
+        if ParticipantRun(scenario, with_participants(stack, kind)).judge() and not ParticipantRun(scenario).judge():
             return
     pytest.fail(f"{bug} over {stack}: not caught by 60 schedules")
 
@@ -91,8 +91,8 @@ def test_the_trace_alone_shows_a_wrong_reading(stack: str, bug: str) -> None:
     """Participant groups are groups of the trace: the checks that know nothing of participants find the fault."""
     kind = (FIFO if stack == "fifo" else TOTAL)[bug]
     for seed in range(60):
-        scenario = msgspec.structs.replace(light_scenario(stack, seed), drain_ms=DRAIN_MS)
-        run = LightRun(scenario, with_participants(stack, kind))
+        scenario = msgspec.structs.replace(participant_scenario(stack, seed), drain_ms=DRAIN_MS)
+        run = ParticipantRun(scenario, with_participants(stack, kind))
         run.judge()
         if run.judge_trace():
             return
@@ -106,8 +106,8 @@ def tight(options: ParticipantsOptions) -> MarkedParticipants:
 def test_tight_bounds_hold_nobody_up() -> None:
     """Two messages of credit and one ahead: changes of several groups wait for each other's marks, never for ever."""
     for seed in range(40):
-        plain = light_scenario("fifo", seed)
+        plain = participant_scenario("fifo", seed)
         credit = msgspec.structs.replace(plain.stack.credit, window=2, queue_max=8)
         scenario = msgspec.structs.replace(plain, stack=msgspec.structs.replace(plain.stack, credit=credit))
-        found = LightRun(scenario, with_participants("fifo", tight)).judge()
+        found = ParticipantRun(scenario, with_participants("fifo", tight)).judge()
         assert not found, f"seed {seed}: {found}"

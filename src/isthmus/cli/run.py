@@ -1,0 +1,226 @@
+"""A simulated run as the commands show it: carried out with a progress bar, printed, and turned into an exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from isthmus import __version__
+from isthmus.cli.composed import classes_table, loss_sentence, node_names, stack_names
+from isthmus.cli.console import print_whole
+from isthmus.cli.verdicts import print_verdicts
+from isthmus.core.layer import ClockState
+from isthmus.core.units import NS_PER_MS
+from isthmus.judge.participants import PARTICIPANTS, ParticipantFigures
+from isthmus.judge.promises import latency_bound, promise_of
+from isthmus.judge.result import RunResult
+from isthmus.measure.histogram import Histogram
+from isthmus.scenario.composition.check import domains_of
+from isthmus.scenario.model import Scenario
+from isthmus.sim.simulate import simulate
+from isthmus.trace.domain import META_DOMAINS, written_domains
+from isthmus.trace.schema import PROMISES
+from isthmus.trace.writer import TraceWriter
+
+
+def run_scenario(
+    scenario: Scenario, folder: Path | None, force: bool, console: Console, *, check: bool = True, replay: str = ""
+) -> RunResult:
+    """Simulate with a bar that fills over virtual time; the trace goes to the folder, if any."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), TextColumn("{task.fields[note]}"))
+    total_ms = scenario.duration_ms
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(escape(scenario.name), total=total_ms, note="")
+
+        def progress(now_ns: int, events: int) -> None:
+            bar.update(task, completed=min(total_ms, now_ns / NS_PER_MS), note=f"{events:,} events")
+
+        if folder is None:
+            result = simulate(scenario, judged=check, progress=progress)
+        else:
+            with TraceWriter(folder, trace_meta(scenario), overwrite=force) as writer:
+                result = simulate(scenario, writer, judged=check, progress=progress)
+    return msgspec.structs.replace(result, replay=replay, trace="" if folder is None else str(folder))
+
+
+def trace_meta(scenario: Scenario) -> dict[str, str]:
+    """The description that a trace carries of its scenario."""
+    meta = {"scenario": scenario.name, "seed": str(scenario.seed), "stack": scenario.stack.name}
+    if scenario.composition is not None:
+        meta[META_DOMAINS] = written_domains(domains_of(scenario.composition))
+    meta[PROMISES] = promise_of(scenario)
+    meta["isthmus"] = __version__
+    meta["sites"] = json.dumps([site.name for site in scenario.topology.sites], ensure_ascii=False)
+    return meta
+
+
+def print_result(console: Console, result: RunResult) -> None:
+    """Print figures, classes of messages, participants, the trace, and the error that ended the run."""
+    print_whole(console, figures_table(result))
+    if result.class_spreads():
+        print_whole(console, classes_table(result))
+    if result.scenario.participants:
+        print_whole(console, participants_table(result.participants))
+    if result.trace:
+        console.print(f"The trace is in {escape(result.trace)}.", soft_wrap=True)
+    if result.error:
+        console.print(escape(result.error), highlight=False, soft_wrap=True)
+
+
+def print_judgement(result: RunResult, run: int = 0) -> None:
+    """Print the verdicts, and what was lost with routers that have no replicas."""
+    if result.judgement is not None:
+        print_verdicts([(run, verdict) for verdict in result.judgement.counted()], 1, node_names(result.scenario))
+        if lost := loss_sentence(result.judgement):
+            click.echo(lost)
+
+
+def end_with(result: RunResult) -> None:
+    """Say on stderr what went wrong, and exit with the code of the result."""
+    replay = f"; replay it with: {result.replay}" if result.replay else ""
+    code = result.exit_code()
+    if result.error:
+        click.echo(f"isthmus: the run ended in an error at {result.virtual_ns / NS_PER_MS:.3f} ms{replay}", err=True)
+    elif code == 1 and result.judgement is not None:
+        click.echo(f"isthmus: violated: {violations(result)}{replay}", err=True)
+    elif code == 3:
+        click.echo("isthmus: not all promises could be judged: see the verdicts that are unknown", err=True)
+    sys.exit(code)
+
+
+def violations(result: RunResult) -> str:
+    """The violated properties, and the first finding on participants."""
+    found = [] if result.judgement is None else result.judgement.violated()
+    told = [verdict.property for verdict in found if verdict.property != PARTICIPANTS]
+    on_participants = [verdict for verdict in found if verdict.property == PARTICIPANTS]
+    told += [f"{one.witness} (of {one.violation_count} findings on participants)" for one in on_participants]
+    owed = result.summary.undelivered_count()
+    late = f" ({owed:,} deliveries were still owed when the run ended)" if owed else ""
+    return ", ".join(dict.fromkeys(told)) + late
+
+
+def figures_table(result: RunResult) -> Table:
+    """The figures of a run."""
+    scenario, summary, guessed = result.scenario, result.summary, result.guesses
+    title = f"{scenario.name}: {stack_names(scenario)} on {len(scenario.topology.sites)} sites, seed {scenario.seed}"
+    table = Table(title=escape(title), show_header=False, title_justify="left")
+    table.add_column(style="bold")
+    table.add_column()
+    submitted = f"{summary.submitted_count:,} submitted"
+    if summary.refused_count:
+        submitted += f", {summary.refused_count:,} refused by a full buffer"
+    table.add_row("messages", submitted)
+    table.add_row("deliveries", f"{summary.delivered.count:,}, and {summary.undelivered_count():,} undelivered")
+    table.add_row("latency per delivery", spread(summary.delivered))
+    table.add_row("latency per message", spread(summary.per_message) + "  (its last delivery)")
+    for group in scenario.groups_of_run():
+        costs = latency_bound(scenario, group)
+        if costs is not None:
+            bound = f"at most {costs.latency_ms():,.2f} ms while nothing is lost, nobody is down"
+            where = f" inside {group.name}" if scenario.composition is not None else ""
+            bound += f" and no site has more than {costs.batch} messages waiting"
+            table.add_row(f"latency promised{escape(where)}", bound)
+    if guessed is not None:
+        told = f"{spread(guessed.seen)}  (each tentative delivery, {guessed.window_ms:.2f} ms before the final one)"
+        table.add_row("tentative latency", told)
+        table.add_row(
+            "hit ratio", f"{100 * guessed.hit:.1f} % in their final place, {100 * guessed.late_share:.1f} % late"
+        )
+    wan_bytes = f" ({result.wan_bytes:,} bytes)" if result.wan_bytes else ""
+    wan = f"{result.wan_packets:,} of them between LANs{wan_bytes}"
+    table.add_row("packets", f"{result.packets:,} sent, {wan}, {result.packets_lost:,} lost")
+    for label, value in measured_lines(result.figures):
+        table.add_row(label, value)
+    if result.control_bytes is not None:
+        per_message = result.control_bytes / max(1, summary.submitted_count)
+        table.add_row("control bytes", f"{result.control_bytes:,}: {per_message:,.0f} per message, over all copies")
+    if summary.rejected_count:
+        table.add_row("rejected packets", f"{summary.rejected_count:,}")
+    if summary.crash_count:
+        table.add_row("crashes", f"{summary.crash_count}; the last view is {result.last_view}")
+    rate = f", {result.event_count / result.cpu_s:,.0f} per CPU second" if result.cpu_s > 0 else ""
+    table.add_row("events", f"{result.event_count:,} over {result.virtual_ns / 1e9:.1f} s of virtual time{rate}")
+    return table
+
+
+def measured_lines(found: Mapping[str, float]) -> list[tuple[str, str]]:
+    """Lines for what only some networks and clocks measure."""
+    known = {"transmissions": cost_lines, "delay_mean_ms": packet_lines, "clock_precision_us": clock_lines}
+    return [line for name, lines in known.items() if name in found for line in lines(found)]
+
+
+def cost_lines(found: Mapping[str, float]) -> list[tuple[str, str]]:
+    """Lines for the load of hosts and LANs."""
+    return [
+        ("transmissions on LANs", f"{found['transmissions']:,.0f}"),
+        ("busiest interface", f"{100 * found['busy_max']:.1f} % of the time"),
+    ]
+
+
+def packet_lines(found: Mapping[str, float]) -> list[tuple[str, str]]:
+    """Lines for the packet network."""
+    delay = f"mean {found['delay_mean_ms']:.2f}  max {found['delay_max_ms']:.2f} ms"
+    load = f"mean {found['load_mean']:,.1f} packets on all links  max {found['load_max']:,.0f} on one"
+    load += f"  {found['dropped']:,.0f} dropped" if "dropped" in found else ""
+    queue = f"mean {found['queue_mean']:.3f} messages at a site  max {found['queue_max']:,.0f}"
+    cost = f"{found['fragments']:,.0f} fragments, {found['arc_bytes']:,.0f} bytes; {found['hops']:,.0f} physical hops"
+    return [
+        ("delay, sender left out", delay),
+        ("delivery queue", queue),
+        ("load of links", load),
+        ("over logical arcs", cost),
+    ]
+
+
+def clock_lines(found: Mapping[str, float]) -> list[tuple[str, str]]:
+    """Lines for the clock service."""
+    outside = found["clock_misses"]
+    misses = f"true time outside {outside:,.0f} times" if outside else "true time always within"
+    states = [(state, found[f"clock_{state.name.lower()}"]) for state in reversed(ClockState)]
+    told = ", ".join(f"{count:.0f} {state.name.lower().replace('_', '-')}" for state, count in states if count)
+    words = {"precision": "precision", "world": "between any two", "accuracy": "accuracy"}
+    limits = [f"{word} {found[f'clock_bound_{name}_us']:,.1f} us" for name, word in words.items()]
+    precision, world = found["clock_precision_us"], found["clock_world_us"]
+    accuracy, error = found["clock_accuracy_us"], found["clock_error_us"]
+    last = ("clocks at the end", told or "none was read")
+    if not error:
+        return [("clock accuracy", "no clock was ever synchronised: no reference was heard of"), last]
+    return [
+        (
+            "clock precision",
+            f"{precision:,.1f} us at worst within a LAN, {world:,.1f} us between any two clocks",
+        ),
+        ("clock accuracy", f"{accuracy:,.1f} us at worst; published at most {error:,.1f} us, {misses}"),
+        ("clock bounds", "; ".join(limits) + ", in LANs with a reference, while no round fails"),
+        ("clock rounds", f"{found['clock_rounds']:,.0f} at all sites, {found['clock_rounds_missed']:,.0f} failed"),
+        last,
+    ]
+
+
+def participants_table(groups: tuple[ParticipantFigures, ...]) -> Table:
+    """The members of each participant group at the end, and the messages sent and delivered."""
+    table = Table(title="participant groups", title_justify="left")
+    for column in ("group", "view", "members", "may act", "sent", "delivered"):
+        table.add_column(column)
+    for group in groups:
+        members = ", ".join(group.members) or "none"
+        active = "yes" if group.active else f"no: {'; '.join(group.unmet)}"
+        counts = (f"{group.sent:,}", f"{group.delivered:,}")
+        table.add_row(escape(group.group), str(group.view), escape(members), escape(active), *counts)
+    return table
+
+
+def spread(latencies: Histogram) -> str:
+    if not latencies.count:
+        return "none"
+    shares = "  ".join(f"p{share} {latencies.percentile(share) / NS_PER_MS:.2f}" for share in (50, 90, 99))
+    return f"mean {latencies.mean() / NS_PER_MS:.2f}  {shares}  max {latencies.maximum / NS_PER_MS:.2f} ms"
