@@ -60,8 +60,8 @@ from isthmus.protocols.detectors import Exponential as Exponential
 from isthmus.protocols.detectors import MeanShift as MeanShift
 from isthmus.protocols.detectors import SlidingMean as SlidingMean
 from isthmus.protocols.estimator import EstimatorOptions as EstimatorOptions
-from isthmus.protocols.fragments import Fragment as Fragment
 from isthmus.protocols.fragments import FragmentOptions as FragmentOptions
+from isthmus.protocols.fragments import Piece as Piece
 from isthmus.protocols.membership.home import AgreementOptions as AgreementOptions
 from isthmus.protocols.membership.suspicion import Timing as Timing
 from isthmus.protocols.participants.detector import DetectorOptions as DetectorOptions

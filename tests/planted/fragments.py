@@ -7,7 +7,7 @@ from typing import Any
 from isthmus.core.layer import Host, Stack, View
 from isthmus.core.message import Carried, Cast
 from isthmus.protocols.application import Application
-from isthmus.protocols.fragments import Assembly, Fragment, Fragments
+from isthmus.protocols.fragments import Assembly, Fragments, Piece
 from isthmus.stacks.registry import STACKS, Build, StackOptions
 
 
@@ -16,7 +16,7 @@ class PieceMissing(Fragments):
 
     __slots__ = ()
 
-    def take(self, carried: Carried[Any], piece: Fragment) -> None:
+    def take(self, carried: Carried[Any], piece: Piece) -> None:
         key = (carried.sender, piece.trace_number(carried.number))
         before = self.assemblies.get(key)
         if before is not None and len(before.parts) == piece.count - 2:
@@ -43,7 +43,7 @@ class StaleIgnored(StaleAssembly):
 
     __slots__ = ()
 
-    def check(self, carried: Carried[Any], piece: Fragment, assembly: Assembly) -> None:
+    def check(self, carried: Carried[Any], piece: Piece, assembly: Assembly) -> None:
         if piece.index not in assembly.parts:
             super().check(carried, piece, assembly)
 

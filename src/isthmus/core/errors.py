@@ -1,7 +1,7 @@
-"""Who broke which rule: the user's input, our own code's misuse, or a peer.
+"""Errors by their cause: bad user input, misuse by a caller, or a peer that breaks the protocol.
 
-`InputError` is for people: one sentence that says where, what was found and what would be right. `LocalError` is a
-caller that misused an interface and may catch it. `RemoteError` is a peer that broke the protocol: its packet is
+`InputError` is one readable sentence: the place, the value found and the values expected. `LocalError` means that a
+caller misused an interface; the caller may catch it. `RemoteError` means that a peer broke the protocol: its packet is
 counted and dropped, and nothing else changes.
 """
 
@@ -11,7 +11,7 @@ class IsthmusError(Exception):
 
 
 class InputError(IsthmusError):
-    """A file or an option that cannot be used as it is."""
+    """A file or an option with an invalid value."""
 
     def __init__(self, source: str, key: str, found: str, expected: str) -> None:
         super().__init__(source, key, found, expected)
@@ -26,15 +26,15 @@ class InputError(IsthmusError):
 
 
 class LocalError(IsthmusError):
-    """We were misused: a submit before the first view, two owners of one wire type."""
+    """Misuse of an interface: a submit before the first view, two owners of one wire type."""
 
 
 class RunError(LocalError):
-    """A run came to an end that it should not have had, as by a process that was killed."""
+    """A run ended abnormally, for instance because a process was killed."""
 
 
 class Busy(LocalError):
-    """A bounded buffer is full: nothing was taken, try again after `resume`."""
+    """A bounded buffer is full: nothing was accepted; retry after `resume`."""
 
 
 class RemoteError(IsthmusError):

@@ -1,28 +1,28 @@
 """The sans-I/O contract: layers react to events, a host carries out effects.
 
-A *site* is one process: it owns the clocks, timers, randomness, log and network end. For each group that it is in it
-has a *port*, which is the `Host` of that group's stack. Several groups at a site share what the site owns, and nothing
-else.
+A *site* is one process: it owns the clocks, timers, randomness, log and network endpoint. For each of its groups it has
+a *port*, which is the `Host` of that group's stack. Several groups at a site share what the site owns, nothing else.
 
 Events enter a layer as calls: `submit` from above, one handler per wire type from below, `timer`, `suspect`, `install`,
 `end_turn`. Effects leave through the host (`set_timer`, `trace`, `install` ...), through `send`, and through the
 neighbours (`above.deliver`, `below.submit`). A host records an effect and never re-enters a layer during an event; even
 a message to oneself comes back as an event of its own.
 
-`send` reaches the nearest lower layer that overrides `carry`, and the network where there is none: a relay below
-everything sees all that leaves.
+`send` reaches the nearest lower layer that overrides `carry`, or the network if there is none: a relay at the bottom
+sees everything that leaves.
 
-A *turn* is one event in the simulator and one round of the event loop live. What a layer does in a turn may leave
-together: a layer that has gathered something sets `host.turn_due`, and hears `end_turn`, top first. Lists go through
-the stack as they are (`submit_all`, `deliver_all`, `consumed_all`); the calls for one message are the special case.
+A *turn* is one event in the simulator and one iteration of the event loop live. The output of a turn may leave
+together: a layer that has batched something sets `host.turn_due` and gets a call of `end_turn`, top layer first. Lists
+pass through the stack whole (`submit_all`, `deliver_all`, `consumed_all`); the calls for one message are the special
+case.
 
 A view changes in these steps, driven by a membership service, ideal or agreed on:
-- the transport is blocked, and what the survivors hold is made equal (the flush);
+- the transport is blocked, and the survivors exchange what each of them lacks (the flush);
 - `host.install(view)`, an effect: after the event, `install` goes bottom first, so that an ordering layer closes the
   old view before the application sees the new one;
-- a member that joined is given the `state` of one that stayed, layer by layer, by `restore`;
+- a joining member takes over the `state` of one that stayed, layer by layer, by `restore`;
 - `host.resume()`, an effect: `resume` goes bottom first, and traffic flows again.
-Members need not do this at the same time: what a port receives of a view that it is not in yet waits there.
+Members need not do this at the same time: a port queues the messages of a view that it has not installed yet.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ L = TypeVar("L", bound="Layer")
 
 
 class Kind(IntEnum):
-    """What a row of a trace tells; docs/TRACE.md says what its other columns then mean."""
+    """The kind of event in a row of a trace; docs/TRACE.md defines the other columns for each."""
 
     SUBMIT = 1
     SEND = 2
@@ -59,10 +59,10 @@ class Kind(IntEnum):
     TRUST = 10
     CRASH = 11
     RECOVER = 12
-    REFUSE = 13  # a submit that a full buffer turned away
+    REFUSE = 13  # a submit that a full buffer refused
     REJECT = 14  # a peer's packet that was dropped as wrong
     CLOCK = 15  # a reading of the site's clock
-    GAUGE = 16  # a measured value; the row's gauge says of what
+    GAUGE = 16  # a measured value; the row's gauge names the quantity
     RECORD = 17  # the recording at the process began, ended, or was cut short
 
 
@@ -75,22 +75,22 @@ class Finality(Enum):
 
 
 class ClockState(IntEnum):
-    """How the clock service of a site stands."""
+    """The synchronisation state of a site's clock service."""
 
     FREE_RUNNING = 1  # never synchronised in this life
-    HOLD_OVER = 2  # synchronised once; no reference is heard of now, and the error bound grows
+    HOLD_OVER = 2  # synchronised once; without a reference now, so that the error bound grows
     SYNCHRONISED = 3  # with true time, by a reference
 
 
 class Reading(NamedTuple):
-    """Calendar time, with how far it may be off."""
+    """Calendar time and its error bound."""
 
     time_ns: int
     error_ns: int | None  # None: no bound is known
     state: ClockState | None = None  # None: no clock service runs here
 
     def interval(self) -> tuple[int, int] | None:
-        """The earliest and the latest that true time can be; None: no bound is known."""
+        """The earliest and latest possible true time; None: no bound is known."""
         return None if self.error_ns is None else (self.time_ns - self.error_ns, self.time_ns + self.error_ns)
 
 
@@ -98,7 +98,7 @@ Life = tuple[SiteId, int]  # a site and its incarnation
 
 
 class View(msgspec.Struct, frozen=True, gc=False):
-    """Who is in the group; views are linearly ordered by their number."""
+    """The members of a group; views are linearly ordered by their number."""
 
     view_id: int  # 1, 2, 3 ...; 0 before the first
     members: tuple[SiteId, ...]  # by seniority; members[0] coordinates
@@ -118,24 +118,24 @@ class View(msgspec.Struct, frozen=True, gc=False):
 
 @lru_cache(maxsize=64)
 def places(members: Targets) -> Mapping[SiteId, int]:
-    """Where each member stands in the order of seniority; one table for all who share a view in this process."""
+    """The position of each member by seniority; one table for all sites of this process in the same view."""
     return {site: place for place, site in enumerate(members)}
 
 
 class Host(Protocol):
-    """All that a layer may do to the world, in one group."""
+    """Everything that a layer may do to the outside world, in one group."""
 
     site: SiteId
     group: GroupId
     incarnation: int  # 0, and one more each time the site comes back from a crash
     now_ns: int  # the site's monotonic clock, set before each event: for intervals and time-outs
     random: Random  # seeded from (run seed, site, incarnation): the only randomness
-    traces: bool  # whether anybody reads what is traced
-    turn_due: bool  # set by a layer that is to hear `end_turn`
-    frame_bytes: int  # what a frame should not exceed where it could be cut
+    traces: bool  # whether trace rows are recorded
+    turn_due: bool  # set by a layer that needs a call of `end_turn`
+    frame_bytes: int  # the size that a frame should not exceed where it can be split
 
     def clock(self) -> Reading: ...
-    def heard_ns(self, site: SiteId) -> int | None: ...  # when anything last came from a site; None: never
+    def heard_ns(self, site: SiteId) -> int | None: ...  # when a packet of a site last arrived; None: never
     def next_number(self) -> int: ...  # of this site's next message in this group
     def send(self, targets: Targets, message: Message) -> None: ...
     def set_timer(self, layer: Layer, key: int, delay_ns: int) -> None: ...  # the same key re-arms
@@ -159,7 +159,7 @@ class Layer:
     stack: Stack
 
     def handlers(self) -> dict[type[Message], Handler]:
-        """The wire types that reach this layer straight from the network."""
+        """The wire types that reach this layer directly from the network."""
         return {}
 
     def bodies(self) -> dict[type[Message], Handler]:
@@ -167,7 +167,7 @@ class Layer:
         return {}
 
     def unsafe_bodies(self) -> dict[type[Message], Handler]:
-        """The bodies that this layer wants on arrival even where delivery is safe; called again once they are safe."""
+        """The bodies handed to this layer on arrival even under safe delivery, and a second time once they are safe."""
         return {}
 
     def ordered(self) -> dict[type[Message], Handler]:
@@ -181,17 +181,17 @@ class Layer:
         raise LocalError(f"{type(self).__name__} sets no timer {key}")
 
     def timer_name(self, key: int) -> str:
-        """A timer for people: Reliable.ack, Reliable.nak_3."""
+        """A timer's readable name: Reliable.ack, Reliable.nak_3."""
         place = min(key, len(self.timer_names) - 1)
         name = self.timer_names[place] if place >= 0 else ""
         return f"{type(self).__name__}.{name}" + (str(key - max(0, place)) if not name or name.endswith("_") else "")
 
     def carry(self, targets: Targets, message: Message) -> None:
-        """Send for a layer above; a layer that overrides this stands between the layers above it and the network."""
+        """Send for a layer above; an override intercepts everything that the layers above it send."""
         self.send(targets, message)
 
     def accepts_author(self, courier: SiteId, carried: Carried[Any]) -> bool:  # noqa: ARG002
-        """Whether this layer accepts a message of another author from a courier; where none does, it is refused."""
+        """Whether this layer accepts a message of another author from a courier; if no layer does, it is refused."""
         return False
 
     def submit(self, message: Message, targets: Targets = ALL) -> None:
@@ -207,23 +207,23 @@ class Layer:
         self.below.submit(Carried(self.host.site, self.host.next_number(), b"", targets, None, body), targets)
 
     def writable(self) -> bool:
-        """Whether the application may submit now; where not, `resume` says when it may again."""
+        """Whether the application may submit now; if not, `resume` is called once it may."""
         return self.below.writable()
 
     def allowance(self) -> int:
-        """How many messages it takes at most before it is to be asked again whether it is writable."""
+        """The maximum number of messages to submit before calling `writable` again."""
         return self.below.allowance()
 
     def sends_at_once(self, destinations: Targets) -> bool:
-        """Whether what is submitted now goes straight to the transport; where not, `resume` says when to ask again."""
+        """Whether a message submitted now reaches the transport at once; if not, `resume` is called when to retry."""
         return self.below.sends_at_once(destinations)
 
     def settled(self) -> bool:
-        """Whether nothing that was submitted here is still to be sent, ordered or acknowledged."""
+        """Whether everything submitted here is sent, ordered and acknowledged."""
         return self.below.settled()
 
     def consumed(self, cast: Cast) -> None:
-        """Note that the application is done with a delivered message: its place may be used again."""
+        """Note that the application has consumed a delivered message: its buffer space is free again."""
         self.below.consumed(cast)
 
     def consumed_all(self, casts: Sequence[Cast]) -> None:
@@ -234,7 +234,7 @@ class Layer:
         self.above.deliver(cast, finality)
 
     def deliver_all(self, casts: Sequence[Cast]) -> None:
-        """Deliver messages finally, in order; where they have positions, these are consecutive."""
+        """Deliver messages finally, in order; positions, if any, are consecutive."""
         stack = self.stack
         for cast in casts:
             self.deliver(cast)
@@ -245,13 +245,13 @@ class Layer:
         self.above.suspect(site, suspected)
 
     def end_turn(self) -> None:
-        """Act on what this turn has gathered."""
+        """Act on what this turn has batched."""
 
     def install(self, view: View) -> None:
         """Close the old view and open the new one; the first view also starts the layer."""
 
     def state(self) -> bytes:
-        """What a member that joins must know of this layer, as of the view just installed; b"" for nothing."""
+        """The state that a joining member needs of this layer, as of the view just installed; b"" for none."""
         return b""
 
     def restore(self, state: bytes) -> None:
@@ -259,7 +259,7 @@ class Layer:
         raise LocalError(f"{type(self).__name__} has no state to take over, yet was given {len(state)} bytes")
 
     def resume(self) -> None:
-        """Submissions are taken again: a view was installed, or a full buffer has room."""
+        """Accept submissions again: a view was installed, or a full buffer has room."""
         self.above.resume()
 
 
@@ -272,10 +272,10 @@ class Stack:
         self.host = host
         self.layers = layers
         self.view = View(0, ())
-        self.position = 0  # of what is being delivered finally, of the first of a list; 0: the order is not total
-        self.routes: dict[type[Message], Handler] = {}  # of what comes from the network
-        self.owners: dict[type[Message], Handler] = {}  # of what the transport carries
-        self.ordered: dict[type[Message], Handler] = {}  # of what is delivered like a message
+        self.position = 0  # of the message being delivered finally, the first of a list; 0: the order is not total
+        self.routes: dict[type[Message], Handler] = {}  # of messages from the network
+        self.owners: dict[type[Message], Handler] = {}  # of bodies that the transport carries
+        self.ordered: dict[type[Message], Handler] = {}  # of bodies that are delivered like messages
         for upper, lower in pairwise(layers):
             upper.below, lower.above = lower, upper
         send: Send = host.send
@@ -305,7 +305,7 @@ class Stack:
             self.host.trace(Kind.REJECT, value=source)
 
     def accepts_author(self, courier: SiteId, carried: Carried[Any]) -> bool:
-        """Whether a message may come from this courier: it is a layer's own, or a layer accepts its author."""
+        """Whether a message may come from this courier: it belongs to a layer, or a layer accepts its author."""
         if carried.body is not None:
             if type(carried.body) not in self.ordered:
                 return False

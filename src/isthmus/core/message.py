@@ -1,12 +1,12 @@
-"""What travels: wire types, the application's message, and the codec of a stack.
+"""Wire types, the application's message, and the codec of a stack.
 
 A wire type is a frozen struct with a number for a tag; it encodes as a short array. A type that carries messages of
 other layers is generic in them: `Data[B]` has a field of type B. The codec of a stack closes such a type over the
-bodies that the stack's layers own, so that one call decodes a frame with all that is in it.
+bodies that the stack's layers own, so that one call decodes a frame and everything in it.
 
-A message has an *author*, which wrote it, and in each group that it passes a *courier*, which submitted it there. Where
-they are the same, as they mostly are, a `Cast` says all. A `Carried` names an author in another group, or holds a
-message of an upper layer that is to be ordered like the application's.
+A message has an *author*, which wrote it, and in each group that it passes a *courier*, which submitted it there. A
+`Cast` serves where they are the same, as they mostly are. A `Carried` names an author in another group, or holds a
+message of an upper layer that is ordered like the application's.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ GroupId = NewType("GroupId", int)
 Targets = tuple[SiteId, ...]
 ONLY_GROUP = GroupId(0)  # where a site is in one group alone
 ALL: Targets = ()  # as targets or destinations: every member of the view
-Author = tuple[GroupId, SiteId, int]  # origin group, sender, number: what a message is called everywhere
+Author = tuple[GroupId, SiteId, int]  # origin group, sender, number: the identity of a message in all groups
 NESTING = 3  # a batch carries an entry of an order, which carries a message of another author, which has a body
 
 
 class Message(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Base of every wire type; each layer subclasses it in its own module, with a tag of its own."""
 
-    viewless: ClassVar[bool] = False  # it is taken whatever view its sender or receiver is in
-    cumulative: ClassVar[bool] = False  # it says all that an earlier one of its sender said, and may wait for company
-    wraps: ClassVar[bool] = False  # what it carries are whole packets: any other wire type of the stack
-    forwarded: ClassVar[bool] = False  # it comes from any site that has it; the layer that owns it checks its author
+    viewless: ClassVar[bool] = False  # it is accepted in any view of its sender and receiver
+    cumulative: ClassVar[bool] = False  # it replaces all earlier ones of its sender, and may wait to share a packet
+    wraps: ClassVar[bool] = False  # it carries whole packets: any other wire type of the stack
+    forwarded: ClassVar[bool] = False  # any site that has it may send it; the layer that owns it checks its author
 
     def payload_bytes(self) -> int:
         """The application's share of the encoded size; the rest is control information."""
         return 0
 
     def declared_bytes(self) -> int | None:
-        """The size to count instead of the encoded one, where a paper's figure is meant; None: the encoded size."""
+        """The size to count instead of the encoded one, where a paper defines it; None: the encoded size."""
         return None
 
     def subjects(self) -> tuple[Cast, ...]:
-        """The messages inside that have an author: the transport checks it, the trace names it."""
+        """The contained messages that have an author, which the transport checks and the trace names."""
         return ()
 
     def trace_number(self, number: int) -> int:
-        """What a message with this body and number is called in a trace: its number, or that of what it is part of."""
+        """The number of a message with this body in a trace: its own, or that of the message that it is a part of."""
         return number
 
 
@@ -58,7 +58,7 @@ B = TypeVar("B")  # what a wire type carries for other layers: one of the bodies
 class Cast(Message, frozen=True, gc=False, array_like=True, tag=1):
     """One message of the application, the same at every layer and site of a group."""
 
-    sender: SiteId  # who submitted it in this group
+    sender: SiteId  # the site that submitted it in this group
     number: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # 1, 2, 3 ...; the sender's incarnation above bit 32
     payload: bytes = b""
     destinations: Targets = ALL
@@ -70,12 +70,12 @@ class Cast(Message, frozen=True, gc=False, array_like=True, tag=1):
         return (self,)
 
     def identity(self, group: GroupId) -> Author:
-        """What the message is called everywhere, given the group in which it was found."""
+        """The identity of the message in all groups, given the group in which it was found."""
         return (group, self.sender, self.number)
 
 
 class Carried(Cast, Generic[B], frozen=True, gc=False, array_like=True, tag=2):
-    """A message that its sender here did not write, or that belongs to an upper layer instead of the application."""
+    """A message that its sender did not write, or that belongs to an upper layer instead of the application."""
 
     author: Author | None = None  # None: the sender itself
     body: B | None = None  # an upper layer's message, ordered like any other; its owner takes it at delivery
@@ -87,7 +87,7 @@ class Carried(Cast, Generic[B], frozen=True, gc=False, array_like=True, tag=2):
 
 
 class Batch(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=3):
-    """What was submitted to the same targets within one turn, in order."""
+    """The messages submitted to the same targets within one turn, in order."""
 
     bodies: tuple[B, ...]
 
@@ -123,7 +123,7 @@ class Codec:
 
 @cache
 def codec_of(routed: tuple[type[Message], ...], bodies: tuple[type[Message], ...]) -> Codec:
-    """The codec of some wire types; the stacks of a name share one, as building it takes a while."""
+    """The codec of some wire types; stacks of the same name share one, as it is slow to build."""
     return Codec(routed, bodies)
 
 

@@ -1,16 +1,16 @@
 """A port: the host that one group's stack sees, but for time, timers and the network.
 
-Problem: every host must carry out the same effects in the same order: ends of turns, views, and what came too early.
+Problem: every host must carry out the same effects in the same order: ends of turns, views, and early messages.
 Idea: one base class does that; a host adds a clock, timers and a network.
 
 Invariants:
-- what is sent carries the number of the installed view; what is `viewless` carries none;
+- a packet carries the number of the installed view; a `viewless` one carries none;
 - a message reaches the stack only in its own view, between `resume` and the next freeze, unless its type is `viewless`;
   one of a later view, or of this one before it is resumed, waits in `early`; one of an earlier view is dropped;
 - an event is followed by the ends of turns that it made due, then by the view that it installed, then by `resume`, then
   by the messages that waited for that view, each an event of its own.
 
-Bounds: `EARLY_MAX` messages wait; what comes then is dropped and counted, as by a lossy network.
+Bounds: `EARLY_MAX` messages wait; any further one is dropped and counted, as by a lossy network.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from isthmus.core.layer import Stack, View
 from isthmus.core.message import GroupId, Message, SiteId
 
 EARLY_MAX = 4096
-NO_OPEN_VIEW = -1  # as the open view: no view is
+NO_OPEN_VIEW = -1  # as `open_id`
 INCARNATION_SHIFT = 32  # numbers of incarnation i start above i << 32
 
 
@@ -30,18 +30,22 @@ class Port:
     """One site's end of one group."""
 
     __slots__ = (
-        *(
-            "early",
-            "frame_bytes",
-            "group",
-            "incarnation",
-            "installing",
-            "now_ns",
-            "number",
-            "open_id",
-            "overflow_count",
-        ),
-        *("random", "resuming", "site", "stack", "traces", "turn_due", "view_id"),
+        "early",
+        "frame_bytes",
+        "group",
+        "incarnation",
+        "installing",
+        "now_ns",
+        "number",
+        "open_id",
+        "overflow_count",
+        "random",
+        "resuming",
+        "site",
+        "stack",
+        "traces",
+        "turn_due",
+        "view_id",
     )
 
     def __init__(self, site: SiteId, group: GroupId, incarnation: int, random: Random, frame_bytes: int) -> None:
@@ -53,13 +57,13 @@ class Port:
         self.now_ns = 0
         self.number = incarnation << INCARNATION_SHIFT  # of the last message
         self.traces = True
-        self.turn_due = False  # something is left for the end of the event
+        self.turn_due = False  # work is left for the end of the event
         self.installing: View | None = None
         self.resuming = False
         self.view_id = 0  # of the installed view
-        self.open_id = NO_OPEN_VIEW  # of the view whose messages are taken
-        self.early: deque[tuple[SiteId, int, Message]] = deque()  # source, view, message: of a view not open yet
-        self.overflow_count = 0  # messages that `early` had no room for
+        self.open_id = NO_OPEN_VIEW  # of the view whose messages are accepted
+        self.early: deque[tuple[SiteId, int, Message]] = deque()  # source, view, message; its view is not open yet
+        self.overflow_count = 0  # messages dropped because `early` was full
         self.stack: Stack
 
     # Effects
@@ -69,24 +73,24 @@ class Port:
         return self.number
 
     def install(self, view: View) -> None:
-        """Have a view installed after this event."""
+        """Install a view after this event."""
         assert view.view_id > self.view_id and self.site in view.members
         self.installing = view
         self.turn_due = True
 
     def resume(self) -> None:
-        """Have traffic flow again after this event."""
+        """Resume traffic after this event."""
         self.resuming = True
         self.turn_due = True
 
     def freeze(self) -> None:
-        """Take no more messages of this view: what its survivors hold has been made equal."""
+        """Accept no more messages of this view: its survivors exchange what they hold."""
         self.open_id = NO_OPEN_VIEW
 
     # Events
 
     def take(self, source: SiteId, view_id: int, message: Message) -> None:
-        """Give a message to the stack, if its view is open; one of a later view waits."""
+        """Give a message to the stack if its view is open; one of a later view waits."""
         if view_id == self.open_id or (not view_id and message.viewless):
             self.stack.receive(source, message)
         elif view_id > self.view_id or (view_id == self.view_id and self.open_id == NO_OPEN_VIEW):
@@ -96,7 +100,7 @@ class Port:
                 self.overflow_count += 1
 
     def finish(self) -> None:
-        """Carry out what an event has left for its end."""
+        """Carry out the work that an event has left for its end."""
         while self.turn_due:
             self.turn_due = False
             for layer in self.stack.turn_layers:

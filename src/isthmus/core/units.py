@@ -1,4 +1,4 @@
-"""Units of time: what is counted in whole nanoseconds is said to people in milliseconds."""
+"""Units of time: counted in whole nanoseconds, shown in milliseconds."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""TOML files into typed values, with errors for people.
+"""Conversion of TOML files into typed values, with readable errors.
 
-A bad file is answered by one `InputError` that names the file, the key, what was found there and what would be
-right. msgspec does the conversion; this module turns its words and its paths into ours. A struct that checks its own
-values raises `BadValue` from `__post_init__`, naming its field; the conversion adds where the struct stands.
+A bad file raises one `InputError` that names the file, the key, the value found and the values expected. msgspec does
+the conversion; this module rewrites its messages and paths. A struct that checks its own values raises `BadValue` from
+`__post_init__`, naming its field; the conversion adds the place of the struct in the file.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ STEP = re.compile(r"\.([A-Za-z_][\w-]*)|\[(\d+)\]|\[\.\.\.\]")
 NAMES = {"int": "a whole number", "float": "a number", "str": "a text", "bool": "true or false"}
 NAMES |= {"array": "a list", "object": "a table", "null": "nothing"}
 DURATION_MAX_MS = 1e12  # some 30 years; in nanoseconds, twice this still fits a trace
-COUNT_MAX = 1_000_000_000  # of messages: as good as no bound
-PERIOD_MIN_MS = 1e-3  # of what happens again and again: below a nanosecond, time would stand still
+COUNT_MAX = 1_000_000_000  # of messages: effectively unbounded
+PERIOD_MIN_MS = 1e-3  # of a timer that repeats: below a nanosecond, time would stand still
 
 
 class BadValue(InputError, ValueError):
-    """An InputError from a value under construction; being a ValueError, it keeps its place in a conversion."""
+    """An InputError from a value under construction; as a ValueError, it is caught and placed by the conversion."""
 
     def __init__(self, key: str, found: str, expected: str) -> None:
         InputError.__init__(self, "", key, found, expected)
@@ -39,7 +39,7 @@ class BadValue(InputError, ValueError):
         return BadValue, (self.key, self.found, self.expected)
 
     def at(self, source: str, prefix: str) -> InputError:
-        """The same error with the place where the value stands."""
+        """The same error with the place of the value in its file."""
         return InputError(source, join(prefix, self.key), self.found, self.expected)
 
 
@@ -79,7 +79,7 @@ def convert(tables: Any, kind: type[T], source: str, prefix: str = "") -> T:
 def explain(
     error: msgspec.ValidationError, tables: Any, source: str, prefix: str, kind: type[Any] | None = None
 ) -> InputError:
-    """Say in our words where a conversion failed, what stands there and what would be right."""
+    """Turn a conversion error into one with the place, the value found and the values expected."""
     match = PATH.match(str(error))
     assert match is not None
     what, path = match["what"], match["path"] or "$"
@@ -116,7 +116,7 @@ def explain(
 
 
 def misfit(shape: inspect.Type | None, table: dict[str, Any]) -> str:
-    """The first key of a table of like values whose value is of another type, as far as that is a plain one."""
+    """The first key whose value does not have the plain type that all values of the table must have."""
     kinds: dict[type[inspect.Type], tuple[type, ...]] = {
         inspect.IntType: (int,),
         inspect.FloatType: (int, float),
@@ -128,7 +128,7 @@ def misfit(shape: inspect.Type | None, table: dict[str, Any]) -> str:
 
 
 def inner(shape: inspect.Type | None, name: str, table: Any) -> inspect.Type | None:
-    """The type one step further down: of a field where there is a name, otherwise of an item."""
+    """The type one step down: of the named field, or of an item if no name is given."""
     if name:
         fields = [field for struct in structs(shape, table) for field in struct.fields if field.encode_name == name]
         return fields[0].type if fields else shape
@@ -138,7 +138,7 @@ def inner(shape: inspect.Type | None, name: str, table: Any) -> inspect.Type | N
 
 
 def structs(shape: inspect.Type | None, table: Any = None) -> list[inspect.StructType]:
-    """The structs that a type allows; only the tagged one where the table says which."""
+    """The structs that a type allows; only the one with the table's tag if it has one."""
     options = shape.types if isinstance(shape, inspect.UnionType) else (shape,)
     found = [option for option in options if isinstance(option, inspect.StructType)]
     tagged = [s for s in found if isinstance(table, dict) and s.tag_field and table.get(s.tag_field) == s.tag]
@@ -146,12 +146,12 @@ def structs(shape: inspect.Type | None, table: Any = None) -> list[inspect.Struc
 
 
 def literals(shape: inspect.Type | None) -> list[str]:
-    """The words that a type allows, where it allows only some."""
+    """The strings that a literal type allows."""
     return [str(value) for value in shape.values] if isinstance(shape, inspect.LiteralType) else []
 
 
 def plain(what: str) -> str:
-    """A conversion error's expectation in plain words."""
+    """The expectation of a conversion error in plain words."""
     if what.startswith("Number out of range"):
         return "a number of a usual size"
     expected = re.sub(r"^Expected ", "", what)
@@ -162,19 +162,19 @@ def plain(what: str) -> str:
 
 
 def alternatives(names: list[str]) -> str:
-    """Type names as words; TOML has no null, so that it is left out."""
+    """Type names as words, without null, which TOML does not have."""
     return " or ".join(NAMES.get(name, name) for name in names if name != "null")
 
 
 def check_range(key: str, value: float, low: float, high: float, what: str = "a number") -> None:
-    """Refuse a number that is not between two others, both included; no comparison holds of NaN."""
+    """Refuse a number outside a closed interval, and NaN."""
     if not low <= value <= high:
         low_text, high_text = (str(end) if isinstance(end, int) else f"{end:g}" for end in (low, high))
         raise BadValue(key, show(value), f"{what} from {low_text} to {high_text}")
 
 
 def show(found: Any) -> str:
-    """A value as it stands in the file, shortened."""
+    """A value as written in the file, shortened."""
     if found is None:
         return "nothing"
     if isinstance(found, bool):
@@ -187,12 +187,12 @@ def show(found: Any) -> str:
 
 
 def usual(field: msgspec.structs.FieldInfo) -> Any:
-    """The value of a field that a file does not name."""
+    """The default value of a field."""
     return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
 
 
 def one_of(name: str, known: Iterable[str]) -> str:
-    """The expectation 'one of a, b, c', with the nearest name first where there is one."""
+    """The expectation 'one of a, b, c', with the closest known name if there is one."""
     names = list(known)
     near = get_close_matches(name, names, n=1)
     listed = ", ".join(names[:12]) + (" ..." if len(names) > 12 else "")

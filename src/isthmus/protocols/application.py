@@ -16,7 +16,7 @@ import msgspec
 from isthmus.core.errors import Busy, LocalError, RemoteError
 from isthmus.core.layer import Finality, Handler, Kind, Layer, View
 from isthmus.core.message import ALL, Author, Carried, Cast, GroupId, Message, SiteId, Targets
-from isthmus.protocols.fragments import BytesRead, Fragment, Fragments
+from isthmus.protocols.fragments import BytesRead, Fragments, Piece
 from isthmus.protocols.routing.process import ComposedProcess
 from isthmus.protocols.routing.wire import ROUTED_MAX
 
@@ -72,7 +72,7 @@ class Application(Layer):
         return {BytesRead: self.fragments.on_read}
 
     def ordered(self) -> dict[type[Message], Handler]:
-        return {Fragment: self.on_bare_piece}
+        return {Piece: self.on_bare_piece}
 
     def start(self) -> None:
         self.fragments.start()
@@ -226,7 +226,7 @@ class Application(Layer):
         body = carried.body
         assert isinstance(body, Message)
         try:
-            if type(body) is Fragment:
+            if type(body) is Piece:
                 self.fragments.take(carried, body)
                 return
             self.stack.ordered[type(body)](carried.sender, body)
@@ -234,7 +234,7 @@ class Application(Layer):
             self.host.trace(Kind.REJECT, value=carried.sender)
         self.below.consumed(carried)
 
-    def on_bare_piece(self, source: SiteId, piece: Fragment) -> None:
+    def on_bare_piece(self, source: SiteId, piece: Piece) -> None:
         raise LocalError(f"{piece} of site {source} without what it is a piece of")
 
     def suspect(self, site: SiteId, suspected: bool) -> None:

@@ -72,7 +72,7 @@ class FragmentOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         check_range("window_bytes", self.window_bytes, 1, LARGEST_BYTES, "a whole number")
 
 
-class Fragment(Message, frozen=True, gc=False, array_like=True, tag=90):
+class Piece(Message, frozen=True, gc=False, array_like=True, tag=90):
     """Which part of a large message a message is; its payload is the part, its number tells the whole's."""
 
     index: int  # from 0 on
@@ -207,7 +207,7 @@ class Fragments:
             self.next_piece += 1
             chunk = cast.payload[index * size : (index + 1) * size]
             number = cast.number - count + 1 + index
-            piece: Carried[Any] = Carried(cast.sender, number, chunk, cast.destinations, None, Fragment(index, count))
+            piece: Carried[Any] = Carried(cast.sender, number, chunk, cast.destinations, None, Piece(index, count))
             below.submit(piece, cast.destinations)
         return True
 
@@ -234,7 +234,7 @@ class Fragments:
 
     # Receiving
 
-    def take(self, carried: Carried[Any], piece: Fragment) -> None:
+    def take(self, carried: Carried[Any], piece: Piece) -> None:
         """Take a piece; the whole is handed up with the last that was missing."""
         sender, count = carried.sender, piece.count
         key = (sender, piece.trace_number(carried.number))
@@ -253,7 +253,7 @@ class Fragments:
         payload = b"".join([assembly.parts.pop(index) for index in range(count)])
         self.application.deliver(Cast(*key, payload, assembly.destinations))
 
-    def check(self, carried: Carried[Any], piece: Fragment, assembly: Assembly) -> None:
+    def check(self, carried: Carried[Any], piece: Piece, assembly: Assembly) -> None:
         """Refuse what does not fit into a message, or is more than a sender may have under way."""
         name = f"piece {piece.index} of {piece.count} of site {carried.sender}"
         if not 0 <= piece.index < piece.count <= LARGEST_BYTES or piece.count < 2 or not carried.payload:

@@ -1,18 +1,20 @@
-"""Graphs of clusters: connected parts, and the routes of least delay by scipy's sparse graphs.
+"""Graphs of clusters: connected parts, and the routes of least delay.
 
-Dijkstra's algorithm gives the least delay from one cluster to each; which of several equally fast routes it returns is
-scipy's own affair. So that a tie has one answer, only the delays are taken from it. The links that lie on some fastest
-route (delay to the near end + delay of the link = delay to the far end, bit for bit) form a graph in which a breadth-
-first search, neighbours in ascending order, reaches every cluster by the fewest links, and among those by the lowest
-cluster numbers: a level is visited in the order of its routes, and the first to reach a cluster is its predecessor.
-
-numpy and scipy are imported where they are used: a live group of clusters that are all linked never asks for a route.
+Dijkstra's algorithm gives the least delay from one cluster to each other one. Which of several equally fast routes to
+take has one answer: the links that lie on some fastest route (delay to the near end + delay of the link = delay to the
+far end, bit for bit) form a graph in which a breadth-first search, neighbours in ascending order, reaches every cluster
+by the fewest links, and among those by the lowest cluster numbers: a level is visited in the order of its routes, and
+the first to reach a cluster is its predecessor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from heapq import heappop, heappush
+from math import inf
+
+DelayGraph = list[list[tuple[int, float]]]  # by cluster: its neighbours in ascending order, with the delay to each
+NO_CLUSTER = -1
 
 
 def components(count: int, pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
@@ -35,28 +37,32 @@ def components(count: int, pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
     return parts
 
 
-def sparse(count: int, weights: Mapping[tuple[int, int], float]) -> Any:
-    """A directed graph in scipy's row format, with neighbours in ascending order; a weight of 0 is a link, too."""
-    import numpy as np
-    from scipy.sparse import csr_array
-
-    near, far = np.array(list(weights), dtype=np.int32).reshape(-1, 2).T
-    graph = csr_array((np.array(list(weights.values())), (near, far)), shape=(count, count), dtype=np.float64)
-    graph.sort_indices()
+def delay_graph(count: int, delays: Mapping[tuple[int, int], float]) -> DelayGraph:
+    """The directed graph of some links."""
+    graph: DelayGraph = [[] for _ in range(count)]
+    for (near, far), delay in sorted(delays.items()):
+        graph[near].append((far, delay))
     return graph
 
 
-def least_delay_tree(graph: Any, start: int) -> list[int]:
-    """The cluster before each one on its route from `start`; below 0 at `start` itself."""
-    import numpy as np
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import breadth_first_order, dijkstra
-
-    delays = dijkstra(graph, indices=start)
-    near, far = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr)), graph.indices
-    fastest = delays[near] + graph.data == delays[far]
-    routes = csr_array((np.ones(fastest.sum()), (near[fastest], far[fastest])), shape=graph.shape)
-    routes.sort_indices()
-    _, before = breadth_first_order(routes, start)
-    found: list[int] = before.tolist()
-    return found
+def least_delay_tree(graph: DelayGraph, start: int) -> list[int]:
+    """The cluster before each one on its route from `start`; NO_CLUSTER at `start` and where there is none."""
+    least = [inf] * len(graph)
+    least[start] = 0.0
+    heap = [(0.0, start)]
+    while heap:
+        delay, near = heappop(heap)
+        if delay > least[near]:
+            continue
+        for far, more in graph[near]:
+            if delay + more < least[far]:
+                least[far] = delay + more
+                heappush(heap, (least[far], far))
+    before = [NO_CLUSTER] * len(graph)
+    reached = [start]
+    for near in reached:  # grows while it is walked
+        for far, more in graph[near]:
+            if before[far] == NO_CLUSTER and far != start and least[near] + more == least[far]:
+                before[far] = near
+                reached.append(far)
+    return before

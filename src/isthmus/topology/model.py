@@ -19,7 +19,6 @@ from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise
 from math import isfinite
-from typing import Any
 
 import msgspec
 
@@ -27,7 +26,7 @@ from isthmus.core.errors import LocalError
 from isthmus.core.message import SiteId
 from isthmus.core.validation import BadValue, one_of
 from isthmus.topology.delay import Delay
-from isthmus.topology.graph import components, least_delay_tree, sparse
+from isthmus.topology.graph import DelayGraph, components, delay_graph, least_delay_tree
 
 
 class Channel(msgspec.Struct, frozen=True):
@@ -221,10 +220,10 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
         return forward | {(link.b, link.a): link.back for link in self.links}
 
     @cached_property
-    def _graph(self) -> Any:
+    def _graph(self) -> DelayGraph:
         """The WAN links with their mean delays, one entry per direction."""
         delays = {pair: channel.delay.mean_ms for pair, channel in self._direct.items()}
-        return sparse(len(self.clusters), delays)
+        return delay_graph(len(self.clusters), delays)
 
     @cached_property
     def _trees(self) -> dict[int, list[int]]:

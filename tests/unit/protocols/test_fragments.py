@@ -13,7 +13,7 @@ from isthmus.core.errors import LocalError
 from isthmus.core.layer import View
 from isthmus.core.message import ALL, Carried, Cast, SiteId, Targets
 from isthmus.protocols.application import Application
-from isthmus.protocols.fragments import LARGEST_BYTES, BytesRead, Fragment, FragmentOptions
+from isthmus.protocols.fragments import LARGEST_BYTES, BytesRead, FragmentOptions, Piece
 from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.stacks.registry import STACKS, StackOptions
 
@@ -47,7 +47,7 @@ class Bench:
         self.site.run(self.site.host.resume)
         self.site.drain()
 
-    def receive(self, number: int, piece: Fragment, payload: bytes, destinations: Targets = ALL) -> list[str]:
+    def receive(self, number: int, piece: Piece, payload: bytes, destinations: Targets = ALL) -> list[str]:
         """Take a piece as the layers below hand it up."""
         carried: Carried[Any] = Carried(SiteId(1), number, payload, destinations, None, piece)
         self.site.run(lambda: self.application.below.deliver(carried))
@@ -65,7 +65,7 @@ def test_pieces_come_together_in_any_order(payload: bytes, random: Any) -> None:
     random.shuffle(places)
     for place in places:
         assert bench.taken == []
-        bench.receive(place + 1, Fragment(place, len(parts)), parts[place])
+        bench.receive(place + 1, Piece(place, len(parts)), parts[place])
     assert bench.taken == [Cast(SiteId(1), len(parts), payload)]
     fragments = bench.application.fragments
     assert not fragments.assemblies and not fragments.unread and fragments.held_of == {SiteId(1): 0}
@@ -74,36 +74,36 @@ def test_pieces_come_together_in_any_order(payload: bytes, random: Any) -> None:
 @pytest.mark.parametrize(
     ("piece", "payload", "destinations"),
     [
-        (Fragment(2, 2), b"x", ALL),
-        (Fragment(-1, 2), b"x", ALL),
-        (Fragment(0, 1), b"x", ALL),
-        (Fragment(0, LARGEST_BYTES + 1), b"x", ALL),
-        (Fragment(1, 3), b"", ALL),
-        (Fragment(0, 3), b"x", ALL),  # which is here already
-        (Fragment(1, 3), b"x", (SiteId(0),)),  # the others are for all
-        (Fragment(1, 3), bytes(LARGEST_BYTES), ALL),  # together beyond the bound
+        (Piece(2, 2), b"x", ALL),
+        (Piece(-1, 2), b"x", ALL),
+        (Piece(0, 1), b"x", ALL),
+        (Piece(0, LARGEST_BYTES + 1), b"x", ALL),
+        (Piece(1, 3), b"", ALL),
+        (Piece(0, 3), b"x", ALL),  # which is here already
+        (Piece(1, 3), b"x", (SiteId(0),)),  # the others are for all
+        (Piece(1, 3), bytes(LARGEST_BYTES), ALL),  # together beyond the bound
     ],
 )
 def test_what_makes_no_sense_is_refused_and_changes_nothing(
-    piece: Fragment, payload: bytes, destinations: Targets
+    piece: Piece, payload: bytes, destinations: Targets
 ) -> None:
     bench = Bench()
-    bench.receive(1, Fragment(0, 3), b"a")
+    bench.receive(1, Piece(0, 3), b"a")
     number = piece.index + 1 if piece.count == 3 else 50
     assert "reject 1" in bench.receive(number, piece, payload, destinations)
-    bench.receive(2, Fragment(1, 3), b"b")
-    bench.receive(3, Fragment(2, 3), b"c")
+    bench.receive(2, Piece(1, 3), b"b")
+    bench.receive(3, Piece(2, 3), b"c")
     assert bench.taken == [Cast(SiteId(1), 3, b"abc")]
 
 
 def test_a_view_drops_what_is_incomplete() -> None:
     bench = Bench()
-    bench.receive(1, Fragment(0, 2), b"a")
+    bench.receive(1, Piece(0, 2), b"a")
     bench.install(2)
     assert not bench.application.fragments.assemblies
-    bench.receive(2, Fragment(1, 2), b"b")
+    bench.receive(2, Piece(1, 2), b"b")
     assert bench.taken == []
-    bench.receive(1, Fragment(0, 2), b"a")
+    bench.receive(1, Piece(0, 2), b"a")
     assert bench.taken == [Cast(SiteId(1), 2, b"ab")]
 
 
@@ -133,8 +133,8 @@ def test_the_next_one_waits_until_enough_is_read() -> None:
 
 def test_a_reader_tells_what_it_has_read() -> None:
     bench = Bench(auto_consume=False)
-    bench.receive(1, Fragment(0, 2), b"a")
-    bench.receive(2, Fragment(1, 2), b"b")
+    bench.receive(1, Piece(0, 2), b"a")
+    bench.receive(2, Piece(1, 2), b"b")
     assert bench.application.fragments.unread == {(SiteId(1), 2): (2, 1)}
     bench.site.run(lambda: bench.application.consumed_all(bench.taken))
     assert any("Read" in line for line in bench.site.drain())

@@ -1,8 +1,8 @@
-"""Causal order by flooding an overlay: no timestamps, no waiting; links that keep order are enough (paper 004).
+"""Causal order by flooding an overlay: no timestamps, no waiting, only FIFO links (paper 004).
 
 Problem: timestamps that keep causal order grow with the group. Idea: every member forwards each message, at its first
-receipt, to all its neighbours but the one that it came from, *then* delivers it; links are FIFO. So whatever a member
-forwards or sends after it has delivered m follows m on each of its links, and by induction reaches everybody after m
+receipt, to all its neighbours except the source, *then* delivers it; links are FIFO. So whatever a member forwards or
+sends after it has delivered m follows m on each of its links, and by induction reaches every member after m
 (docs/design/flooding.md has the proof). It costs 2E - (n - 1) sends per broadcast, E being the links of the overlay.
 
 Forward first: a reply that the application submits inside the delivery leaves at once, and must not overtake m.
@@ -11,19 +11,19 @@ A member's own message is delivered to itself at the end of the turn, or before 
 come after that.
 
 Views. The overlay follows from the members (topology/overlay/links.py). A crash cuts streams short and reorders
-nothing; what the dead had forwarded to some goes on through them, as long as the rest of the overlay is connected, and
-the view change gives it to all in any case. When a view closes, nobody forwards any more, survivors are given what any
+nothing; what a crashed member had forwarded to some spreads on through them, as long as the rest of the overlay is
+connected, and the view change gives it to all in any case. When a view closes, forwarding stops, survivors get what any
 of them delivered, and deliver what they lack by logical clocks, as the other causal orders do: a clock is a few bytes
-of each message, used only then. The new view's overlay begins clean.
+of each message, used only then. The new view's overlay starts empty.
 
-What is kept for that is dropped when all have it, which is learnt along a tree of the overlay's links (tree.py).
+What is kept for the flush is dropped once all members have it, which they learn along a tree of links (tree.py).
 
 Invariants:
-- counts[o] = k: the first k messages of o were forwarded and delivered here, in order, none other of o's;
-- a link carries, of each origin, numbers without a gap: a gap is refused;
+- counts[o] = k: the first k messages of o, and no others of o, were forwarded and delivered here, in order;
+- a link carries the numbers of each origin without a gap: a message after a gap is refused;
 - kept[o] has the delivered messages of o above the stable floor, and own ones from their submission.
 
-Bounds: `keep_max` own messages above the floor, then `writable` is false; of others no more than they may have.
+Bounds: `keep_max` own messages above the floor, then `writable` is false; of others no more than their own bound.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
 
 class FloodedMessage(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=82):
-    """A message on its way over the overlay, the same on every link."""
+    """A message forwarded over the overlay, the same on every link."""
 
     forwarded = True
 
@@ -65,13 +65,13 @@ class FloodedMessage(Message, Generic[B], frozen=True, gc=False, array_like=True
 
 
 class KnownCounts(Message, frozen=True, gc=False, array_like=True, tag=83):
-    """To the parent: what its sender and all below it have, a counter per member."""
+    """To the parent: what the sender and all members below it have, one counter per member."""
 
     counts: bytes
 
 
 class StableFloor(Message, frozen=True, gc=False, array_like=True, tag=84):
-    """To the children: what all members have."""
+    """To the children: what all members have, one counter per member."""
 
     counts: bytes
 
@@ -89,9 +89,9 @@ class Flooding(Transport):
         super().__init__()
         self.overlay = overlay or Overlay()
         self.options = options or ReliableOptions()
-        self.full = False  # `writable` said no; `resume` is owed
-        self.own_due: deque[Cast] = deque()  # own messages that are forwarded and still to be delivered here
-        self.late: list[FloodedMessage[Any]] = []  # what a flush has brought
+        self.full = False  # `writable` returned False; `resume` is due
+        self.own_due: deque[Cast] = deque()  # own messages that are forwarded and not delivered here yet
+        self.late: list[FloodedMessage[Any]] = []  # absorbed by a flush
         self.near: Targets = ()
         self.reset()
 
@@ -102,10 +102,10 @@ class Flooding(Transport):
         self.counts = [0] * len(members)
         self.kept: list[dict[int, FloodedMessage[Any]]] = [{} for _ in members]
         self.clock = 0
-        self.without: dict[SiteId, Targets] = {}  # neighbours but for one
+        self.without: dict[SiteId, Targets] = {}  # all neighbours except the key
         self.place = TreePosition(None, ())
         self.stable = StableCounts(0, ())
-        self.armed = False  # a report is due in a while
+        self.armed = False  # the timer of the next report is set
         self.news = 0  # deliveries since the last report
 
     def bodies(self) -> dict[type[Message], Handler]:
@@ -125,7 +125,7 @@ class Flooding(Transport):
             self.below.submit(hop, self.near)
         self.own_due.append(message)
         self.host.turn_due = True
-        self.keep(me, hop)  # last: alone, we find at once that all have it, and are given the next one to submit
+        self.keep(me, hop)  # last: a lone member finds at once that all have it, and gets the next one to submit
 
     def end_turn(self) -> None:
         self.deliver_own()
@@ -162,18 +162,18 @@ class Flooding(Transport):
         self.hand_over(hop.cast)
 
     def check(self, source: SiteId, hop: FloodedMessage[Any]) -> int:
-        """The place of a message's origin; refuses what no neighbour may send."""
+        """The index of a message's origin; refuses what no neighbour may send."""
         cast, place = hop.cast, self.index.get(hop.origin)
         if place is None or source not in self.near or not hop.count:
             raise RemoteError(f"site {source} sent message {hop.count} of site {hop.origin}, outside the overlay")
         if not isinstance(cast, Cast) or cast.sender != hop.origin:
-            raise RemoteError(f"site {source} sent a message in another's name than that of site {hop.origin}")
+            raise RemoteError(f"site {source} sent a message of site {hop.origin} under another name")
         if hop.origin == self.host.site and hop.count > self.counts[place]:
             raise RemoteError(f"site {source} sent message {hop.count} of ours, which we never wrote")
         return place
 
     def forward(self, source: SiteId, hop: FloodedMessage[Any]) -> None:
-        """Send a message on; not while a view closes, which gives it to everybody."""
+        """Forward a message, unless a view closes: the flush gives it to every member."""
         if self.blocked:
             return
         targets = self.without.get(source)
@@ -183,7 +183,7 @@ class Flooding(Transport):
             self.below.submit(hop, targets)
 
     def hand_over(self, cast: Cast) -> None:
-        """Deliver a message that is for us; one of another author that no layer accepts is refused by all alike."""
+        """Deliver a message addressed to us; every member refuses one of an author that no layer accepts."""
         if isinstance(cast, Carried) and not self.stack.accepts_author(cast.sender, cast):
             self.host.trace(Kind.REJECT, value=cast.sender)
         elif not cast.destinations or self.host.site in cast.destinations:
@@ -211,12 +211,12 @@ class Flooding(Transport):
             self.arm()
 
     def report(self) -> None:
-        """Tell the parent what we and all below us have, or at the root all what all have; if that is news."""
+        """Report to the parent what we and all below us have, or at the root to all what all have, if that changed."""
         self.news = 0
         least = self.stable.least(self.counts)
-        if self.blocked or least == self.stable.told:
+        if self.blocked or least == self.stable.reported:
             return
-        self.stable.told = least
+        self.stable.reported = least
         if self.place.parent is not None:
             self.below.submit(KnownCounts(put_varints(least)), (self.place.parent,))
         else:
@@ -224,7 +224,7 @@ class Flooding(Transport):
 
     def on_known(self, source: SiteId, known: KnownCounts) -> None:
         if source not in self.stable.below:
-            raise RemoteError(f"a report of site {source}, which is not below us")
+            raise RemoteError(f"a report of site {source}, which is not our child")
         counts = read_varints(known.counts, len(self.counts))
         gained = sum(counts) - sum(self.stable.below[source])
         self.stable.note(source, counts)
@@ -236,11 +236,11 @@ class Flooding(Transport):
     def on_floor(self, source: SiteId, floor: StableFloor) -> None:
         counts = read_varints(floor.counts, len(self.counts))
         if source != self.place.parent or any(map(int.__gt__, counts, self.counts)):
-            raise RemoteError(f"site {source} says that all have what we do not have")
+            raise RemoteError(f"site {source} reports as stable what we do not have")
         self.release(counts)
 
     def release(self, floor: list[int]) -> None:
-        """Drop what all have, and tell those below; not while a view closes, which counts on what is kept."""
+        """Drop what all have and report it to the children, unless a view closes: the flush needs what is kept."""
         if self.blocked:
             return
         self.stable.floor = floor
@@ -288,7 +288,7 @@ class Flooding(Transport):
         hop = frame.body if isinstance(frame, Data) else frame
         place = self.index[origin]
         if not isinstance(hop, FloodedMessage) or hop.origin != origin:
-            raise RemoteError(f"a frame that is no message of site {origin}")
+            raise RemoteError(f"a frame that carries no message of site {origin}")
         if hop.count > self.counts[place] and hop.count not in self.kept[place]:
             self.kept[place][hop.count] = hop
             self.late.append(hop)

@@ -1,33 +1,33 @@
-"""Flooding whose membership changes while messages flow: links that become safe before they carry anything.
+"""Flooding whose membership changes while messages flow: links become safe before they carry anything.
 
-Problem: a new link u->v may be faster than the ways by which v is getting what u has sent so far; what u sends on it
-could overtake that, and break causal order. A link that is closed too soon loses what would have come over it.
+Problem: a new link u->v may be faster than the paths by which v gets what u has sent so far; what u sends on it could
+overtake that, and break causal order. A link that is closed too soon loses what would have come over it.
 
 Idea (after PC-broadcast): u opens a link by sending a numbered PING to v over links that are safe already, in the same
 FIFOs as messages. Whatever u had delivered before is ahead of it on every hop. From then on u keeps what it delivers in
-a buffer of the new link. v answers PONG by any way. On the PONG of the current number u sends the buffer in order, and
-the link is safe: what v still lacked is in the buffer, and what it did not need is ahead of it. An answer to an earlier
-number proves nothing, because the buffer was emptied since. docs/design/flooding.md has the proof.
+a buffer of the new link. v answers PONG by any route. On the PONG of the current number u sends the buffer in order,
+and the link is safe: what v still lacked is in the buffer, and what it did not need is ahead of it. An answer to an
+earlier number proves nothing, because the buffer was emptied since. docs/design/flooding.md has the proof.
 
-Three ways to become safe:
-- PING and PONG, as above; greedily by id, and by flood where that leads nowhere or was tried before;
-- by vector, where no PING gets through or the buffer is full: v tells what it has delivered, u sends what it lacks of
-  its log, in order. Where the log no longer has it, v is *stranded*, is told so, and must begin a new life;
+A link becomes safe in one of three ways:
+- PING and PONG, as above; greedily by id, and by flooding where that fails or was tried before;
+- by vector, where no PING gets through or the buffer is full: v sends what it has delivered, u sends from its log what
+  v lacks, in order. If the log no longer has it, v is *stranded*, is notified, and must begin a new life;
 - by welcome: a joiner's contact sends its own vector first, and everything after it. The joiner has nothing that its
-  contact has not, so the way back is safe at once. All its other links are opened.
+  contact lacks, so the reverse link is safe at once. All its other links are opened.
 
-Which links. Ids are places in the view's list of members, and the view's number is the number of the change: whoever
-serialises changes appends a joiner, and gives a leaver's id to the last member, so that a change moves O(log n) links.
-`install` opens what is new and closes nothing; `commit`, once all members say `is_ready`, closes what is left over by a
-marker through its own FIFO. Nothing stops in between: wire types are viewless, and a view here is no barrier.
+Which links. Ids are positions in the view's list of members, and the view's number is the number of the change: the
+service that serialises changes appends a joiner, and gives a leaver's id to the last member, so that a change moves
+O(log n) links. `install` opens new links and closes none; `commit`, once `is_ready` holds at all members, closes the
+rest by a marker through their own FIFO. Nothing stops in between: wire types are viewless, and a view is no barrier.
 
 Invariants:
 - a link is in `links` from `open` on; messages are sent on it only once it is safe, and in the order of delivery;
 - `seen` is the last number delivered of each sender; numbers of one sender come in ascending order over safe links;
 - the log, and before it the vector `forgotten`, are all that was delivered here.
 
-What comes before the first view waits unhandled. A founder that handled it at once had no links to send it on over, and
-links that begin with the view would not be safe: what the founder says next could overtake what it had heard.
+What arrives before the first view waits unhandled. A founder that handled it at once would have no links to forward it
+on, and links that begin with the view would not be safe: the founder's next message could overtake what it received.
 
 Bounds: buffers and log (DynamicOptions); `PINGS_MAX` floods of PING per origin; once `EARLY_MAX` messages wait for the
 first view, frames are dropped unacknowledged until then, and so repeated.
@@ -72,13 +72,13 @@ class OutgoingLink:
 
     def __init__(self, safe: bool = False) -> None:
         self.safe = safe
-        self.number = 0  # of the last try
+        self.number = 0  # of the last attempt
         self.tries = 0
-        self.buffer: list[LinkMessage[Any]] = []  # delivered since that try; empty once it is safe
+        self.buffer: list[LinkMessage[Any]] = []  # delivered since that attempt; empty once it is safe
 
 
 class SafeFlooding(Transport):
-    """Floods messages along safe links, and opens and closes links meanwhile."""
+    """Floods messages along safe links, and opens and closes links while they flow."""
 
     __slots__ = (
         *("attached", "begun", "dead", "early", "forgotten", "ids", "into", "leaving", "links", "log", "near"),
@@ -90,29 +90,34 @@ class SafeFlooding(Transport):
         super().__init__()
         self.overlay = overlay or Overlay()
         self.options = options or DynamicOptions()
-        self.attached = False  # it is a founder, or was welcomed
-        self.begun = False  # the first view is resumed
+        self.attached = False  # whether this site is a founder, or was welcomed
+        self.begun = False  # whether the first view is resumed
         self.ids: dict[SiteId, int] = {}  # of the members
-        self.near: Targets = ()  # the neighbours that the view gives us
-        self.links: dict[SiteId, OutgoingLink] = {}  # out of here
-        self.into: dict[SiteId, bool] = {}  # links that something came in on, and that are not closed
+        self.near: Targets = ()  # our neighbours in the view
+        self.links: dict[SiteId, OutgoingLink] = {}
+        self.into: dict[SiteId, bool] = {}  # incoming links that were used and are not closed
         self.dead: dict[SiteId, bool] = {}  # members that are known to have crashed
-        self.number = 0  # of the last try to open a link
+        self.number = 0  # of the last attempt to open a link
         self.seen: dict[SiteId, int] = {}
         self.own_due: deque[Cast] = deque()
-        self.early: list[tuple[SiteId, LinkMessage[Any]]] = []  # what came before that, and from where
+        self.early: list[tuple[SiteId, LinkMessage[Any]]] = []  # source and message, before the first view
         self.leaving = False
         self.log: deque[LinkMessage[Any]] = deque()
-        self.forgotten: dict[SiteId, int] = {}  # the last number of each sender that is not in the log any more
-        self.pings: dict[tuple[SiteId, int], dict[int, bool]] = {}  # floods that passed here, by origin and life
-        self.stranded_by: dict[SiteId, bool] = {}  # neighbours that cannot give us what we lack
-        self.stranded = False  # nobody can: a new life is needed
+        self.forgotten: dict[SiteId, int] = {}  # the last number of each sender that is no longer in the log
+        self.pings: dict[tuple[SiteId, int], dict[int, bool]] = {}  # floods forwarded here, by origin and life
+        self.stranded_by: dict[SiteId, bool] = {}  # neighbours that no longer have what we lack
+        self.stranded = False  # no neighbour has it: a new life is needed
 
     def bodies(self) -> dict[type[Message], Handler]:
-        return {LinkMessage: self.on_passed, Ping: self.on_ping, Close: self.on_close, Welcome: self.on_welcome}
+        return {LinkMessage: self.on_link_message, Ping: self.on_ping, Close: self.on_close, Welcome: self.on_welcome}
 
     def handlers(self) -> dict[type[Message], Handler]:
-        return {Pong: self.on_pong, VectorRequest: self.on_ask, VectorReply: self.on_have, Stranded: self.on_stranded}
+        return {
+            Pong: self.on_pong,
+            VectorRequest: self.on_vector_request,
+            VectorReply: self.on_vector_reply,
+            Stranded: self.on_stranded,
+        }
 
     @property
     def channels(self) -> Links:
@@ -125,21 +130,19 @@ class SafeFlooding(Transport):
         assert isinstance(message, Cast)
         if self.blocked:
             return
-        self.spread(LinkMessage(message), self.host.site)
+        self.forward(LinkMessage(message), self.host.site)
         self.own_due.append(message)
         self.host.turn_due = True
 
     def end_turn(self) -> None:
-        self.deliver_own()
-
-    def deliver_own(self) -> None:
+        """Deliver our own messages to ourselves."""
         while self.own_due:
             self.hand_over(self.own_due.popleft())
 
-    def on_passed(self, source: SiteId, passed: LinkMessage[Any]) -> None:
+    def on_link_message(self, source: SiteId, passed: LinkMessage[Any]) -> None:
         cast = passed.cast
         if not isinstance(cast, Cast) or cast.sender < 0:
-            raise RemoteError(f"site {source} passed on {cast}, which is no message")
+            raise RemoteError(f"site {source} forwarded {cast}, which is no message")
         self.into[source] = True
         self.stranded_by.clear()
         if not self.begun:
@@ -147,13 +150,13 @@ class SafeFlooding(Transport):
             self.channels.deaf = len(self.early) >= EARLY_MAX
         elif cast.number > self.seen.get(cast.sender, 0):
             if cast.sender == self.host.site and cast.number >> INCARNATION_SHIFT >= self.host.incarnation:
-                raise RemoteError(f"site {source} passed on message {cast.number} of ours, which we never wrote")
-            self.deliver_own()
-            self.spread(passed, source)
+                raise RemoteError(f"site {source} forwarded message {cast.number} of ours, which we never wrote")
+            self.end_turn()
+            self.forward(passed, source)
             self.hand_over(cast)
 
-    def spread(self, passed: LinkMessage[Any], source: SiteId) -> None:
-        """Send a message on over safe links, keep it for the others and for the log."""
+    def forward(self, passed: LinkMessage[Any], source: SiteId) -> None:
+        """Forward a message over safe links, and keep it for the others and the log."""
         cast = passed.cast
         self.seen[cast.sender] = cast.number
         targets = []
@@ -175,7 +178,7 @@ class SafeFlooding(Transport):
 
     def hand_over(self, cast: Cast) -> None:
         if isinstance(cast, Carried) and not self.stack.accepts_author(cast.sender, cast):
-            self.host.trace(Kind.REJECT, value=cast.sender)  # as all do
+            self.host.trace(Kind.REJECT, value=cast.sender)  # as at every member
         elif not cast.destinations or self.host.site in cast.destinations:
             self.above.deliver(cast)
 
@@ -188,14 +191,14 @@ class SafeFlooding(Transport):
     # Opening
 
     def open(self, peer: SiteId) -> None:
-        """Begin to make a link safe."""
+        """Start to make a link safe."""
         if peer in self.links:
             return
         link = self.links[peer] = OutgoingLink()
         self.try_by_ping(peer, link)
 
     def begin_try(self, peer: SiteId, link: OutgoingLink) -> None:
-        """Forget what earlier tries gathered; from now on a new number counts."""
+        """Start an attempt with a new number and an empty buffer."""
         self.number += 1
         link.number, link.buffer = self.number, []
         wait_ms = self.options.retry_ms * 2 ** min(link.tries, DOUBLINGS_MAX)
@@ -222,9 +225,9 @@ class SafeFlooding(Transport):
             self.try_by_vector(SiteId(key), link)
 
     def pass_ping(self, ping: Ping, source: SiteId) -> None:
-        """Send a Ping on: to the safe neighbour nearest to its target by id, or to all."""
+        """Forward a Ping: to the safe neighbour nearest to its target by id, or to all."""
         if not ping.hops:
-            return  # views differ so much that it goes round; the next try will find them alike
+            return  # it circulates, as views differ; the next attempt will find them equal
         onward = Ping(ping.origin, ping.life, ping.target, ping.number, ping.hops - 1, ping.flooded)
         safe = [peer for peer, link in self.links.items() if link.safe and peer != source]
         target = self.ids.get(ping.target)
@@ -238,7 +241,7 @@ class SafeFlooding(Transport):
             self.below.submit(msgspec.structs.replace(onward, flooded=True), tuple(safe))
 
     def is_first(self, ping: Ping) -> bool:
-        """Whether a Ping has not been flooded from here."""
+        """Whether a Ping was not flooded from here before."""
         known = self.pings.setdefault((ping.origin, ping.life), {})
         if ping.number in known:
             return False
@@ -271,15 +274,15 @@ class SafeFlooding(Transport):
         link.safe, link.buffer = True, []
         self.host.cancel_timer(self, peer)
 
-    def on_ask(self, source: SiteId, ask: VectorRequest) -> None:
-        if ask.target_life == self.host.incarnation and self.attached:
-            self.send((source,), VectorReply(ask.life, ask.number, self.vector()))
+    def on_vector_request(self, source: SiteId, request: VectorRequest) -> None:
+        if request.target_life == self.host.incarnation and self.attached:
+            self.send((source,), VectorReply(request.life, request.number, self.vector()))
 
-    def on_have(self, source: SiteId, have: VectorReply) -> None:
+    def on_vector_reply(self, source: SiteId, reply: VectorReply) -> None:
         link = self.links.get(source)
-        if link is None or link.safe or have.life != self.host.incarnation or have.number != link.number:
+        if link is None or link.safe or reply.life != self.host.incarnation or reply.number != link.number:
             return
-        theirs = dict(have.vector)
+        theirs = dict(reply.vector)
         if any(number > theirs.get(sender, 0) for sender, number in self.forgotten.items()):
             self.send((source,), Stranded(self.channels.life_of[source]))
             return
@@ -288,8 +291,8 @@ class SafeFlooding(Transport):
             if passed.cast.number > theirs.get(passed.cast.sender, 0):
                 self.below.submit(passed, (source,))
 
-    def on_stranded(self, source: SiteId, word: Stranded) -> None:
-        if word.target_life != self.host.incarnation:
+    def on_stranded(self, source: SiteId, stranded: Stranded) -> None:
+        if stranded.target_life != self.host.incarnation:
             return
         self.stranded_by[source] = True
         self.stranded |= all(peer in self.stranded_by or peer in self.dead for peer in self.near)
@@ -300,7 +303,7 @@ class SafeFlooding(Transport):
     # Closing
 
     def close(self, peer: SiteId) -> None:
-        """Send nothing more to a neighbour; what was sent arrives."""
+        """Send nothing more to a neighbour; what was sent still arrives."""
         link = self.links.pop(peer, None)
         if link is None:
             return
@@ -314,7 +317,7 @@ class SafeFlooding(Transport):
     # Joining and leaving
 
     def admit(self, joiner: SiteId, life: int) -> None:
-        """Be the contact of a joiner: tell it what we have delivered, and pass on all that follows."""
+        """Act as the contact of a joiner: send it our vector, and everything that follows."""
         self.channels.meet(joiner, life)
         self.dead.pop(joiner, None)
         self.links[joiner] = OutgoingLink(safe=True)
@@ -322,31 +325,31 @@ class SafeFlooding(Transport):
 
     def on_welcome(self, source: SiteId, welcome: Welcome) -> None:
         if self.attached:
-            raise RemoteError(f"site {source} welcomes us, who have been here for long")
+            raise RemoteError(f"site {source} welcomes us, but we have joined before")
         self.attached = True
         self.take_vector(welcome.vector)
         self.into[source] = True
         self.links[source] = OutgoingLink(safe=True)
 
     def take_vector(self, vector: Vector) -> None:
-        """Begin with what a contact has delivered: it will never be delivered here."""
+        """Start from what a contact has delivered, which will never be delivered here."""
         self.seen = dict(vector)
         self.forgotten = dict(vector)
 
     def leave(self) -> None:
-        """Stop submitting, and close all links; what comes in until others have closed theirs is still delivered."""
+        """Stop submitting and close all links; what arrives until the others close theirs is still delivered."""
         self.blocked = self.leaving = True
         for peer in list(self.links):
             self.close(peer)
 
     def is_detached(self) -> bool:
-        """Whether nobody sends anything to us, and all that we sent has arrived."""
+        """Whether all incoming links are closed, and everything that we sent has arrived."""
         return not self.into and not self.links and self.settled()
 
     # The view
 
     def install(self, view: View) -> None:
-        """Take over a change: links that are new are opened; those that are left over stay until `commit`."""
+        """Take over a change: open new links; those no longer needed stay until `commit`."""
         super().install(view)
         founding = view.view_id == 1 or len(view.members) == 1
         self.attached |= founding
@@ -366,7 +369,7 @@ class SafeFlooding(Transport):
                 self.open(peer)
 
     def resume(self) -> None:
-        """Take submissions, and handle what came before the first view."""
+        """Accept submissions, and handle what arrived before the first view."""
         if self.leaving:
             return
         self.begun = True
@@ -376,16 +379,16 @@ class SafeFlooding(Transport):
             self.channels.hand_up(source, passed)
 
     def is_ready(self) -> bool:
-        """Whether all links that the view gives us are safe, but for those to the dead."""
+        """Whether all our links in the view are safe, except those to crashed members."""
         return all(peer in self.dead or (peer in self.links and self.links[peer].safe) for peer in self.near)
 
     def commit(self) -> None:
-        """Close the links that the view does not have: all members are ready."""
+        """Close the links that are not in the view: all members are ready."""
         for peer in [peer for peer in self.links if peer not in self.near]:
             self.close(peer)
 
     def suspect(self, site: SiteId, suspected: bool) -> None:
-        """Give up a site that has crashed; who says so is never wrong."""
+        """Give up a crashed site; the directory is never wrong about it."""
         if suspected:
             self.dead[site] = True
             self.drop(site)

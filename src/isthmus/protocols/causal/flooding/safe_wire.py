@@ -1,7 +1,7 @@
-"""What members of a flood say whose links come and go while messages flow.
+"""Wire types of a flood whose links are opened and closed while messages flow.
 
 `LinkMessage`, `Ping`, `Close` and `Welcome` go through the FIFO channels of links; the others are packets of their own,
-by whatever way the network has. Lives are incarnations: what was meant for an earlier life of a site is passed over.
+by any route of the network. A life is an incarnation: a message for an earlier life of a site is ignored.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import msgspec
 from isthmus.core.message import B, Cast, Message, SiteId
 from isthmus.core.validation import COUNT_MAX, DURATION_MAX_MS, PERIOD_MIN_MS, check_range
 
-Vector = tuple[tuple[SiteId, int], ...]  # of each sender, the last number that was delivered
+Vector = tuple[tuple[SiteId, int], ...]  # the last number delivered of each sender
 
 
 class DynamicOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Times and bounds of links that open while messages flow."""
+    """Times and bounds of links that are opened while messages flow."""
 
     buffer_max: int = 1024  # messages that wait for a new link; beyond, its receiver is asked for its vector
-    log_max: int = 4096  # messages kept for receivers that tell their vector
-    ping_max: int = 3  # tries by PING before the receiver is asked for its vector
-    retry_ms: float = 500.0  # from a try to the next; doubles up to eight times as long
+    log_max: int = 4096  # messages kept for receivers that send their vector
+    ping_max: int = 3  # attempts by PING before the receiver is asked for its vector
+    retry_ms: float = 500.0  # between attempts; doubles up to eight times as long
 
     def __post_init__(self) -> None:
         for key in ("buffer_max", "log_max", "ping_max"):
@@ -31,7 +31,7 @@ class DynamicOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class LinkMessage(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=85):
-    """A message on one hop; its sender and number are all that order needs."""
+    """A message on one link; the order needs only its sender and number."""
 
     forwarded = True
 
@@ -50,23 +50,23 @@ class Ping(Message, frozen=True, gc=False, array_like=True, tag=100):
     origin: SiteId
     life: int  # of the origin
     target: SiteId
-    number: int  # the origin's number of this try
-    hops: int  # that it may still take
-    flooded: bool = False  # to all; otherwise greedily towards the target's id
+    number: int  # of the origin's attempt
+    hops: int  # left
+    flooded: bool = False  # to all neighbours; otherwise greedily towards the target's id
 
 
 class Close(Message, frozen=True, gc=False, array_like=True, tag=101):
-    """Nothing follows on this link."""
+    """Ends a link: nothing follows."""
 
 
 class Welcome(Message, frozen=True, gc=False, array_like=True, tag=88):
-    """To a joiner, the first on the link from its contact: what the contact has delivered."""
+    """First message on the link from a joiner's contact: what the contact has delivered."""
 
     vector: Vector
 
 
 class Pong(Message, frozen=True, gc=False, array_like=True, tag=89):
-    """To the origin of a Ping that has arrived."""
+    """Answers a Ping."""
 
     viewless = True
 
@@ -75,27 +75,27 @@ class Pong(Message, frozen=True, gc=False, array_like=True, tag=89):
 
 
 class VectorRequest(Message, frozen=True, gc=False, array_like=True, tag=94):
-    """Asks the receiver of a new link for its vector, where no Ping gets through."""
+    """Requests the vector of a new link's receiver, where no Ping gets through."""
 
     viewless = True
 
-    life: int  # of the asker
+    life: int  # of the requester
     target_life: int
     number: int
 
 
 class VectorReply(Message, frozen=True, gc=False, array_like=True, tag=95):
-    """Answers an Ask."""
+    """Answers a VectorRequest."""
 
     viewless = True
 
-    life: int  # of the asker
+    life: int  # of the requester
     number: int
     vector: Vector
 
 
 class Stranded(Message, frozen=True, gc=False, array_like=True, tag=96):
-    """Its sender no longer has what the receiver lacks."""
+    """The sender no longer has what the receiver lacks."""
 
     viewless = True
 

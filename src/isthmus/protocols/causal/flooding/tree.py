@@ -1,10 +1,10 @@
-"""A tree of an overlay's links, and what all of its members have: how a flood learns what is stable.
+"""Stability detection of a flood: a tree of the overlay's links, and what all of its members have.
 
-Problem: a message is kept until every member has it. Asking everybody costs n^2. Idea: every member tells its parent in
-a tree what it and all below it have, one counter per member; the root knows what all have, and tells it down again. One
-report per member and period, each way, along links that exist anyway.
+Problem: a message is kept until every member has it. Reports from all to all cost n^2. Idea: every member reports to
+its parent in a tree what it and all below it have, one counter per member; the root thus knows what all have, and sends
+that down again. One report per member and period, each way, along links that exist anyway.
 
-The tree is that of the shortest ways from the lowest id, and among these of the lowest ids: all compute the same.
+The tree has the shortest paths from the lowest id, and among these the lowest ids: all members compute the same tree.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from isthmus.topology.overlay.links import Overlay, neighbours_in
 
 
 class TreePosition(NamedTuple):
-    """Where a member is in the tree."""
+    """The neighbours of a member in the tree."""
 
     parent: SiteId | None
     children: Targets
@@ -26,7 +26,7 @@ class TreePosition(NamedTuple):
 
 @lru_cache(maxsize=64)
 def places_in_tree(overlay: Overlay, members: Targets) -> Mapping[SiteId, TreePosition]:
-    """The place of every member; one table for all who share a view in this process."""
+    """The position of every member; one table for all sites of this process in the same view."""
     near, root = neighbours_in(overlay, members), overlay.ids(members)[0]
     parents: dict[SiteId, SiteId | None] = {root: None}
     children: dict[SiteId, list[SiteId]] = {}
@@ -44,19 +44,19 @@ def places_in_tree(overlay: Overlay, members: Targets) -> Mapping[SiteId, TreePo
 
 
 class StableCounts:
-    """What is known to be with whom, at one member; counters in the order of the view's members."""
+    """What one member knows of the others' progress; counters in the order of the view's members."""
 
-    __slots__ = ("below", "floor", "told")
+    __slots__ = ("below", "floor", "reported")
 
     def __init__(self, size: int, children: Targets) -> None:
-        self.floor = [0] * size  # of each member, all have its messages up to this
-        self.told = [0] * size  # what was last told to the parent, or at the root to all
-        self.below = {child: [0] * size for child in children}  # what all in a child's branch have
+        self.floor = [0] * size  # all members have the messages of each up to this
+        self.reported = [0] * size  # last sent to the parent, or at the root to all
+        self.below = {child: [0] * size for child in children}  # what all in a child's subtree have
 
     def note(self, child: SiteId, counts: Sequence[int]) -> None:
-        """Take a child's report; what it said before takes nothing back."""
+        """Record a child's report; counters never decrease."""
         self.below[child] = list(map(max, self.below[child], counts))
 
     def least(self, own: Sequence[int]) -> list[int]:
-        """What we and all below us have."""
+        """What this member and all below it have."""
         return list(map(min, own, *self.below.values())) if self.below else list(own)
