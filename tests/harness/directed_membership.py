@@ -250,7 +250,7 @@ def two_accepted(kind: Kind) -> list[str]:
     hand.suspect((0, 4), (0, 1))
     bench.now_ns += 50 * ROUND_NS
     agreement = bench.at[SiteId(0)].agreement
-    agreement.round_seen = 9
+    agreement.ledger.round_seen = 9
     bench.rebel(SiteId(0))
     ways = ((0, 2), (0, 3), (2, 0), (3, 0))
     hand.pass_on(Prepare, Promise, ways=ways)
@@ -355,7 +355,7 @@ def lower_ballot_later(kind: Kind) -> list[str]:
     bench = hand.bench
     hand.suspect((1, 0), (1, 4), (0, 1))
     hand.lose()
-    bench.at[SiteId(1)].agreement.round_seen = 9
+    bench.at[SiteId(1)].agreement.ledger.round_seen = 9
     bench.rebel(SiteId(1))
     hand.pass_on(Prepare, Promise, ways=((1, 2), (1, 3), (2, 1), (3, 1)))
     bench.now_ns += 30 * ROUND_NS
@@ -401,7 +401,7 @@ def rival_proposals(kind: Kind, round_seen: int) -> list[str]:
     hand.suspect((0, 1))
     ways = tuple([way for other in (2, 3, 4) for way in ((0, other), (other, 0))])
     hand.pass_on(Prepare, Promise, ways=ways)
-    bench.at[SiteId(1)].agreement.round_seen = round_seen
+    bench.at[SiteId(1)].agreement.ledger.round_seen = round_seen
     hand.suspect((1, 4), (1, 0))
     own = ((1, 2), (1, 3), (2, 1), (3, 1))
     hand.pass_on(Prepare, Promise, ways=own)

@@ -16,7 +16,7 @@ from isthmus.core.layer import Finality, Layer, Life, Reading, Stack, View
 from isthmus.core.layer import Kind as TraceKind
 from isthmus.core.message import ALL, Cast, GroupId, Message, SiteId, Targets
 from isthmus.core.port import Port
-from isthmus.protocols.membership.agreement import TICK, Agreement
+from isthmus.protocols.membership.agreement import DECIDED, ENDED, INSTALLING, TICK, Agreement
 from isthmus.protocols.membership.home import AgreementOptions, Home, Past, Record
 from isthmus.protocols.transport.reliable.frames import ReliableOptions
 from isthmus.protocols.transport.reliable.reliable import Reliable
@@ -236,7 +236,7 @@ class Bench:
     def rebel(self, site: SiteId) -> None:
         """Have a site begin a ballot, whoever coordinates: the agreement must bear any number of rivals."""
         agreement = self.at[site].agreement
-        if agreement.is_seated() and agreement.decided is None and not agreement.installing:
+        if agreement.is_seated() and agreement.phase not in (DECIDED, INSTALLING, ENDED):
             self.event(site, agreement.begin)
 
     def submit(self, site: SiteId, targets: Targets = ALL) -> None:

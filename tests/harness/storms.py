@@ -29,7 +29,7 @@ from isthmus.core.layer import View
 from isthmus.core.message import SiteId
 from isthmus.protocols.membership.agreement import Agreement
 from isthmus.protocols.membership.quorum import quorum
-from isthmus.protocols.membership.wire import Word
+from isthmus.protocols.membership.wire import MembershipMessage
 
 TROUBLE = 40  # round trips during which faults begin
 TAIL_MAX = 17.0  # round trips that a packet may take
@@ -110,7 +110,7 @@ class Storm:
         bench, random = self.bench, self.random
         pool, bench.pool = bench.pool, []
         for source, target, view_id, message in pool:
-            if source == self.victim and isinstance(message, Word):
+            if source == self.victim and isinstance(message, MembershipMessage):
                 if not self.strike_left:
                     self.strike(source)
                 self.strike_left -= 1

@@ -15,13 +15,13 @@ from tests.harness.membership_bench import Bench, Site
 from isthmus.core.layer import Handler, Life, View
 from isthmus.core.message import Message, SiteId
 from isthmus.protocols.membership import cut as cuts
-from isthmus.protocols.membership.agreement import Agreement
-from isthmus.protocols.membership.choice import Joiner, Reporter, next_view
-from isthmus.protocols.membership.coordinator import Attempt
-from isthmus.protocols.membership.cut import Holding, Slice, numbers_of, runs_of
+from isthmus.protocols.membership.agreement import FROZEN, Agreement
+from isthmus.protocols.membership.cut import CutSlice, Holding, numbers_of, runs_of
 from isthmus.protocols.membership.flush import Flush, frames_of
+from isthmus.protocols.membership.ledger import Attempt
 from isthmus.protocols.membership.quorum import quorum, weights_of
-from isthmus.protocols.membership.wire import Ballot, Nudge, Prepare, Promise, Proposal, Propose, Said
+from isthmus.protocols.membership.succession import Joiner, Reporter, next_view
+from isthmus.protocols.membership.wire import Ballot, Nudge, Prepare, Promise, Proposal, Propose, ViewMessage
 from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.reliable.frames import Ack, Data, Nak, Repair, Status, Stream, frame_bytes
 from isthmus.protocols.transport.reliable.reliable import Reliable
@@ -105,35 +105,35 @@ class ExcludedDropped(Agreement):
         if made is None:
             return None
         kept = tuple(
-            part if part.origin in made.view.members else Slice(part.origin, part.floor, (), ()) for part in made.cut
+            part if part.origin in made.view.members else CutSlice(part.origin, part.floor, (), ()) for part in made.cut
         )
         return replace(made, cut=kept)
 
 
-def what_all_have(origin: SiteId, reports: Sequence[tuple[SiteId, Sequence[Holding]]]) -> Slice:
+def what_all_have(origin: SiteId, reports: Sequence[tuple[SiteId, Sequence[Holding]]]) -> CutSlice:
     made = right_slice_of(origin, reports)
     found = [one for _, report in reports for one in report if one.origin == origin]
     common = set(numbers_of(made.numbers))
     for one in found:
-        common &= set(numbers_of(one.handed_up)) | set(numbers_of(one.held))
-    return Slice(made.origin, made.floor, runs_of(common), made.holders)
+        common &= set(numbers_of(one.delivered)) | set(numbers_of(one.held))
+    return CutSlice(made.origin, made.floor, runs_of(common), made.holders)
 
 
-def contiguous_only(origin: SiteId, reports: Sequence[tuple[SiteId, Sequence[Holding]]]) -> Slice:
+def contiguous_only(origin: SiteId, reports: Sequence[tuple[SiteId, Sequence[Holding]]]) -> CutSlice:
     made = right_slice_of(origin, reports)
     numbers, top = set(numbers_of(made.numbers)), made.floor
     while top + 1 in numbers:
         top += 1
-    return Slice(origin, made.floor, runs_of(number for number in numbers if number <= top), made.holders)
+    return CutSlice(origin, made.floor, runs_of(number for number in numbers if number <= top), made.holders)
 
 
-def everything_held(origin: SiteId, reports: Sequence[tuple[SiteId, Sequence[Holding]]]) -> Slice:
+def everything_held(origin: SiteId, reports: Sequence[tuple[SiteId, Sequence[Holding]]]) -> CutSlice:
     made = right_slice_of(origin, reports)
     held = {
         number for _, report in reports for one in report if one.origin == origin for number in numbers_of(one.held)
     }
     numbers = set(numbers_of(made.numbers)) | {number for number in held if number > made.floor}
-    return Slice(origin, made.floor, runs_of(numbers), made.holders)
+    return CutSlice(origin, made.floor, runs_of(numbers), made.holders)
 
 
 right_slice_of = cuts.slice_of
@@ -164,9 +164,10 @@ class Thawed(Agreement):
     __slots__ = ("noted",)
 
     def freeze(self) -> None:
-        if self.frozen:
+        if self.is_frozen():
             return
-        self.frozen, self.frozen_ns = True, self.host.now_ns
+        self.become(FROZEN)
+        self.frozen_ns = self.host.now_ns
         frames = {}
         if self.stateful:
             self.noted = super().report()
@@ -176,7 +177,7 @@ class Thawed(Agreement):
         self.flush = Flush(self.view.view_id, frames)
 
     def report(self) -> tuple[Holding, ...] | None:
-        return self.noted if self.stateful and self.frozen else super().report()
+        return self.noted if self.stateful and self.is_frozen() else super().report()
 
     def freeze_part(self, transport: Transport) -> None:
         raise NotImplementedError
@@ -232,7 +233,7 @@ class AcknowledgeAfterReport(Thawed):
 
     def unless_frozen(self, handler: Handler) -> Handler:
         def handle(source: SiteId, word: Any) -> None:
-            if not self.frozen:
+            if not self.is_frozen():
                 handler(source, word)
 
         return handle
@@ -244,7 +245,7 @@ class UnfreezeAtAccept(Agreement):
     __slots__ = ()
 
     def accept(self, ballot: Ballot, proposal: Proposal) -> None:
-        if self.stateful and self.frozen:
+        if self.stateful and self.is_frozen():
             transport = self.stack.find(Transport)
             transport.frozen = False  # type: ignore[attr-defined]
             self.host.resume()
@@ -257,7 +258,7 @@ class TimedOutUnfreezes(Agreement):
     __slots__ = ()
 
     def begin(self) -> None:
-        if self.attempt is not None and self.stateful and self.frozen:
+        if self.attempt is not None and self.stateful and self.is_frozen():
             self.stack.find(Transport).frozen = False  # type: ignore[attr-defined]
             self.host.resume()
         super().begin()
@@ -272,9 +273,10 @@ class AcceptBeforeHolding(Agreement):
     __slots__ = ()
 
     def complete(self) -> None:
-        if self.decided is None and self.proposed is not None and self.voted != self.proposed[0]:
-            if self.may_accept(*self.proposed):
-                self.accept(*self.proposed)
+        proposed = self.ledger.proposed
+        if self.decided is None and proposed is not None and self.ledger.voted != proposed[0]:
+            if self.may_accept(*proposed):
+                self.accept(*proposed)
         else:
             super().complete()
 
@@ -317,7 +319,7 @@ class OldFramesDropped(Agreement):
 
     def enter(self, view: View, decision: Proposal | None, seat: int | None = None) -> None:
         super().enter(view, decision, seat)
-        self.old = None
+        self.previous_flush = None
 
 
 class JoinersHoldNothing(Agreement):
@@ -409,8 +411,8 @@ class StaleUnanswered(Agreement):
 
     __slots__ = ()
 
-    def in_view(self, source: SiteId, word: Said) -> bool:
-        return self.hears(source, word) and word.view_id == self.view.view_id and self.is_seated()
+    def concerns_view(self, source: SiteId, word: ViewMessage) -> bool:
+        return self.is_current(source, word) and word.view_id == self.view.view_id and self.is_seated()
 
 
 class NoNudge(Agreement):
@@ -428,7 +430,7 @@ class OneBallot(Agreement):
     __slots__ = ()
 
     def begin(self) -> None:
-        if not self.attempt_count:
+        if not self.backoff.attempt_count:
             super().begin()
 
 
@@ -500,11 +502,11 @@ class AcceptBelowPromise(Agreement):
         return True
 
     def on_propose(self, source: SiteId, word: Propose) -> None:
-        promised = self.promised
-        self.promised = min(promised, word.ballot)
+        promised = self.ledger.promised
+        self.ledger.promised = min(promised, word.ballot)
         super().on_propose(source, word)
         if self.view.view_id == word.view_id:
-            self.promised = max(promised, self.promised)
+            self.ledger.promised = max(promised, self.ledger.promised)
 
 
 class PromiseBelowPromise(Agreement):
@@ -513,7 +515,7 @@ class PromiseBelowPromise(Agreement):
     __slots__ = ()
 
     def on_prepare(self, source: SiteId, word: Prepare) -> None:
-        self.promised = min(self.promised, word.ballot)
+        self.ledger.promised = min(self.ledger.promised, word.ballot)
         super().on_prepare(source, word)
 
 
@@ -524,7 +526,7 @@ class VoteWithoutMemory(Agreement):
 
     def start(self) -> None:
         super().start()
-        self.promised, self.accepted = (0, SiteId(-1), -1), None
+        self.ledger.promised, self.ledger.accepted = (0, SiteId(-1), -1), None
 
 
 class FileWithoutAccepted(Agreement):
@@ -534,7 +536,7 @@ class FileWithoutAccepted(Agreement):
 
     def start(self) -> None:
         super().start()
-        self.accepted = None
+        self.ledger.accepted = None
 
 
 class Round(tuple[int, SiteId, int]):
@@ -615,10 +617,10 @@ class VoterReports(Agreement):
 
 PLANTED_MEMBERSHIP: dict[str, Bug] = {
     "a quorum of the new view decides": Bug(
-        NewViewOnly, {PATH + "coordinator.quorum": anybody, PATH + "choice.quorum": anybody}
+        NewViewOnly, {PATH + "agreement.quorum": anybody, PATH + "succession.quorum": anybody}
     ),
     "half without a tie-break": Bug(
-        patches={PATH + f"{module}.quorum": half for module in ("acceptor", "choice", "coordinator")}
+        patches={PATH + f"{module}.quorum": half for module in ("agreement", "succession")}
     ),
     "joiners count in the old quorum": Bug(JoinersCount),
     "the cut is what the coordinator has": Bug(OwnKnowledge),
@@ -649,12 +651,12 @@ PLANTED_MEMBERSHIP: dict[str, Bug] = {
     "recovered under the old incarnation": Bug(
         patches={
             BENCH + "Bench.next_incarnation": same_incarnation,
-            PATH + "acceptor.Acceptor.has_asked": lambda _self, _proposal: True,
+            PATH + "agreement.Agreement.has_asked": lambda _self, _proposal: True,
         }
     ),
-    "joiners have full weight": Bug(patches={PATH + "choice.assigned_weights": full_weights}),
-    "joining goes one way": Bug(patches={PATH + "coordinator.admitted": one_way_join}),
-    "only the coordinator's opinion counts": Bug(patches={PATH + "choice.reconciled": no_conflicts}),
+    "joiners have full weight": Bug(patches={PATH + "succession.assigned_weights": full_weights}),
+    "joining goes one way": Bug(patches={PATH + "agreement.admitted": one_way_join}),
+    "only the coordinator's opinion counts": Bug(patches={PATH + "succession.reconciled": no_conflicts}),
     "wait for ever for those not suspected": Bug(PatientForEver),
     "wait for the suspected, too": Bug(AwaitsTheDead),
     "stale words stay unanswered": Bug(StaleUnanswered),

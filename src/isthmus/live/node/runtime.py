@@ -386,7 +386,7 @@ class SiteRuntime:
         old.stop()
         for group in self.groups:
             if group.agreement is not None and group.past is None:
-                group.past = Past(group.agreement.decision, group.agreement.flush or group.agreement.old)
+                group.past = Past(group.agreement.decision, group.agreement.flush or group.agreement.previous_flush)
             if group.handler is not None:
                 group.handler.on_life_end()
         driver.site = self.begin_life(driver.socket)

@@ -1,48 +1,80 @@
-"""Views by agreement: the successor of a view is one single-decree consensus among its members (paper 000, section 2).
+"""Agreement on views: the successor of a view is one single-decree consensus among its members (paper 000, section 2).
 
-Problem: sites crash, are cut off and are wrongly suspected; yet all who go on must see the same views in the same
-order, with the same messages in each, and of a group that falls apart only one part may go on.
+Problem: sites crash, are cut off and are wrongly suspected; yet all that go on must see the same views in the same
+order, with the same messages in each, and when a group falls apart, only one part may go on.
 
-Idea: whoever is the most senior that it does not suspect coordinates. It asks all members for a promise (`Prepare`),
-which freezes them: a frozen member sends, hands up and acknowledges nothing, so that what it reports stays true. From
-the reports of a quorum the coordinator makes a proposal: the next view and the cut, which is the frames that all who go
-on will have handed up. A member accepts once it holds the whole cut. What quorums of the old *and* of the new view have
-accepted under one ballot is decided. A later ballot takes over what an earlier one may have got accepted, members and
-cut unchanged.
+Idea: the most senior member that a member does not suspect is its coordinator. A coordinator asks all members for a
+promise (`Prepare`), which freezes them: a frozen member sends, delivers and acknowledges nothing, so that its report
+stays true. From the reports of a quorum the coordinator makes a proposal: the next view and the cut, that is the frames
+that all members that go on will have delivered. A member accepts once it holds the whole cut. A proposal is decided
+when quorums of the old *and* of the new view have accepted it under one ballot: of the old one so that there is one
+successor, of the new one so that its members can go on whatever happens to the others. A later ballot takes over what
+an earlier one may have got accepted, members and cut unchanged. Any number of members may coordinate at once: ballots
+sort that out. A member that sees a reason to act but does not coordinate nudges its coordinator.
 
 Invariants:
 - a member never takes a ballot below the one that it promised, and never unfreezes into the view that it froze in;
-- of a view only one successor is decided: any two quorums of it share a member, and the tie-break is part of the view;
-- who is in the next view has reported in this one, or joins with a life that was never in any;
-- a life that was left out does not come back: the site begins a new one, as after a crash;
-- a life takes no place that it has not asked for: one that repeats the incarnation of a life before ends, and goes on
-  above it;
-- the stack installs a view only with the application's state; a member without it is in the view but hands up nothing.
+- a view has at most one decided successor: any two quorums of it share a member, and the tie-break is part of the view;
+- a member of the next view has reported in this one, or joins with a life that was never in any view;
+- a life that was left out does not come back: its site begins a new one, as after a crash;
+- a life takes no place that it has not asked for: one that repeats the incarnation of an earlier life ends, and the
+  next one goes above it;
+- the stack installs a view only with the application's state; a member without it is in the view but delivers nothing.
 
 The file (home.py) lets a site that comes back vote for the seat that it had. It has lost its frames, so it never
-reports; it accepts, like everyone, only what it holds. Where nobody has the state any more, the seats of a quorum found
+reports; it accepts, like all, only what it holds. Where no member has the state any more, the seats of a quorum found
 a view of new lives.
 
-Bounds: votes are kept for the ballots of `BALLOTS_MAX` proposals; frames of the old view until all of the new one were
-heard in it, or until the next.
+Bounds: votes are kept for `BALLOTS_MAX` ballots; frames of the previous view until all members of this one were heard
+in it, or until the next view.
+
+The phases of a life, and what moves it (`become` checks the table TRANSITIONS):
+
+| from | event | to |
+|---|---|---|
+| OUT | the site's file has a seat: it votes for that seat | VOTER |
+| VOTER | the seat goes on into the next view | VOTER |
+| VOTER | the seat ends, this life goes on asking to join | OUT |
+| OUT, VOTER | a view is founded, or decided with this life in it | ENTERED |
+| ENTERED | the application's state is here, or nobody has it and the group restarts | INSTALLING |
+| INSTALLING | the host has installed the view | NORMAL |
+| ENTERED, NORMAL | a ballot is promised, or the successor is already decided | FROZEN |
+| FROZEN | the successor is decided, with this life in it; the cut may be incomplete | DECIDED |
+| DECIDED | the cut is complete and delivered | ENTERED |
+| ENTERED, NORMAL, FROZEN, DECIDED | a decision further on has this life in it | ENTERED |
+| all but INSTALLING | others go on without this life, it leaves, or it cannot get the cut or the state | ENDED |
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from enum import Enum, auto
 from functools import partial
+from typing import Any
 
 from isthmus.core.errors import RemoteError
-from isthmus.core.layer import Handler, Kind, View
-from isthmus.core.message import Message, SiteId
-from isthmus.protocols.membership.acceptor import Acceptor
-from isthmus.protocols.membership.flush import Flush
-from isthmus.protocols.membership.home import AgreementOptions, Home, Past
-from isthmus.protocols.membership.member import NOBODY
-from isthmus.protocols.membership.sanity import Standpoint, check_word
-from isthmus.protocols.membership.transfer import Arrival, Snapshot, State
+from isthmus.core.layer import Handler, Kind, Layer, Life, View
+from isthmus.core.message import Message, SiteId, Targets
+from isthmus.protocols.membership.cut import Holding, cut_of, runs_of
+from isthmus.protocols.membership.flush import Flush, frames_of
+from isthmus.protocols.membership.home import AgreementOptions, Home, Past, Record
+from isthmus.protocols.membership.ledger import Attempt, CoordinatorBackoff, Ledger
+from isthmus.protocols.membership.quorum import quorum, weight
+from isthmus.protocols.membership.sanity import LocalKnowledge, check_message
+from isthmus.protocols.membership.succession import (
+    Joiner,
+    JoinRequests,
+    Reporter,
+    admitted,
+    next_view,
+    reconciled,
+    staying,
+)
+from isthmus.protocols.membership.transfer import IncomingState, State, StateSnapshot
 from isthmus.protocols.membership.wire import (
     NO_BALLOT,
     Accepted,
+    Ballot,
     Decide,
     Fetch,
     Frames,
@@ -50,6 +82,7 @@ from isthmus.protocols.membership.wire import (
     Here,
     Join,
     JoinAck,
+    MembershipMessage,
     Nack,
     Nudge,
     Prepare,
@@ -58,32 +91,115 @@ from isthmus.protocols.membership.wire import (
     Propose,
     StateAsk,
     StatePiece,
-    Word,
+    ViewMessage,
 )
 from isthmus.protocols.transport.base import Transport
 from isthmus.trace.schema import Gauge
 
+NOBODY = -1  # as a seat: none
 TICK = 0
 JITTER = 0.2  # ticks differ by this share, so that rivals do not stay in step
 
 
-class Agreement(Acceptor):
-    """Agrees with the other members on views, and carries its own stack from one to the next."""
+class LifePhase(Enum):
+    """How far a life is in the views of its group; the module's docstring has the transitions."""
 
-    __slots__ = ("arrival", "couriers", "restored")
+    OUT = auto()  # in no view; asks to join
+    VOTER = auto()  # votes for the seat of an earlier life, frozen for good; asks to join
+    ENTERED = auto()  # in the view; its stack is not, as it may lack the application's state
+    INSTALLING = auto()  # the host has yet to install the view in the stack; messages are dropped
+    NORMAL = auto()  # the stack is in the view
+    FROZEN = auto()  # sends, delivers, acknowledges and drops nothing more in this view
+    DECIDED = auto()  # frozen, and the successor is known
+    ENDED = auto()  # nothing counts any more
+
+
+OUT, VOTER, ENTERED, INSTALLING, NORMAL, FROZEN, DECIDED, ENDED = LifePhase
+TRANSITIONS: dict[LifePhase, tuple[LifePhase, ...]] = {
+    OUT: (VOTER, ENTERED, ENDED),
+    VOTER: (VOTER, OUT, ENTERED, ENDED),
+    ENTERED: (INSTALLING, FROZEN, ENTERED, ENDED),
+    INSTALLING: (NORMAL,),
+    NORMAL: (FROZEN, ENTERED, ENDED),
+    FROZEN: (DECIDED, ENTERED, ENDED),
+    DECIDED: (ENTERED, ENDED),
+    ENDED: (),
+}
+
+
+class Agreement(Layer):
+    """Agrees with the other members of a group on views, and moves its own stack from one to the next."""
+
+    __slots__ = (
+        "attempt",
+        "backoff",
+        "couriers",
+        "decided",
+        "decision",
+        "entered_ns",
+        "flush",
+        "frozen_ns",
+        "heard",
+        "home",
+        "incoming",
+        "known",
+        "lacking_ns",
+        "leaving",
+        "ledger",
+        "nudged_ns",
+        "options",
+        "phase",
+        "previous_flush",
+        "requests",
+        "restored",
+        "seat",
+        "snapshot",
+        "stateful",
+        "told_behind",
+        "view",
+    )
     timer_names = ("tick",)
 
     def __init__(self, home: Home, options: AgreementOptions | None = None) -> None:
-        super().__init__(home, options)
-        self.arrival = Arrival()  # of the state, where we lack it
+        self.home = home
+        self.options = options or AgreementOptions()
+        self.phase = OUT
+        self.view = View(0, ())  # the last that is decided and known here; 0: none
+        self.seat = NOBODY  # the incarnation that sits in it for this site
+        self.stateful = False  # this life has the application's state
+        self.leaving = False
+        self.entered_ns = 0  # when this view was entered
+        self.frozen_ns = 0  # since when this view is frozen
+        self.decided: Proposal | None = None  # the successor, in DECIDED
+        self.decision: Proposal | None = None  # that led to this view, or that left the previous life out
+        # Other sites
+        self.heard: dict[SiteId, bool] = {}  # members heard in this view: whether they have the state
+        self.known: dict[SiteId, int] = {}  # the highest incarnation heard of
+        self.told_behind: dict[SiteId, bool] = {}  # sites asked for a newer view since the last tick
+        self.requests = JoinRequests(self.span_ns(self.options.fresh))
         self.couriers: tuple[SiteId, ...] = ()  # without an application: their state is asked for last
-        self.restored: State | None = None  # which the stack takes over once it has installed the view
+        # The ballots of this view
+        self.ledger = Ledger()
+        self.attempt: Attempt | None = None
+        self.backoff = CoordinatorBackoff()
+        self.nudged_ns: int | None = None  # when this site was last asked to act in this view
+        # Frames and the application's state
+        self.flush: Flush | None = None  # of the closing view
+        self.previous_flush: Flush | None = None  # of the previous view, for members that are behind
+        self.lacking_ns: int | None = None  # since when a cut is incomplete
+        self.incoming = IncomingState()
+        self.restored: State | None = None  # taken over by the stack once it has installed the view
+        self.snapshot: StateSnapshot | None = None  # for members that lack the state
+
+    def become(self, phase: LifePhase) -> None:
+        assert phase in TRANSITIONS[self.phase], f"site {self.host.site} goes from {self.phase} to {phase}"
+        self.phase = phase
+
+    def span_ns(self, round_trips: float) -> int:
+        return round(round_trips * self.home.round_trip_ns)
 
     def handlers(self) -> dict[type[Message], Handler]:
-        return {kind: partial(self.checked, handler) for kind, handler in self.word_handlers().items()}
-
-    def word_handlers(self) -> dict[type[Message], Handler]:
-        return {
+        handlers: dict[type[Message], Handler] = {
             Here: self.on_here,
             Prepare: self.on_prepare,
             Promise: self.on_promise,
@@ -100,18 +216,75 @@ class Agreement(Acceptor):
             StateAsk: self.on_state_ask,
             StatePiece: self.on_state_piece,
         }
+        return {kind: partial(self.checked, handler) for kind, handler in handlers.items()}
 
-    def checked(self, handler: Handler, source: SiteId, word: Word) -> None:
-        """Take a word that could be meant."""
+    def checked(self, handler: Handler, source: SiteId, message: MembershipMessage) -> None:
+        """Handle a message that passes the checks of sanity.py."""
         attempted = self.attempt.ballot[0] if self.attempt is not None else 0
-        round_known = max(self.promised[0], self.round_seen, attempted)
-        here = Standpoint(self.home.contacts, self.view, round_known, self.host.now_ns, self.host.incarnation)
-        check_word(source, word, here)
-        handler(source, word)
+        round_known = max(self.ledger.promised[0], self.ledger.round_seen, attempted)
+        here = LocalKnowledge(self.home.contacts, self.view, round_known, self.host.now_ns, self.host.incarnation)
+        check_message(source, message, here)
+        handler(source, message)
 
     def start(self) -> None:
-        super().start()
+        self.known[self.host.site] = self.host.incarnation
+        past, record = self.home.past, self.home.store.load() if self.home.store is not None else None
+        if past is not None:
+            self.decision, self.previous_flush = past.decision, past.flush
+        if record is not None:
+            self.view, self.seat = record.view, record.seat
+            self.ledger = Ledger(record.promised, record.accepted)
+            self.decision = record.decision or self.decision
+            self.become(VOTER)
+            self.flush = Flush(self.view.view_id, {})
         self.host.set_timer(self, TICK, 0)
+
+    # Lives and members
+
+    @property
+    def me(self) -> Life:
+        return (self.host.site, self.host.incarnation)
+
+    @property
+    def sitting(self) -> Life:
+        """The life that votes in the view."""
+        return (self.host.site, self.seat)
+
+    def is_member(self) -> bool:
+        """Whether this life itself is in the view, not merely the seat of an earlier one."""
+        return self.seat == self.host.incarnation
+
+    def is_seated(self) -> bool:
+        return self.seat != NOBODY
+
+    def is_frozen(self) -> bool:
+        return self.phase in (VOTER, FROZEN, DECIDED)
+
+    def is_idle(self) -> bool:
+        """Whether nothing is left to do here: in a view, with the state, without a reason to change it."""
+        return self.phase is NORMAL and not self.has_reason()
+
+    def is_suspected(self, life: Life) -> bool:
+        """Whether a life is suspected, or a later one of its site proves it dead."""
+        return self.known.get(life[0], NOBODY) > life[1] or (
+            life[0] != self.host.site and self.home.is_suspected(life[0])
+        )
+
+    def suspects(self) -> Targets:
+        return tuple([life[0] for life in self.view.lives() if life != self.sitting and self.is_suspected(life)])
+
+    def is_mutual(self, life: Life) -> bool:
+        """Whether a life and this site trust each other; one that suspects this site may wait for it for ever."""
+        return not self.is_suspected(life) and not self.home.suspects_us(life[0])
+
+    def coordinator(self) -> Life | None:
+        """The most senior life in mutual trust; without any, the most senior seat whose site is up."""
+        lives = self.view.lives()
+        present = [life for life in lives if life[0] == self.host.site or not self.home.is_suspected(life[0])]
+        return next((life for life in lives if self.is_mutual(life)), next(iter(present), None))
+
+    def others(self) -> Targets:
+        return tuple([site for site in self.view.members if site != self.host.site])
 
     # From the host
 
@@ -128,7 +301,7 @@ class Agreement(Acceptor):
             self.act()
 
     def leave_if_alone(self) -> bool:
-        """Go, where nobody is left to decide on a view without us."""
+        """Leave at once if no other member is there to decide on a view without this site."""
         alone = not self.is_member() or len(self.view.members) == 1
         if alone:
             self.home.left()
@@ -141,28 +314,23 @@ class Agreement(Acceptor):
                 self.act()
 
     def settled(self) -> bool:
-        """Nothing that is submitted waits here."""
+        """True: nothing that is submitted waits here."""
         return True
-
-    def is_idle(self) -> bool:
-        """Whether nothing is left to do here: in a view, with the state, without a reason to change it."""
-        settled = self.is_member() and self.stateful and not self.frozen and not self.installing
-        return settled and not self.has_reason()
 
     def timer(self, key: int) -> None:
         assert key == TICK
         self.host.set_timer(
             self, TICK, self.span_ns(self.options.tick * (1 + JITTER * (self.host.random.random() - 0.5)))
         )
-        if self.installing:
+        if self.phase in (INSTALLING, ENDED):
             return
         self.told_behind.clear()
         others = [site for site in self.home.contacts if site != self.host.site]
         if self.is_seated() and others:
-            self.say((self.host.random.choice(others),), self.here())
+            self.send_to((self.host.random.choice(others),), self.here())
         if not self.is_member():
             now_ns = self.host.now_ns
-            self.say(tuple(others), Join(self.host.incarnation, now_ns, self.requests.answered(now_ns)))
+            self.send_to(tuple(others), Join(self.host.incarnation, now_ns, self.requests.answered(now_ns)))
         elif not self.stateful:
             self.ask_state()
         if self.flush is not None:
@@ -171,11 +339,503 @@ class Agreement(Acceptor):
         self.give_up()
         self.act()
 
+    # Messages
+
+    def send_to(self, targets: Targets, message: MembershipMessage) -> None:
+        if targets:
+            self.send(targets, message)
+
+    def is_current(self, source: SiteId, message: MembershipMessage) -> bool:
+        """Whether a message counts: it is not of an earlier life, and no view is being installed."""
+        if self.phase in (INSTALLING, ENDED) or message.incarnation < self.known.get(source, NOBODY):
+            return False
+        self.known[source] = message.incarnation
+        return True
+
+    def concerns_view(self, source: SiteId, message: ViewMessage) -> bool:
+        """Whether a message is about the view that this site is in; an author that is behind is told so."""
+        if not self.is_current(source, message):
+            return False
+        if message.view_id == self.view.view_id and self.is_seated():
+            return True
+        if self.decision is not None and self.decision.view_id == message.view_id:
+            if not self.is_on_its_way(message):
+                self.send_to((source,), Decide(self.host.incarnation, self.decision))
+        elif message.view_id < self.view.view_id:
+            if self.is_member() and (source, message.seat) not in self.view.lives():
+                self.send_to((source,), Gone(self.host.incarnation, self.view.view_id, message.seat))
+        elif self.is_seated() and source not in self.told_behind:  # this site is behind: it says so once per tick
+            self.told_behind[source] = True
+            self.send_to((source,), self.here())
+        return False
+
+    def is_on_its_way(self, message: ViewMessage) -> bool:
+        """Whether the decision is still on its way to the author of a message, which asks again at its next tick."""
+        recent = self.host.now_ns - self.entered_ns < self.span_ns(self.options.tick)
+        return recent and isinstance(message, Here | Nudge) and self.is_member()
+
+    def here(self) -> Here:
+        return Here(self.host.incarnation, self.seat, self.view.view_id, self.stateful)
+
+    def on_here(self, source: SiteId, message: Here) -> None:
+        if not self.concerns_view(source, message) or (source, message.incarnation) not in self.view.lives():
+            return
+        self.heard[source] = message.stateful or self.heard.get(source, False)
+        if len(self.heard) == len(self.view.members) - 1:
+            self.previous_flush = None
+            if all(self.heard.values()):
+                self.snapshot = None
+
+    # When to act
+
+    def wants_change(self) -> bool:
+        """Whether this member itself sees a reason."""
+        underweight = self.stateful and weight(self.view, self.me) < self.home.weights.get(self.host.site, 1)
+        return self.is_frozen() or bool(self.suspects()) or self.is_distrusted() or self.can_leave() or underweight
+
+    def can_leave(self) -> bool:
+        """Whether this member leaves, and another has the state to go on with."""
+        given = self.view.members if self.decision is None else self.decision.stateful
+        return self.leaving and any(site in given or self.heard.get(site, False) for site in self.others())
+
+    def is_distrusted(self) -> bool:
+        """Whether a member suspects this site: one that hears nothing cannot leave or acknowledge anything."""
+        return any(map(self.home.suspects_us, self.others()))
+
+    def has_reason(self) -> bool:
+        """Whether a coordinator has one."""
+        fresh_ns = self.host.now_ns - self.span_ns(self.options.fresh)
+        nudged = self.nudged_ns is not None and self.nudged_ns > fresh_ns
+        unsuspected = [life for life in self.view.lives() if not self.is_suspected(life)]
+        return self.wants_change() or nudged or bool(self.joining(unsuspected))
+
+    def joining(self, stay: list[Life]) -> list[Life]:
+        """The lives that could join some that stay."""
+        last = dict(self.view.last) or dict(self.view.lives())
+        return admitted(self.joiners(), stay, last)
+
+    def joiners(self) -> list[Joiner]:
+        found = self.requests.joiners(self.host.now_ns)
+        return [joiner for joiner in found if not self.is_suspected(joiner.life) and joiner.life != self.me]
+
+    def act(self) -> None:
+        """Do what is due: begin or repeat an attempt, or ask the coordinator to."""
+        if not self.is_seated() or self.phase in (DECIDED, INSTALLING, ENDED):
+            return
+        first = self.coordinator()
+        if first != self.sitting and not self.passes_over():
+            self.attempt = None
+            if first is not None and self.wants_change():
+                self.send_to((first[0],), self.nudge(self.suspects(), self.ledger.promised[0]))
+            return
+        attempt, now_ns = self.attempt, self.host.now_ns
+        patience_ns = self.patience_ns(self.options.attempt)
+        if attempt is None:
+            waits = self.has_rival() and now_ns - self.ledger.promised_ns < patience_ns
+            if self.has_reason() and not waits:
+                self.begin()
+        elif now_ns - attempt.since_ns >= patience_ns:
+            self.begin()
+        else:
+            self.repeat(attempt)
+
+    def passes_over(self) -> bool:
+        """Whether all more senior members have had their time: they may not reach a quorum that this member reaches.
+
+        Where sites 0 and 3, and 0 and 4, are cut off from each other, and 1 is dead, 0 coordinates in the eyes of 2 and
+        reaches only 2; yet 2, 3 and 4 are a quorum.
+        """
+        order = [life for life in self.view.lives() if self.is_mutual(life)]
+        if not self.is_frozen() or self.sitting not in order:
+            return False
+        return self.host.now_ns - self.frozen_ns >= order.index(self.sitting) * self.span_ns(self.options.give_up)
+
+    def has_rival(self) -> bool:
+        """Whether the promised ballot is of another member and may succeed."""
+        proposer = self.ledger.promised[1:]
+        return self.is_frozen() and self.ledger.promised_ns > 0 and proposer != self.me and self.is_mutual(proposer)
+
+    def patience_ns(self, round_trips: float) -> int:
+        """How long to wait for others."""
+        return self.span_ns(round_trips) << self.backoff.doublings()
+
+    def nudge(self, suspects: Targets, round_: int, passed_on: bool = False) -> Nudge:
+        return Nudge(self.host.incarnation, self.seat, self.view.view_id, suspects, round_, passed_on)
+
+    def on_nudge(self, source: SiteId, message: Nudge) -> None:
+        if not self.concerns_view(source, message):
+            return
+        self.ledger.note_round(message.round)
+        first = self.coordinator()
+        if first == self.sitting:
+            self.nudged_ns = self.host.now_ns
+            if self.attempt is None:
+                self.act()
+        elif first is not None and not message.passed_on and first[0] != source:
+            self.send_to((first[0],), self.nudge(message.suspects, message.round, passed_on=True))
+
+    # Asking for promises
+
+    def begin(self) -> None:
+        """Ask all members for a promise to a new ballot."""
+        ballot = self.next_ballot()
+        self.attempt = attempt = Attempt(ballot, self.host.now_ns)
+        self.backoff.attempt_count += 1
+        self.promise(ballot)
+        attempt.promises[self.sitting] = self.own_promise(ballot)
+        self.send_to(self.others(), self.prepare(ballot))
+        self.try_propose()
+
+    def next_ballot(self) -> Ballot:
+        return (max(self.ledger.promised[0], self.ledger.round_seen) + 1, *self.me)
+
+    def prepare(self, ballot: Ballot) -> Prepare:
+        return Prepare(self.host.incarnation, self.seat, self.view.view_id, ballot)
+
+    def repeat(self, attempt: Attempt) -> None:
+        """Ask members that have not answered for a round trip again; stop waiting for those whose time is over."""
+        late = self.host.now_ns - attempt.sent_ns > self.home.round_trip_ns
+        if attempt.proposal is None and not late:
+            self.try_propose()
+        if not late:
+            return
+        attempt.sent_ns = self.host.now_ns
+        if attempt.proposal is None:
+            promised = [life[0] for life in attempt.promises]
+            self.send_to(tuple([site for site in self.others() if site not in promised]), self.prepare(attempt.ballot))
+            self.try_propose()
+            return
+        accepted = [life[0] for life in self.ledger.votes.get(attempt.ballot, {})]
+        targets = [site for site in self.audience(attempt.proposal) if site not in accepted]
+        self.send_to(tuple(targets), self.propose(attempt.ballot, attempt.proposal))
+
+    def propose(self, ballot: Ballot, proposal: Proposal) -> Propose:
+        return Propose(self.host.incarnation, self.seat, self.view.view_id, ballot, proposal)
+
+    def audience(self, proposal: Proposal) -> Targets:
+        """The other members of the new view, then those of the old one."""
+        sites = dict.fromkeys((*proposal.view.members, *proposal.electors))
+        return tuple([site for site in sites if site != self.host.site])
+
+    def on_promise(self, source: SiteId, message: Promise) -> None:
+        if not self.concerns_view(source, message) or self.attempt is None or message.ballot != self.attempt.ballot:
+            return
+        self.attempt.promises[source, message.seat] = message
+        self.try_propose()
+
+    def on_nack(self, source: SiteId, message: Nack) -> None:
+        if self.concerns_view(source, message):
+            self.ledger.note_round(message.promised[0])
+            if self.attempt is not None and self.attempt.ballot < message.promised:
+                self.attempt = None
+
+    # The proposal
+
+    def is_awaited(self, life: Life, attempt: Attempt) -> bool:
+        """Whether a member that has not promised may still be worth waiting for."""
+        patient = self.host.now_ns - attempt.since_ns < self.patience_ns(self.options.answer)
+        return patient and self.is_mutual(life)
+
+    def try_propose(self) -> None:
+        """Make a proposal once a quorum has promised and no member is awaited."""
+        attempt = self.attempt
+        if attempt is None or attempt.proposal is not None or not quorum(self.view, list(attempt.promises)):
+            return
+        missing = [life for life in self.view.lives() if life not in attempt.promises]
+        if any(self.is_awaited(life, attempt) for life in missing):
+            return
+        proposal = self.bound_proposal(attempt) or self.make_proposal(attempt)
+        if proposal is not None:
+            in_time = self.host.now_ns - attempt.since_ns < self.span_ns(self.options.answer)
+            self.backoff.learn(any(map(self.is_mutual, missing)), in_time)
+            attempt.proposal, attempt.sent_ns = proposal, self.host.now_ns
+            self.send_to(self.audience(proposal), self.propose(attempt.ballot, proposal))
+            self.consider(attempt.ballot, proposal)
+
+    def bound_proposal(self, attempt: Attempt) -> Proposal | None:
+        """What may have been decided under an earlier ballot: the accepted proposal of the highest one."""
+        bound = [promise.accepted for promise in attempt.promises.values() if promise.accepted is not None]
+        return max(bound, key=lambda one: one[0])[1] if bound else None
+
+    def make_proposal(self, attempt: Attempt) -> Proposal | None:
+        """The next view and its cut, from the members' reports; None where they must not go on yet."""
+        promises = {life: attempt.promises[life] for life in self.view.lives() if life in attempt.promises}
+        reporters = [
+            Reporter(life, promise.suspects, promise.stateful, promise.leaving)
+            for life, promise in promises.items()
+            if promise.report is not None
+        ]
+        voters = [life for life, promise in promises.items() if promise.report is None]
+        suspected = [life for life in self.view.lives() if self.is_suspected(life)]
+        if not any(reporter.stateful for reporter in reporters):
+            return self.restart(attempt)
+        stay = staying(self.view, reporters, voters, suspected, self.sitting)
+        if stay is None:
+            return None
+        lives = [reporter.life for reporter in stay]
+        stateful = [reporter.life for reporter in stay if reporter.stateful]
+        view = next_view(self.view, lives, self.joining(lives), stateful, self.home.weights)
+        cut = cut_of(self.view.members, self.reports(attempt, lives))
+        return Proposal(self.view.view_id, self.view.members, view, cut, tuple([life[0] for life in stateful]))
+
+    def reports(self, attempt: Attempt, stay: Sequence[Life]) -> list[tuple[SiteId, tuple[Holding, ...]]]:  # noqa: ARG002
+        """All reports, also of members that do not stay: they may have acted on what they delivered."""
+        return [(life[0], promise.report) for life, promise in attempt.promises.items() if promise.report is not None]
+
+    def restart(self, attempt: Attempt) -> Proposal | None:
+        """A view of the voters, where no member has the state any more: new lives, full weights, nothing to flush."""
+        back = [life[0] for life, promise in attempt.promises.items() if promise.incarnation > life[1]]
+        present = [  # a suspicion of a site that is back means its earlier life
+            Reporter(
+                (life[0], promise.incarnation),
+                tuple([site for site in promise.suspects if site not in back]),
+                stateful=False,
+                leaving=promise.leaving,
+            )
+            for life, promise in attempt.promises.items()
+        ]
+        order = {site: place for place, site in enumerate(self.view.members)}
+        present.sort(key=lambda one: order[one.life[0]])
+        stay = [one.life for one in reconciled([one for one in present if not one.leaving], self.me)]
+        sites = [life[0] for life in stay]
+        if not quorum(self.view, [life for life in attempt.promises if life[0] in sites]):
+            return None
+        view = next_view(self.view, stay, [], stay, self.home.weights)
+        return Proposal(self.view.view_id, self.view.members, view, (), view.members, restart=True)
+
+    # Promising
+
+    def on_prepare(self, source: SiteId, message: Prepare) -> None:
+        if self.concerns_view(source, message) and self.yields_to(source, message.ballot):
+            self.send_to((source,), self.own_promise(message.ballot))
+
+    def yields_to(self, source: SiteId, ballot: Ballot) -> bool:
+        """Promise another's ballot; one that is too low, or too late as the successor is decided, is refused."""
+        if self.decided is not None:
+            self.send_to((source,), Decide(self.host.incarnation, self.decided))
+            return False
+        if ballot < self.ledger.promised:
+            nack = Nack(self.host.incarnation, self.seat, self.view.view_id, self.ledger.promised)
+            self.send_to((source,), nack)
+            return False
+        if self.attempt is not None and self.attempt.ballot < ballot:
+            self.attempt = None
+        if ballot > self.ledger.promised or not self.is_frozen():
+            self.promise(ballot)
+        return True
+
+    def promise(self, ballot: Ballot) -> None:
+        """Take no lower ballot, and freeze."""
+        self.ledger.promised, self.ledger.promised_ns = ballot, self.host.now_ns
+        self.freeze()
+        self.save()
+
+    def freeze(self) -> None:
+        """Send, deliver, acknowledge and drop nothing more in this view."""
+        if self.is_frozen():
+            return
+        self.become(FROZEN)
+        self.frozen_ns = self.host.now_ns
+        frames = {}
+        if self.stateful:
+            for layer in self.stack.turn_layers:  # what was submitted before belongs to this view
+                layer.end_turn()
+            transport = self.stack.find(Transport)
+            transport.freeze()
+            self.host.freeze()
+            frames = frames_of(transport, self.view)
+        self.flush = Flush(self.view.view_id, frames)
+
+    def report(self) -> tuple[Holding, ...] | None:
+        """The frames of the closing view that this member has; None where it votes by its file alone."""
+        if not self.is_member():
+            return None
+        if not self.stateful:
+            return ()
+        transport = self.stack.find(Transport)
+        found = []
+        for origin in self.view.members:
+            floor, delivered, held = transport.holding(origin)
+            found.append(Holding(origin, floor, runs_of(delivered), runs_of(held)))
+        return tuple(found)
+
+    def own_promise(self, ballot: Ballot) -> Promise:
+        return Promise(
+            incarnation=self.host.incarnation,
+            seat=self.seat,
+            view_id=self.view.view_id,
+            ballot=ballot,
+            accepted=self.ledger.accepted,
+            report=self.report(),
+            suspects=self.suspects(),
+            stateful=self.stateful,
+            leaving=self.leaving,
+        )
+
+    def save(self) -> None:
+        """Write down what must survive a crash."""
+        if self.home.store is not None:
+            ledger, record = self.ledger, None
+            if self.is_seated():
+                record = Record(self.view, self.seat, ledger.promised, ledger.accepted, self.decision)
+            self.home.store.save(record)
+
+    # Accepting
+
+    def on_propose(self, source: SiteId, message: Propose) -> None:
+        proposal, ballot = message.proposal, message.ballot
+        if self.me in proposal.view.lives() and not (self.is_seated() and self.view.view_id >= proposal.view_id):
+            if not self.is_current(source, message):
+                return
+            if not self.has_asked(proposal):
+                self.end_life(None, keep_seat=True)
+            elif self.supersedes(ballot, proposal):
+                self.consider(ballot, proposal)
+        elif self.concerns_view(source, message) and self.yields_to(source, ballot):
+            self.consider(ballot, proposal)
+
+    def has_asked(self, proposal: Proposal) -> bool:
+        """Whether this life itself has asked for its place in a view that it is to join.
+
+        A site without a file that is started twice within a second has the same incarnation in both lives. Others give
+        the second the place of the first, whose promises, frames and message numbers it does not know. It can tell: all
+        that go on into a view have answered the lives that they admit, and no site answers one that is in already.
+        """
+        gone_on = [life for life in proposal.view.lives() if life[0] in proposal.stateful]
+        return proposal.restart or all(life in self.requests.answers for life in gone_on)
+
+    def supersedes(self, ballot: Ballot, proposal: Proposal) -> bool:
+        """Whether a joiner takes a proposal in the place of the one that it knows."""
+        known = self.ledger.proposed
+        return known is None or (proposal.view_id, ballot) >= (known[1].view_id, known[0])
+
+    def consider(self, ballot: Ballot, proposal: Proposal) -> None:
+        """Fetch what is lacking of a cut, and accept once it is all here."""
+        ledger = self.ledger
+        again = ledger.proposed is not None and ledger.proposed[0] == ballot == ledger.voted
+        ledger.proposed = (ballot, proposal)
+        if again:
+            self.send_to((ballot[1],) if ballot[1] != self.host.site else (), self.vote(ballot, proposal))
+            return
+        self.aim(proposal)
+
+    def aim(self, proposal: Proposal) -> None:
+        """Set out to hold a cut."""
+        if self.flush is None or self.flush.view_id != proposal.view_id:
+            self.flush = Flush(proposal.view_id, {})
+        if self.flush.cut != proposal.cut:
+            self.flush.aim(proposal.cut)
+            self.lacking_ns = None
+        self.complete()
+        self.fetch()
+
+    def vote(self, ballot: Ballot, proposal: Proposal) -> Accepted:
+        seat = self.seat if self.is_seated() else self.host.incarnation
+        return Accepted(self.host.incarnation, seat, proposal.view_id, ballot)
+
+    def complete(self) -> None:
+        """Accept the proposal, or go on into the decided view, if the cut is all here."""
+        if self.flush is None or self.flush.lacking():
+            return
+        self.lacking_ns = None
+        proposed = self.ledger.proposed
+        if self.decided is not None:
+            self.close()
+        elif proposed is not None and self.ledger.voted != proposed[0] and self.may_accept(*proposed):
+            self.accept(*proposed)
+
+    def may_accept(self, ballot: Ballot, proposal: Proposal) -> bool:
+        """Whether no higher ballot was promised while the cut was on its way."""
+        return not self.is_seated() or proposal.view_id != self.view.view_id or ballot >= self.ledger.promised
+
+    def accept(self, ballot: Ballot, proposal: Proposal) -> None:
+        self.ledger.voted = ballot
+        if self.is_seated() and proposal.view_id == self.view.view_id:
+            self.ledger.accepted = (ballot, proposal)
+            self.save()
+        vote = self.vote(ballot, proposal)
+        self.send_to(tuple([site for site in proposal.electors if site != self.host.site]), vote)
+        self.note_vote(self.host.site, vote)
+
+    def on_accepted(self, source: SiteId, message: Accepted) -> None:
+        """Count a vote; one for a view that is closed needs no answer, as its author will hear of the decision."""
+        if message.view_id == self.view.view_id and self.concerns_view(source, message):
+            self.note_vote(source, message)
+
+    def note_vote(self, source: SiteId, vote: Accepted) -> None:
+        """Count a vote; perhaps it decides."""
+        if vote.view_id != self.view.view_id:
+            return
+        votes, proposed = self.ledger.note_vote(source, vote), self.ledger.proposed
+        if proposed is None or proposed[0] != vote.ballot or self.decided is not None:
+            return
+        proposal = proposed[1]
+        if self.is_decided(proposal, votes):
+            if self.attempt is not None and self.attempt.ballot == vote.ballot:
+                self.send_to(self.audience(proposal), Decide(self.host.incarnation, proposal))
+            self.learn(proposal)
+
+    def is_decided(self, proposal: Proposal, votes: Collection[Life]) -> bool:
+        """Whether quorums of the old view and of the new one have accepted."""
+        return quorum(self.view, votes) and quorum(proposal.view, votes)
+
+    # Holding the cut
+
+    def fetch(self) -> None:
+        """Ask another site for the missing frames of the cut."""
+        flush = self.flush
+        if flush is None or not (lacking := flush.lacking()):
+            return
+        proposal = self.decided or (self.ledger.proposed[1] if self.ledger.proposed is not None else None)
+        if proposal is None:
+            return
+        sites = dict.fromkeys((*proposal.electors, *proposal.view.members))
+        target = flush.next_target(tuple([site for site in sites if site != self.host.site]))
+        if target is not None:
+            self.send_to((target,), Fetch(self.host.incarnation, flush.view_id, lacking))
+
+    def on_fetch(self, source: SiteId, message: Fetch) -> None:
+        """Send frames of a view that closes, or that closed and that others have yet to leave."""
+        if not self.is_current(source, message):
+            return
+        for flush in (self.flush, self.previous_flush):
+            if flush is not None and flush.view_id == message.view_id:
+                packets = list(flush.answer(message.wanted, self.host.frame_bytes))
+                for number, packet in enumerate(packets, 1):
+                    is_last = number == len(packets)
+                    self.send_to((source,), Frames(self.host.incarnation, message.view_id, tuple(packet), is_last))
+                return
+
+    def on_frames(self, source: SiteId, message: Frames[Any]) -> None:
+        flush = self.flush
+        if not self.is_current(source, message) or flush is None or flush.view_id != message.view_id:
+            return
+        if flush.lacking():
+            flush.take(message.frames)
+            self.complete()
+            if message.is_last and self.flush is flush:
+                self.fetch()
+
+    def give_up(self) -> None:
+        """End a life that cannot complete a cut; one that has nothing to deliver goes on without."""
+        if self.flush is None or not self.flush.lacking():
+            return
+        now_ns = self.host.now_ns
+        if self.lacking_ns is None:
+            self.lacking_ns = now_ns
+        elif now_ns - self.lacking_ns <= self.span_ns(self.options.give_up):
+            return
+        elif not self.is_member():
+            self.flush.aim(())  # perhaps no site has those frames any more
+            self.complete()
+        elif self.decided is not None or self.home.store is not None:
+            self.end_life(None, keep_seat=self.home.store is not None)
+
     # Deciding
 
-    def on_decide(self, source: SiteId, word: Decide) -> None:
-        proposal = word.proposal
-        if not self.hears(source, word) or (self.is_seated() and proposal.view_id < self.view.view_id):
+    def on_decide(self, source: SiteId, message: Decide) -> None:
+        proposal = message.proposal
+        if not self.is_current(source, message) or (self.is_seated() and proposal.view_id < self.view.view_id):
             return
         if self.is_seated() and proposal.view_id == self.view.view_id:
             self.learn(proposal)
@@ -185,70 +845,30 @@ class Agreement(Acceptor):
             self.end_seat(proposal)  # others are two views ahead: this seat cannot be among them
 
     def learn(self, proposal: Proposal) -> None:
-        """Take the successor of our view for decided."""
+        """Take the successor of this view for decided."""
         if self.decided is not None:
             return
         lives = proposal.view.lives()
         if self.is_member() and self.me in lives:
             self.freeze()
+            self.become(DECIDED)
             self.decided = proposal
             self.aim(proposal)
         elif self.me in lives:
             self.adopt(proposal)
         elif self.sitting in lives and not self.is_member():
             self.enter(proposal.view, proposal, self.seat)
-            self.frozen, self.flush = True, Flush(self.view.view_id, {})
+            self.flush = Flush(self.view.view_id, {})
         else:
             self.freeze()
             self.end_seat(proposal)
 
-    def end_seat(self, proposal: Proposal) -> None:
-        """Begin a new life, as others go on without us; where only an earlier life's seat ends, stay."""
-        if self.leaving or self.is_member():
-            self.renounce(proposal)
-        else:
-            self.give_seat_up()
-
-    def give_seat_up(self) -> None:
-        self.view, self.seat, self.frozen = View(0, ()), NOBODY, False
-        self.attempt, self.accepted, self.promised = None, None, NO_BALLOT
-        self.save()
-
-    def renounce(self, decision: Proposal | None, keep_seat: bool = False) -> None:
-        """End this life; the next one still tells others what this one knew. One that leaves has no next."""
-        if self.installing:
-            return
-        if self.leaving:
-            self.installing = True
-            self.home.left()
-            return
-        if not keep_seat:
-            self.seat = NOBODY
-            self.save()
-        self.installing = True  # nothing counts any more
-        self.home.renew(Past(decision or self.decision, self.flush or self.old))
-
-    def give_up(self) -> None:
-        """End a life that cannot get hold of a cut; one that has nothing to hand up goes on without."""
-        if self.flush is None or not self.flush.lacking():
-            return
-        now_ns = self.host.now_ns
-        if self.lacking_ns is None:
-            self.lacking_ns = now_ns
-        elif now_ns - self.lacking_ns <= self.span_ns(self.options.give_up):
-            return
-        elif not self.is_member():
-            self.flush.aim(())  # nobody may have those frames any more
-            self.complete()
-        elif self.decided is not None or self.home.store is not None:
-            self.renounce(None, keep_seat=self.home.store is not None)
-
     def close(self) -> None:
-        """Hand up the cut and go on into the next view."""
+        """Deliver the cut and go on into the next view."""
         proposal, flush = self.decided, self.flush
         assert proposal is not None and flush is not None
         if self.stateful:
-            flush.hand_up(self.stack.find(Transport))
+            flush.deliver(self.stack.find(Transport))
         self.enter(proposal.view, proposal)
         if self.stateful or proposal.restart:
             self.become_stateful()
@@ -258,7 +878,7 @@ class Agreement(Acceptor):
     def adopt(self, proposal: Proposal) -> None:
         """Join a view."""
         if not self.has_asked(proposal):
-            self.renounce(None, keep_seat=True)
+            self.end_life(None, keep_seat=True)
             return
         self.enter(proposal.view, proposal)
         if proposal.restart:
@@ -267,85 +887,130 @@ class Agreement(Acceptor):
             self.ask_state()
 
     def enter(self, view: View, decision: Proposal | None, seat: int | None = None) -> None:
-        """Be in a view, with nothing promised or accepted."""
+        """Be in a view, with nothing promised or accepted; `seat` is given for an earlier life, as whose it votes."""
+        self.become(ENTERED if seat is None else VOTER)
         self.view, self.decision, self.entered_ns = view, decision, self.host.now_ns
         self.seat = self.host.incarnation if seat is None else seat
-        self.promised, self.accepted = NO_BALLOT, None
-        self.promised_ns = self.round_seen = self.attempt_count = 0
-        self.proposed = self.voted = self.decided = self.attempt = self.nudged_ns = self.lacking_ns = None
-        self.votes.clear()
+        self.ledger = Ledger()
+        self.backoff.attempt_count = 0
+        self.attempt = self.nudged_ns = self.decided = self.lacking_ns = self.snapshot = None
+        self.previous_flush, self.flush = self.flush, None
         self.heard.clear()
-        self.old, self.flush, self.frozen, self.snapshot = self.flush, None, False, None
-        self.arrival = Arrival()
+        self.incoming = IncomingState()
         self.requests.forget(view.lives())
         self.save()
-        self.say(self.others(), self.here())
+        self.send_to(self.others(), self.here())
+
+    def on_gone(self, source: SiteId, message: Gone) -> None:
+        """Learn that others have gone on without this site."""
+        if not self.is_current(source, message) or message.view_id <= self.view.view_id:
+            return
+        if message.gone_incarnation == self.host.incarnation:
+            self.end_life(None)
+        elif message.gone_incarnation == self.seat:
+            self.give_seat_up()
+
+    def end_seat(self, proposal: Proposal) -> None:
+        """End this life, as others go on without it; where only the seat of an earlier life ends, go on asking."""
+        if self.leaving or self.is_member():
+            self.end_life(proposal)
+        else:
+            self.give_seat_up()
+
+    def give_seat_up(self) -> None:
+        self.become(OUT)
+        self.view, self.seat, self.attempt = View(0, ()), NOBODY, None
+        self.ledger.promised, self.ledger.accepted = NO_BALLOT, None
+        self.save()
+
+    def end_life(self, decision: Proposal | None, keep_seat: bool = False) -> None:
+        """End this life; the next one still tells others what this one knew. One that leaves has no next."""
+        if self.phase in (INSTALLING, ENDED):
+            return
+        self.become(ENDED)
+        if self.leaving:
+            self.home.left()
+            return
+        if not keep_seat:
+            self.seat = NOBODY
+            self.save()
+        self.home.renew(Past(decision or self.decision, self.flush or self.previous_flush))
+
+    # Joiners
+
+    def on_join(self, source: SiteId, message: Join) -> None:
+        """Note a request to join; tell one that is in the view already, or can never be."""
+        if not self.is_current(source, message):
+            return
+        seated = self.is_seated() and (source, message.incarnation) in self.view.lives()
+        if seated and self.decision is not None:  # also by the file: perhaps no other site knows any more
+            self.send_to((source,), Decide(self.host.incarnation, self.decision))
+        elif self.is_member() and (seated or message.incarnation <= dict(self.view.last).get(source, -1)):
+            # one in the view since the foundation cannot have asked: its author repeats an incarnation
+            self.send_to((source,), Gone(self.host.incarnation, self.view.view_id, message.incarnation))
+        elif not seated:
+            self.requests.note(source, message, self.host.now_ns)
+            self.send_to((source,), JoinAck(self.host.incarnation, message.incarnation, message.asked_ns))
+
+    def on_join_ack(self, source: SiteId, message: JoinAck) -> None:
+        if self.is_current(source, message) and message.asked_incarnation == self.host.incarnation:
+            self.requests.note_answer(source, message)
+
+    # The application's state
 
     def become_stateful(self) -> None:
         """Have the stack install the view; it has the state, or takes it over then."""
-        self.stateful = self.installing = True
+        self.become(INSTALLING)
+        self.stateful = True
         self.host.install(self.view)
         self.host.resume()
 
     def install(self, view: View) -> None:  # noqa: ARG002
-        self.installing = False
+        self.become(NORMAL)
 
     def resume(self) -> None:
-        """Take over the state, or take a snapshot of it for those who lack it; then let traffic flow."""
+        """Take over the state, or take a snapshot of it for members that lack it; then let traffic flow."""
         if self.restored is not None:
             state, self.restored = self.restored, None
             self.host.gauge(Gauge.STATE_BYTES, sum(map(len, state)))
             try:
                 self.stack.restore(state)
-            except RemoteError:  # no state of ours: this life is of no use, and the next one asks somebody else
-                self.host.trace(Kind.REJECT, value=self.arrival.source or 0)
-                self.renounce(None)
+            except RemoteError:  # no valid state: this life is of no use, and the next one asks another member
+                self.host.trace(Kind.REJECT, value=self.incoming.source or 0)
+                self.end_life(None)
                 return
         elif self.decision is not None and set(self.view.members) - set(self.decision.stateful):
-            self.snapshot = Snapshot(self.stack.state())
+            self.snapshot = StateSnapshot(self.stack.state())
         self.above.resume()
         if self.leaving:
             self.leave_if_alone()
 
-    def on_here(self, source: SiteId, word: Here) -> None:
-        if not self.in_view(source, word) or (source, word.incarnation) not in self.view.lives():
-            return
-        self.heard[source] = word.stateful or self.heard.get(source, False)
-        if len(self.heard) == len(self.view.members) - 1:
-            self.old = None
-            if all(self.heard.values()):
-                self.snapshot = None
-
-    # What is asked of others
+    def on_state_ask(self, source: SiteId, message: StateAsk) -> None:
+        if self.is_current(source, message) and message.view_id == self.view.view_id and self.snapshot is not None:
+            total, piece = len(self.snapshot.data), self.snapshot.piece(message.offset, self.host.frame_bytes)
+            if piece:
+                answer = StatePiece(self.host.incarnation, message.view_id, message.offset, total, piece)
+                self.send_to((source,), answer)
 
     def ask_state(self, again: bool = True) -> None:
-        """Ask for the next piece of the state; of another member where the last one does not answer."""
+        """Ask for the next piece of the state; another member where the last one does not answer."""
         if self.decision is None:
             return
-        if again and self.arrival.stale:
+        if again and self.incoming.stale:
             others = tuple([site for site in self.decision.stateful if site != self.host.site])
-            self.arrival.turn_to_next(tuple([site for site in others if site not in self.couriers]) or others)
-        self.arrival.stale = True
-        if self.arrival.source is not None:
-            word = StateAsk(self.host.incarnation, self.view.view_id, self.arrival.size)
-            self.say((self.arrival.source,), word)
+            self.incoming.turn_to_next(tuple([site for site in others if site not in self.couriers]) or others)
+        self.incoming.stale = True
+        if self.incoming.source is not None:
+            message = StateAsk(self.host.incarnation, self.view.view_id, self.incoming.size)
+            self.send_to((self.incoming.source,), message)
 
-    def on_state_piece(self, source: SiteId, word: StatePiece) -> None:
-        if not self.hears(source, word) or word.view_id != self.view.view_id or self.stateful or self.frozen:
+    def on_state_piece(self, source: SiteId, message: StatePiece) -> None:
+        if not self.is_current(source, message) or message.view_id != self.view.view_id or self.phase is not ENTERED:
             return
-        before = self.arrival.size
-        state = self.arrival.take(source, word)
+        before = self.incoming.size
+        state = self.incoming.take(source, message)
         if state is not None:
             self.restored = state
             self.become_stateful()
-        elif self.arrival.size > before:
+        elif self.incoming.size > before:
             self.ask_state(again=False)
-
-    def on_gone(self, source: SiteId, word: Gone) -> None:
-        """Learn that others have gone on without us."""
-        if not self.hears(source, word) or word.view_id <= self.view.view_id:
-            return
-        if word.gone_incarnation == self.host.incarnation:
-            self.renounce(None)
-        elif word.gone_incarnation == self.seat:
-            self.give_seat_up()

@@ -1,11 +1,11 @@
-"""The cut of a closing view: which frames of it everybody hands up who goes on. Pure functions over reports.
+"""The cut of a closing view: the frames of it that every member that goes on delivers. Pure functions over reports.
 
-A report tells, for each origin, up to where frames are stable (all their targets have them), which later ones were
-handed up here, and which are held ahead of a gap. Numbers travel as runs (first, last).
+A report names, for each origin, up to where frames are stable (all their targets have them), which later ones its
+author delivered, and which it holds ahead of a gap. Numbers travel as runs (first, last).
 
-The cut has everything that any reporter handed up: it cannot be taken back. A frame that is merely held is taken in
-only where nothing before it is missing from the union of the reports. What it follows may otherwise be nowhere, and
-some would hand it up and others could not.
+The cut has everything that any reporter delivered: it cannot be taken back. A frame that is merely held is taken in
+only where nothing before it is missing from the union of the reports. Otherwise the frames before it may be nowhere,
+and some members would deliver it and others could not.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ Runs = tuple[tuple[int, int], ...]  # first and last, ascending
 
 
 class Holding(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """What one member has of one origin's frames."""
+    """The frames of one origin that one member has."""
 
     origin: SiteId
     floor: int  # all up to this number are stable
-    handed_up: Runs
+    delivered: Runs
     held: Runs  # ahead of a gap
 
 
-class Slice(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """The frames of one origin in a cut, and who has most of them."""
+class CutSlice(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """The frames of one origin in a cut, and the sites that have most of them."""
 
     origin: SiteId
     floor: int
@@ -53,23 +53,23 @@ def numbers_of(runs: Runs) -> Iterator[int]:
         yield from range(first, last + 1)
 
 
-def cut_of(origins: Targets, reports: Sequence[tuple[SiteId, Sequence[Holding]]]) -> tuple[Slice, ...]:
+def cut_of(origins: Targets, reports: Sequence[tuple[SiteId, Sequence[Holding]]]) -> tuple[CutSlice, ...]:
     """The cut of a view, from the reports of some of its members."""
     return tuple([slice_of(origin, reports) for origin in origins])
 
 
-def slice_of(origin: SiteId, reports: Sequence[tuple[SiteId, Sequence[Holding]]]) -> Slice:
+def slice_of(origin: SiteId, reports: Sequence[tuple[SiteId, Sequence[Holding]]]) -> CutSlice:
     found = [(site, one) for site, report in reports for one in report if one.origin == origin]
     floor = max([one.floor for _, one in found], default=0)
-    handed_up = {number for _, one in found for number in numbers_of(one.handed_up) if number > floor}
-    union = handed_up | {number for _, one in found for number in numbers_of(one.held) if number > floor}
+    delivered = {number for _, one in found for number in numbers_of(one.delivered) if number > floor}
+    union = delivered | {number for _, one in found for number in numbers_of(one.held) if number > floor}
     top = floor
     while top + 1 in union:
         top += 1
-    chosen = handed_up | {number for number in union if number <= top}
+    chosen = delivered | {number for number in union if number <= top}
     counts = [
-        (-sum([number in chosen for runs in (one.handed_up, one.held) for number in numbers_of(runs)]), place, site)
+        (-sum([number in chosen for runs in (one.delivered, one.held) for number in numbers_of(runs)]), place, site)
         for place, (site, one) in enumerate(found)
     ]
     holders = tuple([site for count, _, site in sorted(counts) if count])
-    return Slice(origin, floor, runs_of(chosen), holders)
+    return CutSlice(origin, floor, runs_of(chosen), holders)

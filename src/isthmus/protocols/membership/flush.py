@@ -1,16 +1,16 @@
-"""The flush of a closing view, between the members themselves: what one site has of its frames, lacks and gives others.
+"""The flush of a closing view among its members: the frames of it that one site has, lacks and gives to others.
 
-Problem: before a view is installed, all who go on must have handed up the same messages of the old one, although each
-has others of them, and some of those who have them may die in the meantime.
+Problem: before a view is installed, all members that go on must have delivered the same messages of the old one,
+although each has different ones, and some of those that have them may die in the meantime.
 
-Idea: a site accepts a cut only when it holds every frame of it, also those that are not addressed to it. Whoever has
-accepted can then serve everybody else, so that a decided cut is held wherever it was accepted. What is lacking is asked
-of the holders that the proposal names, then of anybody, one at a time.
+Idea: a site accepts a cut only when it holds every frame of it, also those that are not addressed to it. Each acceptor
+can then serve all others, so that a decided cut is held wherever it was accepted. Missing frames are requested from the
+holders that the proposal names, then from any site, one at a time.
 
-Invariants: nothing is dropped from here while the view closes; frames are handed up per origin in ascending order, over
+Invariants: nothing is dropped from here while the view closes; frames are delivered per origin in ascending order, over
 gaps where the frame in between is not in the cut, once and only at the installation.
 
-Bounds: an answer has at most `ANSWER_MAX` frames, in packets of about `frame_bytes`; the rest is asked for again.
+Bounds: an answer has at most `ANSWER_MAX` frames, in packets of about `frame_bytes`; the rest is requested again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Kind, View
 from isthmus.core.message import SiteId, Targets
-from isthmus.protocols.membership.cut import Runs, Slice, numbers_of, runs_of
+from isthmus.protocols.membership.cut import CutSlice, Runs, numbers_of, runs_of
 from isthmus.protocols.membership.wire import Frame
 from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.reliable.frames import frame_bytes
@@ -37,16 +37,16 @@ class Flush:
     def __init__(self, view_id: int, frames: Mapping[SiteId, Mapping[int, Frame]]) -> None:
         self.view_id = view_id
         self.frames: dict[SiteId, dict[int, Frame]] = {origin: dict(held) for origin, held in frames.items()}
-        self.cut: tuple[Slice, ...] = ()  # what must be held
-        self.asked_count = 0  # requests since the cut was set, so that each goes to somebody else
+        self.cut: tuple[CutSlice, ...] = ()  # the frames that must be held
+        self.asked_count = 0  # requests since the cut was set, so that each goes to another site
 
-    def aim(self, cut: tuple[Slice, ...]) -> None:
-        """Set what must be held."""
+    def aim(self, cut: tuple[CutSlice, ...]) -> None:
+        """Set the frames that must be held."""
         self.cut = cut
         self.asked_count = 0
 
     def lacking(self) -> tuple[tuple[SiteId, Runs], ...]:
-        """What of the cut is not here."""
+        """The frames of the cut that are missing here."""
         found = []
         for part in self.cut:
             held = self.frames.get(part.origin, {})
@@ -55,8 +55,8 @@ class Flush:
                 found.append((part.origin, missing))
         return tuple(found)
 
-    def whom(self, others: Targets) -> SiteId | None:
-        """Who is asked next: the holders of the first that is missing, then all others, by turns."""
+    def next_target(self, others: Targets) -> SiteId | None:
+        """The site to ask next: the holders of the first missing frame, then all others, in turn."""
         lacking = self.lacking()
         if not lacking or not others:
             return None
@@ -67,15 +67,15 @@ class Flush:
         return order[(self.asked_count - 1) % len(order)]
 
     def take(self, frames: Sequence[tuple[SiteId, Frame]]) -> None:
-        """Take frames that are lacking."""
+        """Keep those of some frames that were missing."""
         wanted = {(part.origin, number) for part in self.cut for number in numbers_of(part.numbers)}
         for origin, frame in frames:
             if (origin, frame.seq) in wanted and frame.seq not in self.frames.get(origin, {}):
                 self.frames.setdefault(origin, {})[frame.seq] = frame
-                self.asked_count = 0  # the best holder of what is still missing comes first again
+                self.asked_count = 0  # the best holder of the next missing frame comes first again
 
     def answer(self, wanted: Sequence[tuple[SiteId, Runs]], limit_bytes: int) -> Iterator[list[tuple[SiteId, Frame]]]:
-        """The frames asked for that are here, in packets."""
+        """The requested frames that are here, in packets."""
         packet: list[tuple[SiteId, Any]] = []
         size = count = 0
         for origin, runs in wanted:
@@ -90,10 +90,11 @@ class Flush:
                 count += 1
         yield packet
 
-    def hand_up(self, transport: Transport) -> None:
-        """Have the transport hand up what of the cut it has not yet, and nothing else.
+    def deliver(self, transport: Transport) -> None:
+        """Have the transport deliver the rest of the cut, and nothing else.
 
-        What it holds ahead of a gap goes first: one of these frames may follow on one of the cut and not be in it.
+        The frames that it holds ahead of a gap are dropped first: one of these may follow a frame of the cut and not be
+        in it.
         """
         transport.drop_held()
         for part in self.cut:
@@ -103,7 +104,7 @@ class Flush:
 
 
 def give(transport: Transport, origin: SiteId, frame: Frame) -> None:
-    """Give a transport a frame, over the gap before it where there is one; all refuse what one refuses."""
+    """Give a transport a frame, over the gap before it if there is one; a frame that one site refuses, all refuse."""
     try:
         if not transport.absorb(origin, frame):
             transport.absorb(origin, frame, over_gap=True)

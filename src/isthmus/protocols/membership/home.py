@@ -1,7 +1,7 @@
-"""What a host gives to the membership of a group, and the small file that outlives a process.
+"""Interface between the membership of a group and its host, and the small file that outlives a process.
 
-This is all that a host owes besides the `Host` of the stack: a `Home` per group and life. A simulated one keeps the
-record in memory; a live one writes it to a file, and returns from `save` only when it is on the disk.
+Besides the `Host` of the stack, a host provides one `Home` per group and life. A simulated host keeps the record in
+memory; a live one writes it to a file, and returns from `save` only when it is on the disk.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class AgreementOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True):
-    """What must not be forgotten over a crash."""
+    """The state of a voter that must survive a crash."""
 
     view: View
     seat: int  # the incarnation that sits in it
@@ -43,15 +43,15 @@ class Record(msgspec.Struct, frozen=True, array_like=True):
     decision: Proposal | None  # that led to the view
 
 
-class Store(Protocol):
-    """Where the record of one group is kept; `save` returns when the record would survive a crash."""
+class RecordStore(Protocol):
+    """Storage for the record of one group; `save` returns when the record would survive a crash."""
 
     def load(self) -> Record | None: ...
-    def save(self, record: Record | None) -> None: ...  # None: there is nothing to remember any more
+    def save(self, record: Record | None) -> None: ...  # None: nothing to remember any more
 
 
 class Past(msgspec.Struct, frozen=True):
-    """What a life that was thrown out leaves to the next one of the same process, for the good of others."""
+    """What an excluded life leaves to the next one of the same process, so that it can still serve others."""
 
     decision: Proposal | None
     flush: Flush | None
@@ -61,20 +61,20 @@ class Home(Protocol):
     """The site around one group's membership, in one life."""
 
     contacts: Targets  # the sites that may be in the group, this one included
-    weights: Mapping[SiteId, int]  # their configured votes; 1 where nothing is said
+    weights: Mapping[SiteId, int]  # their configured votes; 1 by default
     round_trip_ns: int  # the longest that is usual between two of them
     past: Past | None  # of the life before, where the process is the same
 
     @property
-    def store(self) -> Store | None: ...  # None: nothing outlives a crash
-    def is_suspected(self, site: SiteId) -> bool: ...  # by this site's failure detector
-    def suspects_us(self, site: SiteId) -> bool: ...  # a site has said so
+    def store(self) -> RecordStore | None: ...  # None: nothing outlives a crash
+    def is_suspected(self, site: SiteId) -> bool: ...  # by this site's failure suspector
+    def suspects_us(self, site: SiteId) -> bool: ...  # whether a site has said so
     def renew(self, past: Past) -> None: ...  # after this event: end this life and begin the next
     def left(self) -> None: ...  # after this event: this site has left the group for good
 
 
 class SiteHome:
-    """A home over the suspicion of its site; the host adds how a life ends, and what follows once the site has left."""
+    """Home over the suspicion of its site; the host adds how a life ends, and what follows once the site has left."""
 
     __slots__ = ("contacts", "go", "past", "renew", "round_trip_ns", "store", "suspicion", "weights")
 
@@ -84,7 +84,7 @@ class SiteHome:
         weights: Mapping[SiteId, int],
         round_trip_ns: int,
         suspicion: Suspicion,
-        store: Store | None,
+        store: RecordStore | None,
         past: Past | None,
         renew: Callable[[Past], None],
         go: Callable[[], None],

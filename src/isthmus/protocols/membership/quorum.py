@@ -28,8 +28,8 @@ def assigned_weights(
 ) -> tuple[int, ...]:
     """The weights of a new view: members that have the state as configured, the rest as long as these stay a quorum.
 
-    A member without the state that was needed for a quorum could bring the group to a stand for want of anybody who
-    can tell it the state. It gets its weight in a later view, once it has the state.
+    If a quorum needed a member without the state, the group could come to a standstill with no member left that can
+    send it the state. It gets its weight in a later view, once it has the state.
     """
     weights = [configured.get(life[0], 1) if life in stateful else 0 for life in members]
     for place, life in enumerate(members):

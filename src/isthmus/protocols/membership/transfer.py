@@ -1,8 +1,8 @@
 """The state of a group on its way to a member that joined, in bounded pieces.
 
-The state is that of all layers as of the installation of a view; members that have it take a snapshot there if somebody
-in the view needs it, and keep it until all have it or the next view comes. A joiner asks one of them, piece by piece,
-and begins anew with the next where an answer stays out: two snapshots of a view mean the same, but need not be the same
+The state is that of all layers as of the installation of a view; members that have it take a snapshot there if another
+member needs it, and keep it until all have it or the next view comes. A joiner asks one of them, piece by piece, and
+begins anew with the next if an answer does not come: two snapshots of a view mean the same, but need not be the same
 bytes.
 """
 
@@ -15,12 +15,12 @@ from isthmus.core.message import SiteId, Targets
 from isthmus.protocols.membership.wire import StatePiece
 
 State = tuple[bytes, ...]
-TOTAL_MAX = 1 << 36  # bytes of a state that is taken for one
+TOTAL_MAX = 1 << 36  # bytes of a plausible state
 DECODER = msgspec.msgpack.Decoder(State)
 
 
-class Snapshot:
-    """A state to give away."""
+class StateSnapshot:
+    """An encoded state, for members that lack it."""
 
     __slots__ = ("data",)
 
@@ -31,14 +31,14 @@ class Snapshot:
         return self.data[offset : offset + size]
 
 
-class Arrival:
+class IncomingState:
     """A state on its way here."""
 
     __slots__ = ("asked_count", "pieces", "size", "source", "stale")
 
     def __init__(self) -> None:
         self.asked_count = 0  # members tried
-        self.source: SiteId | None = None  # who is asked now
+        self.source: SiteId | None = None  # the member asked now
         self.pieces: list[bytes] = []
         self.size = 0  # of the pieces
         self.stale = True  # nothing came since the last tick
@@ -50,16 +50,16 @@ class Arrival:
             self.asked_count += 1
             self.pieces, self.size = [], 0
 
-    def take(self, source: SiteId, word: StatePiece) -> State | None:
+    def take(self, source: SiteId, message: StatePiece) -> State | None:
         """Take a piece; the state once it is complete."""
-        if source != self.source or word.offset != self.size:
+        if source != self.source or message.offset != self.size:
             return None
-        if not 0 < word.total <= TOTAL_MAX or self.size + len(word.piece) > word.total or not word.piece:
-            raise RemoteError(f"site {source} sends {len(word.piece)} bytes at {word.offset} of {word.total}")
-        self.pieces.append(word.piece)
-        self.size += len(word.piece)
+        if not 0 < message.total <= TOTAL_MAX or self.size + len(message.piece) > message.total or not message.piece:
+            raise RemoteError(f"site {source} sends {len(message.piece)} bytes at {message.offset} of {message.total}")
+        self.pieces.append(message.piece)
+        self.size += len(message.piece)
         self.stale = False
-        if self.size < word.total:
+        if self.size < message.total:
             return None
         try:
             return DECODER.decode(b"".join(self.pieces))

@@ -1,8 +1,8 @@
-"""What the members of a group say to agree on views.
+"""Messages by which the members of a group agree on views.
 
-Every word names the incarnation of its sender; those of earlier lives are dropped. A word about a view names the
+Each names the incarnation of its sender; those of earlier lives are dropped. A message about a view names the
 incarnation under which its sender sits in that view, its *seat*: for a site that came back and votes by its file, that
-is an earlier one. None of these words belongs to a view in the sense of a port: they are what changes it.
+is an earlier one. None of these messages belongs to a view in the sense of a port: they are what changes it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 from isthmus.core.layer import Life, View
 from isthmus.core.message import B, Message, SiteId, Targets
-from isthmus.protocols.membership.cut import Holding, Runs, Slice
+from isthmus.protocols.membership.cut import CutSlice, Holding, Runs
 from isthmus.protocols.transport.reliable.frames import Data
 
 Ballot = tuple[int, SiteId, int]  # round, proposer's life; ordered
@@ -21,44 +21,44 @@ NO_BALLOT: Ballot = (0, SiteId(-1), -1)
 
 
 class Proposal(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A successor of a view, with what is handed up before it is installed."""
+    """A successor of a view, with the frames that are delivered before it is installed."""
 
     view_id: int  # of the view that it follows
     electors: Targets  # the members of that view
     view: View  # the successor
-    cut: tuple[Slice, ...]
+    cut: tuple[CutSlice, ...]
     stateful: Targets  # members of the successor that have the application's state
-    restart: bool = False  # nobody has the state any more: all begin anew, with what they have
+    restart: bool = False  # no member has the state any more: all begin anew, with what they have
 
 
-class Word(Message, frozen=True, gc=False, array_like=True):
-    """What all words share."""
+class MembershipMessage(Message, frozen=True, gc=False, array_like=True):
+    """A message of the membership, from one life of a site."""
 
     viewless = True
     incarnation: int  # of the sender
 
 
-class Said(Word, frozen=True, gc=False, array_like=True):
-    """A word about a view."""
+class ViewMessage(MembershipMessage, frozen=True, gc=False, array_like=True):
+    """A message about a view."""
 
     seat: int  # the incarnation that sits in the view
     view_id: int
 
 
-class Here(Said, frozen=True, gc=False, array_like=True, tag=41):
-    """Which view its sender is in, and whether it has the application's state."""
+class Here(ViewMessage, frozen=True, gc=False, array_like=True, tag=41):
+    """Announces the view that its sender is in, and whether it has the application's state."""
 
     stateful: bool
 
 
-class Prepare(Said, frozen=True, gc=False, array_like=True, tag=42):
-    """Asks the members of a view for their promise."""
+class Prepare(ViewMessage, frozen=True, gc=False, array_like=True, tag=42):
+    """Asks a member of a view for its promise."""
 
     ballot: Ballot
 
 
-class Promise(Said, frozen=True, gc=False, array_like=True, tag=43):
-    """No lower ballot will be taken; what was accepted, what is held, whom its sender suspects."""
+class Promise(ViewMessage, frozen=True, gc=False, array_like=True, tag=43):
+    """Promises to take no lower ballot; reports what its sender accepted, holds and suspects."""
 
     ballot: Ballot
     accepted: tuple[Ballot, Proposal] | None
@@ -68,26 +68,26 @@ class Promise(Said, frozen=True, gc=False, array_like=True, tag=43):
     leaving: bool
 
 
-class Propose(Said, frozen=True, gc=False, array_like=True, tag=44):
-    """Asks to accept a successor."""
+class Propose(ViewMessage, frozen=True, gc=False, array_like=True, tag=44):
+    """Asks to accept a successor of the view."""
 
     ballot: Ballot
     proposal: Proposal
 
 
-class Accepted(Said, frozen=True, gc=False, array_like=True, tag=45):
-    """Its sender holds the cut and has accepted the proposal of a ballot."""
+class Accepted(ViewMessage, frozen=True, gc=False, array_like=True, tag=45):
+    """Votes for the proposal of a ballot, whose cut its sender holds."""
 
     ballot: Ballot
 
 
-class Decide(Word, frozen=True, gc=False, array_like=True, tag=46):
-    """A proposal that is decided."""
+class Decide(MembershipMessage, frozen=True, gc=False, array_like=True, tag=46):
+    """Announces a decided proposal."""
 
     proposal: Proposal
 
 
-class Nudge(Said, frozen=True, gc=False, array_like=True, tag=47):
+class Nudge(ViewMessage, frozen=True, gc=False, array_like=True, tag=47):
     """Asks a coordinator to act."""
 
     suspects: Targets
@@ -95,42 +95,42 @@ class Nudge(Said, frozen=True, gc=False, array_like=True, tag=47):
     passed_on: bool = False
 
 
-class Nack(Said, frozen=True, gc=False, array_like=True, tag=48):
-    """A ballot came too late: a higher one was promised."""
+class Nack(ViewMessage, frozen=True, gc=False, array_like=True, tag=48):
+    """Refuses a ballot: a higher one was promised."""
 
     promised: Ballot
 
 
-class Join(Word, frozen=True, gc=False, array_like=True, tag=49):
-    """Asks to be let in; tells which lives have answered lately."""
+class Join(MembershipMessage, frozen=True, gc=False, array_like=True, tag=49):
+    """Asks to be admitted; names the lives that have answered lately."""
 
     asked_ns: int  # by its sender's clock
     answered: tuple[Life, ...]
 
 
-class JoinAck(Word, frozen=True, gc=False, array_like=True, tag=50):
-    """Its sender has heard a request to join."""
+class JoinAck(MembershipMessage, frozen=True, gc=False, array_like=True, tag=50):
+    """Acknowledges a request to join."""
 
     asked_incarnation: int
     asked_ns: int
 
 
-class Gone(Word, frozen=True, gc=False, array_like=True, tag=51):
-    """Others have gone on without this life of the receiver."""
+class Gone(MembershipMessage, frozen=True, gc=False, array_like=True, tag=51):
+    """Announces that others have gone on without this life of the receiver."""
 
     view_id: int
     gone_incarnation: int
 
 
-class Fetch(Word, frozen=True, gc=False, array_like=True, tag=52):
+class Fetch(MembershipMessage, frozen=True, gc=False, array_like=True, tag=52):
     """Asks for frames of a closing view."""
 
     view_id: int
     wanted: tuple[tuple[SiteId, Runs], ...]
 
 
-class Frames(Word, Generic[B], frozen=True, gc=False, array_like=True, tag=53):
-    """Frames of a closing view, each with its origin."""
+class Frames(MembershipMessage, Generic[B], frozen=True, gc=False, array_like=True, tag=53):
+    """Carries frames of a closing view, each with its origin."""
 
     view_id: int
     frames: tuple[tuple[SiteId, Data[B]], ...]
@@ -140,15 +140,15 @@ class Frames(Word, Generic[B], frozen=True, gc=False, array_like=True, tag=53):
         return sum([data.payload_bytes() for _, data in self.frames])
 
 
-class StateAsk(Word, frozen=True, gc=False, array_like=True, tag=54):
+class StateAsk(MembershipMessage, frozen=True, gc=False, array_like=True, tag=54):
     """Asks for a piece of the group's state as of the installation of a view."""
 
     view_id: int
     offset: int
 
 
-class StatePiece(Word, frozen=True, gc=False, array_like=True, tag=55):
-    """A piece of that state."""
+class StatePiece(MembershipMessage, frozen=True, gc=False, array_like=True, tag=55):
+    """Carries a piece of that state."""
 
     view_id: int
     offset: int

@@ -74,7 +74,7 @@ class Packed(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=61
     packets: tuple[Relayed[B], ...]
 
 
-class Plan(NamedTuple):
+class RelayPlan(NamedTuple):
     """How some targets are reached."""
 
     straight: Targets
@@ -116,7 +116,7 @@ class Relay(Layer):
         self.replan()
 
     def replan(self) -> None:
-        self.plans: dict[Targets, Plan] = {}
+        self.plans: dict[Targets, RelayPlan] = {}
         self.agents = {lan: self.first_trusted(members) for lan, members in self.lans.items()}
 
     def first_trusted(self, members: list[SiteId]) -> SiteId:
@@ -147,7 +147,7 @@ class Relay(Layer):
         if plan.through or plan.around:
             self.send_through(plan, Relayed(self.host.site, (), message))
 
-    def send_through(self, plan: Plan, relayed: Relayed[Any]) -> None:
+    def send_through(self, plan: RelayPlan, relayed: Relayed[Any]) -> None:
         """Send a packet, our own or another's, to the couriers of a plan; or have it gathered."""
         here = self.clusters[self.host.site]
         at_once = plan.around if relayed.packet.cumulative else (*plan.through, *plan.around)
@@ -162,7 +162,7 @@ class Relay(Layer):
             everybody = tuple(site for _, targets in plan.through for site in targets)
             self.send((self.agents[here],), Relayed(relayed.author, everybody, relayed.packet))
 
-    def plan(self, targets: Targets) -> Plan:
+    def plan(self, targets: Targets) -> RelayPlan:
         plan = self.plans.get(targets)
         if plan is None:
             if len(self.plans) >= PLANS_MAX:
@@ -170,7 +170,7 @@ class Relay(Layer):
             plan = self.plans[targets] = self.make_plan(targets)
         return plan
 
-    def make_plan(self, targets: Targets, around_suspected: bool = True) -> Plan:
+    def make_plan(self, targets: Targets, around_suspected: bool = True) -> RelayPlan:
         here = self.clusters[self.host.site]
         straight: list[SiteId] = []
         around: dict[SiteId, list[SiteId]] = {}
@@ -189,7 +189,7 @@ class Relay(Layer):
                 straight += sites
             else:
                 through[self.agents[lan]] = sites
-        return Plan(tuple(straight), passed_on(through), passed_on(around))
+        return RelayPlan(tuple(straight), passed_on(through), passed_on(around))
 
     def detour(self, target: SiteId) -> SiteId | None:
         """A member that we reach and that reaches a target which we do not; a neighbour of the target rather."""

@@ -183,7 +183,8 @@ class AgreedMembership:
         view = self.view
         if not any(self.options.weights.get(site, 1) for site in up):
             return False  # nobody who could found anything
-        behind = [layer.accepted[1].view for layer in up.values() if layer.accepted is not None and layer.view == view]
+        accepted = [layer.ledger.accepted for layer in up.values() if layer.view == view]
+        behind = [one[1].view for one in accepted if one is not None]
         return any(not quorum(one, [life for life in one.lives() if self.counts(life)]) for one in (view, *behind))
 
     def counts(self, life: Life) -> bool:

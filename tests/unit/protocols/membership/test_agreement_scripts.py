@@ -18,7 +18,7 @@ from tests.harness.membership_bench import ROUND_NS, Bench
 from tests.harness.membership_bench_checks import wrong
 
 from isthmus.core.message import SiteId
-from isthmus.protocols.membership.wire import Word
+from isthmus.protocols.membership.wire import MembershipMessage
 
 FOLDER = Path(__file__).parents[3] / "scripts_agreement"
 SCRIPTS = sorted(FOLDER.glob("*.txt"))
@@ -70,7 +70,7 @@ class Script:
             if not places:
                 return
             source, target, _, message = self.bench.pool[places[0]]
-            if isinstance(message, Word):
+            if isinstance(message, MembershipMessage):
                 self.lines.append(f"{source}->{target} {short(message)}")
             self.bench.arrive(places[0])
             self.show_notes()
@@ -88,7 +88,7 @@ class Script:
             self.told[key] = max(len(notes), self.told.get(key, 0))
 
 
-def short(word: Word) -> str:
+def short(word: MembershipMessage) -> str:
     """A word with the fields that tell it from others of its kind."""
     hidden = ("incarnation", "seat", "asked_ns", "frames", "piece")
     fields = {name: getattr(word, name) for name in type(word).__struct_fields__ if name not in hidden}
@@ -98,7 +98,7 @@ def short(word: Word) -> str:
             cut = [(part.origin, part.floor, part.numbers) for part in value.cut if part.numbers]
             shown.append(f"{value.view_id} -> {value.view.view_id} of {value.view.lives()} cut {cut}")
         elif name == "report" and value is not None:
-            shown.append(f"report={[(one.origin, one.handed_up) for one in value if one.handed_up]}")
+            shown.append(f"report={[(one.origin, one.delivered) for one in value if one.delivered]}")
         elif name == "accepted" and value is not None:
             shown.append(f"accepted={value[0]}")
         elif value not in ((), None, False):

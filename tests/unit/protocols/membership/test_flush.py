@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from isthmus.core.message import Cast, SiteId
-from isthmus.protocols.membership.cut import Slice
+from isthmus.protocols.membership.cut import CutSlice
 from isthmus.protocols.membership.flush import Flush
-from isthmus.protocols.membership.transfer import Arrival, Snapshot
+from isthmus.protocols.membership.transfer import IncomingState, StateSnapshot
 from isthmus.protocols.membership.wire import Frame, StatePiece
 from isthmus.protocols.transport.reliable.frames import Data
 
@@ -18,21 +18,21 @@ def frame(seq: int, size: int = 1) -> Frame:
 
 def test_what_is_lacking_shrinks_with_what_is_taken() -> None:
     flush = Flush(1, {S(9): {1: frame(1)}})
-    flush.aim((Slice(S(9), 0, ((1, 3),), (S(1),)),))
+    flush.aim((CutSlice(S(9), 0, ((1, 3),), (S(1),)),))
     assert flush.lacking() == ((S(9), ((2, 3),)),)
     flush.take([(S(9), frame(2)), (S(9), frame(7))])
     assert flush.lacking() == ((S(9), ((3, 3),)),)
     assert 7 not in flush.frames[S(9)]  # nobody asked for it
     flush.take([(S(9), frame(3))])
     assert flush.lacking() == ()
-    assert flush.whom((S(1), S(2))) is None
+    assert flush.next_target((S(1), S(2))) is None
 
 
 def test_holders_are_asked_first_and_everybody_by_turns() -> None:
     flush = Flush(1, {})
-    flush.aim((Slice(S(9), 0, ((1, 1),), (S(3), S(1))),))
+    flush.aim((CutSlice(S(9), 0, ((1, 1),), (S(3), S(1))),))
     others = (S(1), S(2), S(3), S(4))
-    assert [flush.whom(others) for _ in range(9)] == [3, 1, 2, 4, 3, 1, 2, 4, 3]
+    assert [flush.next_target(others) for _ in range(9)] == [3, 1, 2, 4, 3, 1, 2, 4, 3]
 
 
 def test_answers_come_in_packets() -> None:
@@ -44,7 +44,7 @@ def test_answers_come_in_packets() -> None:
 
 def test_a_state_arrives_in_pieces_from_one_member() -> None:
     state = (b"application" * 20, b"", b"roles")
-    snapshot, arrival = Snapshot(state), Arrival()
+    snapshot, arrival = StateSnapshot(state), IncomingState()
     arrival.turn_to_next((S(4), S(5)))
     found = None
     while found is None:

@@ -15,7 +15,7 @@ from tests.harness.recording import RecordingSite
 from isthmus.core.layer import Stack, View
 from isthmus.core.message import Cast, Message, SiteId
 from isthmus.protocols.membership.agreement import Agreement
-from isthmus.protocols.membership.cut import Holding, Slice
+from isthmus.protocols.membership.cut import CutSlice, Holding
 from isthmus.protocols.membership.home import Past
 from isthmus.protocols.membership.sanity import COUNT_MAX, LEAP_MAX, NUMBERS_MAX
 from isthmus.protocols.membership.suspicion import Heartbeat, Suspicion
@@ -105,11 +105,12 @@ class Bench:
         return self.site.drain()
 
     def state(self) -> list[Any]:
-        a = self.agreement
+        a, ledger = self.agreement, self.agreement.ledger
         return [
-            *(a.view, a.seat, a.promised, a.accepted, a.decided, a.frozen, a.stateful, dict(a.known), dict(a.heard)),
-            *(dict(a.requests.heard), dict(a.requests.answers), dict(a.votes), a.round_seen, a.proposed, a.attempt),
-            *(a.nudged_ns, a.leaving, a.arrival.size, a.flush, self.site.host.view_id, len(self.home.renewed)),
+            *(a.view, a.seat, a.phase, ledger.promised, ledger.accepted, a.decided, a.stateful, dict(a.known)),
+            *(dict(a.heard), dict(a.requests.heard), dict(a.requests.answers), dict(ledger.votes), ledger.round_seen),
+            *(ledger.proposed, a.attempt, a.nudged_ns, a.leaving, a.incoming.size, a.flush, self.site.host.view_id),
+            len(self.home.renewed),
         ]
 
 
@@ -152,11 +153,11 @@ HOSTILE: dict[str, tuple[SiteId, Message]] = {
     "state at a stranger's": (ONE, Propose(3, 3, 5, BALLOT, replace(PROPOSAL, stateful=(STRANGER,)))),
     "a cut of too many frames": (
         ONE,
-        Propose(3, 3, 5, BALLOT, replace(PROPOSAL, cut=(Slice(ONE, 0, ((1, 1 << 60),), ()),))),
+        Propose(3, 3, 5, BALLOT, replace(PROPOSAL, cut=(CutSlice(ONE, 0, ((1, 1 << 60),), ()),))),
     ),
     "a cut with frames of a stranger": (
         ONE,
-        Propose(3, 3, 5, BALLOT, replace(PROPOSAL, cut=(Slice(THREE, 0, ((1, 2),), ()),))),
+        Propose(3, 3, 5, BALLOT, replace(PROPOSAL, cut=(CutSlice(THREE, 0, ((1, 2),), ()),))),
     ),
     "a decision by one who had no part in it": (THREE, Decide(3, PROPOSAL)),
     "an answer to what was never asked": (ONE, JoinAck(3, 3, 1 << 62)),
@@ -230,7 +231,7 @@ def test_a_place_that_a_life_has_not_asked_for_ends_it() -> None:
     for word in (Decide(3, proposal), Propose(3, 3, 5, (1, ONE, 3), proposal)):
         bench = Bench(joined=False)
         assert bench.hear(ONE, word) == [] and len(bench.home.renewed) == 1
-        assert not bench.agreement.is_seated() and bench.agreement.voted is None
+        assert not bench.agreement.is_seated() and bench.agreement.ledger.voted is None
 
 
 def test_a_state_that_layers_cannot_take_ends_the_life_that_got_it() -> None:
@@ -279,7 +280,7 @@ runs = few(st.tuples(numbers, numbers))
 views = st.one_of(
     st.builds(View, numbers, few(sites), few(numbers), few(numbers), few(lives)), st.just(NEXT), st.just(VIEW)
 )
-cuts = few(st.builds(Slice, sites, numbers, runs, few(sites)))
+cuts = few(st.builds(CutSlice, sites, numbers, runs, few(sites)))
 proposals = st.one_of(
     st.builds(Proposal, numbers, few(sites), views, cuts, few(sites), flags),
     st.builds(Proposal, st.just(5), st.just(MEMBERS), views, cuts, few(sites), flags),

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from isthmus.core.layer import Life, View
 from isthmus.core.message import SiteId
-from isthmus.protocols.membership.choice import Joiner, Reporter, admitted, next_view, reconciled, staying
 from isthmus.protocols.membership.cut import Holding, cut_of, numbers_of, runs_of
 from isthmus.protocols.membership.quorum import assigned_weights, quorum
+from isthmus.protocols.membership.succession import Joiner, Reporter, admitted, next_view, reconciled, staying
 
 A, B, C, D, E = ((SiteId(number), 0) for number in range(5))
 S = SiteId

@@ -11,7 +11,7 @@ from isthmus.protocols.transport.reliable.pacing import (
     Asked,
     Gaps,
     Pacing,
-    Run,
+    RequestedRun,
     count,
     first_of,
     near,
@@ -23,8 +23,8 @@ WAIT = 100 * MS
 ORIGIN, OTHER = SiteId(3), SiteId(5)
 
 
-def run(first: int, last: int) -> Run:
-    return Run(first, last, ORIGIN, 0, WAIT, True, False)
+def run(first: int, last: int) -> RequestedRun:
+    return RequestedRun(first, last, ORIGIN, 0, WAIT, True, False)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def run(first: int, last: int) -> Run:
         (((1, 2),), [run(7, 9)], ((1, 2),)),
     ],
 )
-def test_gaps_but_for_what_was_asked(gaps: Gaps, runs: list[Run], left: Gaps) -> None:
+def test_gaps_but_for_what_was_asked(gaps: Gaps, runs: list[RequestedRun], left: Gaps) -> None:
     assert without(gaps, runs) == left
     assert count(left) == sum(last - first + 1 for first, last in left)
 

@@ -37,7 +37,7 @@ ASKS_MAX = 16  # requests per stream whose answers tell a round trip
 URGENT_WAIT_MS = 1_000.0  # the longest, once the origin is heard of
 
 
-class Run(NamedTuple):
+class RequestedRun(NamedTuple):
     """Numbers that were asked for together."""
 
     first: int
@@ -121,7 +121,7 @@ class Asked:
     __slots__ = ("asks", "count", "runs")
 
     def __init__(self) -> None:
-        self.runs: list[Run] = []
+        self.runs: list[RequestedRun] = []
         self.count = 0  # requests
         self.asks: dict[int, int] = {}  # the last ones: when each was made
 
@@ -138,7 +138,7 @@ class Asked:
         runs = [run for run in self.runs if run.is_on_its_way(now_ns, longest_ns)]
         for first, last in gaps:
             once = not any(run.first <= last and run.last >= first for run in overdue)
-            runs.append(Run(first, last, target, now_ns, wait_ns, once, False))
+            runs.append(RequestedRun(first, last, target, now_ns, wait_ns, once, False))
         self.runs = sorted(runs)
         self.count += 1
         self.asks[self.count] = now_ns
@@ -178,7 +178,7 @@ class Asked:
         return now_ns - found[0].asked_ns if len(found) == 1 and found[0].once and not found[0].lost else None
 
 
-def without(gaps: Gaps, runs: Sequence[Run]) -> Gaps:
+def without(gaps: Gaps, runs: Sequence[RequestedRun]) -> Gaps:
     """Gaps but for what some runs cover; both are in order."""
     found = []
     for first, last in gaps:

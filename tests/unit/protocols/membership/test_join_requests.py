@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from isthmus.core.message import SiteId
-from isthmus.protocols.membership.joining import LONGEST, PART, Requests
+from isthmus.protocols.membership.succession import LONGEST, PART, JoinRequests
 from isthmus.protocols.membership.wire import JoinAck
 
 FRESH_NS = 1000
@@ -12,7 +12,7 @@ MEMBER = SiteId(1)
 
 def answered_at(request_ns: int, now_ns: int, asking_ns: int = 0) -> bool:
     """Whether the answer to a request counts, at one that has asked since a time."""
-    requests = Requests(FRESH_NS)
+    requests = JoinRequests(FRESH_NS)
     requests.answered(asking_ns)
     requests.note_answer(MEMBER, JoinAck(0, 0, request_ns))
     return requests.answered(now_ns) == ((MEMBER, 0),)

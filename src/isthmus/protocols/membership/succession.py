@@ -1,0 +1,154 @@
+"""The members of the next view: requests to join, and pure functions over them and over the members' promises.
+
+A member stays if it reported, is not suspected and does not leave. Of two that suspect each other, either way, one must
+go: the one with most conflicts, the junior first, never the coordinator. One member's suspicion is thus enough to
+separate two, but not to exclude a member that all others reach.
+
+Every site that receives a request to join answers it, and each request names the answers that its author has received
+lately. A site joins only if all that stay have answered it, so that the new view is connected both ways: a view with a
+member that hears, but is not heard, would close at once. Answers count for some round trips. Where many packets are
+lost, not all members answer within so few requests: a site that has been asking for long counts answers for a fraction
+of that time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
+
+from isthmus.core.layer import Life, View
+from isthmus.core.message import SiteId
+from isthmus.protocols.membership.quorum import assigned_weights, quorum
+from isthmus.protocols.membership.wire import Join, JoinAck
+
+PART = 4  # of the time spent asking, during which answers count, if that is longer than usual
+LONGEST = 32  # times the usual one
+
+
+class Reporter(msgspec.Struct, frozen=True):
+    """The parts of a member's promise that decide whether it stays."""
+
+    life: Life
+    suspects: tuple[SiteId, ...]
+    stateful: bool
+    leaving: bool
+
+
+class Joiner(msgspec.Struct, frozen=True):
+    """A life that asks to be admitted, and the lives that have answered it."""
+
+    life: Life
+    answered: tuple[Life, ...]
+
+
+class JoinRequests:
+    """Recent requests of other sites, and the answers to this site's own."""
+
+    __slots__ = ("answers", "asking_ns", "fresh_ns", "heard")
+
+    def __init__(self, fresh_ns: int) -> None:
+        self.fresh_ns = fresh_ns
+        self.heard: dict[SiteId, tuple[int, Join]] = {}  # the latest of each site, and when it came
+        self.answers: dict[Life, int] = {}  # by author: when the request that it answers was made
+        self.asking_ns: int | None = None  # when this site first asked
+
+    def note(self, source: SiteId, request: Join, now_ns: int) -> None:
+        before = self.heard.get(source)
+        if before is None or (request.incarnation, request.asked_ns) > (before[1].incarnation, before[1].asked_ns):
+            self.heard[source] = (now_ns, request)
+
+    def note_answer(self, source: SiteId, answer: JoinAck) -> None:
+        life = (source, answer.incarnation)
+        for earlier in [one for one in self.answers if one[0] == source and one[1] < answer.incarnation]:
+            del self.answers[earlier]
+        self.answers[life] = max(answer.asked_ns, self.answers.get(life, answer.asked_ns))
+
+    def answered(self, now_ns: int) -> tuple[Life, ...]:
+        """The lives that have answered a recent request; the caller makes one now."""
+        if self.asking_ns is None:
+            self.asking_ns = now_ns
+        count_ns = max(self.fresh_ns, min((now_ns - self.asking_ns) // PART, LONGEST * self.fresh_ns))
+        return tuple([life for life, asked_ns in self.answers.items() if now_ns - asked_ns < count_ns])
+
+    def joiners(self, now_ns: int) -> list[Joiner]:
+        """The authors of recent requests, in the order of their sites."""
+        return [
+            Joiner((site, request.incarnation), request.answered)
+            for site, (at_ns, request) in sorted(self.heard.items())
+            if now_ns - at_ns < self.fresh_ns
+        ]
+
+    def forget(self, lives: tuple[Life, ...]) -> None:
+        """Drop the requests of admitted lives."""
+        for site, incarnation in lives:
+            found = self.heard.get(site)
+            if found is not None and found[1].incarnation <= incarnation:
+                del self.heard[site]
+
+
+def reconciled(members: Sequence[Reporter], me: Life) -> list[Reporter]:
+    """The members without any that suspects, or is suspected by, a member that stays."""
+    left = list(members)
+    while True:
+        conflicts = [sum([apart(one, other) for other in left if other is not one]) for one in left]
+        worst = max([(count, place) for place, count in enumerate(conflicts) if left[place].life != me], default=(0, 0))
+        if not worst[0]:
+            return left
+        del left[worst[1]]
+
+
+def apart(one: Reporter, other: Reporter) -> bool:
+    return one.life[0] in other.suspects or other.life[0] in one.suspects
+
+
+def staying(
+    view: View, reporters: Sequence[Reporter], voters: Collection[Life], suspected: Collection[Life], me: Life
+) -> list[Reporter] | None:
+    """The reporters, by seniority, that stay for the next view; None where they may not, or not yet.
+
+    `voters` are lives that vote by their file alone: they count, but do not stay.
+    """
+    heard = [reporter for reporter in reporters if reporter.life not in suspected]
+    leavers = [reporter for reporter in heard if reporter.leaving]
+    found = reconciled([reporter for reporter in heard if not reporter.leaving], me)
+    if not any(reporter.stateful for reporter in found):  # all that have the state leave: the eldest stays for now
+        present = reconciled(heard, me)
+        last = next((reporter for reporter in present if reporter.stateful), None)
+        found = [reporter for reporter in present if reporter is last or not reporter.leaving]
+        leavers = [reporter for reporter in present if reporter not in found]
+    counted = {reporter.life for reporter in (*found, *leavers)} | set(voters)
+    if not quorum(view, counted) or not any(reporter.stateful for reporter in found):
+        return None
+    return found
+
+
+def admitted(joiners: Sequence[Joiner], stay: Collection[Life], last: Mapping[SiteId, int]) -> list[Life]:
+    """The joiners that every life that stays, and every joiner before, has answered; one life per site."""
+    found: list[Life] = []
+    sites = {life[0] for life in stay}
+    for joiner in joiners:
+        site, incarnation = joiner.life
+        if site in sites or incarnation <= last.get(site, -1):
+            continue
+        if all(life in joiner.answered for life in (*sorted(stay), *found)):
+            found.append(joiner.life)
+            sites.add(site)
+    return found
+
+
+def next_view(
+    view: View, stay: Sequence[Life], joining: Sequence[Life], stateful: Collection[Life], weights: Mapping[SiteId, int]
+) -> View:
+    """The view of the lives that stay and those that join."""
+    members = (*stay, *joining)
+    last = dict(view.last)
+    for site, incarnation in (*view.lives(), *members):
+        last[site] = max(incarnation, last.get(site, -1))
+    return View(
+        view.view_id + 1,
+        tuple([site for site, _ in members]),
+        tuple([incarnation for _, incarnation in members]),
+        assigned_weights(members, stateful, weights),
+        tuple(sorted(last.items())),
+    )
