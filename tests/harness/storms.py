@@ -261,7 +261,7 @@ class Storm:
         layers = {site: port.agreement for site, port in self.bench.at.items() if port.alive}
         last = max([layer.view for layer in layers.values()], key=lambda view: view.view_id, default=View(0, ()))
         knowing = [site for site, layer in layers.items() if layer.view == last]
-        accepted = [layers[site].accepted for site in knowing]
+        accepted = [layers[site].ledger.accepted for site in knowing]
         views = [last, *(one[1].view for one in accepted if one is not None)]
         for size in range(len(layers), 0, -1):
             for some in combinations(layers, size):

@@ -30,7 +30,7 @@ from isthmus.protocols.transport.safe import Safe
 
 replace = msgspec.structs.replace
 PATH = "isthmus.protocols.membership."
-BENCH = "harness.membership_bench."
+BENCH = "tests.harness.membership_bench."
 
 
 class Bug(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from isthmus.core.message import Carried, SiteId, Targets
 from isthmus.protocols.application import Application
 from isthmus.protocols.participants.marked import Coming, MarkedParticipants
 from isthmus.protocols.participants.ordered import OrderedParticipants, Participants
-from isthmus.protocols.participants.wire import Change, LightGroup, ParticipantsOptions, Request, Said
+from isthmus.protocols.participants.wire import GroupChange, LightGroup, ParticipantHeader, ParticipantsOptions, Request
 from isthmus.stacks.registry import STACKS, Build, StackOptions
 
 # Over FIFO order
@@ -23,7 +23,7 @@ class AppliedAtDelivery(OrderedParticipants):
 
     __slots__ = ()
 
-    def take(self, cast: Carried[Any], said: Said) -> None:
+    def take(self, cast: Carried[Any], said: ParticipantHeader) -> None:
         group = self.known(said.group)
         self.came_back(group, cast, said)
         self.hand_over(group, cast, said)
@@ -43,7 +43,7 @@ class Unmarked(MarkedParticipants):
     def on_mark(self, source: SiteId, mark: object) -> None:
         """Nobody waits for it."""
 
-    def take(self, cast: Carried[Any], said: Said) -> None:
+    def take(self, cast: Carried[Any], said: ParticipantHeader) -> None:
         group = self.known(said.group)
         if said.view_id < group.valid_from:
             self.below.consumed(cast)
@@ -57,7 +57,7 @@ class TagsOnly(Unmarked):
 
     __slots__ = ()
 
-    def take(self, cast: Carried[Any], said: Said) -> None:
+    def take(self, cast: Carried[Any], said: ParticipantHeader) -> None:
         group = self.known(said.group)
         if said.number > group.number:
             MarkedParticipants.take(self, cast, said)
@@ -74,10 +74,10 @@ class Leaderless(MarkedParticipants):
         if not self.view.view_id:
             return False
         operation = (self.host.site, request.name, request.joins)
-        self.submit_ordered(Change(request.group, 0, (operation,), self.view.view_id))
+        self.submit_ordered(GroupChange(request.group, 0, (operation,), self.view.view_id))
         return True
 
-    def on_change(self, source: SiteId, change: Change) -> None:
+    def on_change(self, source: SiteId, change: GroupChange) -> None:
         if not self.is_void(change.view_id):
             number, _ = self.latest(self.known(change.group))
             super().on_change(self.leader(), msgspec.structs.replace(change, number=number + 1))
@@ -125,7 +125,7 @@ class SaidOnce(MarkedParticipants):
 
     def repeat(self, group: LightGroup) -> None:
         for cast in group.unseen.values():
-            assert isinstance(cast.body, Said)
+            assert isinstance(cast.body, ParticipantHeader)
             self.stays[group.name, cast.body.name].unseen_count -= 1
         group.unseen, group.ahead = {}, []
 
@@ -183,7 +183,7 @@ def leaving_at_once(kind: type[Participants]) -> type[Participants]:
             if stay is not None and stay.unseen_count and not stay.asked:
                 stay.asked = self.ask(Request(group, name, False, self.view.view_id))
 
-        def came_back(self, group: LightGroup, cast: Carried[Any], said: Said) -> None:
+        def came_back(self, group: LightGroup, cast: Carried[Any], said: ParticipantHeader) -> None:
             if (group.name, said.name) in self.stays:
                 super().came_back(group, cast, said)
             else:
@@ -209,7 +209,7 @@ class VoidByHosts(OrderedParticipants):
 
     __slots__ = ()
 
-    def take(self, cast: Carried[Any], said: Said) -> None:
+    def take(self, cast: Carried[Any], said: ParticipantHeader) -> None:
         group = self.known(said.group)
         if all(site in cast.destinations for site in group.hosts):
             self.came_back(group, cast, said)
@@ -227,7 +227,7 @@ class RepeatedLate(OrderedParticipants):
         if any(site not in before for site in group.hosts):
             group.valid_from = group.number
 
-    def take(self, cast: Carried[Any], said: Said) -> None:
+    def take(self, cast: Carried[Any], said: ParticipantHeader) -> None:
         group = self.known(said.group)
         if said.number < group.valid_from and cast.sender == self.host.site:
             del group.unseen[cast.number]

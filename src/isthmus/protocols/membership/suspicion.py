@@ -1,25 +1,25 @@
 """Suspicion: which sites have been silent for too long (paper 000, section 2: FS).
 
-Problem: a site that has stopped cannot say so. Whoever waits too short a time throws out sites that are merely slow;
-whoever waits too long holds everybody up. How long is right differs from link to link, and changes.
+Problem: a stopped site cannot announce it. Too short a time-out excludes sites that are merely slow; too long a one
+delays all others. The right time-out differs from link to link, and changes.
 
 Idea: heartbeats always flow, and any packet counts as a sign of life. A site is suspected once nothing has come from it
 for T = clamp(1.25 P + h, floor, ceiling), where P is the longest gap between two *heartbeats* of this and the previous
 ten minutes and h their period. Gaps of all traffic would not do: under load they are short, and the first lull would
-then look like a death. Inside a LAN, heartbeats and bounds are short; over the WAN they are long. A site that the
-neighbours on its LAN have given up is suspected elsewhere too, without waiting for the long bound: opinions travel with
-the heartbeats, and at once when they change.
+then look like a death. Inside a LAN, heartbeats and bounds are short; over the WAN they are long. A site that its LAN
+neighbours suspect is suspected elsewhere too, without waiting for the long bound: opinions travel with the heartbeats,
+and at once when they change.
 
-One instance serves all groups of a site. Suspicion may be wrong and is revoked by the next packet; nothing that must
-never happen rests on it.
+One instance serves all groups of a site. Suspicion may be wrong and is revoked by the next packet; no safety
+property depends on it.
 
 Invariants:
 - a site that was never heard of is given T from the start of this one;
-- what was learnt of the links outlives a life of the site, as long as its process does;
-- opinions sent are those formed here, never those taken over, so no rumour feeds on itself;
-- a site is suspected on others' word only if every trusted neighbour of it, at least one, suspects it;
-- after a pause of our own (the timer comes late by more than a period) nobody is suspected until packets that waited
-  meanwhile have had a period's time to be read.
+- the measured gaps of the links outlive a life of the site, as long as its process does;
+- opinions sent are those formed here, never those of others, so no rumour feeds on itself;
+- a site is suspected by the opinions of others only if every trusted neighbour of it, at least one, suspects it;
+- after a pause of our own (the timer comes late by more than a period) no site is suspected until packets that
+  waited meanwhile have had one period to be read.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Tell = Callable[[SiteId, bool], None]
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How sites of one kind are watched."""
+    """Heartbeat period and time-out bounds for sites of one kind."""
 
     heartbeat_ms: float
     floor_ms: float
@@ -67,7 +67,7 @@ WAN = Timing(heartbeat_ms=200, floor_ms=1000, ceiling_ms=4000)
 
 
 class Heartbeat(Message, frozen=True, gc=False, array_like=True, tag=40):
-    """A sign of life, with whom its sender suspects by its own observation."""
+    """Shows that its sender is alive; names the sites that it suspects by its own observation."""
 
     viewless = True
     incarnation: int
@@ -75,11 +75,20 @@ class Heartbeat(Message, frozen=True, gc=False, array_like=True, tag=40):
 
 
 class Peer:
-    """What is known of one site."""
+    """The record of one watched site."""
 
     __slots__ = (
-        *("beat_ns", "gap_before_ns", "gap_ns", "incarnation", "near", "opinions", "refused_count", "refused_ns"),
-        *("suspected", "timing", "told"),
+        "beat_ns",
+        "gap_before_ns",
+        "gap_ns",
+        "incarnation",
+        "near",
+        "opinions",
+        "refused_count",
+        "refused_ns",
+        "suspected",
+        "timing",
+        "told",
     )
 
     def __init__(self, timing: Timing, near: bool) -> None:
@@ -89,9 +98,9 @@ class Peer:
         self.beat_ns = 0  # when that came
         self.gap_ns = 0  # the longest between two heartbeats of this window
         self.gap_before_ns = 0  # and of the one before
-        self.opinions: Targets = ()  # whom it suspects
+        self.opinions: Targets = ()  # the sites that it suspects
         self.suspected = False  # by our own observation
-        self.told = False  # what the groups were told last, others' word included
+        self.told = False  # the opinion last given to the groups, opinions of others included
         self.refused_ns = 0  # when its port last refused a packet
         self.refused_count = 0  # how often in a row, with nothing heard in between
 
@@ -103,7 +112,16 @@ class Suspicion(Layer):
     """Watches the other sites for all groups of this one."""
 
     __slots__ = (
-        *("check_ns", "cluster_of", "grace_ns", "lan", "peers", "started_ns", "tell", "turned_ns", "wan", "watched"),
+        "check_ns",
+        "cluster_of",
+        "grace_ns",
+        "lan",
+        "peers",
+        "started_ns",
+        "tell",
+        "turned_ns",
+        "wan",
+        "watched",
     )
     timer_names = ("near", "far", "check")
 
@@ -133,17 +151,17 @@ class Suspicion(Layer):
                 self.peers[site] = Peer(self.lan if near else self.wan, near)
         self.started_ns = self.turned_ns = self.host.now_ns
         self.check_ns = 0  # when the check timer is due
-        self.grace_ns = 0  # after a pause of our own: until when nobody is suspected
+        self.grace_ns = 0  # after a pause of this process: until when no site is suspected
         for key in (NEAR, FAR):
             if self.targets(key == NEAR):
                 self.host.set_timer(self, key, 0)
         self.arm_check()
 
     def inherit(self, earlier: Suspicion) -> None:
-        """Take over what an earlier life of this process has learnt of its links; opinions are formed anew.
+        """Take over the link measurements of an earlier life of this process; opinions are formed anew.
 
-        Otherwise a site whose links are bad would begin each life with the shortest time-outs, suspect others wrongly,
-        be left out for it, and begin again, for ever.
+        Otherwise a site with bad links would begin each life with the shortest time-outs, suspect others wrongly, be
+        excluded for it, and begin again, for ever.
         """
         self.turned_ns = earlier.turned_ns
         for site, peer in self.peers.items():
@@ -155,15 +173,15 @@ class Suspicion(Layer):
     def targets(self, near: bool) -> Targets:
         return tuple([site for site, peer in self.peers.items() if peer.near == near])
 
-    # What others ask
+    # Queries
 
     def is_suspected(self, site: SiteId) -> bool:
-        """Whether a site is suspected here, by observation or on its neighbours' word."""
+        """Whether a site is suspected here, by observation or by the opinions of its neighbours."""
         peer = self.peers.get(site)
         return peer is not None and (peer.suspected or self.given_up(site, peer))
 
     def suspects_us(self, site: SiteId) -> bool:
-        """Whether a site has said that it suspects this one."""
+        """Whether a site has announced that it suspects this one."""
         peer = self.peers.get(site)
         return peer is not None and self.host.site in peer.opinions
 
@@ -173,7 +191,7 @@ class Suspicion(Layer):
         return peer is None or other not in peer.opinions
 
     def given_up(self, site: SiteId, peer: Peer) -> bool:
-        """Whether all neighbours of a remote site that we trust suspect it."""
+        """Whether all trusted neighbours of a remote site suspect it."""
         if peer.near:
             return False
         cluster = self.cluster_of[site]
@@ -203,9 +221,9 @@ class Suspicion(Layer):
     def on_heartbeat(self, source: SiteId, word: Heartbeat) -> None:
         peer = self.peers.get(source)
         if peer is None or not 0 <= word.incarnation <= INCARNATION_MAX or len(word.suspects) >= len(self.cluster_of):
-            raise RemoteError(f"site {source} is none that is watched, or says what cannot be: {word}")
+            raise RemoteError(f"site {source} is not watched, or sent an impossible heartbeat: {word}")
         if word.incarnation < peer.incarnation:
-            return  # a late word of an earlier life
+            return  # late, of an earlier life
         now_ns = self.host.now_ns
         self.turn(now_ns)
         if word.incarnation == peer.incarnation:
@@ -221,10 +239,10 @@ class Suspicion(Layer):
                 peer.gap_before_ns, peer.gap_ns = peer.gap_ns, 0
 
     def refused(self, site: SiteId) -> None:
-        """Take note that a site's port refuses packets: a hint that counts at once and is probed, never a proof.
+        """Note that a site's port refuses packets: a hint that counts at once and is probed, never a proof.
 
-        A second refusal within two heartbeats is suspicion, until something is heard; a site that is being started
-        again refuses, too.
+        A second refusal within two heartbeats is suspicion, until something is heard; a restarting site refuses
+        too.
         """
         peer, now_ns = self.peers.get(site), self.host.now_ns
         if peer is None:
@@ -252,7 +270,7 @@ class Suspicion(Layer):
         return since_ns + peer.timeout_ns()
 
     def check(self) -> None:
-        """Suspect those whose deadline has passed, but not right after a pause of our own."""
+        """Suspect sites whose deadline has passed, but not right after a pause of this process."""
         if self.host.now_ns - self.check_ns > self.lan.period_ns():
             self.set_check(self.lan.period_ns())
             self.grace_ns = self.check_ns
@@ -270,7 +288,7 @@ class Suspicion(Layer):
         self.host.set_timer(self, CHECK, delay_ns)
 
     def review(self) -> None:
-        """Form an opinion of every site; tell the groups, and the others at once, what has changed."""
+        """Form an opinion of every site; report changes to the groups, and to other sites at once."""
         now_ns, changed, trusted = self.host.now_ns, False, False
         late = now_ns - self.check_ns > self.lan.period_ns() or now_ns < self.grace_ns
         for site, peer in self.peers.items():

@@ -4,8 +4,8 @@ Problem: a participant is a program beside its site, and may end without a word.
 the channel to it is closed, or its process is dead. The third case is a decision: a program that lives and does not
 answer probes for a configured time is removed, and the reason says that it was decided, not seen.
 
-Events go in with the time; probes to send and removals come out. A removal is told once; the key is then forgotten,
-and what still comes for it changes nothing.
+Events go in with the time; probes to send and removals come out. A removal is reported once; the key is then forgotten,
+and later events for it change nothing.
 
 A site that was stopped itself must not take its own pause for silence: between two ticks at most one probe period
 counts, and answers that arrived meanwhile are to be given before the tick.
@@ -21,11 +21,11 @@ import msgspec
 from isthmus.core.units import NS_PER_MS
 from isthmus.core.validation import DURATION_MAX_MS, BadValue, check_range
 
-K = TypeVar("K", bound=Hashable)  # what a host calls a participant by
+K = TypeVar("K", bound=Hashable)  # a host's name for a participant
 
 
 class DetectorOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """When silence is taken for the end."""
+    """When a silent participant is removed."""
 
     probe_ms: float = 500.0  # between two probes
     silence_ms: float = 5_000.0  # without an answer until it is decided
@@ -42,7 +42,7 @@ class Removal(NamedTuple, Generic[K]):
 
     key: K
     reason: str
-    decided: bool  # it was not seen to end; it did not answer
+    decided: bool  # by time-out, not seen to end
 
 
 class LocalDetector(Generic[K]):
@@ -65,7 +65,7 @@ class LocalDetector(Generic[K]):
             self._unprobed[key] = None
 
     def forget(self, key: K) -> bool:
-        """Stop watching one that has left; whether it was watched."""
+        """Stop watching a participant; whether it was watched."""
         watched = key in self._silent_ns or key in self._unprobed
         self._silent_ns.pop(key, None)
         self._unprobed.pop(key, None)
@@ -77,15 +77,15 @@ class LocalDetector(Generic[K]):
             self._silent_ns[key] = 0
 
     def closed(self, key: K) -> Removal[K] | None:
-        """Take a closed channel for the end; None where it is known already."""
+        """Remove a participant whose channel closed; None if it is already removed."""
         return Removal(key, "its channel was closed", False) if self.forget(key) else None
 
     def died(self, key: K, how: str = "") -> Removal[K] | None:
-        """Take a dead process for the end; None where it is known already."""
+        """Remove a participant whose process died; None if it is already removed."""
         return Removal(key, f"its process ended{how and f': {how}'}", False) if self.forget(key) else None
 
     def tick(self, now_ns: int) -> tuple[list[K], list[Removal[K]]]:
-        """Decide about the silent, and name those to probe now; to be called once a probe period."""
+        """Return the participants to probe now and the removals; to be called once per probe period."""
         longest_ns = round(self.options.probe_ms * NS_PER_MS)
         passed_ns = 0 if self._ticked_ns is None else min(max(0, now_ns - self._ticked_ns), longest_ns)
         self._ticked_ns = now_ns

@@ -1,29 +1,29 @@
-"""Participants over FIFO or causal order: a leader says which view comes next, marks say where.
+"""Participants over FIFO or causal order: a leader decides the next view, marks find its place among messages.
 
 Problem: without a total order, sites deliver a request at different places among the messages of others. Idea: two
-things are needed. A *leader*, the most senior site, puts the changes of a group in one order: requests go to it, and
-it multicasts Change(g, k+1). *Marks* put each change among the messages: on a Change each site that hosts members
-multicasts Mark(g, k+1), and tags what it sends from then on k+1. A site installs k+1 once it has the marks of all
-sites that host members of k: channels are FIFO, so nothing with tag k can come after them. What comes with a later
+things are needed. A *leader*, the most senior site, puts the changes of a group in one order: requests go to it, and it
+multicasts GroupChange(g, k+1). *Marks* place each change among the messages: on a GroupChange each site that hosts
+members multicasts Mark(g, k+1), and tags what it sends from then on k+1. A site installs k+1 once it has the marks of
+all sites that host members of k: channels are FIFO, so nothing with tag k can come after them. What comes with a later
 tag, early, waits for its view.
 
-A site view ends what is under way. After the flush all survivors have the same Changes and marks, so the same views
-are installed and the same Changes pending; each survivor completes these in order, with what waits for them, drops
-what is tagged for a view that no survivor knows of (its sender and the leader died), and then removes the
-participants of lost sites. Requests, Changes and marks of an earlier site view are void; what they were about is
-asked again, of the new leader. A message that flow control held back beyond the end of a site view that changed its
-group is void too, and its sender repeats it.
+A site view ends what is under way. After the flush all survivors have the same Changes and marks, so the same views are
+installed and the same Changes pending; each survivor completes these in order, with what waits for them, drops what is
+tagged for a view that no survivor knows of (its sender and the leader died), and then removes the participants of lost
+sites. Requests, Changes and marks of an earlier site view are void; what they asked for is requested again, from the
+new leader. A message that flow control held back beyond the end of a site view that changed its group is void too, and
+its sender repeats it.
 
 Why both, by what breaks. Leader without marks: site 1 applies a join at once, site 2 has yet to receive a message
 with tag k that site 1 has delivered before. Marks without a leader: two joins at once, each with marks of all, are
-applied in different orders. No completion: a leader dies when its Change is at all sites and the marks of some are
+applied in different orders. No completion: a leader dies when its GroupChange is at all sites and the marks of some are
 not sent; the marks never come. No repeat: a leader dies with a request, and the participant waits for ever.
 
-Bounds: the leader has one Change per group under way, of at most `OPERATIONS_MAX` requests, of which each participant
-has one. Of what waits for its view, `ahead_max` messages per sender and group count as consumed. A sender has at most
-as many of them under way for a view that it has not installed itself. So what waits for a mark that is *not sent*
-never takes the credit that the mark itself may need, in whatever group; what waits for marks that are on their way
-may, and is bounded by flow control.
+Bounds: the leader has one GroupChange per group under way, of at most `OPERATIONS_MAX` requests, of which each
+participant has one. Of what waits for its view, `ahead_max` messages per sender and group count as consumed. A sender
+has at most as many of them under way for a view that it has not installed itself. So what waits for a mark that is *not
+sent* never takes the credit that the mark itself may need, in whatever group; what waits for marks that are on their
+way may, and is bounded by flow control.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from isthmus.core.message import Carried, Message, SiteId, Targets
 from isthmus.protocols.participants.ordered import Participants
 from isthmus.protocols.participants.wire import (
     OPERATIONS_MAX,
-    Change,
+    GroupChange,
     LightGroup,
     Mark,
     Operation,
     Participant,
+    ParticipantHeader,
     ParticipantsOptions,
     Request,
-    Said,
     applied,
     check_operations,
     hosts_of,
@@ -53,31 +53,31 @@ from isthmus.protocols.participants.wire import (
 MARKS_MAX = 4096  # views of a group that marks are kept for before their Changes are here
 
 
-class Held:
-    """A message that came before its view."""
+class EarlyMessage:
+    """A message that arrived before its view."""
 
     __slots__ = ("cast", "owed", "said")
 
-    def __init__(self, cast: Carried[Any], said: Said, owed: bool) -> None:
+    def __init__(self, cast: Carried[Any], said: ParticipantHeader, owed: bool) -> None:
         self.cast = cast
         self.said = said
-        self.owed = owed  # flow control has yet to hear that it is consumed
+        self.owed = owed  # its credit is not returned to flow control yet
 
 
 class Coming:
-    """What a site knows of the next views of a group, in one site view."""
+    """The next views of a group as far as a site knows them, in one site view."""
 
     __slots__ = ("early", "held", "issued", "marks", "members", "pending", "requests")
 
     def __init__(self, members: tuple[Participant, ...]) -> None:
-        self.pending: deque[Change] = deque()  # received, not installed, in order
+        self.pending: deque[GroupChange] = deque()  # received, not installed, in order
         self.members = members  # after all of them
         self.marks: dict[int, dict[SiteId, None]] = {}  # by view: the sites that have sent all from before it
-        self.held: list[Held] = []  # as they came
+        self.held: list[EarlyMessage] = []  # as they came
         self.early: dict[SiteId, int] = {}  # of each sender: how many of these count as consumed
         # At the leader:
         self.requests: deque[Operation] = deque()
-        self.issued = False  # a Change of this site is on its way, or pending
+        self.issued = False  # a GroupChange of this site is on its way, or pending
 
 
 class MarkedParticipants(Participants):
@@ -90,19 +90,19 @@ class MarkedParticipants(Participants):
         self.coming: dict[str, Coming] = {}
 
     def ordered(self) -> dict[type[Message], Handler]:
-        return {**super().ordered(), Change: self.on_change, Mark: self.on_mark}
+        return {**super().ordered(), GroupChange: self.on_change, Mark: self.on_mark}
 
     def next_of(self, group: LightGroup) -> Coming:
-        """What is to come in a group."""
+        """The record of the next views of a group."""
         coming = self.coming.get(group.name)
         if coming is None:
             coming = self.coming[group.name] = Coming(group.members)
         return coming
 
     def is_void(self, view_id: int) -> bool:
-        """Whether a word was submitted in an earlier site view."""
+        """Whether a message was submitted in an earlier site view."""
         if view_id > self.view.view_id:
-            raise RemoteError(f"a word of site view {view_id} in site view {self.view.view_id}")
+            raise RemoteError(f"a message of site view {view_id} in site view {self.view.view_id}")
         return view_id < self.view.view_id
 
     # The leader
@@ -112,7 +112,7 @@ class MarkedParticipants(Participants):
 
     def ask(self, request: Request) -> bool:
         if not self.view.view_id:
-            return False  # the first view asks
+            return False  # `install` of the first view asks
         self.submit_ordered(request, (self.leader(),))
         return True
 
@@ -120,27 +120,27 @@ class MarkedParticipants(Participants):
         if self.is_void(request.view_id):
             return
         if self.leader() != self.host.site:
-            raise RemoteError(f"a request of site {source}; site {self.leader()} leads")
+            raise RemoteError(f"a request of site {source} to this site; the leader is site {self.leader()}")
         group = self.known(request.group)
         coming, operation = self.next_of(group), (source, request.name, request.joins)
         participant = Participant(source, request.name)
         asked = any(other[:2] == operation[:2] for other in coming.requests)
         if asked or (participant in coming.members) == request.joins:
-            raise RemoteError(f"{participant} asks again, or for what is so already")
+            raise RemoteError(f"{participant} repeats a request, or asks for its present state")
         coming.requests.append(operation)
         self.issue(group, coming)
 
     def issue(self, group: LightGroup, coming: Coming) -> None:
-        """Multicast the next view of a group, where none is under way and one is asked for."""
+        """Multicast the next view of a group, if none is under way and one is requested."""
         if coming.requests and not coming.issued:
             count = min(OPERATIONS_MAX, len(coming.requests))
             operations = tuple(coming.requests.popleft() for _ in range(count))
             coming.issued = True
-            self.submit_ordered(Change(group.name, group.number + 1, operations, self.view.view_id))
+            self.submit_ordered(GroupChange(group.name, group.number + 1, operations, self.view.view_id))
 
     # Changes and marks
 
-    def on_change(self, source: SiteId, change: Change) -> None:
+    def on_change(self, source: SiteId, change: GroupChange) -> None:
         if self.is_void(change.view_id):
             return
         group = self.known(change.group)
@@ -184,7 +184,7 @@ class MarkedParticipants(Participants):
         return all(site in marks for site in group.hosts)
 
     def install_next(self, group: LightGroup, coming: Coming) -> None:
-        """Install the first pending view, and deliver what has waited for it."""
+        """Install the first pending view, and deliver the messages that have waited for it."""
         change = coming.pending.popleft()
         coming.marks.pop(change.number, None)
         coming.issued = False  # at the leader: it has one under way at a time
@@ -198,7 +198,7 @@ class MarkedParticipants(Participants):
         self.ease(coming)
 
     def ease(self, coming: Coming) -> None:
-        """Count what waits as consumed, as far as it may be."""
+        """Return the credit of waiting messages, within the bound per sender."""
         for one in coming.held:
             sender = one.cast.sender
             if one.owed and coming.early.get(sender, 0) < self.options.ahead_max:
@@ -208,7 +208,7 @@ class MarkedParticipants(Participants):
 
     # Messages
 
-    def take(self, cast: Carried[Any], said: Said) -> None:
+    def take(self, cast: Carried[Any], said: ParticipantHeader) -> None:
         group = self.known(said.group)
         if said.view_id < group.valid_from:
             self.below.consumed(cast)
@@ -220,7 +220,7 @@ class MarkedParticipants(Participants):
             self.hand_over(group, cast, said)
             return
         coming = self.next_of(group)
-        coming.held.append(Held(cast, said, owed=True))
+        coming.held.append(EarlyMessage(cast, said, owed=True))
         self.ease(coming)
 
     # Site views
@@ -235,7 +235,7 @@ class MarkedParticipants(Participants):
             group.valid_from = self.view.view_id
 
     def complete(self, group: LightGroup, coming: Coming) -> None:
-        """Install what is pending without its marks, and drop what nobody knows the view of."""
+        """Install pending views without their marks, and drop messages for views that no survivor knows."""
         while coming.pending:
             self.install_next(group, coming)
         for one in coming.held:
@@ -243,7 +243,7 @@ class MarkedParticipants(Participants):
                 self.below.consumed(one.cast)
 
     def reopen(self) -> None:
-        """Repeat what is void now: messages of groups that this site view changed, and all requests."""
+        """Repeat messages of groups that this site view changed, and all requests: they are void now."""
         for group in list(self.groups.values()):
             if group.valid_from == self.view.view_id:
                 self.repeat(group)

@@ -1,4 +1,4 @@
-"""What participants are and see, what sites say to each other about them, and what each layer keeps of a group.
+"""Participants, their groups and views; the messages of sites about them, and the record of a group.
 
 A participant is named by its site and its own name; two sites may each have one of the same name. A participant group
 has views of its own, numbered 1, 2, 3 ... for as long as the site group exists, whether it has members or not.
@@ -16,7 +16,7 @@ from isthmus.core.message import Carried, Message, SiteId, Targets
 from isthmus.core.validation import BadValue, check_range
 
 NAME_MAX = 100
-OPERATIONS_MAX = 256  # of one Change
+OPERATIONS_MAX = 256  # of one GroupChange
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_MAX)]
 Operation = tuple[SiteId, Name, bool]  # the participant's site and name; whether it joins
@@ -58,7 +58,7 @@ class Conditions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ParticipantView(msgspec.Struct, frozen=True):
-    """Who is in a participant group, and whether it may act."""
+    """The members of a participant group, and whether it may act."""
 
     group: str
     number: int  # 1, 2, 3 ...
@@ -81,7 +81,7 @@ class Speech(msgspec.Struct, frozen=True):
 
 
 class ParticipantsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a site group's participants are told alike at all sites."""
+    """Options of the participants of a site group, equal at all sites."""
 
     conditions: dict[str, Conditions] = msgspec.field(default_factory=dict)  # by participant group
     # Messages of one site to one group that may be sent before the view that they are for is installed there.
@@ -98,7 +98,7 @@ class ParticipantsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
 
 
 class Request(Message, frozen=True, gc=False, array_like=True, tag=70):
-    """A site asks for a participant of its own to join or to leave."""
+    """Asks for a participant of its sender to join or to leave."""
 
     group: Name
     name: Name
@@ -106,8 +106,8 @@ class Request(Message, frozen=True, gc=False, array_like=True, tag=70):
     view_id: int
 
 
-class Change(Message, frozen=True, gc=False, array_like=True, tag=71):
-    """The leader says what the next view of a group is."""
+class GroupChange(Message, frozen=True, gc=False, array_like=True, tag=71):
+    """Announces the next view of a group, from the leader."""
 
     group: Name
     number: int
@@ -116,15 +116,15 @@ class Change(Message, frozen=True, gc=False, array_like=True, tag=71):
 
 
 class Mark(Message, frozen=True, gc=False, array_like=True, tag=72):
-    """A site has sent all that it sends in views of a group before this number."""
+    """Announces that its sender has sent all its messages for views of a group before this number."""
 
     group: Name
     number: int
     view_id: int
 
 
-class Said(Message, frozen=True, gc=False, array_like=True, tag=73):
-    """Who says it to whom, beside the payload of the message that carries this."""
+class ParticipantHeader(Message, frozen=True, gc=False, array_like=True, tag=73):
+    """Names sender and group of a participant's message, beside the payload of the message that carries it."""
 
     group: Name
     name: Name  # of the participant at the sending site
@@ -133,7 +133,7 @@ class Said(Message, frozen=True, gc=False, array_like=True, tag=73):
 
 
 class GroupState(msgspec.Struct, frozen=True, array_like=True):
-    """A group as a site that joins takes it over."""
+    """A group in the state for a site that joins."""
 
     name: Name
     number: int
@@ -142,7 +142,7 @@ class GroupState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class LightGroup:
-    """What a site knows of one participant group."""
+    """The record of one participant group at a site."""
 
     __slots__ = ("ahead", "hosts", "members", "name", "number", "unseen", "valid_from")
 
@@ -177,9 +177,9 @@ def applied(members: tuple[Participant, ...], operations: Sequence[Operation]) -
 
 
 def check_operations(operations: Sequence[Operation], members: Targets) -> None:
-    """Refuse a change that no leader makes."""
+    """Refuse a change that no correct leader makes."""
     if not 0 < len(operations) <= OPERATIONS_MAX:
-        raise RemoteError(f"a change of {len(operations)} participants; 1 to {OPERATIONS_MAX} at once")
+        raise RemoteError(f"a change of {len(operations)} participants; 1 to {OPERATIONS_MAX} are possible")
     strangers = [site for site, _, _ in operations if site not in members]
     if strangers:
         raise RemoteError(f"a change of participants at site {strangers[0]}, which is not in the view")

@@ -1,15 +1,15 @@
-"""What every transport at the bottom of a stack offers, and what a view-synchronous service asks of it.
+"""Interface of every transport at the bottom of a stack, to the layers above and to the view-synchronous service.
 
 A view change needs three things of a transport: `block` (send nothing new), `unstable` (the frames of this view that
-somebody may lack) and `absorb` (take a frame that another survivor holds). Once every survivor absorbed the union of
-what the survivors hold, all have handed up the same messages, and the view may be installed.
+another member may lack) and `absorb` (take a frame that another survivor holds). Once every survivor has absorbed the
+union of what the survivors hold, all have delivered the same messages, and the view may be installed.
 
 Where the members agree on the view themselves they first `freeze`: from then on until the next view a transport sends,
-hands up, acknowledges and drops nothing, so that what it reported stays true. `holding` is that report, `frames` all
-that it has, also what waits ahead of a gap.
+delivers, acknowledges and drops nothing, so that its report stays true. `holding` is that report, `frames` all that it
+has, also frames ahead of a gap.
 
 While a transport is blocked it is not `writable`, and flow control above holds the application's messages back. What
-ordering layers still submit belongs to a view that is closing: nobody would take it in the next one, so it is dropped.
+ordering layers still submit belongs to a closing view: no member would accept it in the next one, so it is dropped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from isthmus.core.message import Batch, Carried, Cast, Message, SiteId, Targets
 
 M = TypeVar("M", bound=Message)
 PLAIN = {Cast}
-LIST_MAX = 1 << 20  # messages in one list: as many as anybody has
+LIST_MAX = 1 << 20  # messages in one list: no bound
 BODY_BYTES = 24  # what a body takes in a frame besides its payload, about
 
 
@@ -37,17 +37,17 @@ class Transport(Layer):
         self.blocked = True  # until the first view, and while a view changes
 
     def unstable(self, origin: SiteId) -> Mapping[int, Message]:  # noqa: ARG002
-        """The frames of an origin handed up here that may be missing elsewhere, by number."""
+        """The frames of an origin delivered here that may be missing elsewhere, by number."""
         return {}
 
     def absorb(self, origin: SiteId, frame: Message, over_gap: bool = False) -> bool:
-        """Take a frame that another survivor handed up; whether it is handed up here now, or is not for us.
+        """Take a frame that another survivor delivered; whether it is delivered here now, or is not for this site.
 
-        It is not while one before it is missing. Over the gap it goes where the missing one is nowhere: its origin died
-        and nobody who is left has it. Those who handed this frame up were not addressed by the missing one.
+        It is not while an earlier one is missing. It goes over the gap if no survivor has the missing frame: its origin
+        died, and the missing frame was not addressed to the members that delivered this one.
         """
         raise LocalError(
-            f"{type(self).__name__} holds no frames, so {frame} of site {origin} is not for it: {over_gap}"
+            f"{type(self).__name__} holds no frames: it cannot take {frame} of site {origin} ({over_gap=})"
         )
 
     def freeze(self) -> None:
@@ -59,21 +59,21 @@ class Transport(Layer):
         return self.unstable(origin)
 
     def holding(self, origin: SiteId) -> tuple[int, list[int], list[int]]:  # noqa: ARG002
-        """Up to where frames of an origin are stable, which later ones were handed up, which are ahead of a gap."""
+        """Up to where frames of an origin are stable, which later ones were delivered, which are ahead of a gap."""
         return 0, [], []
 
     def drop_held(self) -> None:
-        """Drop the frames ahead of a gap that were not handed up: those that count will be absorbed."""
+        """Drop the undelivered frames ahead of a gap: those of the cut will be absorbed."""
 
     def allowance(self) -> int:
         return LIST_MAX
 
     def settled(self) -> bool:
-        """Whether all that was submitted is known to be where it should."""
+        """Whether all targets are known to have what was submitted."""
         return True
 
     def lagging(self) -> Targets:
-        """The members that are not known to have all that they were sent."""
+        """The members not known to have all frames sent to them."""
         return ()
 
     def writable(self) -> bool:
@@ -83,10 +83,10 @@ class Transport(Layer):
         return self.writable()
 
     def consumed(self, cast: Cast) -> None:
-        """The end of the line for what only flow control wants to know."""
+        """Ignore the call, which is meant for flow control."""
 
     def consumed_all(self, casts: Sequence[Cast]) -> None:
-        """The same."""
+        """Ignore the call, which is meant for flow control."""
 
     def block(self) -> None:
         """Send nothing new until the next view."""
@@ -101,7 +101,7 @@ class Transport(Layer):
         self.above.resume()
 
     def check_body(self, origin: SiteId, body: Message) -> None:
-        """Refuse a body that no layer here owns, or that speaks in another's name."""
+        """Refuse a body that no layer here owns, or that names another author."""
         if type(body) is Batch:
             for one in body.bodies:
                 if type(one) is not Cast or one.sender != origin:
@@ -115,14 +115,14 @@ class Transport(Layer):
             if type(cast) is Cast and cast.sender == origin:
                 continue
             if not isinstance(cast, Cast) or cast.sender != origin:
-                raise RemoteError(f"site {origin} sent a message in another's name: {cast}")
+                raise RemoteError(f"site {origin} sent a message of another author: {cast}")
             if isinstance(cast, Carried) and not self.stack.accepts_author(origin, cast):
                 raise RemoteError(f"site {origin} carries a message that no layer here accepts from it: {cast}")
         if not isinstance(body, Cast) and type(body) not in self.stack.owners:
             raise RemoteError(f"no layer owns {type(body).__name__}")
 
     def hand_up(self, origin: SiteId, body: Message) -> None:
-        """Give a body to the layer that owns its type; the application's messages climb by `deliver`."""
+        """Give a body to the layer that owns its type; the application's messages go up by `deliver`."""
         if isinstance(body, Cast):
             self.above.deliver(body)
             return

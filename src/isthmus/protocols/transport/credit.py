@@ -1,16 +1,16 @@
 """Flow control: a slow receiver bounds its senders, and so every buffer between them.
 
-Problem: an ordering layer buffers what it cannot deliver yet, and an application may read slowly. Without a bound on
-what is on its way, one slow site makes all others' buffers grow.
+Problem: an ordering layer buffers messages that it cannot deliver yet, and an application may read slowly. Without a
+bound on messages in flight, one slow site makes the buffers of all others grow.
 
 Idea: a sender may have at most `window` messages at each destination that the application there has not consumed.
 Receivers report how many they consumed (`Grant`, a total, so that a lost one does not matter) after each quarter of a
-window. This layer sits above the ordering layer: what waits for credit has no place in any order yet, so tickets and
-acknowledgements below are never stuck behind it.
+window. This layer sits above the ordering layer: a message that waits for credit has no place in any order yet, so
+tickets and acknowledgements below are never stuck behind it.
 
 Invariants: sent(q) - granted(q) <= window for every destination q; the queue keeps the application's order.
 
-Bounds: `queue_max` messages wait here; then `writable` is false and the application is told Busy. A site thus holds
+Bounds: `queue_max` messages wait here; then `writable` is false and the application gets Busy. A site thus holds
 at most window times members undelivered messages, twice that just after a view change.
 """
 
@@ -50,17 +50,17 @@ class CreditOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Grant(Message, frozen=True, gc=False, array_like=True, tag=16):
-    """How many of the addressee's messages the application here has consumed in this view."""
+    """Reports how many of the receiver's messages the application at the sender has consumed in this view."""
 
     consumed: int  # below 0 while messages of an earlier view are still unconsumed
 
 
 class Probe(Message, frozen=True, gc=False, array_like=True, tag=17):
-    """A sender without credit asks for a Grant, in case one was lost."""
+    """Asks for a Grant, from a sender without credit, in case one was lost."""
 
 
 class Credit(Layer):
-    """Holds back what the slowest destination has no room for."""
+    """Holds back messages that the slowest destination has no room for."""
 
     __slots__ = (
         "consumed_of",
@@ -89,15 +89,15 @@ class Credit(Layer):
         self.consumed_of: dict[SiteId, int] = {}  # messages of each sender consumed here, in this view
         self.unread_of: dict[SiteId, int] = {}  # delivered and not consumed, over all views, members or not
         self.held_over = 0  # of the queue: messages that were submitted in an earlier view
-        self.refusing = False  # `writable` said no; `resume` is owed
-        self.holding_up = False  # `passes` said no; `resume` is owed once nothing waits here
+        self.refusing = False  # `writable` returned False; `resume` is owed
+        self.holding_up = False  # `passes` returned False; `resume` is owed once nothing waits here
         self.reset()
 
     def reset(self) -> None:
         self.sent_to_all = 0  # messages to every member; those to subsets are counted per member on top
         self.members = places(self.view.members)
         self.extra_to: dict[SiteId, int] = {}
-        self.granted_by: dict[SiteId, int] = {}  # as long as there is not a word yet, it counts as 0
+        self.granted_by: dict[SiteId, int] = {}  # 0 until the first Grant
         self.reported_to: dict[SiteId, int] = {}
         self.room = 0  # messages that surely have credit everywhere; recomputed when it reaches 0
         self.probe_armed = False
@@ -192,7 +192,7 @@ class Credit(Layer):
         self.below.submit_all(casts)
 
     def pump(self) -> None:
-        """Send what waits, in order, as far as credit goes; messages to all that follow each other as one list."""
+        """Send waiting messages in order, as far as credit goes; consecutive messages to all as one list."""
         queue = self.queue
         while queue and self.may_send(queue[0].destinations):
             cast = self.next_waiting()
@@ -206,7 +206,7 @@ class Credit(Layer):
             self.pass_down_all(run)
 
     def next_waiting(self) -> Cast:
-        """Take the first that waits; the trace tells the view that it leaves in, where it was submitted in another."""
+        """Take the first waiting message; trace the view that it leaves in, if it was submitted in another."""
         cast = self.queue.popleft()
         if self.held_over:
             self.held_over -= 1
@@ -259,7 +259,7 @@ class Credit(Layer):
 
     def grant(self, sender: SiteId) -> None:
         if self.view is not self.stack.view:
-            return  # the view closes: in the next one, as which this would leave, all counts start anew
+            return  # the view closes: the grant would leave in the next one, where all counts start anew
         consumed = self.consumed_of.get(sender, 0)
         self.reported_to[sender] = consumed
         if sender == self.host.site:
@@ -271,11 +271,11 @@ class Credit(Layer):
         if source not in self.members:
             raise RemoteError(f"a Grant of site {source}, which is not in the view")
         if grant.consumed > self.sent_to(source):
-            raise RemoteError(f"site {source} consumed {grant.consumed} messages, more than it was sent")
+            raise RemoteError(f"site {source} reports {grant.consumed} consumed messages, more than it was sent")
         self.credit(source, grant.consumed)
 
     def credit(self, site: SiteId, consumed: int) -> None:
-        """Note what a member consumed in all; what it said before, and comes late, takes nothing back."""
+        """Note the total that a member consumed; a late Grant takes nothing back."""
         known = self.granted_by.get(site)
         if known is None or consumed > known:
             self.granted_by[site] = consumed
@@ -291,7 +291,7 @@ class Credit(Layer):
 
 
 def runs_of_senders(casts: Sequence[Cast]) -> list[tuple[SiteId, int]]:
-    """Each sender of messages that follow each other, with how many there are."""
+    """The senders of consecutive messages, each with the length of its run."""
     if len(set(map(SENDER, casts))) == 1:
         return [(casts[0].sender, len(casts))]
     return [(sender, len(list(run))) for sender, run in groupby(map(SENDER, casts))]

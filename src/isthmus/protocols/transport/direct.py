@@ -1,9 +1,9 @@
-"""The transport for networks that neither lose, repeat nor reorder: it adds nothing.
+"""The transport for networks that neither lose, duplicate nor reorder: it adds nothing.
 
 Studies use it to measure an ordering protocol alone. It asks of the network what the papers assume: reliable FIFO
 channels, and a multicast that reaches all of its targets or, where its sender was down, none. Under layers that bring
 messages into order themselves, channels may reorder. Each message is a packet of its own, as in the papers: this
-transport gathers nothing, and puts nothing around what it carries.
+transport batches nothing and adds no header.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Direct(Transport):
     __slots__ = ("members",)
 
     def handlers(self) -> dict[type[Message], Handler]:
-        """What the layers above own comes straight from the network; what has an author is checked first."""
+        """Handlers of the layers above, straight from the network; messages with an author are checked first."""
         owned: dict[type[Message], Handler] = {}
         for kind, handler in self.stack.owners.items():
             unchecked = kind.forwarded or kind.subjects is Message.subjects
@@ -46,7 +46,7 @@ class Direct(Transport):
 
     def on_cast(self, source: SiteId, cast: Cast) -> None:
         if cast.sender != source:
-            raise RemoteError(f"site {source} sent a message in another's name: {cast}")
+            raise RemoteError(f"site {source} sent a message of another author: {cast}")
         self.above.deliver(cast)
 
     def on_carried(self, source: SiteId, carried: Carried[Any]) -> None:

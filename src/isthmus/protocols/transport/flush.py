@@ -1,6 +1,6 @@
-"""The flush of a view change, done from outside: what the survivors' transports have handed up is made equal.
+"""The flush of a view change by an ideal service: makes the messages delivered by the survivors' transports equal.
 
-It needs all of them in one place, so only an ideal service can do it: the simulator's, and that of golden scripts.
+It needs all transports in one place, so only the simulator's ideal membership and golden scripts can do it.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from isthmus.protocols.transport.base import Transport
 
 
 def flush(members: tuple[SiteId, ...], transports: Sequence[Transport]) -> None:
-    """Make what the transports of the survivors have handed up equal."""
+    """Make the messages that the survivors' transports have delivered equal."""
     for origin in members:
         while spread(origin, transports):
             pass
 
 
 def spread(origin: SiteId, transports: Sequence[Transport]) -> bool:
-    """Give every transport what any of them handed up of an origin; whether that made a difference.
+    """Give every transport the frames of an origin that any of them delivered; whether that made a difference.
 
-    A frame given to one may complete what it held behind a gap, and so be new to the others: hence again and again,
-    until nothing moves. Then the lowest frame that somebody cannot take goes over the gap before it, and so on. In this
-    order no frame below it can turn up any more: whoever could hand one up would have to get past a gap first, and for
-    that needs a frame above it.
+    A frame given to one may complete what it held behind a gap, and so be new to the others: repeat until nothing
+    changes. Then the lowest frame that a transport cannot take goes over the gap before it, and so on. In this order no
+    frame below it can appear any more: a transport that could deliver one would have to pass a gap first, and for that
+    needs a frame above it.
     """
     frames: dict[int, Message] = {}
     for transport in transports:
@@ -46,9 +46,9 @@ def spread(origin: SiteId, transports: Sequence[Transport]) -> bool:
 
 
 def taken(transport: Transport, origin: SiteId, frame: Message, over_gap: bool = False) -> bool:
-    """Give a transport a frame; whether nothing is left to do with it: it is handed up, not for us, or refused.
+    """Give a transport a frame; whether it is done with it: delivered, not for its site, or refused.
 
-    What one survivor refuses all do, as they go by the same rules, so that they stay equal without it.
+    A frame that one survivor refuses, all refuse by the same rules, so they stay equal without it.
     """
     try:
         return transport.absorb(origin, frame, over_gap)

@@ -1,27 +1,28 @@
 """The abstract network: one copy per remote LAN, and a way round a broken link (paper 000, section 2: AN).
 
-Problem: links between LANs are long, narrow and dear; those inside are not. A multicast to ten sites of a remote LAN
-should cross the ocean once. And where a link is broken between two sites that a third one reaches, nobody need be lost.
+Problem: links between LANs are long, narrow and expensive; those inside are not. A multicast to ten sites of a remote
+LAN should cross the ocean once. And when a link is broken between two sites that a third one reaches, no site need be
+excluded.
 
 Idea: a layer below everything takes what the layers above send. Inside the own LAN, and to a LAN with a single target,
 it goes straight. For every other LAN one copy goes to its *agent*, which passes it on inside: the most senior member of
-that LAN in the view that is not suspected, so that all agree on it as far as they agree on views and suspicion. What
-says all that an earlier word of its sender said (`Message.cumulative`: acknowledgements) goes to the agent of the own
-LAN, which gathers such words for `pack_ms` and sends those of all neighbours to a remote LAN in one packet.
+that LAN in the view that is not suspected, so that all agree on it as far as they agree on views and suspicion. A
+cumulative message (`Message.cumulative`: acknowledgements) goes to the agent of the own LAN, which gathers such
+messages for `pack_ms` and sends those of all neighbours to a remote LAN in one packet.
 
-A target that we suspect is served through a member that we do not suspect and that does not suspect the target: over a
-path A-C-B where A-B is broken, one way or both.
+A suspected target is served through an unsuspected member that does not suspect the target: over a path A-C-B where
+A-B is broken, one way or both.
 
-A relay promises nothing: what it loses, the reliable layer above finds missing from end to end. An agent that dies
+A relay promises nothing: the reliable layer above detects its losses end to end. An agent that dies
 loses nothing for good: a repair goes to one target, so straight, and once the agent is suspected, or out of the view,
 the next one is used.
 
 Invariants:
 - a packet that is passed on names its author, and reaches the layers above as from there; its courier adds nothing;
-- a packet passes two couriers at the most: one that was sent it by its author, and the agent of the target's LAN;
-- what is viewless travels straight: it may be for somebody outside the view.
+- a packet passes two couriers at most: one that received it from its author, and the agent of the target's LAN;
+- viewless messages travel straight: they may be for a site outside the view.
 
-Bounds: one word per author and wire type waits for each remote LAN; plans are made per set of targets, `PLANS_MAX`.
+Bounds: one message per author and wire type waits for each remote LAN; plans are made per set of targets, `PLANS_MAX`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from isthmus.core.validation import DURATION_MAX_MS, check_range
 
 PACK = 0  # timer key
 PLANS_MAX = 1024
-WORD_BYTES, PLACE_BYTES = 32, 5  # what a gathered word takes, about: it tells something of every member
+WORD_BYTES, PLACE_BYTES = 32, 5  # size of a gathered message, about: it has an entry per member
 Reaches = Callable[[SiteId, SiteId], bool]  # whether a site is not known to suspect another
 
 
@@ -55,10 +56,10 @@ class Relayed(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=6
     """A packet on its way through a courier."""
 
     wraps = True
-    author: SiteId  # who sent it first
-    targets: Targets  # to whom its receiver passes it on; () where it is at its end
+    author: SiteId  # its first sender
+    targets: Targets  # the sites that its receiver passes it on to; () at the last hop
     packet: B
-    others: Targets = ()  # further authors of the same words, which travel once
+    others: Targets = ()  # further authors of an equal packet, which travels once
 
     def payload_bytes(self) -> int:
         return self.packet.payload_bytes()  # type: ignore[attr-defined,no-any-return]
@@ -75,11 +76,11 @@ class Packed(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=61
 
 
 class RelayPlan(NamedTuple):
-    """How some targets are reached."""
+    """The routes to some targets."""
 
     straight: Targets
-    through: tuple[tuple[SiteId, Targets], ...]  # the agents of remote LANs, and whom each passes it on to
-    around: tuple[tuple[SiteId, Targets], ...]  # couriers to those that we suspect
+    through: tuple[tuple[SiteId, Targets], ...]  # agents of remote LANs, and the targets of each
+    around: tuple[tuple[SiteId, Targets], ...]  # couriers to suspected targets, and the targets of each
 
 
 class Relay(Layer):
@@ -102,7 +103,7 @@ class Relay(Layer):
     def __init__(self, clusters: Sequence[int], options: RelayOptions | None = None) -> None:
         self.clusters = clusters  # of each site, by its number
         self.options = options or RelayOptions()
-        self.reaches: Reaches = lambda _site, _other: True  # set by whoever knows the opinions of others
+        self.reaches: Reaches = lambda _site, _other: True  # set by the host, which knows the opinions of other sites
         self.suspected: dict[SiteId, bool] = {}
         self.view = View(0, ())
         self.reset()
@@ -148,7 +149,7 @@ class Relay(Layer):
             self.send_through(plan, Relayed(self.host.site, (), message))
 
     def send_through(self, plan: RelayPlan, relayed: Relayed[Any]) -> None:
-        """Send a packet, our own or another's, to the couriers of a plan; or have it gathered."""
+        """Send a packet of this site or another to the couriers of a plan; or have it gathered."""
         here = self.clusters[self.host.site]
         at_once = plan.around if relayed.packet.cumulative else (*plan.through, *plan.around)
         for courier, targets in at_once:
@@ -192,7 +193,7 @@ class Relay(Layer):
         return RelayPlan(tuple(straight), passed_on(through), passed_on(around))
 
     def detour(self, target: SiteId) -> SiteId | None:
-        """A member that we reach and that reaches a target which we do not; a neighbour of the target rather."""
+        """A member on the way to a target that this site does not reach; a neighbour of the target if possible."""
         found = [
             site
             for site in self.view.members
@@ -204,9 +205,9 @@ class Relay(Layer):
     # Gathering
 
     def gather(self, relayed: Relayed[Any]) -> None:
-        """Keep a word for a remote LAN until it is time to send what has come together."""
+        """Keep a message for a remote LAN until the pack timer fires."""
         words = self.waiting.setdefault(self.clusters[relayed.targets[0]], {})
-        words[relayed.author, type(relayed.packet)] = relayed  # it says all that an earlier one said
+        words[relayed.author, type(relayed.packet)] = relayed  # it replaces an earlier one: it is cumulative
         if not self.pack_armed:
             self.pack_armed = True
             self.host.set_timer(self, PACK, round(self.options.pack_ms * 1e6))
@@ -220,7 +221,7 @@ class Relay(Layer):
                 self.send_packed((self.agents[lan],), list(words.values()))
 
     def send_packed(self, targets: Targets, given: list[Relayed[Any]]) -> None:
-        """Send packets together, as far as they fit into a frame; what several authors say alike, once."""
+        """Send packets together, as far as they fit into a frame; equal packets of several authors once."""
         most = max(1, self.host.frame_bytes // (WORD_BYTES + PLACE_BYTES * len(self.view.members)))
         packets = merged(given)
         for part in (packets[first : first + most] for first in range(0, len(packets), most)):
@@ -236,7 +237,7 @@ class Relay(Layer):
             self.send(targets, Relayed(relayed.author, (), relayed.packet))
 
     def on_packed(self, source: SiteId, packed: Packed[Any]) -> None:
-        """Take each packet, and pass on together what is for the same neighbours."""
+        """Take each packet, and pass on together those for the same neighbours."""
         onward: dict[Targets, list[Relayed[Any]]] = {}
         for relayed in packed.packets:
             for author in (relayed.author, *relayed.others):
@@ -247,20 +248,20 @@ class Relay(Layer):
             self.send_packed(targets, packets)
 
     def taken(self, source: SiteId, relayed: Relayed[Any]) -> list[Targets]:
-        """Take a packet as far as it is for us, and send it on towards other LANs; the neighbours who lack it."""
+        """Take a packet for this site, send it on towards other LANs, and return the neighbours that lack it."""
         author, targets, packet = relayed.author, relayed.targets, relayed.packet
         members = places(self.view.members)
         if source not in members or author not in members or not all(site in members for site in targets):
-            raise RemoteError(f"site {source} relays a packet of or to somebody outside view {self.view.view_id}")
+            raise RemoteError(f"site {source} relays a packet of or to a site outside view {self.view.view_id}")
         if author == self.host.site or packet.viewless or packet.wraps:
-            raise RemoteError(f"site {source} relays a {type(packet).__name__} of site {author} to us")
+            raise RemoteError(f"site {source} relays a {type(packet).__name__} of site {author}")
         here = self.clusters[self.host.site]
         near = tuple(site for site in targets if self.clusters[site] == here and site != self.host.site)
         far = tuple(site for site in targets if self.clusters[site] != here)
         if far:
             if source != author:
-                raise RemoteError(f"site {source} relays a packet of site {author} to LANs further on")
-            plan = self.make_plan(far, around_suspected=False)  # a courier sends nobody on to another courier,
+                raise RemoteError(f"site {source} relays a packet of site {author} to a further LAN")
+            plan = self.make_plan(far, around_suspected=False)  # a courier sends nothing on to another courier,
             back = tuple(site for agent, sites in plan.through if agent == author for site in sites)  # nor back
             if plan.straight or back:
                 self.send((*plan.straight, *back), Relayed(author, (), packet))
@@ -275,7 +276,7 @@ class Relay(Layer):
 
 
 def merged(packets: Sequence[Relayed[Any]]) -> list[Relayed[Any]]:
-    """The same packets, but one for all authors whose words and targets are equal."""
+    """The packets, with one for all authors of equal packets to equal targets."""
     authors: dict[tuple[Targets, Message], list[SiteId]] = {}
     for one in packets:
         authors.setdefault((one.targets, one.packet), []).append(one.author)

@@ -1,23 +1,23 @@
-"""Safe delivery: a frame is handed up only once so many have it that it cannot be lost.
+"""Safe delivery: a frame is delivered only once enough members have it that it cannot be lost.
 
-Problem: a member may hand up a message that nobody else ever gets, and crash: it has acted on something that the group
-knows nothing of. Where that must not be, agreement and order have to be uniform: what any member has handed up, even
-one that then crashed or was cut off, all who go on hand up, in the same order.
+Problem: a member may deliver a message that no other member ever gets, and crash: it has acted on a message that the
+group does not have. To exclude that, agreement and order must be uniform: what any member has delivered, even one that
+then crashed or was cut off, all members that go on deliver, in the same order.
 
-Idea: members tell each other what they have received anyway. A frame waits here until members that are a quorum of the
-view are known to have it, its origin and this one included, or all its targets do. The next view is agreed on by a
-quorum, too, so at least one of those who report has the frame, and it is in the cut. As an ordering layer's own frames
-wait likewise, its order is uniform as well.
+Idea: members acknowledge what they have received anyway. A frame waits here until a quorum of the view is known to have
+it, its origin and this site included, or all its targets do. The next view is agreed on by a quorum, too, so at least
+one of the reporters has the frame, and it is in the cut. As an ordering layer's own frames wait likewise, its order is
+uniform as well.
 
 A layer may want some bodies on arrival, to guess at their order, and be told once they are safe
 (`Layer.unsafe_bodies`): an optimistic order is tentative at once and final when numbers and messages are safe.
 
-Acknowledgements come sooner than without, as each message waits for them. A member that has waited for long asks all
-others what they have: an acknowledgement may have been lost.
+Acknowledgements come sooner than without safe delivery, as each message waits for them. A member that has waited for
+long asks all others what they have: an acknowledgement may have been lost.
 
-Invariants: frames are handed up in the order in which they were taken, per origin, where the transport keeps it; what
-waits is `kept`, and so part of every report; at the installation of a view what still waits is handed up first, as the
-flush has made it common.
+Invariants: frames are delivered in the order in which they were taken, per origin, if the transport is FIFO; waiting
+frames are `kept`, and so part of every report; at the installation of a view they are delivered first, as the flush has
+given them to all.
 """
 
 from __future__ import annotations
@@ -38,17 +38,15 @@ ACK_MS = 5.0  # an acknowledgement waits this long for others to leave with it
 
 
 class Safe(Reliable):
-    """A reliable transport that hands up what a quorum has: in each origin's order, or as it becomes safe."""
+    """A reliable transport that delivers what a quorum has: in each origin's order, or as it becomes safe."""
 
     __slots__ = ("again", "ask_armed", "waiting")
 
     def __init__(self, options: ReliableOptions | None = None, fifo: bool = True) -> None:
         given = options or ReliableOptions()
         quick = msgspec.structs.replace(given, ack_period_ms=min(given.ack_period_ms, ACK_MS))
-        self.waiting: dict[SiteId, deque[Data[Any]]] = {}  # by origin: taken, not handed up
-        self.again: dict[
-            type[Message], Handler
-        ] = {}  # of bodies that are handed up on arrival: told once they are safe
+        self.waiting: dict[SiteId, deque[Data[Any]]] = {}  # by origin: taken, not delivered
+        self.again: dict[type[Message], Handler] = {}  # called once bodies that were delivered on arrival are safe
         self.ask_armed = False
         super().__init__(quick, fifo)
         self.at_once = False
@@ -75,9 +73,9 @@ class Safe(Reliable):
         self.host.set_timer(self, ASK, round(self.options.status_period_ms * 1e6))
 
     def is_safe(self, stream: Stream, data: Data[Any]) -> bool:
-        """Whether a quorum, or everybody whom it is for, has a frame.
+        """Whether a quorum, or all targets, have a frame.
 
-        A member that it is not for may have acknowledged later frames, and does not have this one.
+        A member that is no target may have acknowledged later frames, and does not have this one.
         """
         if data.seq <= stream.stable:
             return True
@@ -91,7 +89,7 @@ class Safe(Reliable):
         return all(site in sites for site in targets) or quorum(self.view, having)
 
     def hand_up_safe(self, stream: Stream) -> None:
-        """Hand up what has become safe of a stream, in order where that is kept."""
+        """Deliver the safe frames of a stream, in order if it is FIFO."""
         waiting = self.waiting.get(stream.origin)
         if not waiting or self.frozen:
             return
@@ -106,7 +104,7 @@ class Safe(Reliable):
             self.finish(stream, data)
 
     def finish(self, stream: Stream, data: Data[Any]) -> None:
-        """Hand up a frame that is safe, but for what was on arrival; of that, its owner is told."""
+        """Deliver a safe frame; for bodies delivered on arrival, notify their owner."""
         if not self.again:
             super().give(stream, data)
             return

@@ -17,7 +17,7 @@ from isthmus.core.message import Carried, Message, SiteId
 from isthmus.protocols.application import Application
 from isthmus.protocols.participants.marked import MarkedParticipants
 from isthmus.protocols.participants.ordered import OrderedParticipants, Participants
-from isthmus.protocols.participants.wire import Change, Mark, ParticipantsOptions, Request, Said
+from isthmus.protocols.participants.wire import GroupChange, Mark, ParticipantHeader, ParticipantsOptions, Request
 from isthmus.stacks.registry import STACKS, StackOptions
 
 SITES = (SiteId(0), SiteId(1))
@@ -52,7 +52,7 @@ class Rig:
 @pytest.mark.parametrize("stack", ["token-site", "fifo"])
 def test_misuse_is_refused(stack: str) -> None:
     rig = Rig(stack, (SiteId(0),), local_max="1", groups_max="1")
-    with pytest.raises(LocalError, match="is no member"):
+    with pytest.raises(LocalError, match="is not a member"):
         rig.layer.say("orders", "ann", b"")
     with pytest.raises(LocalError, match="is not in"):
         rig.layer.leave("orders", "ann")
@@ -110,16 +110,16 @@ def test_a_sender_stops_ahead_of_a_view_that_is_not_installed() -> None:
 
 
 HOSTILE: dict[str, tuple[str, int, Message]] = {
-    "a change of one that does not lead": ("fifo", 1, Change("orders", 2, ((SiteId(1), "bob", True),), 1)),
-    "a change of a site that is not there": ("fifo", 0, Change("orders", 2, ((SiteId(7), "bob", True),), 1)),
-    "a change of nothing": ("fifo", 0, Change("orders", 2, (), 1)),
-    "a change beyond the next": ("fifo", 0, Change("orders", 9, ((SiteId(1), "bob", True),), 1)),
-    "a change of the future": ("fifo", 0, Change("orders", 2, ((SiteId(1), "bob", True),), 8)),
+    "a change of one that does not lead": ("fifo", 1, GroupChange("orders", 2, ((SiteId(1), "bob", True),), 1)),
+    "a change of a site that is not there": ("fifo", 0, GroupChange("orders", 2, ((SiteId(7), "bob", True),), 1)),
+    "a change of nothing": ("fifo", 0, GroupChange("orders", 2, (), 1)),
+    "a change beyond the next": ("fifo", 0, GroupChange("orders", 9, ((SiteId(1), "bob", True),), 1)),
+    "a change of the future": ("fifo", 0, GroupChange("orders", 2, ((SiteId(1), "bob", True),), 8)),
     "a mark for a view that is installed": ("fifo", 1, Mark("orders", 1, 1)),
     "a request for what is so": ("fifo", 0, Request("orders", "ann", True, 1)),
     "a request of one that is not in": ("token-site", 1, Request("orders", "bob", False, 1)),
-    "a message for a view to come": ("token-site", 1, Said("orders", "bob", 9, 1)),
-    "a message of a view that is closed": ("fifo", 1, Said("orders", "bob", 0, 1)),
+    "a message for a view to come": ("token-site", 1, ParticipantHeader("orders", "bob", 9, 1)),
+    "a message of a view that is closed": ("fifo", 1, ParticipantHeader("orders", "bob", 0, 1)),
 }
 
 
@@ -140,7 +140,7 @@ def test_words_of_an_earlier_site_view_are_void() -> None:
     rig.enter(2, SITES)
     for word in (
         Request("orders", "bob", True, 1),
-        Change("orders", 2, ((SiteId(1), "bob", True),), 1),
+        GroupChange("orders", 2, ((SiteId(1), "bob", True),), 1),
         Mark("orders", 2, 1),
     ):
         assert rig.take(1, word) == [], "neither done nor refused: flow control held it back"

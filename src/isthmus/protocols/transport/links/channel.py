@@ -1,17 +1,17 @@
 """A reliable FIFO channel from one site to another: the arithmetic of its two ends, without timers or sends.
 
-Problem: a flood needs each neighbour to hand up, once and in order, what it was sent, over a network that loses,
-repeats and reorders; and the cost must grow with the number of neighbours, not of members.
+Problem: a flood needs each neighbour to deliver, once and in order, what it was sent, over a network that loses,
+duplicates and reorders; and the cost must grow with the number of neighbours, not of members.
 
 Idea: frames are numbered per channel. The receiver acknowledges how far it has got and which frames are missing before
-those that it holds; the frames of the other direction carry the first half of that. The sender repeats what is told
-missing, once per round trip, and what has not been acknowledged for as long as an acknowledgement takes; where all that
-was in flight is lost, nobody can tell so, and each answer has the next frames repeated, twice as many. What is in
-flight is bounded by a window (congestion.py); a frame that fills half of it asks for an acknowledgement at once.
+those that it holds; the frames of the other direction carry the first half of that. The sender repeats frames reported
+missing, once per round trip, and frames not acknowledged for as long as an acknowledgement takes; if all frames in
+flight are lost, the receiver cannot report that, and each answer has the next frames repeated, twice as many. What is
+in flight is bounded by a window (congestion.py); a frame that fills half of it asks for an acknowledgement at once.
 
 Invariants:
 - `unacked` has the frames from the first that is not acknowledged to the last sent, by number, without a gap;
-- the receiver's `received` is the highest number such that all up to it were handed up; held frames are above it;
+- the receiver's `received` is the highest number such that all up to it were delivered; held frames are above it;
 - a frame that was sent again is no sample of a round trip.
 
 Bounds: the layer above sees `backlog` and must not offer more than it may (links.py); `hold_max` frames are held, then
@@ -38,7 +38,7 @@ class Frame(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=97)
     body: B  # a Batch where several were submitted in one turn
     received: int = 0
     ask: bool = False  # acknowledge at once
-    lives: int = 0  # of sender and receiver, where no view tells them (links.py)
+    lives: int = 0  # of sender and receiver, if no view names them (links.py)
 
     def payload_bytes(self) -> int:
         return self.body.payload_bytes()  # type: ignore[attr-defined,no-any-return]
@@ -48,7 +48,7 @@ class Frame(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=97)
 
 
 class LinkAck(Message, frozen=True, gc=False, array_like=True, tag=98):
-    """How far its sender has got in a channel, and what is missing before what it holds."""
+    """Acknowledges the frames of a channel up to a number, and names the gaps before held frames."""
 
     received: int
     gaps: Gaps = ()
@@ -58,13 +58,13 @@ class LinkAck(Message, frozen=True, gc=False, array_like=True, tag=98):
 
 
 class FreeFrame(Frame[B], Generic[B], frozen=True, gc=False, array_like=True, tag=92):
-    """The same for channels that outlive views."""
+    """The same, for channels that outlive views."""
 
     viewless = True
 
 
 class FreeAck(LinkAck, frozen=True, gc=False, array_like=True, tag=93):
-    """The same for channels that outlive views."""
+    """The same, for channels that outlive views."""
 
     viewless = True
 
@@ -95,13 +95,13 @@ class Outbound:
         self.in_flight = 0  # bytes of what is unacknowledged
         self.size = 0  # bytes of that and of what waits
         self.asked_bytes = 0  # sent since an acknowledgement was last asked for
-        self.quiet_count = 0  # waits in vain since the last progress
-        self.doubted = 0  # the last frame that was sent before the last wait in vain: up to here all may be lost
+        self.quiet_count = 0  # unanswered waits since the last progress
+        self.doubted = 0  # the last frame sent before the last unanswered wait: up to here all may be lost
         self.run = 1  # how many of these go again at the next answer
 
     @property
     def backlog(self) -> int:
-        """Frames that are not acknowledged, or not even sent."""
+        """Frames that are not acknowledged or not sent yet."""
         return len(self.unacked) + len(self.waiting)
 
     def offer(self, body: Message) -> None:
@@ -128,7 +128,7 @@ class Outbound:
         return self.seq, body, ask
 
     def acknowledge(self, received: int) -> bool:
-        """Drop what has arrived in order; whether that is news."""
+        """Drop acknowledged frames; whether there were any."""
         news = False
         while self.unacked and (first := next(iter(self.unacked))) <= received:
             size = self.unacked.pop(first).size
@@ -140,14 +140,14 @@ class Outbound:
         return news
 
     def sample(self, seq: int, waited_ns: int, now_ns: int) -> int | None:
-        """The round trip that an acknowledgement tells, the receiver's wait left out; None where it tells none."""
+        """The round trip of an acknowledged frame, less the receiver's wait; None if it is no valid sample."""
         sent = self.unacked.get(seq)
         if sent is None or not sent.once or not 0 <= waited_ns <= now_ns - sent.sent_ns:
             return None
         return now_ns - sent.sent_ns - waited_ns
 
     def again(self, seq: int, now_ns: int) -> Message | None:
-        """The body of a frame that is to be sent again; None where it has arrived."""
+        """The body of a frame that is to be sent again; None if it has arrived."""
         sent = self.unacked.get(seq)
         if sent is None:
             return None
@@ -156,11 +156,11 @@ class Outbound:
         return sent.body
 
     def doubt(self) -> None:
-        """Note a wait in vain: a receiver that has nothing of what was sent cannot tell what is missing."""
+        """Note an unanswered wait: a receiver that got none of the frames cannot report them missing."""
         self.doubted, self.run = self.seq, 1
 
     def doubtful(self, most: int) -> Gaps:
-        """What to send again at an answer to what was in doubt; twice as much each time, as the path takes it."""
+        """The doubtful frames to send again at an answer; twice as many each time."""
         first = next(iter(self.unacked), self.seq + 1)
         if first > self.doubted:
             return ()
@@ -185,7 +185,7 @@ class Inbound:
         self.came_ns = 0
 
     def take(self, seq: int, body: Message, now_ns: int, hold_max: int) -> list[Message]:
-        """Take a frame; the bodies that are now to be handed up, in order."""
+        """Take a frame; return the bodies to deliver now, in order."""
         if not self.due_count:
             self.came_seq, self.came_ns = seq, now_ns
         self.due_count += 1
@@ -205,7 +205,7 @@ class Inbound:
         return ready
 
     def gaps(self) -> Gaps:
-        """What is missing before what is held."""
+        """The gaps before held frames."""
         found: list[tuple[int, int]] = []
         expected = self.received + 1
         for seq in sorted(self.held):
@@ -215,6 +215,6 @@ class Inbound:
         return tuple(found[:GAPS_MAX])
 
     def answered(self) -> tuple[int, int]:
-        """Note that an acknowledgement leaves; the frame that made it due, and when that came."""
+        """Note that an acknowledgement leaves; return the frame that made it due, and when that came."""
         self.due_count = 0
         return self.came_seq, self.came_ns

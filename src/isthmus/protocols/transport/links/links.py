@@ -1,23 +1,23 @@
 """A transport of channels: each neighbour has its own, with its own numbers, acknowledgements and window.
 
 Problem: the group transport acknowledges with a vector to all (n^2 counters per period), which would defeat a protocol
-that sends along log n links. Here a message is for neighbours only, and so is everything that is said about it.
+that sends along log n links. Here a message is for neighbours only, and so are its acknowledgements.
 
-Idea: one reliable FIFO channel per neighbour and direction (channel.py), made when it is first used. What is submitted
-in one turn for a neighbour leaves as one frame, as far as `host.frame_bytes` goes. An acknowledgement is due after
+Idea: one reliable FIFO channel per neighbour and direction (channel.py), made on first use. Messages submitted in one
+turn for a neighbour leave as one frame, up to `host.frame_bytes`. An acknowledgement is due after
 `ack_every` frames or `ack_period_ms`, at once where the sender asks or repeats, and soon where there is a gap; frames
-of the other direction carry it where they leave first. A frame that nobody acknowledges is repeated after a round trip
-(pacing.py) and that period, then at growing intervals: the peer may have crashed, which is for the membership to say.
+of the other direction carry it where they leave first. An unacknowledged frame is repeated after a round trip
+(pacing.py) and that period, then with backoff: the peer may have crashed, which is for the membership to decide.
 
 With views, channels begin anew in each: a port lets no frame of another view through. Without (`free`), frames pass
 whatever the views are, and name the lives of their sender and receiver: one of an earlier life is dropped, one of a new
 life begins a new channel.
 
-Invariants: what is submitted for a peer is handed up there once and in order, as long as both live; nothing is sent
+Invariants: messages submitted for a peer are delivered there once and in order, as long as both live; nothing is sent
 while blocked or frozen.
 
-Bounds: `keep_max` frames and `keep_max_bytes` per channel, then `writable` is false. What is forwarded cannot wait for
-that; its authors do. `hold_max` frames wait for a gap.
+Bounds: `keep_max` frames and `keep_max_bytes` per channel, then `writable` is false. Forwarded messages cannot wait
+for that; their authors do. `hold_max` frames wait for a gap.
 """
 
 from __future__ import annotations
@@ -41,7 +41,17 @@ class Links(Transport):
     """Sends to neighbours, reliably and in order."""
 
     __slots__ = (
-        *("deaf", "ended", "free", "frozen", "full", "gathered", "inbound", "life_of", "options", "outbound", "pacing"),
+        "deaf",
+        "ended",
+        "free",
+        "frozen",
+        "full",
+        "gathered",
+        "inbound",
+        "life_of",
+        "options",
+        "outbound",
+        "pacing",
     )
 
     def __init__(self, options: ReliableOptions | None = None, free: bool = False) -> None:
@@ -49,17 +59,17 @@ class Links(Transport):
         self.options = options or ReliableOptions()
         self.free = free  # channels outlive views
         self.pacing = Pacing(self.options.nak_retry_ms, self.options.nak_delay_ms)
-        self.full = False  # `writable` said no; `resume` is owed
+        self.full = False  # `writable` returned False; `resume` is owed
         self.frozen = False
         self.deaf = False  # frames are dropped as if they had been lost: the layer above has no room yet
         self.life_of: dict[SiteId, int] = {}  # of peers, where channels outlive views
-        self.ended: dict[SiteId, int] = {}  # the last life of a peer that is over: what still comes of it is dropped
+        self.ended: dict[SiteId, int] = {}  # the last ended life of a peer: late frames of it are dropped
         self.reset()
 
     def reset(self) -> None:
         self.outbound: dict[SiteId, Outbound] = {}
         self.inbound: dict[SiteId, Inbound] = {}
-        self.gathered: dict[SiteId, list[Message]] = {}  # submitted in this turn, for whom
+        self.gathered: dict[SiteId, list[Message]] = {}  # submitted in this turn, by target
 
     def handlers(self) -> dict[type[Message], Handler]:
         if self.free:
@@ -106,7 +116,7 @@ class Links(Transport):
             self.forget(peer)
 
     def forget(self, peer: SiteId) -> None:
-        """Give up all that was to be sent to a peer or to come from it."""
+        """Drop the channels to and from a peer."""
         self.host.cancel_timer(self, RESEND + 2 * peer)
         self.host.cancel_timer(self, ACK + 2 * peer)
         for table in (self.outbound, self.inbound, self.gathered, self.life_of):
@@ -170,7 +180,7 @@ class Links(Transport):
             self.pump(out)
 
     def pump(self, out: Outbound) -> None:
-        """Send what the window has room for."""
+        """Send the waiting frames that the window has room for."""
         idle = not out.unacked
         while (found := out.next(self.host.now_ns)) is not None:
             self.send_frame(out.peer, *found)
@@ -194,7 +204,7 @@ class Links(Transport):
         self.host.set_timer(self, RESEND + 2 * out.peer, wait_ns + round(self.options.ack_period_ms * 1e6))
 
     def resend(self, out: Outbound) -> None:
-        """Send the first frame again; its answer tells what else is missing, or has what follows repeated."""
+        """Send the first frame again; its answer reports other gaps, or has the next frames repeated."""
         if self.frozen or not out.unacked:
             return
         self.pacing.in_vain(out.peer)
@@ -236,7 +246,7 @@ class Links(Transport):
             self.owe_ack(source, inbound, at_once=frame.ask or again)
 
     def owe_ack(self, source: SiteId, inbound: Inbound, at_once: bool) -> None:
-        """See to it that what came is acknowledged."""
+        """Acknowledge what came, now or by a timer."""
         if self.frozen:
             return
         if at_once or inbound.due_count >= self.options.ack_every:
@@ -266,12 +276,12 @@ class Links(Transport):
             arrived = sum(sent.size for seq, sent in out.unacked.items() if seq <= ack.received)
             out.window.answered(now_ns, now_ns - round_ns, arrived, out.in_flight, out.floor())
         if ack.gaps:
-            out.doubted = 0  # the receiver tells what is missing
+            out.doubted = 0  # the receiver reports what is missing
         self.repeat(out, ack.received, ack.gaps)
         self.note_ack(source, ack.received)
 
     def repeat(self, out: Outbound, received: int, gaps: Gaps) -> None:
-        """Send again what is missing, but for what was sent within a round trip."""
+        """Send missing frames again, except those sent within a round trip."""
         if self.frozen:
             return
         since_ns = self.host.now_ns - self.pacing.round_ns(out.peer, out.window.round_ns)
@@ -305,7 +315,7 @@ class Links(Transport):
         self.notify()
 
     def notify(self) -> None:
-        """Tell the layers above that there is room again."""
+        """Resume the layers above if there is room again."""
         if self.full and not self.blocked and all(map(self.has_room, self.outbound.values())):
             self.full = False
             self.above.resume()
@@ -316,7 +326,7 @@ class Links(Transport):
             inbound = self.inbound[peer]
             if inbound.due_count or inbound.held:
                 self.send_ack(peer, inbound)
-                if inbound.held:  # say it again should the repeats be lost
+                if inbound.held:  # repeat it in case the repairs are lost
                     self.host.set_timer(self, ACK + 2 * peer, round(self.options.ack_period_ms * 1e6))
         else:
             self.resend(self.outbound[peer])

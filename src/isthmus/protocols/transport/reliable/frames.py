@@ -1,7 +1,7 @@
-"""The frames of the reliable transport, and what a site has of one origin's frames.
+"""Frames of the reliable transport, and the record of one origin's frames at a site.
 
-A frame is addressed to every member or to some. It names the number of the frame before it *that went to the same
-receiver*; where that is simply the number before, for everybody, nothing is said.
+A frame is addressed to all members or to some. It names the number of the frame before it *that went to the same
+receiver*; where that is simply the previous number, for all receivers, the field is empty.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from isthmus.core.validation import COUNT_MAX, DURATION_MAX_MS, PERIOD_MIN_MS, c
 from isthmus.protocols.transport.reliable.pacing import Asked, Gaps
 
 GAPS_MAX = 64  # gaps named in one Nak; the rest in the next
-REPAIR_MAX = 64  # frames asked for in one Nak, where nothing else is said
-FRAME_BYTES = 64  # what a frame takes on the wire besides its payload, about: heads, numbers, the sender
+REPAIR_MAX = 64  # frames requested by one Nak, by default
+FRAME_BYTES = 64  # size of a frame besides its payload, about: headers, numbers, the sender
 MAX_BYTES = 2**53  # of all that a stream ever carried
 
 
@@ -72,11 +72,11 @@ class Data(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=10):
 
 
 class Repair(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=11):
-    """A frame sent again, by its origin or another member: not a frame that is merely late."""
+    """A frame sent again, by its origin or another member, as opposed to a late one."""
 
     origin: SiteId
     data: Data[B]
-    ask: int = 0  # which request of its receiver's this answers, so that the answer tells a round trip
+    ask: int = 0  # the request of its receiver that this answers, so that the answer measures a round trip
 
     def payload_bytes(self) -> int:
         return self.data.payload_bytes()
@@ -86,7 +86,7 @@ class Repair(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=11
 
 
 class Nak(Message, frozen=True, gc=False, array_like=True, tag=12):
-    """What the sender of this lacks of an origin's stream."""
+    """Requests missing frames of an origin's stream."""
 
     origin: SiteId
     gaps: Gaps  # first and last number, both included
@@ -95,15 +95,15 @@ class Nak(Message, frozen=True, gc=False, array_like=True, tag=12):
 
 
 class Status(Message, frozen=True, gc=False, array_like=True, tag=13):
-    """The last number that its sender sent to this receiver; asks for an Ack."""
+    """Announces the last number sent to this receiver; asks for an Ack."""
 
     top: int
     stable: int = 0  # every frame of its sender's up to this number is
-    ask: int = 0  # which question of its sender's this is, so that the answer tells a round trip
+    ask: int = 0  # the number of this question, so that the answer measures a round trip
 
 
 class Ack(Message, frozen=True, gc=False, array_like=True, tag=14):
-    """What its sender has of every member's stream; to one member alone also what has arrived of that one's."""
+    """Acknowledges every member's stream; an Ack to one member also counts the bytes that arrived from it."""
 
     cumulative = True
 
@@ -120,7 +120,7 @@ def frame_bytes(data: Data[Any]) -> int:
 
 
 class Stream:
-    """What this site has of one origin's frames in this view."""
+    """The frames of one origin at this site, in this view."""
 
     __slots__ = (
         *("arrived", "asked", "asking", "counted", "held", "kept", "number", "origin", "patient", "received"),
@@ -170,16 +170,16 @@ class Stream:
         return tuple(found[:GAPS_MAX])
 
     def frames(self) -> dict[int, Data[Any]]:
-        """All that is here and may be missing elsewhere, by number."""
+        """All frames here that may be missing elsewhere, by number."""
         return {data.seq: data for data in self.held.values()} | self.kept
 
     def holding(self, floor: int) -> tuple[int, list[int], list[int]]:
-        """What is here beyond a floor: handed up, and ahead of a gap."""
+        """The numbers beyond a floor: delivered, and ahead of a gap."""
         held = [data.seq for data in self.held.values() if data.seq not in self.kept and data.seq > floor]
         return floor, [seq for seq in self.kept if seq > floor], held
 
     def release(self, stable: int, in_order: bool) -> None:
-        """Drop what the origin says is stable; where frames are in order of numbers, look no further than need be."""
+        """Drop the frames that the origin announced as stable; `in_order` ends the search early."""
         done = []
         self.stable = max(self.stable, stable)
         for seq in self.kept:
@@ -191,7 +191,7 @@ class Stream:
             del self.kept[seq]
 
     def kept_for(self, site: SiteId, gaps: Gaps, most: int) -> list[Data[Any]]:
-        """The kept frames in some gaps that are addressed to a site, oldest first, at most so many."""
+        """The kept frames in some gaps that are addressed to a site, oldest first, at most `most`."""
         found: list[Data[Any]] = []
         for first, last in gaps[:GAPS_MAX]:
             wide = last - first > len(self.kept)  # a gap may be as wide as its sender likes, what is kept may not

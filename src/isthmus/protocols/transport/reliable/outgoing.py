@@ -1,7 +1,7 @@
-"""The numbers of a sender's own frames: the last that is for each member.
+"""Numbers of a sender's own frames: the last one for each member.
 
-As long as every frame goes to all, the frame before a frame is simply the number before, for everybody, and nothing
-is kept per member. A frame to fewer ends that; the next one to all says for each what came before, and restores it.
+As long as every frame goes to all, the previous frame has the previous number for all members, and nothing is kept per
+member. A frame to a subset ends that; the next one to all names the previous frame of each member, and restores it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Outgoing:
     def __init__(self, members: Targets) -> None:
         self.members = members
         self.seq = 0  # of the last frame
-        self.uniform = True  # the last frame went to all, so that it is the frame before the next one for everybody
+        self.uniform = True  # the last frame went to all, so the next one follows it for every member
         self.last_to: dict[SiteId, int] = {}  # the last frame that is for each member; only if not uniform
 
     def frame(self, message: Message, targets: Targets) -> Data[Message]:

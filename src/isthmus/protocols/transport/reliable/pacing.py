@@ -1,11 +1,11 @@
-"""When to ask again: after what a round trip takes, and longer each time that nobody answers.
+"""Pacing of repair requests: repeated after a round trip, with backoff while no answer comes.
 
-Problem: a frame that was asked for is on its way for a round trip. Asking again before that brings it twice, and on a
-path whose queue grows, twice the load makes the next round trip longer still. Yet where packets are lost at random,
-waiting longer than that is time wasted.
+Problem: a requested frame takes a round trip. Requesting it again before that brings it twice, and on a path whose
+queue grows, twice the load makes the next round trip longer still. Yet if packets are lost at random, waiting longer is
+time wasted.
 
-Idea: a request has a number, which every repair that it brings repeats: each answer tells a round trip, whether its
-frames were asked for once or more often. A request names runs of numbers, each of which is remembered with its time
+Idea: a request has a number, which every repair that it brings repeats: each answer measures a round trip, whether
+its frames were requested once or more often. A request names runs of numbers, each of which is remembered with its time
 (`Asked`) and not named again until its wait is over: the mean of the round trips seen with the site that was asked,
 and four times how far they are from it. A wait that passed in vain may be chance, a lost packet; from the second one
 without any answer between them, each doubles the next, up to `LONGEST_WAIT_MS`. Where an answer comes and one that was
@@ -38,22 +38,22 @@ URGENT_WAIT_MS = 1_000.0  # the longest, once the origin is heard of
 
 
 class RequestedRun(NamedTuple):
-    """Numbers that were asked for together."""
+    """Numbers that were requested together."""
 
     first: int
     last: int
-    target: SiteId  # who was asked
+    target: SiteId  # the site that was asked
     asked_ns: int
     wait_ns: int  # for an answer
-    once: bool  # not asked for before
-    lost: bool  # what was asked for later has come: it is asked for again
+    once: bool  # not requested before
+    lost: bool  # a later request was answered: it is requested again
 
     def is_on_its_way(self, now_ns: int, longest_ns: int) -> bool:
         return not self.lost and now_ns - self.asked_ns < min(self.wait_ns, longest_ns)
 
 
 class Pacing:
-    """How long repairs take, by site; it outlives views."""
+    """Repair times by site; they outlive views."""
 
     __slots__ = ("delay_ms", "first_ms", "least_ms", "patience_ms", "round_ms", "spread_ms", "vain_count")
 
@@ -116,7 +116,7 @@ class Pacing:
 
 
 class Asked:
-    """What was asked for of one stream, and when; forgets what is overdue whenever it is told more."""
+    """The requests for frames of one stream; overdue ones are forgotten at the next request."""
 
     __slots__ = ("asks", "count", "runs")
 

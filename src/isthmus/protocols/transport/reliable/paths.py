@@ -1,15 +1,15 @@
-"""What each member was sent of this site's stream, and what it may be sent now.
+"""Paths: what each member was sent of this site's stream, and what it may be sent now.
 
 Problem: paths differ. A frame to all may leave on a fast path at once and must wait on one that is full, and neither
-may hold up the other. Idea: a path counts the bytes that were sent over it and those that its member says have arrived
+may hold up the other. Idea: a path counts the bytes that were sent over it and those that its member has acknowledged
 (`Ack.arrived`); the difference is in flight, and bounded by a window (congestion.py). A frame without room is kept,
-as all are until they are stable, and its number is put down as *deferred* for that path alone; it follows in order.
+as all are until they are stable, and its number is noted as *deferred* for that path alone; it follows in order.
 
 Once half of a window is in flight, and every quarter of it until there is an answer, the member is asked what has
-arrived (`Status.ask`). The answers tell round trips, and make room at the pace of the path.
+arrived (`Status.ask`). The answers measure round trips, and make room at the pace of the path.
 
 As long as no path is near its window, nothing is done per path: `budget` is how many bytes may still be sent, to
-whomever, before any path needs a look. It is spent by each frame and set by `review`.
+any member, before a path needs a look. It is spent by each frame and set by `review`.
 
 Invariants:
 - sent - arrived = in flight >= 0; frames sent again are not counted again: they replace what was lost;
@@ -38,7 +38,7 @@ UNLIMITED = 2**53
 
 
 class Path:
-    """The way to one member."""
+    """The path to one member."""
 
     __slots__ = (
         *("arrived", "asked_bytes", "asked_ns", "asks", "deferred", "deferred_bytes", "extra", "mark"),
@@ -57,7 +57,7 @@ class Path:
         self.asks: dict[int, int] = {}  # questions without an answer: when each was put
         self.asked_bytes = 0  # what had been sent when the last question was put
         self.asked_ns = 0  # when that was
-        self.quiet_count = 0  # waits for an answer that passed in vain
+        self.quiet_count = 0  # waits that ended without an answer
         self.repaired: dict[tuple[SiteId, int], tuple[int, int]] = {}  # origin, number: when, and its size
         self.repaired_bytes = 0
 
@@ -86,13 +86,13 @@ class Path:
         self.asked_ns = now_ns
 
     def wait_ns(self) -> int:
-        """How long to wait for an answer before the question is put again."""
+        """How long to wait for an answer before asking again."""
         known = self.window.round_ns
         wait = max(LEAST_WAIT_NS, 2 * known) if known else FIRST_WAIT_NS
         return int(min(wait << min(self.quiet_count, 10), LONGEST_WAIT_NS))
 
     def answered(self, ask: int, arrived: int, sent: int, floor: int, now_ns: int) -> None:
-        """Take in an answer; one that comes late, behind another, takes nothing back."""
+        """Note an answer; one that was overtaken takes nothing back."""
         asked_ns = self.asks.get(ask)
         fresh, in_flight = max(0, arrived - self.arrived), self.in_flight(sent)
         self.arrived += fresh
@@ -111,7 +111,7 @@ class Path:
         return {number for of, number in self.repaired if of == origin}
 
     def note_repair(self, origin: SiteId, number: int, size: int, now_ns: int) -> bool:
-        """Count a frame that is to be sent again; whether the window has room for it, or few are under way."""
+        """Count a frame to be sent again; whether the window has room for it, or few are in flight."""
         if len(self.repaired) >= REPAIRS_LEAST and self.repaired_bytes + size > self.window.size:
             return False
         self.repaired[origin, number] = (now_ns, size)
@@ -127,7 +127,7 @@ class Paths:
     def __init__(self, others: Targets, most: int) -> None:
         self.others = others
         self.most = most  # bytes in flight on a path
-        self.of: dict[SiteId, Path] = {}  # made when something is to be known of a path
+        self.of: dict[SiteId, Path] = {}  # made on first use
         self.fresh = Path(SiteId(-1), most)  # as is each of the others
         self.to_all = 0  # bytes of frames to every member
         self.to_some = 0  # bytes of the other frames
@@ -153,7 +153,7 @@ class Paths:
         return self.to_all + path.extra - path.deferred_bytes
 
     def round_ns(self, site: SiteId) -> int:
-        """The round trip to a member, on the mean; 0 where none was seen."""
+        """The mean round trip to a member; 0 if none was measured."""
         path = self.of.get(site)
         return path.window.round_ns if path else 0
 
@@ -201,7 +201,7 @@ class Paths:
         return [path for path in self.all() if path.until_ask(self.sent(path)) <= 0]
 
     def review(self) -> None:
-        """Work out how much may be sent before any path needs a look."""
+        """Compute how much may be sent before any path needs a look."""
         budget: float = UNLIMITED
         for path in (*self.of.values(), self.fresh) if len(self.of) < len(self.others) else self.of.values():
             sent = self.sent(path)

@@ -1,35 +1,37 @@
 """Reliable multicast over a network that loses, repeats, reorders, and carries only so much.
 
-Problem: every member of a view must hand up the same messages, each once, those of one sender in the order sent,
-while packets vanish, paths are full and buffers stay bounded.
+Problem: every member of a view must deliver the same messages, each once, those of one sender in the order sent, while
+packets are lost, paths are full and buffers stay bounded.
 
 Idea: each sender numbers its frames 1, 2, 3 ... in each view. A frame names the number of the frame before it *that
-went to the same receiver*, so that multicasts to subsets leave no false gaps; where that is simply the number before,
-for everybody, nothing is said. A receiver that sees a gap asks for it (`Nak`), first of the origin, then of anyone
-known to have it. Members tell each other what they have (`Ack`, a vector); a frame that all its targets have is
-*stable*: its origin drops it and says so to the others, who kept it to repair on its behalf. A sender whose frames stay
-unacknowledged says how far it got (`Status`), which finds a lost last frame and a lost acknowledgement alike.
+went to the same receiver*, so that multicasts to subsets leave no false gaps; where that is simply the previous number,
+for all receivers, the field is empty. A receiver that sees a gap requests it (`Nak`), first from the origin, then from
+any member known to have it. Members tell each other what they have (`Ack`, a vector); a frame that all its targets have
+is *stable*: its origin drops it and announces that to the others, which kept it to repair on its behalf. A sender whose
+frames stay unacknowledged announces its last number (`Status`), which finds a lost last frame and a lost
+acknowledgement alike.
 
-The frame is the unit of transport: one number, one entry to keep, to acknowledge and to ask for. What is submitted in
-one turn to the same targets leaves as one frame, as far as `host.frame_bytes` goes.
+The frame is the unit of transport: one number, one entry to keep, to acknowledge and to request. Messages submitted in
+one turn to the same targets leave as one frame, up to `host.frame_bytes`. A frame is kept until it is stable. A frame
+that goes to all costs one comparison with the budget of the paths, as long as none of them is near its window.
 
 Each path has a window (paths.py, congestion.py): a frame leaves at once for the targets whose paths have room, and is
 deferred for the others until acknowledgements make some. A request asks for no more than there is room for, and not
 for what is on its way (pacing.py).
 
 Invariants:
-- received is the highest number such that every earlier frame of that origin to us was handed up;
-- held is keyed by the number *before* a frame, so the next frame to hand up is held[received];
-- a frame stays in kept from when it is sent, deferred or handed up until it is stable: survivors can repair for a dead
-  origin, and a flush gives everybody what was deferred;
-- a Status names the last frame that was sent to its receiver, not one that is deferred: nobody asks for those;
+- received is the highest number such that every earlier frame of that origin to this site was delivered;
+- held is keyed by the number *before* a frame, so the next frame to deliver is held[received];
+- a frame stays in kept from when it is sent, deferred or delivered until it is stable: survivors can repair for a dead
+  origin, and a flush gives deferred frames to all;
+- a Status names the last frame that was sent to its receiver, not one that is deferred: no receiver requests those;
 - between two turns nothing is gathered;
 - numbers start anew in every view, after a flush, and so do windows; a port lets no frame of another view through.
 
 Bounds: `keep_max` own unstable frames, `keep_max_bytes` in bytes, then `writable` is false and flow control waits;
-twice as many of another origin, then its frames are not taken until it tells what is stable; `hold_max` frames ahead of
-a gap per origin, then the furthest are dropped and asked for again later; `repair_max` frames answer one Nak, and the
-window of the path bounds the repairs of a round trip.
+twice as many of another origin, then its frames are refused until it announces what is stable; `hold_max` frames ahead
+of a gap per origin, then the furthest are dropped and requested again later; `repair_max` frames answer one Nak, and
+the window of the path bounds the repairs of a round trip.
 """
 
 from __future__ import annotations
@@ -131,12 +133,12 @@ class Reliable(Transport):
         return {Data: self.accept, Repair: self.on_repair, Nak: self.on_nak, Status: self.on_status, Ack: self.on_ack}
 
     def start(self) -> None:
-        """Look up the bodies that name no author and carry no payload: there is nothing to check or to count."""
+        """Look up the owners of bodies that name no author and carry no payload."""
         for kind, owner in self.stack.owners.items():
             if kind.subjects is Message.subjects and kind.payload_bytes is Message.payload_bytes:
                 self.plain[kind] = owner
 
-    # What is submitted
+    # Submitting
 
     def writable(self) -> bool:
         if self.blocked:
@@ -150,7 +152,7 @@ class Reliable(Transport):
         return room
 
     def has_room(self) -> bool:
-        """Whether less is kept and gathered than may be; each of what is gathered becomes a frame, or a few."""
+        """Whether kept and gathered messages are within bounds; each gathered message counts as a frame."""
         frames = len(self.own.kept) + len(self.gathered)
         return frames < self.options.keep_max and self.kept_bytes + self.gathered_bytes < self.options.keep_max_bytes
 
@@ -192,7 +194,7 @@ class Reliable(Transport):
                 for part in cut(bodies, self.host.frame_bytes):
                     self.multicast(part[0] if len(part) == 1 else Batch(tuple(part)), targets)
 
-    # What leaves
+    # Sending
 
     def multicast(self, body: Message, targets: Targets) -> None:
         """Send a body to members, as the next frame."""
@@ -200,7 +202,7 @@ class Reliable(Transport):
         size = FRAME_BYTES + body.payload_bytes()
         limited = size > paths.budget and self.is_limited(size)
         data = self.out.frame(body, targets)
-        own.kept[data.seq] = data  # also where it does not come back to us: others may ask for it
+        own.kept[data.seq] = data  # also if it does not come back: others may request it
         self.kept_bytes += size
         paths.budget -= size
         if targets is self.view.members:
@@ -216,7 +218,7 @@ class Reliable(Transport):
             self.host.set_timer(self, STATUS, round(self.options.status_period_ms * 1e6))
 
     def is_limited(self, size: int) -> bool:
-        """Whether some path may lack room, or is to be asked what has arrived; first learns from all Acks so far."""
+        """Whether a path may lack room, or its member must be asked what has arrived; first applies all Acks so far."""
         for path in self.paths.all():
             if self.acked.of(path.site, self.place) >= self.last_sent(path):
                 path.arrived = self.paths.sent(path)
@@ -238,7 +240,7 @@ class Reliable(Transport):
             self.arm_probe()
 
     def send_deferred(self, path: Path) -> None:
-        """Send what was deferred on a path, in order, as far as there is room."""
+        """Send the deferred frames of a path, in order, as far as there is room."""
         if self.blocked:
             return
         while (number := self.paths.next_deferred(path)) is not None:
@@ -246,17 +248,17 @@ class Reliable(Transport):
             if data is not None:
                 self.send((path.site,), data)
             self.ask_in_time(path)  # between the frames, so that answers come as the frames arrive
-        self.ask_in_time(path)  # also where the next frame does not fit: an answer must make room for it
+        self.ask_in_time(path)  # also if the next frame does not fit: an answer must make room for it
 
     def ask_in_time(self, path: Path) -> None:
         if path.until_ask(self.paths.sent(path)) <= 0:
             self.ask([path])
 
     def ask(self, paths: Sequence[Path]) -> None:
-        """Tell members how far our stream goes for them, and ask what has arrived."""
+        """Tell members the last number sent to them, and ask what has arrived."""
         if not paths:
             return
-        if self.acked.news:  # a receiver without room waits for word of what is stable; our next Ack may never be due
+        if self.acked.news:  # a full receiver waits for the stable number; the next Ack may never be due
             self.drop_stable()
         self.paths.ask += 1
         by_top: dict[int, list[SiteId]] = {}
@@ -274,7 +276,7 @@ class Reliable(Transport):
             self.host.set_timer(self, PROBE, max(0, due_ns - self.host.now_ns))
 
     def probe(self) -> None:
-        """Ask those again that hold something up and do not answer; where that goes on, send them less."""
+        """Ask silent members with deferred frames again; reduce the window of those that stay silent."""
         now_ns = self.host.now_ns
         silent = [path for path in self.paths.limited() if now_ns >= path.asked_ns + path.wait_ns()]
         for path in silent:
@@ -285,7 +287,7 @@ class Reliable(Transport):
         self.arm_probe()
 
     def send_status(self) -> None:
-        """Tell those who have not acknowledged what they were sent a period ago how far the stream goes."""
+        """Send a Status to members that have not acknowledged the frames of a period ago."""
         now_ns, late = self.host.now_ns, []
         for path in self.paths.all():
             if self.acked.of(path.site, self.place) < path.mark:
@@ -307,7 +309,7 @@ class Reliable(Transport):
     # Receiving
 
     def accept(self, origin: SiteId, data: Data[Any], again: bool = False) -> None:
-        """Take a frame, fresh, late or sent again, and hand up what it completes."""
+        """Take a frame, fresh, late or sent again, and deliver what it completes."""
         stream = self.streams.get(origin) or self.open(origin)
         seq, body = data.seq, data.body
         prev = data.prev(self.host.site, self.view.members) if data.prevs or data.targets else seq - 1
@@ -349,19 +351,19 @@ class Reliable(Transport):
             self.owe_ack()
 
     def open(self, origin: SiteId) -> Stream:
-        """The stream of a member, made when something of it is first heard of."""
+        """The stream of a member, made on first use."""
         if origin not in self.index:
-            raise RemoteError(f"word of site {origin}, which is not in view {self.view.view_id}")
+            raise RemoteError(f"a message of site {origin}, which is not in view {self.view.view_id}")
         if origin not in self.streams:
             self.streams[origin] = Stream(origin, 2 * self.options.keep_max_bytes)
         return self.streams[origin]
 
     def owe_ack(self) -> None:
-        """See to it that what was received is acknowledged."""
+        """Acknowledge what was received, now or by a timer."""
         if self.frozen:
             return
         if not self.others:
-            self.collect()  # nobody will acknowledge anything: what has come back is stable
+            self.collect()  # no acknowledgement will come: what has come back is stable
         elif self.ack_left <= 0:
             self.send_ack()
         else:
@@ -369,7 +371,7 @@ class Reliable(Transport):
             self.host.set_timer(self, ACK, round(self.options.ack_period_ms * 1e6))
 
     def keeps_more(self, stream: Stream) -> bool:
-        """Whether one more frame of a stream may be kept; always of our own, and in a flush."""
+        """Whether one more frame of a stream may be kept; always of this site's own, and in a flush."""
         return stream.has_room(self.keep_most, 2 * self.options.keep_max_bytes) or self.blocked or stream is self.own
 
     def take(self, stream: Stream, data: Data[Any]) -> None:
@@ -379,7 +381,7 @@ class Reliable(Transport):
         self.give(stream, data)
 
     def give(self, stream: Stream, data: Data[Any]) -> None:
-        """Hand up a frame that was taken."""
+        """Deliver a frame that was taken."""
         body = data.body
         kind = type(body)
         if kind in self.plain:
@@ -393,7 +395,7 @@ class Reliable(Transport):
             self.hand_up(stream.origin, body)
 
     def fresh(self, stream: Stream, bodies: Sequence[Message]) -> Sequence[Message]:
-        """The bodies but for messages whose number is not new: a peer that uses one twice stops nothing above."""
+        """The bodies without messages whose number is not new: a peer that repeats one stops nothing above."""
         if bodies and PLAIN.issuperset(map(type, bodies)):
             numbers = [cast.number for cast in bodies]  # type: ignore[attr-defined]
             if numbers[0] > stream.number and numbers == list(range(numbers[0], numbers[0] + len(numbers))):
@@ -410,17 +412,17 @@ class Reliable(Transport):
         return taken
 
     def take_held(self, stream: Stream) -> None:
-        """Hand up what was held and follows now."""
+        """Deliver the held frames that follow now."""
         while (held := stream.held.pop(stream.received, None)) is not None:
             if self.fifo:
                 self.take(stream, held)
             else:
                 stream.received = held.seq
 
-    # What is missing
+    # Repairs
 
     def note_arrival(self, stream: Stream, seq: int, again: bool) -> None:
-        """Learn from a frame that may have been asked for: what else is lost, or how late frames can be."""
+        """Learn from a frame that may have been requested: what else is lost, or how late frames can be."""
         if again:
             if stream.asked.overtaken(seq) and stream.patient:
                 self.set_nak(stream, self.pacing.delay_ns(stream.origin), patient=False)
@@ -430,7 +432,7 @@ class Reliable(Transport):
             self.pacing.came_late(stream.origin, late_ns)
 
     def note_progress(self, stream: Stream) -> None:
-        """What is still missing is asked for soon, not after the long wait of a late retry."""
+        """Request what is still missing soon, not after the long wait of a late retry."""
         stream.tries = 0
         if stream.received >= stream.top:  # nothing is known to be missing
             self.stop_asking(stream)
@@ -439,7 +441,7 @@ class Reliable(Transport):
             self.set_nak(stream, self.pacing.delay_ns(stream.origin), patient=False)
 
     def hold(self, stream: Stream, prev: int, data: Data[Any]) -> None:
-        """Keep a frame that is ahead of a gap, and see to it that the gap is asked for."""
+        """Keep a frame that is ahead of a gap, and have the gap requested."""
         if len(stream.held) >= self.options.hold_max and self.fifo and (furthest := max(stream.held)) > prev:
             stream.arrived -= frame_bytes(stream.held.pop(furthest))  # the nearer one is needed sooner
         if len(stream.held) < self.options.hold_max and self.keeps_more(stream):
@@ -464,14 +466,14 @@ class Reliable(Transport):
         if source not in self.index:
             raise RemoteError(f"a repair by site {source}, which is not in the view")
         if repair.origin == self.host.site:
-            raise RemoteError(f"site {source} sends what it says is our own frame {repair.data.seq}")
+            raise RemoteError(f"site {source} sends a repair of this site's own frame {repair.data.seq}")
         round_ns = self.open(repair.origin).asked.round_ns(repair.ask, self.host.now_ns)
         if round_ns is not None:
             self.pacing.answered(source, round_ns)
         self.accept(repair.origin, repair.data, again=True)
 
     def send_nak(self, stream: Stream, longest_ns: int = LONGEST_NS, target: SiteId | None = None) -> None:
-        """Ask for what is missing and not on its way, as far as there is room for it.
+        """Request what is missing and not on its way, as far as there is room for it.
 
         `longest_ns` cuts a wait short that is not over yet.
         """
@@ -481,7 +483,7 @@ class Reliable(Transport):
             return
         due, vain = stream.asked.due(self.near(stream, gaps), now_ns, longest_ns)
         if due:
-            if origin in vain:  # another may have nothing for us: it is the origin's answer that counts
+            if origin in vain:  # only the origin's answer counts: another may have no frame for this site
                 self.pacing.in_vain(origin)
             if target is None:
                 target = self.whom_to_ask(stream)
@@ -500,9 +502,10 @@ class Reliable(Transport):
         self.gapped.pop(stream.origin, None)
 
     def whom_to_ask(self, stream: Stream) -> SiteId:
-        """The nearest of those known to have more; every second time without progress the origin.
+        """The nearest member known to have more; every second time without progress the origin.
 
-        Or, where that is the nearest, the next: what another has may not be for us, and an origin may be cut off.
+        Or the next, if the origin is the nearest: frames of others may not be for this site, and an origin may be cut
+        off.
         """
         origin, place = stream.origin, self.index[stream.origin]
         holders = [site for site in self.others if site == origin or self.acked.of(site, place) > stream.received]
@@ -512,11 +515,11 @@ class Reliable(Transport):
         return more[0] if nearest == origin and more else origin
 
     def distance_ns(self, site: SiteId) -> int:
-        """The round trip to a site, or what is assumed as long as none was seen."""
+        """The round trip to a site, or the default as long as none was measured."""
         return self.pacing.round_ns(site, self.paths.round_ns(site))
 
     def ask_nearer(self, holder: SiteId) -> None:
-        """Ask a member that is now known to have what is missing, where its answer would come first by far."""
+        """Ask a member that is now known to have missing frames, if its answer would come first by far."""
         answer_ns = self.host.now_ns + 2 * self.distance_ns(holder)
         for stream in list(self.gapped.values()):
             has_more = self.acked.of(holder, self.index[stream.origin]) > stream.received
@@ -524,13 +527,13 @@ class Reliable(Transport):
                 self.send_nak(stream, 0, holder)
 
     def near(self, stream: Stream, gaps: Gaps) -> Gaps:
-        """What there is room for: a frame may take the place of one held that is further ahead, if that can be."""
+        """The gaps that there is room for: a frame may replace a held one that is further ahead, in FIFO order."""
         if self.fifo:
             return near(gaps, sorted(stream.held), self.options.hold_max)
         return near(gaps, (), self.options.hold_max - len(stream.held))
 
     def on_nak(self, source: SiteId, nak: Nak) -> None:
-        """Send again what was asked for, but for what was sent again within a round trip and for what is deferred."""
+        """Send requested frames again, except those repeated within a round trip and those deferred."""
         stream, path = self.open(nak.origin), self.paths.to(source)
         if path is None:
             raise RemoteError(f"site {source} asks for frames, outside view {self.view.view_id}")
@@ -572,7 +575,7 @@ class Reliable(Transport):
             if self.acked.of(source, self.place) >= path.sent:
                 path.arrived = sent
             self.send_deferred(path)
-        if self.full:  # otherwise there is time until our own next Ack
+        if self.full:  # otherwise there is time until the next Ack of this site
             self.collect()
         if self.gapped:
             self.ask_nearer(source)
@@ -583,7 +586,7 @@ class Reliable(Transport):
         stream.top = max(stream.top, status.top)
         self.send((source,), Ack(self.received(), self.stable(), status.ask, stream.arrived if status.ask else 0))
         if stream.received < stream.top:
-            if stream.patient:  # the origin is there, and it alone is sure to have what is for us: no long back-off
+            if stream.patient:  # the origin is up, and it alone surely has the frames for this site: no long backoff
                 self.send_nak(stream, self.pacing.urgent_ns(source, self.paths.round_ns(source)), source)
             else:
                 self.ask_later(stream)
@@ -600,7 +603,7 @@ class Reliable(Transport):
         else:
             self.send_nak(self.streams[SiteId(key - NAK)])
 
-    # What is stable
+    # Stability
 
     def received(self) -> tuple[int, ...]:
         streams, nothing = self.streams, NOTHING
@@ -611,14 +614,14 @@ class Reliable(Transport):
         return next(iter(self.own.kept), self.out.seq + 1) - 1  # they are in order of numbers
 
     def collect(self) -> None:
-        """Make room, and tell those who wait for it."""
+        """Make room, and resume the layers that wait for it."""
         self.drop_stable()
         if self.full and self.writable():
             self.full = False
             self.above.resume()
 
     def drop_stable(self) -> None:
-        """Drop our own frames that all their targets have; not during a flush, which counts on what is kept."""
+        """Drop own frames that all their targets have; not during a flush, which needs the kept frames."""
         if not self.blocked:
             self.acked.note(self.host.site, self.received())
             self.kept_bytes -= self.acked.collect(self.place, self.own.kept)
