@@ -203,9 +203,6 @@ TWICE = {
     "Source",
 }
 DECLARED_FORWARD = {
-    "protocols/membership/acceptor.py",
-    "protocols/membership/coordinator.py",
-    "protocols/participants/ordered.py",
     "scenario/workload.py",
     "sim/base.py",
 }
@@ -229,7 +226,6 @@ SPLATTED = {
     "protocols/estimator.py",
     "protocols/fragments.py",
     "protocols/membership/suspicion.py",
-    "protocols/participants/ordered.py",
     "protocols/total/hybrid/hybrid.py",
     "protocols/total/hybrid/tickets.py",
     "protocols/total/optimistic/optimistic.py",

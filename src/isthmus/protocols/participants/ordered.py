@@ -60,7 +60,7 @@ DECODER = msgspec.msgpack.Decoder(tuple[int, tuple[GroupState, ...]])
 Key = tuple[str, str]  # group, name: a participant here
 
 
-class LocalParticipant:
+class ParticipantStay:
     """A participant of this site in one group, from its request to join until it has left."""
 
     __slots__ = ("asked", "leaving", "number", "present", "unseen_count")
@@ -97,7 +97,7 @@ class Participants(Layer, ABC):
         self.view = View(0, ())
         self.era = 0  # the site view in which the numbers of groups began: the first, or one founded without state
         self.groups: dict[str, LightGroup] = {}
-        self.stays: dict[Key, LocalParticipant] = {}
+        self.stays: dict[Key, ParticipantStay] = {}
         self.stay_count = 0  # so far
         self.closing = False  # a site view is being installed: numbers are not final
         self.deferred: list[tuple[str, str, bytes]] = []  # sent while it was; empty otherwise
@@ -125,7 +125,7 @@ class Participants(Layer, ABC):
         if group not in self.groups and len(self.groups) >= self.options.groups_max:
             raise Busy(f"{len(self.groups)} participant groups are known, the most that the options allow")
         self.stay_count += 1
-        self.stays[group, name] = LocalParticipant(self.stay_count)
+        self.stays[group, name] = ParticipantStay(self.stay_count)
         self.ask_if_due(group, name)
 
     def leave(self, group: str, name: str) -> None:
