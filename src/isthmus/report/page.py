@@ -25,7 +25,7 @@ from isthmus.report.lines import Plot, plots_of
 from isthmus.report.pictures.distributions import MEANING, draw_spread_plot
 from isthmus.report.pictures.network import draw_network
 from isthmus.report.results import CheckedProperty, FinishedStudy
-from isthmus.stacks.registry import STACKS, NamedStack
+from isthmus.stacks.registry import STACKS, SUMMARIES
 from isthmus.studies.results import SHARES, STATUSES, About, ClaimKind, ClaimResult
 from isthmus.topology.model import Topology
 
@@ -51,12 +51,6 @@ CLAIM_LOOKS = {  # kind of claim and verdict: class and sign
     ("promise", "does not hold"): ("bad", "\N{MULTIPLICATION SIGN}"),
     ("sanity", "holds"): ("quiet", "\N{CHECK MARK}"),
     ("sanity", "does not hold"): ("bad", "\N{MULTIPLICATION SIGN}"),
-}
-ROLES = {  # of the stacks that have roles
-    "": "",
-    "everyone": "All sites issue their own.",
-    "given": "Roles are given.",
-    "changing": "Roles follow load and distance.",
 }
 OWN = "Beyond the papers"  # heading of our own studies
 
@@ -191,7 +185,7 @@ def templates() -> Environment:
         "looks": LOOKS,
         "claim_look": claim_look,
         "claims_by_kind": claims_by_kind,
-        "stacks": {name: doc_line(stack) for name, stack in STACKS.items()},
+        "stacks": SUMMARIES,
         "promised": {name: text.join_and(stack.properties) for name, stack in STACKS.items()},
         "network_picture": network_picture,
         "figure_notes": figure_notes,
@@ -228,11 +222,6 @@ def claims_by_kind(claims: list[ClaimResult]) -> list[tuple[str, str, list[Claim
     """Claims by kind, each kind with a heading and the meaning of a failure."""
     found = [(*KINDS[kind], [claim for claim in claims if claim.kind == kind]) for kind in KINDS]
     return [(heading, meaning, own) for heading, meaning, own in found if own]
-
-
-def doc_line(stack: NamedStack) -> str:
-    """What a stack does, and which roles its sites have."""
-    return f"{stack.summary} {ROLES[stack.roles]}".strip()
 
 
 def network_picture(network: NetworkPicture) -> Markup:

@@ -188,7 +188,6 @@ SEQUENCED = (*SAFELY, "batch_ms", "sequencer")
 class NamedStack(msgspec.Struct, frozen=True):
     """A stack by its name: what it is made of, promises and leaves open. No other code tests for the name."""
 
-    summary: str
     build: Build
     properties: tuple[str, ...]  # by the names of the judge's checks
     options: tuple[str, ...]  # the keys of a scenario's stack table that it takes
@@ -209,7 +208,6 @@ class NamedStack(msgspec.Struct, frozen=True):
 
 
 def stack(
-    summary: str,
     layers: tuple[Maker, ...],
     properties: tuple[str, ...],
     options: tuple[str, ...],
@@ -228,75 +226,28 @@ def stack(
             upper = (*upper, participants(given.participants))
         return Stack(host, application, *upper, *(layer for make in layers for layer in make(given)))
 
-    return NamedStack(summary, build, properties, options, participants is not None, **traits)
+    return NamedStack(build, properties, options, participants is not None, **traits)
 
 
 STACKS: dict[str, NamedStack] = {
-    "unordered": stack("Every message once, in the order of arrival.", (unordered,), ALWAYS, SAFELY, reorders=True),
-    "fifo": stack(
-        "The messages of each sender in the order sent.",
-        (credit, fifo_transport),
-        (*ALWAYS, "fifo"),
-        SAFELY,
-        MarkedParticipants,
-    ),
+    "unordered": stack((unordered,), ALWAYS, SAFELY, reorders=True),
+    "fifo": stack((credit, fifo_transport), (*ALWAYS, "fifo"), SAFELY, MarkedParticipants),
     "causal-vector": stack(
-        "Causal order of broadcasts: one counter per member.",
-        (credit, vector, unordered_transport),
-        CAUSAL,
-        (*SAFELY, "causal"),
-        reorders=True,
-        twin="vector",
+        (credit, vector, unordered_transport), CAUSAL, (*SAFELY, "causal"), reorders=True, twin="vector"
     ),
-    "causal-matrix": stack(
-        "Causal order of multicasts: one counter per pair of members.",
-        (credit, matrix, unordered_transport),
-        CAUSAL,
-        (*SAFELY, "causal"),
-        reorders=True,
-    ),
-    "causal-history": stack(
-        "Causal order of multicasts: a message carries what its receivers may lack of its past.",
-        (credit, history, unordered_transport),
-        CAUSAL,
-        (*SAFELY, "causal"),
-        reorders=True,
-    ),
+    "causal-matrix": stack((credit, matrix, unordered_transport), CAUSAL, (*SAFELY, "causal"), reorders=True),
+    "causal-history": stack((credit, history, unordered_transport), CAUSAL, (*SAFELY, "causal"), reorders=True),
     "causal-separators": stack(
-        "The same over gateways that relay messages and keep the histories of their zones apart.",
-        (credit, relayed_history, relaying_transport),
-        CAUSAL,
-        (*SAFELY, "causal"),
-        reorders=True,
-        relays=True,
+        (credit, relayed_history, relaying_transport), CAUSAL, (*SAFELY, "causal"), reorders=True, relays=True
     ),
-    "token-site": stack(
-        "One order for all: a fixed sequencer issues tickets.",
-        (credit, token_site, fifo_transport),
-        TOTAL,
-        SEQUENCED,
-        OrderedParticipants,
+    "token-site": stack((credit, token_site, fifo_transport), TOTAL, SEQUENCED, OrderedParticipants),
+    "ring": stack((credit, ring, fifo_transport), TOTAL, (*SAFELY, "ring"), OrderedParticipants),
+    "symmetric": stack((hybrid, fifo_transport), TOTAL, (*SAFELY, "hybrid"), OrderedParticipants, roles="everyone"),
+    "hybrid": stack((hybrid, fifo_transport), TOTAL, (*SAFELY, "hybrid"), OrderedParticipants, roles="given"),
+    "dynamic-hybrid": stack(
+        (hybrid, fifo_transport), TOTAL, (*SAFELY, "hybrid"), OrderedParticipants, roles="changing"
     ),
-    "ring": stack(
-        "One order for all: the holder of a rotating token sends.",
-        (credit, ring, fifo_transport),
-        TOTAL,
-        (*SAFELY, "ring"),
-        OrderedParticipants,
-    ),
-    **{
-        name: stack(
-            "One order for all: active sites issue tickets for themselves and for passive ones.",
-            (hybrid, fifo_transport),
-            TOTAL,
-            (*SAFELY, "hybrid"),
-            OrderedParticipants,
-            roles=roles,
-        )
-        for name, roles in (("symmetric", "everyone"), ("hybrid", "given"), ("dynamic-hybrid", "changing"))
-    },
     "optimistic": stack(
-        "One order for all by a sequencer, which each site predicts: a tentative delivery, then the final one.",
         (credit, optimistic, unordered_transport),
         (*TOTAL, "final"),
         (*SEQUENCED, "optimistic"),
@@ -304,22 +255,14 @@ STACKS: dict[str, NamedStack] = {
         reorders=True,
     ),
     "optimistic-arrival": stack(
-        "The same in the order of arrival at the sequencer, even for messages of one sender.",
         (credit, optimistic_arrival, unordered_transport),
         (*ALWAYS, "total", "final"),
         (*SEQUENCED, "optimistic"),
         OrderedParticipants,
         reorders=True,
     ),
-    "flooding": stack(
-        "Causal order without timestamps: messages are flooded along the FIFO links of an overlay.",
-        (credit, flooding),
-        CAUSAL,
-        (*BASE, "overlay"),
-        twin="flooding",
-    ),
+    "flooding": stack((credit, flooding), CAUSAL, (*BASE, "overlay"), twin="flooding"),
     "flooding-dynamic": stack(
-        "The same while members come and go: links open and close without stopping messages.",
         (flooding_dynamic,),
         ("integrity", "validity", "views", "fifo", "causal"),
         ("dynamic", "overlay", "reliable"),
@@ -327,4 +270,21 @@ STACKS: dict[str, NamedStack] = {
         steady=True,
         agrees=False,
     ),
+}
+SUMMARIES: dict[str, str] = {
+    "unordered": "Every message once, in the order of arrival.",
+    "fifo": "The messages of each sender in the order sent.",
+    "causal-vector": "Causal order of broadcasts: one counter per member.",
+    "causal-matrix": "Causal order of multicasts: one counter per pair of members.",
+    "causal-history": "Causal order of multicasts: a message carries what its receivers may lack of its past.",
+    "causal-separators": "The same over gateways that relay messages and keep the histories of their zones apart.",
+    "token-site": "One order for all: a fixed sequencer issues tickets.",
+    "ring": "One order for all: the holder of a rotating token sends.",
+    "symmetric": "One order for all: every site issues tickets for its own messages.",
+    "hybrid": "One order for all: active sites issue tickets for themselves and for passive ones.",
+    "dynamic-hybrid": "The same with roles that follow load and distance.",
+    "optimistic": "One order for all by a sequencer, which each site predicts: tentative, then final delivery.",
+    "optimistic-arrival": "The same in the order of arrival at the sequencer, even for messages of one sender.",
+    "flooding": "Causal order without timestamps: messages are flooded along the FIFO links of an overlay.",
+    "flooding-dynamic": "The same while members come and go: links open and close without stopping messages.",
 }

@@ -3,8 +3,8 @@
 Let n members be at most `hop_ms` apart and take at most `message_ms` for each message that a holder sends, of which
 there are at most `batch` a visit. A message that is submitted at a member with `ahead` others waiting there
 
-- waits for the token. Where the token rests, a Wake takes a hop to all members; by then the token may be on its way
-  elsewhere, another hop. From there it only moves forward along the ring, over some members or to each, and reaches
+- waits for the token. Where the token rests, a TokenRequest takes a hop to all members; by then the token may be on its
+  way elsewhere, another hop. From there it only moves forward along the ring, over some members or to each, and reaches
   this one within n visits, each of a hop and a batch;
 - waits for ahead // batch further rotations, where more than a batch waits;
 - is sent with its batch, and takes a hop; what has an earlier position was sent earlier, and is there by then.

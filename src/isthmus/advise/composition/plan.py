@@ -1,7 +1,7 @@
 """A composition for a network and its traffic: groups along clusters, near groups near in the tree, the tree balanced.
 
 The problem: how many groups, of which sites, below how many inter-group protocols, forwarded how? The idea: few shapes
-are worth a look, and each can be priced (composition_cost.py).
+are worth a look, and each can be priced (cost.py).
 
 - *Groups*: the clusters; the clusters cut into equal parts; or near clusters put together, nearest first.
 - *Tree*: all groups below one IGP; or near groups below one IGP each, of about equal size, and these below a root. Near
@@ -73,10 +73,21 @@ class Blueprint(NamedTuple):
     regions: tuple[tuple[int, ...], ...]
 
 
+class PlanTask(NamedTuple):
+    """What a composition is planned for."""
+
+    topology: Topology
+    delays: Delays
+    flows: Sequence[SiteFlow]
+    wants: Wanted
+    scope: DomainScope
+
+
 def plan_composition(
     topology: Topology, delays: Delays, flows: Sequence[SiteFlow], wants: Wanted, scope: DomainScope
 ) -> list[PlannedComposition]:
-    """The single group first, then what is granted of each shape, the fastest first."""
+    """Return the single group, then the granted plan of each shape, the fastest first."""
+    task = PlanTask(topology, delays, flows, wants, scope)
     if not flows:
         raise BadValue("workloads", "no messages", "traffic to plan for")
     everyone = range(len(topology.sites))
@@ -90,7 +101,7 @@ def plan_composition(
     found = []
     shapes = {blueprint[1:]: blueprint for blueprint in blueprints(topology, delays, flows)}
     for blueprint in shapes.values():
-        planned = best_of(topology, blueprint, delays, flows, wants, scope)
+        planned = best_of(task, blueprint)
         if planned is not None:
             found.append(planned)
     return [single, *sorted(found, key=lambda one: (one.cost.mean_ms, -one.cost.throughput_per_s))]
@@ -162,46 +173,32 @@ def gathered(
     return tuple(left)
 
 
-def best_of(
-    topology: Topology,
-    blueprint: Blueprint,
-    delays: Delays,
-    flows: Sequence[SiteFlow],
-    wants: Wanted,
-    scope: DomainScope,
-) -> PlannedComposition | None:
+def best_of(task: PlanTask, blueprint: Blueprint) -> PlannedComposition | None:
     """The cheapest forwarding of a shape that the calculus grants, with protocols as weak as it allows."""
-    strong: Semantics = "fifo-total" if "total" in PARTS[wants] else "causal" if "causal" in PARTS[wants] else "fifo"
+    parts = PARTS[task.wants]
+    strong: Semantics = "fifo-total" if "total" in parts else "causal" if "causal" in parts else "fifo"
     options = []
     for place, mode in enumerate(MODES):
-        composition = composed(topology, blueprint, flows, wants, scope, mode, strong, strong)
+        composition = composed(task, blueprint, mode, strong, strong)
         try:
-            options.append((priced(composition, blueprint, topology, flows, delays).mean_ms, place, mode))
+            options.append((priced(task, composition, blueprint).mean_ms, place, mode))
         except BadValue:
             continue  # this shape has no such forwarding
     for _, _, mode in sorted(options):
-        strongest = composed(topology, blueprint, flows, wants, scope, mode, strong, strong)
+        strongest = composed(task, blueprint, mode, strong, strong)
         if grants(strongest, strongest.domains[0]):
-            chosen = weakened(topology, blueprint, flows, wants, scope, mode, strong)
-            cost = priced(chosen, blueprint, topology, flows, delays)
+            chosen = weakened(task, blueprint, mode, strong)
+            cost = priced(task, chosen, blueprint)
             return PlannedComposition(blueprint.name, with_stacks(chosen, cost.kinds), cost)
     return None
 
 
-def weakened(
-    topology: Topology,
-    blueprint: Blueprint,
-    flows: Sequence[SiteFlow],
-    wants: Wanted,
-    scope: DomainScope,
-    mode: Forwarding,
-    strong: Semantics,
-) -> Composition:
+def weakened(task: PlanTask, blueprint: Blueprint, mode: Forwarding, strong: Semantics) -> Composition:
     """The weakest protocols, the same for all groups and the same for all IGPs, that are still enough."""
     kinds = list(STACKS_FOR)[: list(STACKS_FOR).index(strong) + 1]
     pairs = sorted(((groups, igps) for groups in kinds for igps in kinds), key=lambda pair: sum(map(kinds.index, pair)))
     for group_kind, igp_kind in pairs:
-        composition = composed(topology, blueprint, flows, wants, scope, mode, group_kind, igp_kind)
+        composition = composed(task, blueprint, mode, group_kind, igp_kind)
         if grants(composition, composition.domains[0]):
             return composition
     raise AssertionError("the strongest protocols were granted")
@@ -216,19 +213,12 @@ def with_stacks(composition: Composition, kinds: Sequence[str]) -> Composition:
 
 
 def composed(
-    topology: Topology,
-    blueprint: Blueprint,
-    flows: Sequence[SiteFlow],
-    wants: Wanted,
-    scope: DomainScope,
-    mode: Forwarding,
-    group_kind: Semantics,
-    igp_kind: Semantics,
+    task: PlanTask, blueprint: Blueprint, mode: Forwarding, group_kind: Semantics, igp_kind: Semantics
 ) -> Composition:
     """A blueprint as a composition."""
     names = [f"group-{number}" for number in range(len(blueprint.groups))]
     groups = tuple(
-        ProcessGroup(name, tuple(topology.sites[site].name for site in sites), group_kind, STACKS_FOR[group_kind])
+        ProcessGroup(name, tuple(task.topology.sites[site].name for site in sites), group_kind, STACKS_FOR[group_kind])
         for name, sites in zip(names, blueprint.groups, strict=True)
     )
     several = len(blueprint.regions) > 1
@@ -241,14 +231,14 @@ def composed(
     if several:
         routers += [RouterSpec(f"{igp}-router", (igp, "backbone")) for igp in igps]
         igps.append("backbone")
-    used = classes_of(blueprint, flows)
+    used = classes_of(blueprint, task.flows)
     inter = tuple(
         GroupFlow(names[source], tuple(names[to] for to in sorted(tos))) for source, tos in used if tos != (source,)
     )
     intra = tuple(names[source] for source, tos in used if tos == (source,))
-    domain = OrderingDomain(DOMAIN, tuple(names), wants, scope, mode, inter, intra, root="backbone")
+    domain = OrderingDomain(DOMAIN, tuple(names), task.wants, task.scope, mode, inter, intra, root="backbone")
     nodes = tuple(igp_of(name, igp_kind, sum(name in router.joins for router in routers)) for name in igps)
-    return Composition(topology.name, groups, tuple(routers), (domain,), nodes)
+    return Composition(task.topology.name, groups, tuple(routers), (domain,), nodes)
 
 
 def igp_of(name: str, kind: Semantics, routers: int) -> Igp:
@@ -266,15 +256,13 @@ def classes_of(blueprint: Blueprint, flows: Sequence[SiteFlow]) -> dict[tuple[in
     return found
 
 
-def priced(
-    composition: Composition, blueprint: Blueprint, topology: Topology, flows: Sequence[SiteFlow], delays: Delays
-) -> Cost:
+def priced(task: PlanTask, composition: Composition, blueprint: Blueprint) -> Cost:
     """What a composition costs with the traffic, whatever scope it is judged over."""
     network = network_of(composition, composition.domains, "all")
     numbers = {(walk.source, walk.to): number for number, walk in enumerate(network.walks)}
-    rates = {numbers[key]: rate for key, rate in classes_of(blueprint, flows).items()}
+    rates = {numbers[key]: rate for key, rate in classes_of(blueprint, task.flows).items()}
     homes: list[Sites] = [*blueprint.groups, *(() for _ in composition.igps)]
-    return composition_cost(network, rates, homes, router_homes(composition, blueprint, topology), delays)
+    return composition_cost(network, rates, homes, router_homes(composition, blueprint, task.topology), task.delays)
 
 
 def router_homes(composition: Composition, blueprint: Blueprint, topology: Topology) -> list[int]:

@@ -95,6 +95,19 @@ def ranges_of(casts: Sequence[Cast]) -> tuple[tuple[Range, ...], tuple[Targets, 
     return tuple(ranges), tuple(destinations) if any(destinations) else ()
 
 
+def deliver_rest(layer: Layer, view: View, order: Iterable[Ticketed], data: dict[SiteId, deque[Cast]]) -> None:
+    """Deliver the rest of a view: ticketed messages in order, then the others by sender and number."""
+    for ticket, sender, first, count in order:
+        waiting = data[sender]
+        while waiting and waiting[0].number < first + count:  # a message lost with its sender is skipped
+            layer.stack.position = position(view, ticket + waiting[0].number - first)
+            layer.above.deliver(waiting.popleft())
+    for sender in sorted(data):
+        for cast in data[sender]:
+            layer.stack.position = left_over(view, cast)
+            layer.above.deliver(cast)
+
+
 class TokenSite(Layer):
     """Delivers in the order of the sequencer's tickets."""
 
@@ -245,16 +258,7 @@ class TokenSite(Layer):
             self.become_follower()
 
     def close_view(self) -> None:
-        """Deliver the rest of the view: ticketed messages in order, then the others by sender and number."""
-        for ticket, sender, first, count in self.order:
-            waiting = self.data[sender]
-            while waiting and waiting[0].number < first + count:  # one that died with its sender is passed over
-                self.stack.position = position(self.view, ticket + waiting[0].number - first)
-                self.above.deliver(waiting.popleft())
-        for sender in sorted(self.data):
-            for cast in self.data[sender]:
-                self.stack.position = left_over(self.view, cast)
-                self.above.deliver(cast)
+        deliver_rest(self, self.view, self.order, self.data)
 
     def become_sequencer(self) -> None:
         self.host.trace(Kind.ROLE, value=SEQUENCER)

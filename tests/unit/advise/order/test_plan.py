@@ -110,4 +110,4 @@ def test_a_message_counts_when_the_last_has_it() -> None:
         row(0, 10.0, Kind.DELIVER, number)
         row(1, 12.0, Kind.DELIVER, number)
     row(0, 11.0, Kind.DELIVER, 3)
-    assert sink.counts == [1, 0] and sink.total_ms == [10.0, 0.0] and list(sink.open) == [(0, 0, 3)]
+    assert sink.counts == [1, 0] and sink.total_ms == [10.0, 0.0] and list(sink.meter.open) == [(0, 0, 3)]

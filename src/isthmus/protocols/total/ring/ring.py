@@ -56,9 +56,9 @@ from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Finality, Handler, Kind, Layer, View, places
 from isthmus.core.message import ALL, Cast, Message, SiteId, Targets
 from isthmus.core.validation import check_range
-from isthmus.protocols.total.positions import left_over, position
+from isthmus.protocols.total.positions import position
 from isthmus.protocols.total.ring.visits import round_of
-from isthmus.protocols.total.token_site import BATCH_MAX, Ticketed, Tickets, ranges_of
+from isthmus.protocols.total.token_site import BATCH_MAX, Ticketed, Tickets, deliver_rest, ranges_of
 from isthmus.protocols.transport.reliable.pacing import Pacing
 
 REPEAT = 0  # timer key
@@ -395,15 +395,7 @@ class Ring(Layer):
             self.phase = TokenPhase.VISITING
 
     def close_view(self) -> None:
-        """Deliver all that the flush left: the announced by position, then the rest by sender and number."""
+        """Deliver the rest of the view: announced messages by position, then the others by sender and number."""
         for first in sorted(self.early):
             self.order.extend(self.early[first].mine(self.host.site))
-        for ticket, sender, first, count in self.order:
-            waiting = self.data[sender]
-            while waiting and waiting[0].number < first + count:  # one that died with its sender is passed over
-                self.stack.position = position(self.view, ticket + waiting[0].number - first)
-                self.above.deliver(waiting.popleft())
-        for sender in sorted(self.data):
-            for cast in self.data[sender]:
-                self.stack.position = left_over(self.view, cast)
-                self.above.deliver(cast)
+        deliver_rest(self, self.view, self.order, self.data)
