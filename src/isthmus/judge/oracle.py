@@ -17,13 +17,19 @@ from isthmus.core.errors import InputError
 from isthmus.judge.arrange import arrange
 from isthmus.judge.history import GAUGE_ROW, KEPT, RECEIVE, SEND, GroupHistory
 from isthmus.judge.nested import without_unsure
-from isthmus.judge.properties.basic import Finding, agreement, fifo, integrity, validity
+from isthmus.judge.properties.agreement import agreement
 from isthmus.judge.properties.causal import causal
 from isthmus.judge.properties.clocks import clock_accuracy, clock_precision
+from isthmus.judge.properties.fifo import fifo
 from isthmus.judge.properties.finality import final
+from isthmus.judge.properties.finding import Finding
+from isthmus.judge.properties.integrity import integrity
+from isthmus.judge.properties.primary import primary
+from isthmus.judge.properties.sending_view import sending_view
 from isthmus.judge.properties.total import total, uniform_total
 from isthmus.judge.properties.uniform import uniform_agreement
-from isthmus.judge.properties.views import primary, sending_view, views
+from isthmus.judge.properties.validity import validity
+from isthmus.judge.properties.views import views
 from isthmus.judge.verdict import Verdict, combined
 from isthmus.judge.witness import LACKS, NOTHING, WitnessEvent, rows_shown, sentence
 from isthmus.trace.domain import JOINT, Domain, check_names

@@ -26,7 +26,7 @@ from isthmus.judge.causality.past import (
 )
 from isthmus.judge.causality.precedence import chain, chain_events
 from isthmus.judge.history import DELIVER, NEVER, GroupHistory, Life, ViewStay
-from isthmus.judge.properties.basic import Finding, absent, lost
+from isthmus.judge.properties.finding import Finding, absent, lost
 from isthmus.judge.witness import EventKey, Witness
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from isthmus.judge.causality.certificate import is_certified
 from isthmus.judge.history import NEVER, GroupHistory, Life, ViewStay
-from isthmus.judge.properties.basic import Finding, lost
+from isthmus.judge.properties.finding import Finding, lost
 from isthmus.judge.witness import LACKS
 
 

@@ -10,7 +10,7 @@ same times, which a simulator does and a live observer can. Without a bound, pub
 from __future__ import annotations
 
 from isthmus.judge.history import CLOCK, ClockReading, GroupHistory
-from isthmus.judge.properties.basic import Finding
+from isthmus.judge.properties.finding import Finding
 from isthmus.judge.witness import LACKS, EventKey, Witness
 
 

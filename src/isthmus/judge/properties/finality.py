@@ -11,7 +11,7 @@ reaches the end of the run.
 from __future__ import annotations
 
 from isthmus.judge.history import DELIVER, REVOKE, SUBMIT, TENTATIVE, GroupHistory, Life
-from isthmus.judge.properties.basic import Finding
+from isthmus.judge.properties.finding import Finding
 from isthmus.judge.properties.total import total
 from isthmus.judge.witness import LACKS, EventKey, Witness
 

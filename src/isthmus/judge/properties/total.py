@@ -21,7 +21,7 @@ from collections import Counter
 from itertools import chain
 
 from isthmus.judge.history import DELIVER, SUBMIT, GroupHistory, Life
-from isthmus.judge.properties.basic import Finding
+from isthmus.judge.properties.finding import Finding
 from isthmus.judge.witness import LACKS, EventKey, Witness
 
 Order = tuple[Life, list[int]]

@@ -8,7 +8,8 @@ one after it, or is up and in the settled last view at the end.
 from __future__ import annotations
 
 from isthmus.judge.history import GroupHistory, Life
-from isthmus.judge.properties.basic import Finding, disagreement
+from isthmus.judge.properties.agreement import disagreement
+from isthmus.judge.properties.finding import Finding
 from isthmus.judge.witness import AT_END, LACKS
 from isthmus.trace.schema import NONE
 

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.judge.history import GroupHistory, Life
-from isthmus.judge.properties.basic import Finding
+from isthmus.judge.properties.finding import Finding
 from isthmus.judge.properties.total import merge
 from isthmus.pipeline.check.findings import finding_row
 from isthmus.pipeline.check.tables import Tables

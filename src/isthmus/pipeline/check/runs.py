@@ -5,7 +5,7 @@ the in-process oracle (judge/oracle.py) gives the verdicts and witnesses there, 
 outgrow a task need tables of their own (tables.py).
 
 Bringing rows together is a shuffle, which costs several times what the oracle does. A sweep needs none: each of its
-runs was written by one task, and so stands whole in one file. Its files are dealt out to tasks and read there.
+runs was written by one task, and so stands whole in one file. Its files are balanced over tasks and read there.
 
 Invariant: a run is judged by all its rows or not at all. A file that lacks rows of a run is an error, not a verdict.
 """
@@ -30,7 +30,7 @@ from isthmus.judge.verdict import Verdict
 from isthmus.judge.witness import WitnessEvent
 from isthmus.pipeline.engine.formats import VERDICT, ddl
 from isthmus.pipeline.engine.session import cores_of
-from isthmus.pipeline.sweep.balance import deal
+from isthmus.pipeline.sweep.balance import assign_tasks
 from isthmus.trace.arrow import SCHEMA
 from isthmus.trace.domain import Domain
 from isthmus.trace.reader import read_batches, to_rows
@@ -90,12 +90,12 @@ def judge_files(
     judge = Judge(spans, {}, (), partial=False)
     counts = dict(row_counts)
     tasks = max(1, min(len(files), TASKS_PER_CORE * cores_of(spark)))
-    dealt = deal([file.path.stat().st_size for file in files], tasks)
+    assigned = assign_tasks([file.path.stat().st_size for file in files], tasks)
     table = pa.table(
         {
             "path": pa.array([str(file.path.resolve()) for file in files], pa.string()),
             "shift": pa.array([file.shift for file in files], pa.int64()),
-            "task": pa.array(dealt, pa.int32()),
+            "task": pa.array(assigned, pa.int32()),
         }
     )
 

@@ -18,7 +18,7 @@ they are found.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from operator import or_
 
@@ -52,22 +52,12 @@ from isthmus.trace.domain import JOINT, Domain, check_names
 from isthmus.trace.schema import NONE
 
 RUN_ROWS_MAX = 1_000_000  # rows of a run that one task judges by itself: about half a gigabyte of memory
-Check = Callable[[Tables], DataFrame]
 Asked = Iterable[str] | Mapping[str, Sequence[range]]  # names; or names, each with the runs that it is asked of
-CHECKS: dict[str, Check] = {
-    "integrity": integrity,
-    "validity": validity,
-    "agreement": agreement,
-    "uniform-agreement": uniform_agreement,
-    "fifo": fifo,
-    "causal": causal,
-    "total": total,
-    "uniform-total": uniform_total,
-    "final": final,
-    "sending-view": sending_view,
-    "views": views,
-    "primary": primary,
-}
+EACH = (
+    integrity, validity, agreement, uniform_agreement, fifo, causal, total, uniform_total, final,
+    sending_view, views, primary,
+)  # fmt: skip
+CHECKS = {each.__name__.replace("_", "-"): each for each in EACH}  # named as judge.oracle names them
 CLOCKS = {"clock-precision": precision, "clock-accuracy": accuracy}
 PARTS = {BOTH: ("fifo", "total"), "final": ("total",)}  # what a property is made of, beside its own check
 

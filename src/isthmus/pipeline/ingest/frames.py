@@ -27,7 +27,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from isthmus.core.errors import InputError
 from isthmus.pipeline.engine.spark_errors import one_sentence
 from isthmus.pipeline.ingest.columns import FILE, conform
-from isthmus.pipeline.ingest.parquet_meta import Footer, footer_of, overlapping_studies
+from isthmus.pipeline.ingest.parquet_meta import FileMeta, overlapping_studies, read_file_meta
 from isthmus.pipeline.ingest.shiviz import read_shiviz
 from isthmus.trace.arrow import SCHEMA
 from isthmus.trace.inputs.columns import check_names
@@ -56,19 +56,19 @@ def read_trace(
 
 def read_parquet(spark: SparkSession, path: Path, files: Sequence[Path]) -> DataFrame:
     """Parquet: one scan for the files of one shape, the folder itself where all are alike."""
-    footers = [footer_of(path, file) for file in files]
-    if overlapping_studies(footers):
+    metas = [read_file_meta(path, file) for file in files]
+    if overlapping_studies(metas):
         refuse_mixed_studies(spark, path)
-    shapes: dict[tuple[object, ...], list[Footer]] = {}
-    for footer in footers:
-        shapes.setdefault(footer.shape, []).append(footer)
+    shapes: dict[tuple[object, ...], list[FileMeta]] = {}
+    for meta in metas:
+        shapes.setdefault(meta.shape, []).append(meta)
     frames = []
     for group in shapes.values():
-        first, trusted = group[0], all(footer.trusted for footer in group)
+        first, trusted = group[0], all(meta.trusted for meta in group)
         reader = spark.read.option("pathGlobFilter", "*")
         if path.is_dir():
             reader = reader.option("basePath", str(path))
-        paths = [str(footer.file) for footer in group]
+        paths = [str(meta.file) for meta in group]
         if len(shapes) == 1 and path.is_dir() and (first.hive or all(file.parent == path for file in files)):
             reader, paths = reader.option("pathGlobFilter", "*" + files[0].suffix), [str(path)]
         frame = reader.parquet(*paths)

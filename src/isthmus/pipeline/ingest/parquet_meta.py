@@ -1,4 +1,4 @@
-"""What the footers of Parquet files say, before a row is read.
+"""Metadata of Parquet files, judged before any row is read.
 
 The problem: a damaged file, a wrong column or a null should be one sentence before any job starts, and a test of every
 row costs time in every job. The idea: a footer has the types, and statistics of every row group; where they show that
@@ -24,7 +24,7 @@ from isthmus.trace.inputs.parquet import check_column
 from isthmus.trace.reader import check_version, unreadable
 
 
-class Footer(NamedTuple):
+class FileMeta(NamedTuple):
     """One file: what must be equal for two files to share a scan, and what its statistics vouch for."""
 
     file: Path
@@ -34,8 +34,8 @@ class Footer(NamedTuple):
     runs: tuple[int, int] | None  # the lowest and the highest; none where not told
 
 
-def footer_of(root: Path, file: Path) -> Footer:
-    """Read and judge a footer."""
+def read_file_meta(root: Path, file: Path) -> FileMeta:
+    """Read and judge the metadata of a file."""
     try:
         metadata = pq.read_metadata(file)
         schema = metadata.schema.to_arrow_schema()
@@ -52,7 +52,7 @@ def footer_of(root: Path, file: Path) -> Footer:
     trusted = trusted and kinds is not None and kinds[0] >= min(Kind) and kinds[1] <= max(Kind)
     run = (int(hive["run"]),) * 2 if hive.get("run", "").isdigit() and "run" not in schema.names else low.range("run")
     shape = (tuple((name, str(schema.field(name).type)) for name in SCHEMA.names if name in schema.names), tuple(hive))
-    return Footer(file, shape, hive, trusted or metadata.num_rows == 0, run)
+    return FileMeta(file, shape, hive, trusted or metadata.num_rows == 0, run)
 
 
 class Ranges:
@@ -84,13 +84,13 @@ class Ranges:
         return [column.statistics if column.is_stats_set else None for column in found]
 
 
-def overlapping_studies(footers: Sequence[Footer]) -> bool:
+def overlapping_studies(metas: Sequence[FileMeta]) -> bool:
     """Whether two studies may have runs of one number: their ranges meet, or are not told."""
     spans: dict[str, tuple[int, int]] = {}
-    for footer in footers:
-        study = footer.hive.get("study")
+    for meta in metas:
+        study = meta.hive.get("study")
         if study is not None:
-            low, high = footer.runs or (0, 1 << 62)
+            low, high = meta.runs or (0, 1 << 62)
             known = spans.get(study, (low, high))
             spans[study] = (min(known[0], low), max(known[1], high))
     ordered = sorted(spans.values())

@@ -1,4 +1,4 @@
-"""How the runs of a grid are dealt out to tasks, so that all cores end at about the same time.
+"""How the runs of a grid are balanced over tasks, so that all cores end at about the same time.
 
 The problem: a task costs a tenth of a second of its own, for planning, workers and files, so there should be few; but
 with few of them a core that got the long runs is still busy when all others have nothing left. The idea: guess what
@@ -29,25 +29,25 @@ SAMPLE = 32  # arrivals by which the rate of a workload is guessed
 
 
 def task_count(costs: Sequence[int], cores: int) -> int:
-    """As many tasks as the work is worth."""
+    """Return the number of tasks that the work is worth."""
     worth = sum(costs) // TASK_DELIVERIES
     return max(1, min(len(costs), max(LEAST_PER_CORE * cores, min(MOST_PER_CORE * cores, worth))))
 
 
-def deal(costs: Sequence[int], tasks: int) -> list[int]:
-    """For each run its task: the longest run first, to the task that has least so far."""
+def assign_tasks(costs: Sequence[int], tasks: int) -> list[int]:
+    """Return the task of each run: the longest run first, to the task with the least cost so far."""
     assert 1 <= tasks <= max(1, len(costs))
     loads = [(0, task) for task in range(tasks)]
     heapify(loads)
-    dealt = [0] * len(costs)
+    assigned = [0] * len(costs)
     for run in sorted(range(len(costs)), key=lambda run: (-costs[run], run)):
-        load, dealt[run] = loads[0]
-        heapreplace(loads, (load + max(1, costs[run]), dealt[run]))
-    return dealt
+        load, assigned[run] = loads[0]
+        heapreplace(loads, (load + max(1, costs[run]), assigned[run]))
+    return assigned
 
 
 def expected_cost(scenario: Scenario) -> int:
-    """A guess at the deliveries of a run; answers to deliveries are not counted."""
+    """Estimate the deliveries of a run, without answers to deliveries."""
     end_ns = round(scenario.duration_ms * NS_PER_MS)
     deliveries = 0
     for workload in scenario.workloads:
@@ -59,13 +59,13 @@ def expected_cost(scenario: Scenario) -> int:
 
 
 def delivery_cost(scenario: Scenario) -> float:
-    """What a delivery costs, in those of a run of layers."""
+    """Return the cost of a delivery, relative to one of a run of layers."""
     twin = STACKS[scenario.stack.name].twin if has_twin(scenario.network) else ""
     return TWIN_COST[twin]
 
 
 def expected_arrivals(workload: Workload, places: int, end_ns: int) -> int:
-    """About how many messages one sender has before the end, by the first few."""
+    """Estimate the messages of one sender before the end from its first few."""
     if isinstance(workload, Closed):
         return workload.rounds * workload.burst_count
     times = [time_ns for time_ns, _ in islice(workload.arrivals(Random(0), 0, places), SAMPLE)]

@@ -2,10 +2,10 @@
 
 The problem: thousands of simulations, long and short ones, on any number of cores, must give one trace that is the same
 wherever it was made, and one bad run must not take the others with it. The idea: a run specification is a number, a
-study and the scenario itself as JSON, so that a row holds all that decides its run. Rows are dealt out to tasks by what
-they are likely to cost (dealing.py); `mapInArrow` calls the simulator (simulate.py). One pass gives events and
-outcomes; they are written to different folders by one Parquet write, and nothing is simulated twice. Several studies
-can share that one job, so that no core waits for the last run of each.
+study and the scenario itself as JSON, so that a row holds all that decides its run. Rows are balanced over tasks by
+their likely cost (balance.py); `mapInArrow` calls the simulator (simulate.py). One pass gives events and outcomes; they
+are written to different folders by one Parquet write, and nothing is simulated twice. Several studies can share that
+one job, so that no core waits for the last run of each.
 
 Layout: FOLDER/trace/study=NAME/*.parquet, in the trace's schema (and a column `outcome` that is always null), and
 FOLDER/runs.parquet, one row per run, with a column for each parameter. The folder must be seen by the executors and by
@@ -36,7 +36,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from isthmus.core.errors import InputError, LocalError
 from isthmus.pipeline.engine.formats import RUN_SPEC
 from isthmus.pipeline.engine.session import cores_of
-from isthmus.pipeline.sweep.balance import deal, expected_cost, task_count
+from isthmus.pipeline.sweep.balance import assign_tasks, expected_cost, task_count
 from isthmus.pipeline.sweep.simulate import (
     OUTCOMES,
     STREAM_COLUMNS,
@@ -131,7 +131,7 @@ def sweep_together(
         compile_ahead(spec.scenario for spec in every)
         costs = [expected_cost(spec.scenario) for spec in every]
         count = task_count(costs, cores_of(spark)) if tasks is None else min(tasks, len(every))
-        write(spark, every, staging, deal(costs, count), progress, make)
+        write(spark, every, staging, assign_tasks(costs, count), progress, make)
         outcomes = read_outcomes(staging / f"study={OUTCOMES}")
         return [settle(spark, specs, staging, folder, outcomes) for folder, specs in grids.items()]
     finally:
@@ -183,11 +183,11 @@ def write(
     spark: SparkSession,
     specs: Sequence[RunSpec],
     folder: Path,
-    dealt: Sequence[int],
+    tasks: Sequence[int],
     progress: Progress | None,
     make: Make,
 ) -> None:
-    """The one Spark job: simulate and write, events and outcomes apart; `dealt` has the task of each run."""
+    """The one Spark job: simulate and write, events and outcomes apart; `tasks` has the task of each run."""
     counter = counter_of(spark)
     done = None if counter is None else partial(counter.add, 1)
 
@@ -197,9 +197,9 @@ def write(
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return simulate_all(batches, make, done)
 
-    table = spec_table(specs).append_column("task", pa.array(dealt, pa.int32()))
+    table = spec_table(specs).append_column("task", pa.array(tasks, pa.int32()))
     rows = (
-        spark.createDataFrame(table).repartitionById(max(dealt, default=0) + 1, "task").mapInArrow(work, STREAM_COLUMNS)
+        spark.createDataFrame(table).repartitionById(max(tasks, default=0) + 1, "task").mapInArrow(work, STREAM_COLUMNS)
     )
     before = spark.conf.get(WRITERS, None)
     spark.conf.set(WRITERS, WRITERS_MAX)

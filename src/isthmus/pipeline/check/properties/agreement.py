@@ -93,14 +93,23 @@ def agreement(tables: Tables) -> DataFrame:
     compared = counted(tables, masks).join(sizes, list(CLASS)).withColumn("lacks", lacks())
     sums = compared.groupBy(*GROUP).agg(F.sum("have").alias("count"), F.max("lacks").alias("lacks"))
     sums = tables.keep(sums)
-    cut = tables.seen.select(*GROUP).join(tables.cut, "run")
-    seen = evidence(sums, NAME, "count").unionByName(evidence(cut, NAME, 0, "reason"))
+    seen = seen_in(tables, sums, NAME)
     if sums.where(F.col("lacks")).isEmpty():
         return seen
-    to_all = F.col("destinations").isNull()
-    owing = F.when(to_all, F.col("members")).otherwise(F.array_intersect("members", "destinations"))
-    lacking = tables.keep(compared.where(F.col("lacks")).withColumn("owing", owing))
+    lacking = tables.keep(compared.where(F.col("lacks")).withColumn("owing", owing()))
     return seen.unionByName(named(tables, lacking, masks))
+
+
+def seen_in(tables: Tables, sums: DataFrame, name: str) -> DataFrame:
+    """Return the evidence of groups, and why there is less of it in runs whose trace is incomplete."""
+    cut = tables.seen.select(*GROUP).join(tables.cut, "run")
+    return evidence(sums, name, "count").unionByName(evidence(cut, name, 0, "reason"))
+
+
+def owing() -> Column:
+    """Return the processes of a class that a message is addressed to."""
+    to_all = F.col("destinations").isNull()
+    return F.when(to_all, F.col("members")).otherwise(F.array_intersect("members", "destinations"))
 
 
 def counted(tables: Tables, masks: DataFrame) -> DataFrame:
@@ -125,33 +134,35 @@ def named(tables: Tables, lacking: DataFrame, masks: DataFrame) -> DataFrame:
     some = lacking.select(*MESSAGE, "view", "onward", "addressed", "owing", "from_ns")
     has = processes(F.col("bits").bitwiseAND(F.col("mask")), F.col("word"))
     holding = tables.marks.join(masks, ["run", "group", "view", "life", "word"])
-    elsewhere = tables.holders.join(some.select(*MESSAGE).distinct(), list(MESSAGE), "left_semi").select(
-        *MESSAGE, F.explode(processes(F.col("bits"), F.col("word"))).alias("process")
-    )
     found = (
         some.join(holding.select(*MESSAGE, "view", "onward", "bits", "mask", "word"), [*MESSAGE, "view", "onward"])
         .groupBy(*MESSAGE, "view", "onward", "addressed", "owing", "from_ns")
-        .agg(F.array_sort(F.array_distinct(F.flatten(F.collect_list(has)))).alias("having"))
+        .agg(union(has).alias("having"))
         .withColumn("one", F.element_at(F.array_intersect("owing", "having"), 1))
         .withColumn("process", F.element_at(F.array_except("owing", "having"), 1))
-        .join(
-            elsewhere.distinct().withColumn("late", F.lit(True)),
-            [*MESSAGE, "process"],
-            "left",
-        )
     )
+    return disagreements(tables, found, some, NAME, "disagreement")
+
+
+def union(sets: Column) -> Column:
+    """Return the union of arrays of processes, ascending, as an aggregate."""
+    return F.array_sort(F.array_distinct(F.flatten(F.collect_list(sets))))
+
+
+def disagreements(tables: Tables, found: DataFrame, some: DataFrame, name: str, form: str) -> DataFrame:
+    """Return the violations of messages that `one` delivered in a view and `process` did not."""
+    elsewhere = tables.holders.join(some.select(*MESSAGE).distinct(), list(MESSAGE), "left_semi").select(
+        *MESSAGE, F.explode(processes(F.col("bits"), F.col("word"))).alias("process")
+    )
+    late = elsewhere.distinct().withColumn("late", F.lit(True))
+    events = [
+        key(Kind.SUBMIT, "sender", "submitted"),
+        key(Kind.DELIVER, "one", "delivered"),
+        key(Kind.DELIVER, "process", "delivered elsewhere"),
+    ]
     return violations(
-        found,
-        NAME,
-        "disagreement",
-        "from_ns",
-        [
-            key(Kind.SUBMIT, "sender", "submitted"),
-            key(Kind.DELIVER, "one", "delivered"),
-            key(Kind.DELIVER, "process", "delivered elsewhere"),
-        ],
-        lives=[life("one", 0), life("process", 0)],
-        messages=[message()],
+        found.join(late, [*MESSAGE, "process"], "left"), name, form, "from_ns", events,
+        lives=[life("one", 0), life("process", 0)], messages=[message()],
         numbers=["view", "onward", F.coalesce("late", F.lit(False)).cast("int")],
         count=F.size("owing") - F.col("addressed"),
-    )
+    )  # fmt: skip

@@ -6,8 +6,8 @@ deliver m1 before m3, though it never sees m2. The idea has two tiers.
 First a certificate, in linear SQL: in an orderly group the position of a message is a clock. If each message has a
 greater position than all that its sender had delivered or submitted before, then positions rise along every causal
 path, so that a process that delivers by position delivers in causal order. The submit's own place in the sort of
-tables.py is all that this takes; totals.py compares. What an addressee lacks (gaps.py) must not lie below something it
-delivered.
+tables.py is all that this takes; totals.py compares. What an addressee lacks (missing_deliveries.py) must not lie below
+something it delivered.
 
 Second, for groups without the certificate, which is the rule where order is causal and not total: the events of the
 group, packed, go to a task for each block of receivers, which makes one pass over them (past.py).
@@ -164,13 +164,13 @@ def walked(tables: Tables, segments: DataFrame, slots: DataFrame) -> DataFrame:
         .select(*GROUP, *BLOCK, "task")
     )
     own = (F.length("codes") == 0) | F.col("slot").between(F.col("first"), F.col("until") - 1)
-    dealt = (
+    blocks = (
         segments.join(F.broadcast(blocks), list(GROUP))
         .where(own)
         .repartitionById(max(1, min(blocks.count(), cores)), F.col("task"))
         .sortWithinPartitions(*GROUP, "first", "slot", "part")
     )
-    return tables.keep(dealt.mapInArrow(walk, ddl(RESULT)))
+    return tables.keep(blocks.mapInArrow(walk, ddl(RESULT)))
 
 
 def named(tables: Tables, found: DataFrame, slots: DataFrame) -> DataFrame:

@@ -2,11 +2,11 @@
 
 The idea, order: in an orderly group the position of a message is a clock at every process, so that positions which
 ascend with a sender's numbers prove fifo for all processes at once. Other groups are sorted by process, sender and
-local number, and the running maximum of the numbers finds each message that comes too late. Gaps: each life that lacks
-a message (gaps.py) is asked how far it got in the same stay of that sender. Messages that were carried into a group,
-and those of a domain, are asked for their order only.
+local number, and the running maximum of the numbers finds each message that comes too late. What was passed over: each
+life that lacks a message (missing_deliveries.py) is asked how far it got in the same stay of that sender. Messages that
+were carried into a group, and those of a domain, are asked for their order only.
 
-Invariants: as in judge/properties/basic.py. a is owed to q if q delivered a later b of the same stay of the sender, in
+Invariants: as in judge/properties/fifo.py. a is owed to q if q delivered a later b of the same stay of the sender, in
 a stay of its own that has the view which a belongs to; unless a died with its sender.
 """
 
@@ -32,7 +32,7 @@ def fifo(tables: Tables) -> DataFrame:
     """Findings: delivered too late, or never."""
     found = [evidence(tables.groups, NAME, F.col("held") - F.col("streams"))]
     if tables.alarms["incomplete"]:
-        found.append(gaps(tables))
+        found.append(passed_over(tables))
     if tables.alarms["descending"]:  # positions that do not ascend with a sender's numbers
         chosen = tables.small(tables.groups.where(F.col("descending")).select(*GROUP))
         found.append(late(tables.firsts(chosen)))
@@ -54,7 +54,7 @@ def late(firsts: DataFrame) -> DataFrame:
     return violations(found, NAME, "late", "time_ns", keys, lives=[life()], messages=messages)
 
 
-def gaps(tables: Tables) -> DataFrame:
+def passed_over(tables: Tables) -> DataFrame:
     """Messages that were passed over."""
     lacking = missing(tables).select(
         *STREAM, "origin", "number", "process", "life", F.col("index").alias("place"), "from_view", "from_ns"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from functools import reduce
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
@@ -45,71 +45,29 @@ def final(tables: Tables) -> DataFrame:
         )
     )
     count = evidence(each.groupBy(*GROUP).agg(F.sum("times").alias("count")), NAME, "count")
-    at, what = [life()], [message()]
-    twice = violations(
-        each.where(F.col("times") > 1),
-        NAME,
-        "tentative-twice",
-        "time_ns",
-        [
-            key(Kind.TENTATIVE, "process", "tentative", local="first_tentative"),
-            key(Kind.TENTATIVE, "process", "tentative once more", local="last_tentative"),
-        ],
-        lives=at,
-        messages=what,
-        count=F.col("times") - 1,
-    )
-    after = violations(
-        each.where(F.col("last_tentative") > F.col("final")),
-        NAME,
-        "tentative-late",
-        "time_ns",
-        [
-            key(Kind.DELIVER, "process", "final", local="final"),
-            key(Kind.TENTATIVE, "process", "tentative", local="last_tentative"),
-        ],
-        lives=at,
-        messages=what,
-    )
-    undone = violations(
-        each.where(F.col("revoked").isNotNull() & F.col("final").isNotNull()),
-        NAME,
-        "revoked-final",
-        "time_ns",
-        [
-            key(Kind.REVOKE, "process", "revoked", local="revoked"),
-            key(Kind.DELIVER, "process", "final", local="final"),
-        ],
-        lives=at,
-        messages=what,
-    )
-    marked = each.where(F.col("times") > 0)
+    submitted = key(Kind.SUBMIT, "sender", "submitted")
+    delivered = key(Kind.DELIVER, "process", "final", local="final")
+    undone = key(Kind.REVOKE, "process", "revoked", local="revoked")
+    first, last = (key(Kind.TENTATIVE, "process", "tentative", local=f"{one}_tentative") for one in ("first", "last"))
+    again = key(Kind.TENTATIVE, "process", "tentative once more", local="last_tentative")
+    late = F.coalesce(F.col("last_tentative") > F.col("final"), F.lit(False))
     missing = tables.missing.select("run", F.col("process").alias("sender"))
-    told = marked.join(tables.submits.select(*MESSAGE), list(MESSAGE), "left_anti")
-    unsent = violations(
-        told.where(~F.coalesce(F.col("last_tentative") > F.col("final"), F.lit(False))).join(
-            missing, ["run", "sender"], "left_anti"
-        ),
-        NAME,
-        "tentative-unsent",
-        "time_ns",
-        [key(Kind.TENTATIVE, "process", "tentative", local="first_tentative")],
-        lives=at,
-        messages=what,
-    )
-    open_ones = marked.where(F.col("final").isNull() & F.col("revoked").isNull())
+    unsent = each.where((F.col("times") > 0) & ~late).join(tables.submits.select(*MESSAGE), list(MESSAGE), "left_anti")
+    open_ones = each.where((F.col("times") > 0) & F.col("final").isNull() & F.col("revoked").isNull())
     there = finalists(tables).select(*GROUP, "process", "life")
-    ever = violations(
-        open_ones.join(there, [*GROUP, "process", "life"], "left_semi"),
-        NAME,
-        "tentative-ever",
-        "time_ns",
-        [
-            key(Kind.SUBMIT, "sender", "submitted"),
-            key(Kind.TENTATIVE, "process", "tentative", local="first_tentative"),
-        ],
-        lives=at,
-        messages=what,
-    )
+    found = [
+        broken(each.where(F.col("times") > 1), "tentative-twice", [first, again], F.col("times") - 1),
+        broken(each.where(late), "tentative-late", [delivered, last]),
+        broken(
+            each.where(F.col("revoked").isNotNull() & F.col("final").isNotNull()), "revoked-final", [undone, delivered]
+        ),
+        broken(unsent.join(missing, ["run", "sender"], "left_anti"), "tentative-unsent", [first]),
+        broken(open_ones.join(there, [*GROUP, "process", "life"], "left_semi"), "tentative-ever", [submitted, first]),
+    ]
     doubts = evidence(open_ones.select(*GROUP).distinct().join(tables.cut, "run"), NAME, 0, doubt="reason")
-    return reduce(DataFrame.unionByName, [count, twice, after, undone, unsent, ever, doubts])
+    return reduce(DataFrame.unionByName, [count, *found, doubts])
+
+
+def broken(found: DataFrame, form: str, events: list[Column], count: Column | int = 1) -> DataFrame:
+    """Return the violations of one form, one row per message and life."""
+    return violations(found, NAME, form, "time_ns", events, lives=[life()], messages=[message()], count=count)

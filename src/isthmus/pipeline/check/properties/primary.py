@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
-from isthmus.judge.properties.views import NumberedView, earlier, primaries
+from isthmus.judge.properties.primary import NumberedView, earlier, primaries
 from isthmus.judge.witness import EventKey, Witness
 from isthmus.pipeline.check.findings import evidence, finding_row
 from isthmus.pipeline.check.tables import Tables

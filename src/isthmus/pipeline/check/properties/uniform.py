@@ -10,10 +10,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from isthmus.core.layer import Kind
-from isthmus.pipeline.check.findings import evidence, key, life, message, violations
 from isthmus.pipeline.check.incarnations import bit, processes, word
-from isthmus.pipeline.check.properties.agreement import classes
+from isthmus.pipeline.check.properties.agreement import classes, disagreements, owing, seen_in, union
 from isthmus.pipeline.check.tables import Tables
 from isthmus.pipeline.engine.formats import GROUP, MESSAGE
 
@@ -38,8 +36,7 @@ def uniform_agreement(tables: Tables) -> DataFrame:
             F.sum(F.when(told, F.col("total")).otherwise(0)).alias("count"), F.max("lacks").alias("lacks")
         )
     )
-    cut = tables.seen.select(*GROUP).join(tables.cut, "run")
-    seen = evidence(sums, NAME, "count").unionByName(evidence(cut, NAME, 0, "reason"))
+    seen = seen_in(tables, sums, NAME)
     if sums.where(F.col("lacks")).isEmpty():
         return seen
     lacking = tables.keep(compared.where(F.col("lacks")).withColumn("owing", owing()))
@@ -57,12 +54,6 @@ def counted(tables: Tables, masks: DataFrame) -> DataFrame:
     )
 
 
-def owing() -> Column:
-    """The processes of the class that a message is addressed to."""
-    to_all = F.col("destinations").isNull()
-    return F.when(to_all, F.col("members")).otherwise(F.array_intersect("members", "destinations"))
-
-
 def lacks() -> Column:
     """Whether a message, which somebody delivered, is addressed to more of the class than have it."""
     owed = F.when(F.col("destinations").isNull(), F.col("size")).otherwise(F.size(owing()))
@@ -74,31 +65,13 @@ def named(tables: Tables, lacking: DataFrame, each: DataFrame) -> DataFrame:
     some = lacking.select(*MESSAGE, "view", "addressed", "owing", "members", "from_ns")
     has = processes(F.col("bits"), F.col("word"))
     onward = each.groupBy(*CLASS, "process").agg(F.max("onward").alias("onward"))
-    elsewhere = tables.holders.join(some.select(*MESSAGE).distinct(), list(MESSAGE), "left_semi").select(
-        *MESSAGE, F.explode(processes(F.col("bits"), F.col("word"))).alias("process")
-    )
     found = (
         some.join(tables.marks.select(*MESSAGE, "view", "bits", "word"), [*MESSAGE, "view"])
         .groupBy(*MESSAGE, "view", "addressed", "owing", "members", "from_ns")
-        .agg(F.array_sort(F.array_distinct(F.flatten(F.collect_list(has)))).alias("having"))
+        .agg(union(has).alias("having"))
         .withColumn("inside", F.array_intersect("members", "having"))
         .withColumn("one", F.when(F.size("inside") > 0, F.col("inside")[0]).otherwise(F.col("having")[0]))
         .withColumn("process", F.array_except("owing", "having")[0])
         .join(onward, [*CLASS, "process"])
-        .join(elsewhere.distinct().withColumn("late", F.lit(True)), [*MESSAGE, "process"], "left")
     )
-    return violations(
-        found,
-        NAME,
-        "unshared",
-        "from_ns",
-        [
-            key(Kind.SUBMIT, "sender", "submitted"),
-            key(Kind.DELIVER, "one", "delivered"),
-            key(Kind.DELIVER, "process", "delivered elsewhere"),
-        ],
-        lives=[life("one", 0), life("process", 0)],
-        messages=[message()],
-        numbers=["view", "onward", F.coalesce("late", F.lit(False)).cast("int")],
-        count=F.size("owing") - F.col("addressed"),
-    )
+    return disagreements(tables, found, some, NAME, "unshared")

@@ -1,4 +1,4 @@
-"""Runs dealt out to tasks: guesses that are about right, and loads that are about even."""
+"""Runs assigned out to tasks: guesses that are about right, and loads that are about even."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isthmus.pipeline.sweep.balance import MOST_PER_CORE, TASK_DELIVERIES, deal, expected_cost, task_count
+from isthmus.pipeline.sweep.balance import MOST_PER_CORE, TASK_DELIVERIES, assign_tasks, expected_cost, task_count
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Burst, OnOff, Periodic, Poisson, Recorded, Reply
 from isthmus.sim.run import SimRun
@@ -24,9 +24,9 @@ PAIR = tuple(site.name for site in TOPOLOGY.sites[:2])
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=60), st.integers(1, 60))
 def test_every_task_has_runs_and_none_is_heavy_for_nothing(costs, tasks):
     tasks = min(tasks, len(costs))
-    dealt = deal(costs, tasks)
+    assigned = assign_tasks(costs, tasks)
     loads = Counter()
-    for cost, task in zip(costs, dealt, strict=True):
+    for cost, task in zip(costs, assigned, strict=True):
         loads[task] += cost
     assert sorted(loads) == list(range(tasks))
     assert max(loads.values()) <= sum(costs) / tasks + max(costs)
@@ -38,7 +38,7 @@ def test_tasks_are_as_many_as_the_work_is_worth():
     assert task_count([TASK_DELIVERIES] * 10, cores=2) == 10
     assert task_count([TASK_DELIVERIES] * 1000, cores=2) == 2 * MOST_PER_CORE
     assert task_count([], cores=2) == 1
-    assert deal([], 1) == []
+    assert assign_tasks([], 1) == []
 
 
 @pytest.mark.parametrize(
