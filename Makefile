@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 WORKERS ?= 2
 MINUTES ?= 3
 
-.PHONY: help demo tour test test-full cluster-test check bench bench-check bench-live bench-ring bench-membership bench-sim bench-spark lock clean bench-congestion soak
+.PHONY: help docs versions demo tour test test-full cluster-test check bench bench-check bench-live bench-ring bench-membership bench-sim bench-spark lock clean bench-congestion soak
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -22,15 +22,22 @@ tour: $(READY)  ## one example network with every stack, compared in the simulat
 test: check  ## set up, check, and run the tests (minutes)
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "not full"
 
-test-full: check  ## the same with every seed and scale (many hours)
-	@$(BIN)/python -m pytest -n $(WORKERS)
+test-full: check  ## the same with every seed and scale, with coverage of the code (many hours)
+	@$(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=term --cov-report=html:out/coverage
+
+versions: $(READY)  ## the tests on each of Python 3.11 to 3.13 that is installed
+	@$(BIN)/nox
+
+docs: $(READY)  ## the documentation site, to out/site; needs no network
+	@$(BIN)/python docs/reference.py
+	@$(BIN)/zensical build --clean --strict
 
 cluster-test: $(READY)  ## the pipeline on a Spark master with two workers and through Spark Connect, beside local
 	@$(BIN)/python tests/cluster/run.py
 
-check: $(READY)  ## ruff, mypy --strict on src, unused code, the architecture test
-	@$(BIN)/ruff check src tests bench examples
-	@$(BIN)/ruff format --check --quiet src tests bench examples
+check: $(READY)  ## ruff, mypy --strict on src and tests/harness, unused code, the architecture test
+	@$(BIN)/ruff check src tests bench docs examples noxfile.py
+	@$(BIN)/ruff format --check --quiet src tests bench docs examples noxfile.py
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/vulture
 	@$(BIN)/python -m pytest tests/test_architecture.py
@@ -65,7 +72,7 @@ bench-spark: $(READY)  ## all checks on 20 million deliveries, and causal order 
 
 lock: pyproject.toml  ## pin every dependency with its hashes, naming no index
 	@$(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet uv
-	@$(BIN)/uv pip compile pyproject.toml --quiet --extra dev --extra fast --extra spark --universal --python-version 3.11 \
+	@$(BIN)/uv pip compile pyproject.toml --quiet --extra dev --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header --no-annotate --upgrade -o requirements.lock
 
 $(READY): requirements.lock pyproject.toml
@@ -78,4 +85,4 @@ $(READY): requirements.lock pyproject.toml
 	@touch $@
 
 clean:  ## remove the environment and everything built
-	@rm -rf $(VENV) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf $(VENV) build dist out docs/reference .nox .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from isthmus.protocols.routing.calculus.model import (
     Composition,
     DomainScope,
@@ -31,13 +33,13 @@ def domain(
     flows: str = "",
     scope: DomainScope = "inter",
     name: str = "d",
-    **rest: object,
+    **rest: Any,
 ) -> OrderingDomain:
-    return OrderingDomain(name, tuple(groups), "fifo", scope, forwarding, flows_of(flows), **rest)  # type: ignore[arg-type]
+    return OrderingDomain(name, tuple(groups), "fifo", scope, forwarding, flows_of(flows), **rest)
 
 
 def star(
-    semantics: dict[str, Semantics], igp: Semantics, forwarding: Forwarding = "plain", flows: str = "", **rest: object
+    semantics: dict[str, Semantics], igp: Semantics, forwarding: Forwarding = "plain", flows: str = "", **rest: Any
 ) -> Composition:
     """Groups around one IGP, named by letters."""
     groups = tuple(group(name, kind) for name, kind in semantics.items())
@@ -48,7 +50,7 @@ def star(
 
 
 def tree(
-    semantics: Semantics, igps: Semantics, forwarding: Forwarding = "plain", flows: str = "", **rest: object
+    semantics: Semantics, igps: Semantics, forwarding: Forwarding = "plain", flows: str = "", **rest: Any
 ) -> Composition:
     """A and B below one IGP, C and D below another, both below a root."""
     groups = tuple(group(name, semantics) for name in "ABCD")

@@ -142,14 +142,15 @@ class Finder:
         self.scope = scope
         for inner in node.body:
             if isinstance(inner, ast.AnnAssign):
-                self.learn(ast.AnnAssign(ast.Attribute(ast.Name("self"), path_of(inner.target)), inner.annotation))
+                target = ast.Attribute(ast.Name("self"), path_of(inner.target))
+                self.learn(ast.AnnAssign(target, inner.annotation, simple=0))
         for _ in range(2):
             for method in node.body:
                 if isinstance(method, ast.FunctionDef):
                     inner_scope, self.scope = self.scope, Scope(scope)
                     self.learn_arguments(method)
-                    for inner in self.own_nodes(method):
-                        self.learn(inner)
+                    for statement in self.own_nodes(method):
+                        self.learn(statement)
                     for name in [name for name in self.scope.sets if name.startswith("self.")]:
                         scope.sets.add(name)
                     for name, kind in self.scope.objects.items():
@@ -173,7 +174,7 @@ class Finder:
         for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
             self.scope.others.add(argument.arg)
             if argument.annotation is not None:
-                self.learn(ast.AnnAssign(ast.Name(argument.arg), argument.annotation))
+                self.learn(ast.AnnAssign(ast.Name(argument.arg), argument.annotation, simple=1))
 
     # What is what
 
