@@ -22,27 +22,17 @@ import pyarrow.parquet as pq
 
 from isthmus.core.errors import InputError
 from isthmus.core.validation import convert
-from isthmus.studies.results import (
-    ABOUT,
-    ADVICE,
-    CLAIMS,
-    FIGURES,
-    NETWORKS,
-    RUNS,
-    STATUSES,
-    TABLES,
-    VERDICTS,
-    About,
-    AdviceResult,
-    ClaimResult,
-    FigureSpec,
-    Status,
-    VerdictRow,
-)
+from isthmus.studies import results as formats
 from isthmus.topology.load import load_topology
 from isthmus.topology.model import Topology
 
-PARTS = (ABOUT, CLAIMS, FIGURES, TABLES, VERDICTS)  # any of these makes a folder a study, perhaps an incomplete one
+PARTS = (
+    formats.ABOUT,
+    formats.CLAIMS,
+    formats.FIGURES,
+    formats.TABLES,
+    formats.VERDICTS,
+)  # any of these makes a folder a study, perhaps an incomplete one
 PLAIN = re.compile(r"[\w][\w. -]*")  # a file name, without folders
 ROWS_MAX = 10_000  # of a table of a figure
 
@@ -51,14 +41,14 @@ class CheckedProperty(msgspec.Struct, frozen=True):
     """All verdicts on one property, the worst first."""
 
     name: str
-    found: list[VerdictRow]
+    found: list[formats.VerdictRow]
 
     @property
-    def status(self) -> Status:
+    def status(self) -> formats.Status:
         """The worst of all runs."""
         return self.found[0].status
 
-    def runs(self, status: Status) -> int:
+    def runs(self, status: formats.Status) -> int:
         """The number of runs with this status."""
         return sum(row.runs for row in self.found if row.status == status)
 
@@ -67,11 +57,11 @@ class FinishedStudy(msgspec.Struct, frozen=True):
     """One finished study."""
 
     folder: Path
-    about: About
-    claims: list[ClaimResult]
+    about: formats.About
+    claims: list[formats.ClaimResult]
     checks: list[CheckedProperty]
-    figures: list[tuple[FigureSpec, pa.Table]]
-    advice: list[AdviceResult] = []
+    figures: list[tuple[formats.FigureSpec, pa.Table]]
+    advice: list[formats.AdviceResult] = []
     networks: list[Topology] = []
 
 
@@ -99,19 +89,19 @@ def is_study(folder: Path) -> bool:
 
 
 def read_study(folder: Path) -> FinishedStudy:
-    figures = read_json(folder / FIGURES, list[FigureSpec], optional=True)
+    figures = read_json(folder / formats.FIGURES, list[formats.FigureSpec], optional=True)
     return FinishedStudy(
         folder,
-        read_json(folder / ABOUT, About),
-        read_json(folder / CLAIMS, list[ClaimResult]),
-        read_checks(folder / VERDICTS),
-        [(spec, read_figure_table(folder / FIGURES, number, spec)) for number, spec in enumerate(figures)],
-        read_json(folder / ADVICE, list[AdviceResult], optional=True),
-        [load_topology(path) for path in sorted((folder / NETWORKS).glob("*.toml"))],
+        read_json(folder / formats.ABOUT, formats.About),
+        read_json(folder / formats.CLAIMS, list[formats.ClaimResult]),
+        read_checks(folder / formats.VERDICTS),
+        [(spec, read_figure_table(folder / formats.FIGURES, number, spec)) for number, spec in enumerate(figures)],
+        read_json(folder / formats.ADVICE, list[formats.AdviceResult], optional=True),
+        [load_topology(path) for path in sorted((folder / formats.NETWORKS).glob("*.toml"))],
     )
 
 
-def read_figure_table(source: Path, number: int, spec: FigureSpec) -> pa.Table:
+def read_figure_table(source: Path, number: int, spec: formats.FigureSpec) -> pa.Table:
     """The columns that a figure needs; `source` and `number` are its place in figures.json."""
     for at, line in enumerate(spec.paper):
         if len(line.x) != len(line.y):
@@ -120,17 +110,17 @@ def read_figure_table(source: Path, number: int, spec: FigureSpec) -> pa.Table:
     name = spec.table.removesuffix(".parquet")
     if not PLAIN.fullmatch(name):
         raise InputError(str(source), f"[{number}].table", repr(spec.table), "the name of a file in tables/")
-    return read_columns(source.parent / TABLES / f"{name}.parquet", spec.columns(), [RUNS])
+    return read_columns(source.parent / formats.TABLES / f"{name}.parquet", spec.columns(), [formats.RUNS])
 
 
 def read_checks(path: Path) -> list[CheckedProperty]:
     """The verdicts by property, in the order of first occurrence."""
     rows = read_columns(path, ["property", "status", "runs", "evidence", "violations", "witness", "replay"]).to_pylist()
-    checks: dict[str, list[VerdictRow]] = {}
-    for row in convert(rows, list[VerdictRow], str(path)):
+    checks: dict[str, list[formats.VerdictRow]] = {}
+    for row in convert(rows, list[formats.VerdictRow], str(path)):
         checks.setdefault(row.property, []).append(row)
     return [
-        CheckedProperty(name, sorted(found, key=lambda row: STATUSES.index(row.status)))
+        CheckedProperty(name, sorted(found, key=lambda row: formats.STATUSES.index(row.status)))
         for name, found in checks.items()
     ]
 

@@ -115,9 +115,10 @@ class FigureSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def figure(
-    name: str, title: str, caption: str, table: str, x: tuple[str, str], y: tuple[str, str], **more: Any
+    name: str, title: str, caption: str, x: tuple[str, str], y: tuple[str, str], table: str = "", **more: Any
 ) -> FigureSpec:
-    """A figure of a table; an axis is a column and its label."""
+    """A figure of a table, by default the one with its name; an axis is a column and its label."""
+    table = table or name.replace("-", "_")
     return FigureSpec(
         id=name, title=title, caption=caption, table=table, x=x[0], y=y[0], xlabel=x[1], ylabel=y[1], **more
     )

@@ -32,21 +32,10 @@ from isthmus.pipeline.sweep.balance import expected_cost
 from isthmus.pipeline.sweep.simulate import Make, Outcome
 from isthmus.pipeline.sweep.sweep import Progress, RunSpec, Sweep, sweep_together
 from isthmus.sim.simulate import make_run
+from isthmus.studies import results as formats
 from isthmus.studies.catalogue import STUDIES
 from isthmus.studies.claim import Rows
 from isthmus.studies.model import Scale, Study, study_command
-from isthmus.studies.results import (
-    ABOUT,
-    ADVICE,
-    CLAIMS,
-    FIGURES,
-    NETWORKS,
-    TABLES,
-    VERDICTS,
-    About,
-    ClaimResult,
-    VerdictRow,
-)
 from isthmus.studies.verdicts import Check, check_sweeps, count_by_status, to_table, unknown_all, worst_verdicts
 from isthmus.topology.written import topology_to_toml
 
@@ -71,8 +60,8 @@ class StudyResult(msgspec.Struct, frozen=True):
 
     study: Study
     folder: Path
-    claims: list[ClaimResult]
-    verdicts: list[VerdictRow]
+    claims: list[formats.ClaimResult]
+    verdicts: list[formats.VerdictRow]
     failed: list[tuple[RunSpec, Outcome]]
     run_count: int
     took_s: float  # since the start of the studies it was run with
@@ -118,7 +107,7 @@ def run_studies(
                 building, folder = under[one.study.name], out / one.study.name
                 claims = write_results(one, verdicts, tables, scale, building)
                 took_s = time.monotonic() - start
-                about = About(
+                about = formats.About(
                     name=one.study.name,
                     title=one.study.title,
                     question=one.study.question,
@@ -135,7 +124,7 @@ def run_studies(
                     together=len(studies),
                     spark_master=spark.conf.get("spark.master", "connect") or "",
                 )
-                write_json(building / ABOUT, about)
+                write_json(building / formats.ABOUT, about)
                 shutil.rmtree(folder, ignore_errors=True)
                 building.rename(folder)
                 yield StudyResult(one.study, folder, claims, verdicts, one.failed(), len(one.specs), took_s)
@@ -145,17 +134,19 @@ def run_studies(
 
 
 def write_results(
-    one: SweptStudy, verdicts: list[VerdictRow], tables: dict[str, Rows], scale: Scale, folder: Path
-) -> list[ClaimResult]:
+    one: SweptStudy, verdicts: list[formats.VerdictRow], tables: dict[str, Rows], scale: Scale, folder: Path
+) -> list[formats.ClaimResult]:
     """Judge the claims of a study; write them with its verdicts, figures, advice and networks."""
     study = one.study
     asked = [claim for claim in study.claims if not claim.full_only or scale == "full"]
     claims = [claim.judge(tables, len(one.done.failed())) for claim in asked]
-    pq.write_table(to_table(verdicts), folder / VERDICTS)
-    write_json(folder / CLAIMS, claims)
-    write_json(folder / FIGURES, study.figures)
-    write_json(folder / ADVICE, [found for advice in study.advice if (found := advice.judge(tables)) is not None])
-    write_networks(folder / NETWORKS, study)
+    pq.write_table(to_table(verdicts), folder / formats.VERDICTS)
+    write_json(folder / formats.CLAIMS, claims)
+    write_json(folder / formats.FIGURES, study.figures)
+    write_json(
+        folder / formats.ADVICE, [found for advice in study.advice if (found := advice.judge(tables)) is not None]
+    )
+    write_networks(folder / formats.NETWORKS, study)
     return claims
 
 
@@ -187,11 +178,11 @@ def batch_studies(studies: Sequence[Study], scale: Scale, seeds: int | None = No
 
 def refuse_other_folder(folder: Path) -> None:
     """Refuse to replace a folder that is not a study."""
-    if folder.exists() and not (folder / ABOUT).is_file() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and not (folder / formats.ABOUT).is_file() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(str(folder), "", "a path that is not a study", "a new folder, or one that a study wrote")
 
 
-def judge_runs(asked: Sequence[SweptStudy], check: Check | None) -> list[list[VerdictRow]]:
+def judge_runs(asked: Sequence[SweptStudy], check: Check | None) -> list[list[formats.VerdictRow]]:
     """The verdicts of each study, added up; what cannot be checked is unknown.
 
     All runs are checked by one job, in which the number of a run is its place among the runs of all studies.
@@ -226,7 +217,8 @@ def measure_studies(
     pool, stopped = ThreadPoolExecutor(MEASURED_AT_ONCE, "measure"), Event()
     try:
         waiting = [
-            pool.submit(collect_tables, one.study, one.done, under[one.study.name] / TABLES, stopped) for one in asked
+            pool.submit(collect_tables, one.study, one.done, under[one.study.name] / formats.TABLES, stopped)
+            for one in asked
         ]
         for one, found in zip(asked, waiting, strict=True):
             on_step(f"measuring {one.study.name}")

@@ -19,7 +19,7 @@ from isthmus.studies.results import FigureSpec, figure
 
 
 def spec(**changes: str) -> FigureSpec:
-    return figure("f", "A title", "", "t", ("x", changes.get("xlabel", "x, ms")), ("y", "y, ms"))
+    return figure("f", "A title", "", ("x", changes.get("xlabel", "x, ms")), ("y", "y, ms"), table="t")
 
 
 def test_lines_are_sorted_with_errors_and_the_papers_beside_them(tmp_path: Path) -> None:

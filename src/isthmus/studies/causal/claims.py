@@ -163,7 +163,7 @@ CLAIMS = (
 
 
 def shares(name: str, title: str, what: str, table: str, x: str, y: str) -> FigureSpec:
-    return figure(name, title, what, table, ("value", x), ("share", y), series="rules")
+    return figure(name, title, what, ("value", x), ("share", y), table=table, series="rules")
 
 
 ENTRIES, HISTORY = "entries of a timestamp", "entries of the history"
@@ -194,7 +194,6 @@ STUDY = Study(
             "growth",
             "History of a host over the number of LANs",
             "Mean history of one host with separators, 8 hosts in each LAN.",
-            "growth",
             ("lans", "LANs"),
             ("history", HISTORY),
             series="rules",
@@ -205,7 +204,6 @@ STUDY = Study(
             "hosts",
             "Timestamps over the number of hosts",
             "Mean bytes of a timestamp to one LAN, 3 LANs; matrix and vector count hosts, not gateways.",
-            "hosts",
             ("hosts", "hosts in each LAN"),
             ("bytes", "bytes of a timestamp"),
             series="rules",
@@ -216,7 +214,6 @@ STUDY = Study(
             "over-time",
             "Timestamps over the length of a run",
             "Mean entries of a timestamp, without separators; R1 to R4 alone include all of the past.",
-            "over_time",
             ("at_ms", "time, ms"),
             ("entries", ENTRIES),
             series="rules",

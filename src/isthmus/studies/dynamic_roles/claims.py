@@ -287,16 +287,16 @@ def over_time(source: str, table: str) -> FigureSpec:
         f"Latency over time as the load goes through the nine scenarios, {source} sources",
         "Mean over the messages submitted in each second; the load changes every 16 s, at quick scale every 12 s. The "
         "symmetric protocol with nulls would coincide with our hybrid; without nulls it is far above.",
-        table,
         ("second", "time (s)"),
         ("latency_ms", "latency (ms)"),
+        table=table,
         series="protocol",
         stacks=STACK_OF,
     )
 
 
 def bars(name: str, title: str, caption: str, table: str, y: tuple[str, str], x: str) -> FigureSpec:
-    return figure(name, title, caption, table, (x, x), y, series="protocol", stacks=STACK_OF)
+    return figure(name, title, caption, (x, x), y, table=table, series="protocol", stacks=STACK_OF)
 
 
 STUDY = Study(
@@ -318,7 +318,6 @@ STUDY = Study(
             "phases-poisson",
             "Dynamic roles, phase by phase, Poisson sources",
             "Mean over the messages of each phase, including the time that a change of roles takes.",
-            "phases_poisson",
             ("scenario", "load of A B C and D E, high or low"),
             ("latency_ms", "latency (ms)"),
             series="protocol",
@@ -329,7 +328,6 @@ STUDY = Study(
             "spread-poisson",
             "Dynamic roles, all messages, Poisson sources",
             "A mean hides that most messages are fast and some wait very long.",
-            "spread_poisson",
             ("protocol", "protocol"),
             ("latency_ms", "latency (ms)"),
             kind="spread",
@@ -365,7 +363,6 @@ STUDY = Study(
             "detectors",
             "Detectors of a mean on three kinds of traffic",
             "Factor by which an estimate is off the mean of the next eight gaps, geometric mean.",
-            "detectors",
             ("traffic", "traffic"),
             ("error_factor", "error (times)"),
             series="detector",

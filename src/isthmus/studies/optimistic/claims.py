@@ -212,7 +212,6 @@ def over_rates(percent: int, paper: tuple[PaperLine, ...] = ()) -> FigureSpec:
         f"Hit ratio over rate, sigma {percent} %",
         "Share of places at which the tentative log has the message of the final one; all rules, near and distant "
         "sites. Its table also has windows and late shares.",
-        f"rates_{percent}",
         ("rate_per_s", "messages per second, all senders together"),
         ("hit_percent", "hits (%)"),
         series="curve",
@@ -246,7 +245,6 @@ STUDY = Study(
             "windows",
             "Hits over mean window, a distant site, 100 messages per second",
             "Each rule at the windows that it was set to, or that it reached by itself.",
-            "windows",
             ("window_ms", "mean window (ms)"),
             ("hit_percent", "hits (%)"),
             series="curve",

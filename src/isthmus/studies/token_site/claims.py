@@ -82,7 +82,6 @@ STUDY = Study(
             "latency",
             "Token-site: latency over network delay",
             "Mean over messages of the time from submit to the last delivery.",
-            "latency",
             ("delay_ms", "network delay D (ms)"),
             ("latency_mean_ms", "latency (ms)"),
             series="source",
