@@ -82,7 +82,7 @@ def test_a_study_leaves_a_folder_that_says_it_all(spark, tmp_path):
 def test_checks_that_were_not_run_or_lost_a_run_are_unknown_and_violations_count(spark, tmp_path):
     specs = SMALL.specs("quick")
     done = sweep(spark, specs, tmp_path)
-    result = StudyResult(SMALL, tmp_path, [], [], [], len(specs), 0.0)
+    result = StudyResult(None, tmp_path, [], [], [])
 
     def judged(check):
         (rows,) = judge_runs([SweptStudy(SMALL, specs, done)], check)

@@ -1,4 +1,4 @@
-"""`isthmus study`: repeat what the papers measured: list, run and show studies, replay one run."""
+"""`isthmus study`: repeat the measurements of the papers: list, run and show studies, replay one run."""
 
 from __future__ import annotations
 
@@ -6,23 +6,27 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
+import msgspec
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from isthmus.cli.console import print_whole, wide_console
-from isthmus.cli.options import HELP
+from isthmus.cli.options import HELP, json_option
 from isthmus.core.errors import InputError
 from isthmus.studies.catalogue import STUDIES
 from isthmus.studies.model import SCALES, Scale, find_study
-from isthmus.studies.results import ClaimResult, VerdictRow
+from isthmus.studies.results import About, ClaimResult, VerdictRow
+
+if TYPE_CHECKING:
+    from isthmus.studies.run import StudyResult
 
 OUT = Path("out/studies")
-CLAIM_COLORS = {  # a paper's claim that does not hold is a finding, not a fault
+CLAIM_COLORS = {  # a paper's claim that does not hold is a finding, not a defect
     "confirmed": "blue",
     "not confirmed": "magenta",
     "kept": "green",
@@ -67,8 +71,13 @@ def command() -> None:
 
 
 @command.command("list")
-def list_studies() -> None:
+@json_option
+def list_studies(as_json: bool) -> None:
     """List the studies with their questions and sizes."""
+    if as_json:
+        names = ("name", "title", "question", "paper", "source", "seeds", "runs", "properties")
+        print_json([{name: getattr(study, name) for name in names} for study in STUDIES.values()])
+        return
     table = Table()
     for name in ("study", "question", "source"):
         table.add_column(name)
@@ -89,6 +98,7 @@ def list_studies() -> None:
 @click.option("--master", help="Spark master. [local[*]]")
 @click.option("--remote", help="Spark Connect server, sc://host:port, with the same file system.")
 @click.option("--check/--no-check", default=True, help="Check the properties that the stacks promise (on by default).")
+@json_option
 def run_command(
     names: tuple[str, ...],
     everything: bool,
@@ -98,6 +108,7 @@ def run_command(
     master: str | None,
     remote: str | None,
     check: bool,
+    as_json: bool,
 ) -> None:
     """Run studies in one Spark session: small ones together, large ones one after the other.
 
@@ -115,12 +126,13 @@ def run_command(
         raise InputError("study run", "", "names and --all" if names else "nothing", "either names of studies or --all")
     chosen = list(STUDIES.values()) if everything else [find_study(STUDIES, name) for name in dict.fromkeys(names)]
     console = wide_console()
+    console.quiet = as_json
     from isthmus.pipeline.engine.session import spark_session
     from isthmus.pipeline.engine.spark_errors import one_sentence
     from isthmus.studies.run import batch_studies, run_studies
     from isthmus.studies.verdicts import check_sweeps
 
-    codes = []
+    results: list[StudyResult] = []
     local = not remote and (master or "local").startswith("local")
     with one_sentence("study run"), ExitStack() as stack:
         with console.status("starting Spark"):
@@ -135,15 +147,30 @@ def run_command(
                 )
                 with closing(done):
                     for result in done:
-                        print_study(console, result, scale)
-                        codes.append(result.exit_code())
-            console.print(f"{label}: done in {result.took_s:.1f} s.", highlight=False)
+                        print_study(console, result.about, result.claims, result.verdicts)
+                        print_failures(console, result)
+                        results.append(result)
+            console.print(f"{label}: done in {result.about.took_s:.1f} s.", highlight=False)
+    if as_json:
+        print_json([document(result.about, result.claims, result.verdicts) for result in results])
+    codes = [result.exit_code() for result in results]
     sys.exit(1 if 1 in codes else max(codes))
 
 
-def print_study(console: Console, result: Any, scale: Scale) -> None:
-    print_claims(console, f"{result.study.title} ({scale}, {result.run_count:,} runs)", result.claims)
-    print_checks(console, result.verdicts)
+def print_study(console: Console, about: About, claims: list[ClaimResult], verdicts: list[VerdictRow]) -> None:
+    print_claims(console, f"{about.title} ({about.scale}, {about.runs:,} runs)", claims)
+    print_checks(console, verdicts)
+
+
+def document(about: About, claims: list[ClaimResult], verdicts: list[VerdictRow]) -> dict[str, object]:
+    return {"about": about, "claims": claims, "verdicts": verdicts}
+
+
+def print_json(value: object) -> None:
+    click.echo(msgspec.json.encode(value))
+
+
+def print_failures(console: Console, result: StudyResult) -> None:
     for spec, outcome in result.failed[:FAILED_MAX]:
         console.print(f"[red]run {spec.run} failed[/]: {escape(outcome.error)}", soft_wrap=True)
         console.print(f"  replay it with: {spec.replay}", soft_wrap=True)
@@ -170,7 +197,8 @@ def bar(console: Console, name: str) -> Iterator[tuple[Callable[[int | None, int
 
 @command.command("show")
 @click.argument("folder", type=click.Path(path_type=Path), default=OUT)
-def show_studies(folder: Path) -> None:
+@json_option
+def show_studies(folder: Path, as_json: bool) -> None:
     """Print the claims and verdicts of finished studies. Does not start Spark.
 
     \b
@@ -181,10 +209,13 @@ def show_studies(folder: Path) -> None:
     from isthmus.report.results import find_studies
 
     console = wide_console()
-    for study in find_studies([folder]):
+    studies = find_studies([folder])
+    if as_json:
+        print_json([document(study.about, study.claims, study.verdicts()) for study in studies])
+        return
+    for study in studies:
         about = study.about
-        print_claims(console, f"{about.title} ({about.scale}, {about.runs:,} runs)", study.claims)
-        print_checks(console, [row for check in study.checks for row in check.found])
+        print_study(console, about, study.claims, study.verdicts())
         if about.failed_runs:
             console.print(f"[red]{about.failed_runs:,} runs failed[/]; runs.parquet has their errors.")
         console.print(f"Run it again with: {about.command}", soft_wrap=True, highlight=False)

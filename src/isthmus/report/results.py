@@ -64,6 +64,9 @@ class FinishedStudy(msgspec.Struct, frozen=True):
     advice: list[formats.AdviceResult] = []
     networks: list[Topology] = []
 
+    def verdicts(self) -> list[formats.VerdictRow]:
+        return [row for check in self.checks for row in check.found]
+
 
 def find_studies(folders: list[Path]) -> list[FinishedStudy]:
     """The studies in folders, by place and then by name; a folder may itself be a study."""

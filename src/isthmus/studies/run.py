@@ -58,13 +58,11 @@ class SweptStudy(msgspec.Struct, frozen=True):
 class StudyResult(msgspec.Struct, frozen=True):
     """A study that has been run."""
 
-    study: Study
+    about: formats.About
     folder: Path
     claims: list[formats.ClaimResult]
     verdicts: list[formats.VerdictRow]
     failed: list[tuple[RunSpec, Outcome]]
-    run_count: int
-    took_s: float  # since the start of the studies it was run with
 
     def exit_code(self) -> int:
         """1: an order was broken or a run failed; 3: something is unknown; a claim that does not hold is a finding."""
@@ -106,28 +104,28 @@ def run_studies(
             for one, verdicts, tables in zip(asked, judged, measured, strict=True):
                 building, folder = under[one.study.name], out / one.study.name
                 claims = write_results(one, verdicts, tables, scale, building)
-                took_s = time.monotonic() - start
+                study = one.study
                 about = formats.About(
-                    name=one.study.name,
-                    title=one.study.title,
-                    question=one.study.question,
-                    paper=one.study.paper,
-                    source=one.study.source,
-                    place=place_of(one.study),
+                    name=study.name,
+                    title=study.title,
+                    question=study.question,
+                    paper=study.paper,
+                    source=study.source,
+                    place=place_of(study),
                     scale=scale,
-                    seeds=one.study.seeds[scale] if seeds is None else seeds,
+                    seeds=study.seeds[scale] if seeds is None else seeds,
                     runs=len(one.specs),
                     failed_runs=len(one.done.failed()),
-                    command=study_command("run", one.study.name, scale, seeds),
+                    command=study_command("run", study.name, scale, seeds),
                     versions=made_with,
-                    took_s=round(took_s, 1),
+                    took_s=round(time.monotonic() - start, 1),
                     together=len(studies),
                     spark_master=spark.conf.get("spark.master", "connect") or "",
                 )
                 write_json(building / formats.ABOUT, about)
                 shutil.rmtree(folder, ignore_errors=True)
                 building.rename(folder)
-                yield StudyResult(one.study, folder, claims, verdicts, one.failed(), len(one.specs), took_s)
+                yield StudyResult(about, folder, claims, verdicts, one.failed())
     finally:
         for folder in under.values():
             shutil.rmtree(folder, ignore_errors=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+import subprocess
+import sys
 
 import msgspec
 import pytest
@@ -100,6 +103,16 @@ def test_the_list_names_every_study():
     assert "study" in COMMANDS
     listed = CliRunner().invoke(command, ["list"]).output
     assert all(name in listed for name in STUDIES)
+    found = json.loads(CliRunner().invoke(command, ["list", "--json"]).output)
+    assert [study["name"] for study in found] == list(STUDIES)
+
+
+def test_the_list_loads_neither_spark_nor_the_simulator():
+    script = "import sys; from isthmus.cli.main import root; root(['study', 'list'], standalone_mode=False); "
+    heavy = ("pyspark", "pandas", "matplotlib", "scipy", "pyarrow", "isthmus.sim", "isthmus.scenario.model")
+    found = subprocess.run([sys.executable, "-c", script + f"print([m for m in {heavy} if m in sys.modules])"],
+                           capture_output=True, text=True, check=True)  # fmt: skip
+    assert found.stdout.splitlines()[-1] == "[]"
 
 
 def rows_of(found, outcomes=None, runs=3):
