@@ -25,17 +25,8 @@ from isthmus.studies.results import STATUSES, Status, VerdictRow
 NOT_JUDGED = "no check has a verdict on this run"
 Check = Callable[[Sequence[Sweep], Mapping[str, Sequence[range]]], DataFrame]  # of properties, each with its runs
 Found = dict[tuple[int, str], "RunVerdict"]  # by run and property
-COLUMNS = pa.schema(
-    [
-        ("property", pa.string()),
-        ("status", pa.string()),
-        ("runs", pa.int64()),
-        ("evidence", pa.int64()),
-        ("violations", pa.int64()),
-        ("witness", pa.string()),
-        ("replay", pa.string()),
-    ]
-)
+COUNTS = ("runs", "evidence", "violations")
+COLUMNS = pa.schema([(name, pa.int64() if name in COUNTS else pa.string()) for name in VerdictRow.__struct_fields__])
 
 
 class RunVerdict(msgspec.Struct, frozen=True):

@@ -117,36 +117,21 @@ def composed(
     inter: float,
     seed: int,
     *,
-    inside: str = "ring",
-    between: Between | None = None,
-    wan_ms: float = PROPAGATION_MS,
-    pack: int = 1,
     charged: bool = False,
     shared: bool = False,
-    first: bool = False,
     rounds: int = ROUNDS,
+    **more: Any,
 ) -> Scenario:
     """One run; with one group, the single group of the same members.
 
-    `charged`: control messages take time like any other. `shared`: groups are on one LAN in pairs. `first`: messages
-    between groups go first, as the token visits routers twice in a rotation.
+    `charged`: control messages take time like any other. `shared`: groups are on one LAN in pairs.
     """
     lans = tuple((f"g{at}", f"g{at + 1}") for at in range(0, groups, 2)) if shared else ()
     load: dict[str, Any] = {"burst_count": batch, "rounds": rounds, "payload_bytes": PAYLOAD_BYTES}
-    loads = (
-        [Closed(**load)]
-        if groups == 1
-        else [Closed(group=f"g{number}", inter_share=inter, **load) for number in range(groups)]
-    )
-    return joined(
-        *(groups, members, seed, tuple(loads), CostSpec(control_free=not charged, lans=lans), DURATION_MS),
-        inside=inside,
-        between=between,
-        wan_ms=wan_ms,
-        pack=pack,
-        first=first,
-        batch=batch,
-    )
+    names = [""] if groups == 1 else [f"g{number}" for number in range(groups)]
+    loads = tuple(Closed(group=name, inter_share=inter, **load) if name else Closed(**load) for name in names)
+    costs = CostSpec(control_free=not charged, lans=lans)
+    return joined(groups, members, seed, loads, costs, DURATION_MS, batch=batch, **more)
 
 
 def loaded(
@@ -177,14 +162,17 @@ def joined(
     costs: CostSpec,
     duration_ms: float,
     *,
-    inside: str,
+    inside: str = "ring",
     between: Between | None = None,
     wan_ms: float = PROPAGATION_MS,
     pack: int = 1,
     first: bool = False,
     batch: int = BATCH_MAX,
 ) -> Scenario:
-    """Groups with their routers, or one group alone, under a load."""
+    """Groups with their routers, or one group alone, under a load.
+
+    `first`: messages between groups go first, as the token visits routers twice in a rotation.
+    """
     common: dict[str, Any] = {
         "name": "composition",
         "seed": seed,

@@ -15,7 +15,6 @@ from isthmus.studies.model import Study, later
 from isthmus.studies.results import FigureSpec, PaperLine, figure
 from isthmus.topology.overlay.links import Kind as OverlayKind
 from isthmus.topology.overlay.links import Overlay, incomplete_cube
-from isthmus.topology.overlay.measures import flooding_sends, link_count
 
 SECTION, OURS = Source("section 5.2"), Source("ours", "promise")
 MODEL = Source("an independent model of the set-up of section 5.1", "sanity")
@@ -143,6 +142,8 @@ def undelivered_without_crashes(tables: Tables) -> float:
 @Quantity
 def sends_off(tables: Tables) -> float:
     """The largest difference of sends per broadcast from 2E - (n - 1), over all overlays and runs without crashes."""
+    from isthmus.topology.overlay.measures import flooding_sends, link_count
+
     worst = 0.0
     for row in tables["promises"]:
         if row["crashed"] or row["protocol"] == "vector":

@@ -6,6 +6,7 @@ its traffic, so that a plan can be simulated.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from math import exp, log
 from random import Random
@@ -61,17 +62,26 @@ CLOUDS: dict[str, Cloud] = {
 }
 
 
+def setting_of(
+    delay_ms: Callable[[int, int], float], periods_ms: Sequence[float], kind: StreamKind, eager: bool, null_ms: float
+) -> Setting:
+    """One stream per site; delays are a function of two sites, the lower one first."""
+    sites = range(len(periods_ms))
+    delays = tuple(tuple(0.0 if a == b else delay_ms(min(a, b), max(a, b)) for b in sites) for a in sites)
+    return Setting(delays, tuple((MessageStream(kind, period_ms),) for period_ms in periods_ms), eager, null_ms)
+
+
 def nine_setting(load: str, kind: StreamKind = "periodic", eager: bool = True, null_ms: float = 0.0) -> Setting:
     """A B C and D E, 20 ms inside and 540 ms across; each site's load is high or low."""
-    sites = range(len(load))
-    delays = tuple(
-        tuple(0.0 if a == b else LAN_MS if (a < NEAR) == (b < NEAR) else WAN_MS for b in sites) for a in sites
-    )
-    return Setting(delays, tuple((MessageStream(kind, PERIODS_MS[letter]),) for letter in load), eager, null_ms)
+
+    def delay_ms(a: int, b: int) -> float:
+        return LAN_MS if (a < NEAR) == (b < NEAR) else WAN_MS
+
+    return setting_of(delay_ms, [PERIODS_MS[letter] for letter in load], kind, eager, null_ms)
 
 
 def drawn_setting(seed: int, kind: StreamKind, count: int = 5, eager: bool = True, null_ms: float = 0.0) -> Setting:
-    """Sites in two or three clusters, 5 to 30 ms inside, 50 to 600 ms across, 0.5 to 200 messages a second each."""
+    """Sites in two or three clusters, 5 to 30 ms inside, 50 to 600 ms across, 0.5 to 200 messages per second each."""
     random = Random(f"planning/{seed}")
     clusters = random.choice((2, 3))
     places: list[int] = []
@@ -79,28 +89,19 @@ def drawn_setting(seed: int, kind: StreamKind, count: int = 5, eager: bool = Tru
         places = [random.randrange(clusters) for _ in range(count)]
     inside = [random.uniform(5, 30) for _ in range(clusters)]
     across = {pair: random.uniform(50, 600) for pair in combinations(range(clusters), 2)}
-    sites = range(count)
 
-    def delay(a: int, b: int) -> float:
+    def delay_ms(a: int, b: int) -> float:
         low, high = sorted((places[a], places[b]))
-        return 0.0 if a == b else inside[low] if low == high else across[low, high]
+        return inside[low] if low == high else across[low, high]
 
-    delays = tuple(tuple(delay(a, b) for b in sites) for a in sites)
-    rates = [exp(random.uniform(log(0.5), log(200))) for _ in sites]
-    return Setting(delays, tuple((MessageStream(kind, 1000 / rate),) for rate in rates), eager, null_ms)
+    rates = [exp(random.uniform(log(0.5), log(200))) for _ in range(count)]
+    return setting_of(delay_ms, [1000 / rate for rate in rates], kind, eager, null_ms)
 
 
 def cloud_setting(name: str, kind: StreamKind, eager: bool = True, null_ms: float = 0.0) -> Setting:
     """A site in each region of a cloud, 5 to 150 ms apart."""
     rows, rates = CLOUDS[name]
-    sites = range(len(rates))
-
-    def delay(a: int, b: int) -> float:
-        low, high = sorted((a, b))
-        return 0.0 if a == b else rows[low][high - low - 1]
-
-    delays = tuple(tuple(delay(a, b) for b in sites) for a in sites)
-    return Setting(delays, tuple((MessageStream(kind, 1000 / rate),) for rate in rates), eager, null_ms)
+    return setting_of(lambda a, b: rows[a][b - a - 1], [1000 / rate for rate in rates], kind, eager, null_ms)
 
 
 def as_topology(setting: Setting) -> Topology:
