@@ -137,8 +137,8 @@ def draw(
     composition: Composition, domain: OrderingDomain, decision: Decision, found: Found, folder: Path, png: bool
 ) -> list[str]:
     """Draw a counterexample; return the files."""
+    from isthmus.report.pictures.canvas import save_picture
     from isthmus.report.pictures.counterexample import draw_counterexample
-    from isthmus.report.pictures.witness import save_witness
 
     order = decision.lacking(domain.wants).order
     stem = re.sub(r"[^\w.-]+", "-", f"{domain.name}-{order}")
@@ -149,7 +149,7 @@ def draw(
             title = f"{order} is not guaranteed in {domain.name}"
             figure = draw_counterexample(execution, title, process_names(composition))
             for ending in (".svg", ".png") if png else (".svg",):
-                save_witness(figure, folder / f"{name}{ending}")
+                save_picture(figure, folder / f"{name}{ending}")
                 paths.append(str(folder / f"{name}{ending}"))
     return paths
 

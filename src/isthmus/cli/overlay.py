@@ -67,12 +67,13 @@ def overlay(
         found[each] = near, measure(near)
     lengths = {} if network is None else {name: mean_lengths(network, near) for name, (near, _) in found.items()}
     for file in pictures:
-        from isthmus.report.pictures.overlay import draw_overlay, save_overlay, summary_of
+        from isthmus.report.pictures.canvas import save_picture
+        from isthmus.report.pictures.overlay import draw_overlay, summary_of
 
         assert kind is not None
         near, measures = found[kind]
         with writing(file):
-            save_overlay(draw_overlay(f"{kind} of {size}", kind, near, summary_of(measures)), file, file.suffix[1:])
+            save_picture(draw_overlay(f"{kind} of {size}", kind, near, summary_of(measures)), file, file.suffix[1:])
     if as_json:
         print_json([document(name, measures, lengths.get(name)) for name, (_, measures) in found.items()])
         return

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from isthmus.core.layer import Kind
-from isthmus.report.pictures.witness import Event, columns, draw_witness, save_witness, text_of
+from isthmus.report.pictures.canvas import save_picture
+from isthmus.report.pictures.witness import Event, columns, draw_witness, text_of
 
 SUBMIT, DELIVER = int(Kind.SUBMIT), int(Kind.DELIVER)
 CROSSED = [
@@ -20,7 +21,7 @@ CROSSED = [
 
 def picture(tmp_path, name: str, events=CROSSED, **options) -> bytes:
     path = tmp_path / name
-    save_witness(draw_witness("total is violated in run 0", "two orders", events, **options), path)
+    save_picture(draw_witness("total is violated in run 0", "two orders", events, **options), path)
     return path.read_bytes()
 
 

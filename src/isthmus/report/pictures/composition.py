@@ -19,7 +19,8 @@ from matplotlib.patches import Ellipse, FancyBboxPatch
 
 from isthmus.protocols.routing.calculus.model import Composition, Igp, ProcessGroup
 from isthmus.protocols.routing.calculus.shape import Shape
-from isthmus.report.pictures.witness import COLORS, INK, PAPER, RAIL, SOFT, STYLE, save_witness
+from isthmus.report.pictures.canvas import INK, PAPER, SOFT, STYLE, counts_text, save_picture, shorten
+from isthmus.report.pictures.witness import COLORS, RAIL
 
 COLUMN, LEVEL = 1.75, 0.8  # inches per leaf, and per level of nodes or routers
 SIDE, TOP, KEY = 0.35, 0.95, 0.32  # inches around the drawing, and per line of the key
@@ -58,7 +59,7 @@ def draw_composition(composition: Composition, gets: Mapping[str, str]) -> Figur
 
 def save_composition(composition: Composition, gets: Mapping[str, str], path: Path) -> None:
     """Write the picture as svg or png, by the extension of the file."""
-    save_witness(draw_composition(composition, gets), path)
+    save_picture(draw_composition(composition, gets), path)
 
 
 def neighbours(composition: Composition) -> dict[Vertex, list[Vertex]]:
@@ -125,9 +126,8 @@ def is_igp(composition: Composition, vertex: Vertex) -> bool:
 
 def heading(axes: Axes, composition: Composition, high: float) -> None:
     counts = [(len(composition.groups), "group"), (len(composition.igps), "IGP"), (len(composition.routers), "router")]
-    text = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in counts)
     axes.text(SIDE, high - 0.3, composition.name, size=15, weight="bold", color=INK, va="center")
-    axes.text(SIDE, high - 0.53, text, size=9.5, color=SOFT, va="center")
+    axes.text(SIDE, high - 0.53, counts_text(counts), size=9.5, color=SOFT, va="center")
 
 
 def draw_lines(axes: Axes, composition: Composition, spots: dict[Vertex, tuple[float, float]]) -> None:
@@ -174,8 +174,17 @@ def draw_nodes(axes: Axes, composition: Composition, spots: dict[Vertex, tuple[f
         else:
             axes.add_patch(Ellipse((x, y), wide * 1.04, high, facecolor=fill, edgecolor=INK, linewidth=1.4, zorder=3))
         for offset, text, size, weight in ((0.1, node.name, 9.5, "bold"), (-0.12, below_name(node), 8, "normal")):
-            shown = text if len(text) <= 22 else text[:21] + "\N{HORIZONTAL ELLIPSIS}"
-            axes.text(x, y + offset, shown, size=size, weight=weight, color=INK, ha="center", va="center", zorder=5)
+            axes.text(
+                x,
+                y + offset,
+                shorten(text, 22),
+                size=size,
+                weight=weight,
+                color=INK,
+                ha="center",
+                va="center",
+                zorder=5,
+            )
 
 
 def below_name(node: ProcessGroup | Igp) -> str:

@@ -9,7 +9,6 @@ same bytes: no date, a fixed salt for the SVG's ids, text as outlines.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -20,6 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 from matplotlib.text import Text
 
+from isthmus.report.pictures.canvas import INK, PAPER, SOFT, STYLE, counts_text, save_picture, shorten
 from isthmus.report.pictures.layout import Box, Points, Segments, best_box, overlap, place
 from isthmus.report.pictures.roles import draw_roles, legend, ring_reach, role_text
 from isthmus.report.pictures.zones import INWARD, NODE, around_lans, draw_zones, legend_zones, ring_reaches
@@ -31,8 +31,7 @@ FRAME = (0.02, 0.03, 0.96, 0.86)  # of the drawing inside the picture; its x run
 LEGEND_HIGH = 0.4  # inches below, where roles or zones are drawn
 HEIGHT = FRAME[3] * HIGH / (FRAME[2] * WIDE)
 LABELLED_MAX = 24  # links; more labels would be unreadable
-INK, SOFT, PAPER, DISC, LINE = "#1b2330", "#5b6573", "#ffffff", "#0b5d8a", "#8a94a3"
-STYLE: Any = {"font.family": "DejaVu Sans", "svg.hashsalt": "isthmus", "svg.fonttype": "path", "path.simplify": False}
+DISC, LINE = "#0b5d8a", "#8a94a3"
 
 
 def draw_network(
@@ -75,7 +74,7 @@ def draw_network(
 
 def heading(figure: Figure, topology: Topology) -> None:
     counts = [(len(topology.clusters), "cluster"), (len(topology.sites), "site"), (len(topology.links), "WAN link")]
-    text = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in counts)
+    text = counts_text(counts)
     if topology.overrides:
         text += f", {len(topology.overrides)} pairs of sites with their own delays (not drawn)"
     figure.text(0.03, 0.945, topology.name, size=17, weight="bold", color=INK)
@@ -210,15 +209,8 @@ def mean_ms(link: WanLink) -> float:
     return (link.forward.delay.mean_ms + link.back.delay.mean_ms) / 2
 
 
-def shorten(name: str, length: int) -> str:
-    return name if len(name) <= length else name[: length - 1] + "\N{HORIZONTAL ELLIPSIS}"
-
-
 def save_network(
     topology: Topology, path: Path, kind: str = "", roles: RoleAssignment | None = None, zones: bool = False
 ) -> None:
-    """Write the picture as `svg` or `png`, by default what the file's name ends in."""
-    kind = kind or path.suffix[1:].lower()
-    metadata = {"Date": None, "Creator": "Isthmus"} if kind == "svg" else {"Software": None}
-    with mpl.rc_context(STYLE):
-        draw_network(topology, roles, zones=zones).savefig(path, format=kind, metadata=metadata)
+    """Write the picture as svg or png, by default by the extension of the file."""
+    save_picture(draw_network(topology, roles, zones=zones), path, kind)

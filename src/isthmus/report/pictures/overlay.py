@@ -7,7 +7,6 @@ links of an id that substitutes a missing one are dashed. The same overlay gives
 from __future__ import annotations
 
 from math import cos, pi, sin
-from pathlib import Path
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -15,7 +14,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from isthmus.report.pictures.network import INK, LINE, PAPER, SOFT, STYLE
+from isthmus.report.pictures.canvas import INK, PAPER, SOFT, STYLE
+from isthmus.report.pictures.network import DISC, LINE
 from isthmus.report.style import SERIES
 from isthmus.topology.overlay.links import Adjacency
 from isthmus.topology.overlay.measures import OverlayMeasures
@@ -72,7 +72,7 @@ def draw_links(axes: Axes, kind: str, near: Adjacency, points: list[tuple[float,
 def draw_ids(axes: Axes, points: list[tuple[float, float]]) -> None:
     labelled = len(points) <= LABELLED_MAX
     size = 320 if len(points) <= 24 else 150 if labelled else 14
-    axes.scatter([x for x, _ in points], [y for _, y in points], s=size, color="#0b5d8a", zorder=2)
+    axes.scatter([x for x, _ in points], [y for _, y in points], s=size, color=DISC, zorder=2)
     if labelled:
         letters = 9 if len(points) <= 24 else 6.5
         for number, (x, y) in enumerate(points):
@@ -101,9 +101,3 @@ def summary_of(measures: OverlayMeasures) -> str:
         f"{measures.links} links, degree {degrees}, {diameter}, connectivity {measures.connectivity}, "
         f"{measures.sends} sends per broadcast"
     )
-
-
-def save_overlay(figure: Figure, path: Path, kind: str) -> None:
-    metadata = {"Date": None, "Creator": "Isthmus"} if kind == "svg" else {"Software": None}
-    with mpl.rc_context(STYLE):
-        figure.savefig(path, format=kind, metadata=metadata)

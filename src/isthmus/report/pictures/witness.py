@@ -13,9 +13,7 @@ The same events give the same bytes: no date, a fixed salt for the SVG's ids, te
 from __future__ import annotations
 
 import textwrap
-import warnings
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
@@ -27,9 +25,10 @@ from matplotlib.patches import FancyArrowPatch
 
 from isthmus.core.layer import Kind
 from isthmus.judge.witness import name_in
+from isthmus.report.pictures.canvas import INK, PAPER, SOFT, STYLE, shorten
 from isthmus.trace.schema import NONE, MessageKey
 
-INK, SOFT, PAPER, RAIL, FAULT = "#1b2330", "#5b6573", "#ffffff", "#c3cad4", "#c0182b"
+RAIL, FAULT = "#c3cad4", "#c0182b"
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 DASHES: tuple[Any, ...] = ("solid", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)))
 MARKS = {Kind.SUBMIT: "o", Kind.DELIVER: "s", Kind.TENTATIVE: "D", Kind.VIEW: "P", Kind.CRASH: "X", Kind.RECOVER: "^"}
@@ -40,7 +39,6 @@ GIVEN = (Kind.DELIVER, Kind.TENTATIVE)
 COLUMN, ROW = 1.15, 0.95  # inches
 LEFT, RIGHT, TOP, BOTTOM = 1.15, 0.55, 1.25, 0.65  # inches around the columns and rows
 EVENTS_MAX = 80  # more are cut
-STYLE: Any = {"font.family": "DejaVu Sans", "svg.hashsalt": "isthmus", "svg.fonttype": "path", "path.simplify": False}
 
 
 class Event(NamedTuple):
@@ -130,8 +128,7 @@ def draw_rails(axes: Axes, rows: dict[int, int], names: Mapping[int, str]) -> No
     for process, row in rows.items():
         axes.plot([-0.5, right], [row, row], color=RAIL, linewidth=1.4, zorder=1, solid_capstyle="butt", clip_on=False)
         axes.plot([right], [row], marker=">", color=RAIL, markersize=6, zorder=1, clip_on=False)
-        text = names.get(process, f"process {process}")
-        shown = text if len(text) <= 13 else text[:12] + "\N{HORIZONTAL ELLIPSIS}"
+        shown = shorten(names.get(process, f"process {process}"), 13)
         axes.text(-0.58, row, shown, size=9.5, color=INK, ha="right", va="center", clip_on=False)
 
 
@@ -222,12 +219,3 @@ def draw_legend(figure: Figure, events: list[Event]) -> None:
         handles=shown, loc="lower center", ncols=max(1, len(shown)), frameon=False, fontsize=8.5, labelcolor=SOFT,
         handletextpad=0.3, columnspacing=1.4, borderaxespad=0.4,
     )  # fmt: skip
-
-
-def save_witness(figure: Figure, path: Path) -> None:
-    """Write the picture as svg or png, by the extension of the file."""
-    kind = path.suffix[1:].lower()
-    metadata = {"Date": None, "Creator": "Isthmus"} if kind == "svg" else {"Software": None}
-    with mpl.rc_context(STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph", UserWarning)  # characters missing in the font become boxes
-        figure.savefig(path, format=kind, metadata=metadata)

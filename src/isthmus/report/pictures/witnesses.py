@@ -7,7 +7,8 @@ from pathlib import Path
 
 from isthmus.judge.runs import Summary, Told
 from isthmus.judge.witness import sentence
-from isthmus.report.pictures.witness import Event, draw_witness, save_witness
+from isthmus.report.pictures.canvas import save_picture
+from isthmus.report.pictures.witness import Event, draw_witness
 from isthmus.trace.inputs.rows import RowPlace
 
 
@@ -34,7 +35,7 @@ def draw_all(
         suffix = where(told).replace(", ", "-").replace(" ", "-")
         for ending in (".svg", ".png") if png else (".svg",):
             name = f"{summary.name}-run-{told.run}{suffix}{ending}"
-            save_witness(figure, folder / name)
+            save_picture(figure, folder / name)
             drawn.setdefault(summary.name, []).append(name)
     return drawn
 
