@@ -7,15 +7,16 @@ from pathlib import Path
 
 import click
 
+from isthmus.cli.options import HELP, PATH, output_option
 from isthmus.core.errors import InputError
 
 DEFAULT = Path("out/studies")
 HEAD_BYTES = 400  # of a page: enough to recognise a report
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("folders", nargs=-1, type=click.Path(path_type=Path), metavar="[DIR]...")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Output file. [report.html in the first DIR]")
+@click.command(context_settings=HELP)
+@click.argument("folders", nargs=-1, type=PATH, metavar="[DIR]...")
+@output_option("Output file. [report.html in the first DIR]")
 @click.option("--open", "show", is_flag=True, help="Open the page in a browser.")
 def command(folders: tuple[Path, ...], output: Path | None, show: bool) -> None:
     """Create one HTML page from finished studies.
@@ -43,10 +44,10 @@ def command(folders: tuple[Path, ...], output: Path | None, show: bool) -> None:
     for one in drawn:
         for kind in ("svg", "png"):
             write_bytes(path.parent / "figures" / f"{one.name}.{kind}", render(one.figure, kind))
-    told = f"wrote {path}: {len(studies)} {'study' if len(studies) == 1 else 'studies'}"
+    message = f"wrote {path}: {len(studies)} {'study' if len(studies) == 1 else 'studies'}"
     if drawn:
-        told += f", {len(drawn)} {'figure' if len(drawn) == 1 else 'figures'}, also in {path.parent / 'figures'}"
-    click.echo(told)
+        message += f", {len(drawn)} {'figure' if len(drawn) == 1 else 'figures'}, also in {path.parent / 'figures'}"
+    click.echo(message)
     if show and not webbrowser.open(path.resolve().as_uri()):
         click.echo("isthmus: found no browser to open the report", err=True)
 

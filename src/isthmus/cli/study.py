@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from isthmus.cli.console import print_whole, wide_console
-from isthmus.cli.options import HELP, json_option
+from isthmus.cli.options import HELP, PATH, json_option, output_option, print_json
 from isthmus.core.errors import InputError
 from isthmus.studies.catalogue import STUDIES
 from isthmus.studies.model import SCALES, Scale, find_study
@@ -94,7 +93,7 @@ def list_studies(as_json: bool) -> None:
 @click.option("--all", "everything", is_flag=True, help="Run every study.")
 @scale_option
 @seeds_option
-@click.option("-o", "--output", type=click.Path(path_type=Path), default=OUT, show_default=True, help="Output folder.")
+@output_option("Output folder.", OUT)
 @click.option("--master", help="Spark master. [local[*]]")
 @click.option("--remote", help="Spark Connect server, sc://host:port, with the same file system.")
 @click.option("--check/--no-check", default=True, help="Check the properties that the stacks promise (on by default).")
@@ -166,10 +165,6 @@ def document(about: About, claims: list[ClaimResult], verdicts: list[VerdictRow]
     return {"about": about, "claims": claims, "verdicts": verdicts}
 
 
-def print_json(value: object) -> None:
-    click.echo(msgspec.json.encode(value))
-
-
 def print_failures(console: Console, result: StudyResult) -> None:
     for spec, outcome in result.failed[:FAILED_MAX]:
         console.print(f"[red]run {spec.run} failed[/]: {escape(outcome.error)}", soft_wrap=True)
@@ -196,7 +191,7 @@ def bar(console: Console, name: str) -> Iterator[tuple[Callable[[int | None, int
 
 
 @command.command("show")
-@click.argument("folder", type=click.Path(path_type=Path), default=OUT)
+@click.argument("folder", type=PATH, default=OUT)
 @json_option
 def show_studies(folder: Path, as_json: bool) -> None:
     """Print the claims and verdicts of finished studies. Does not start Spark.
@@ -226,7 +221,7 @@ def show_studies(folder: Path, as_json: bool) -> None:
 @click.option("--run", "number", type=click.IntRange(min=0), required=True, help="Number of the run in the grid.")
 @scale_option
 @seeds_option
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the trace. [the trace is not kept]")
+@output_option("Folder for the trace. [the trace is not kept]")
 def replay_run(name: str, number: int, scale: Scale, seeds: int | None, output: Path | None) -> None:
     """Repeat one run of a study in this process, and check it.
 

@@ -1,16 +1,15 @@
-"""`isthmus study causal`: sizes of timestamps and histories at a number of LANs and hosts of one's own."""
+"""`isthmus study causal`: sizes of timestamps and histories at any number of LANs and hosts."""
 
 from __future__ import annotations
 
-import sys
 from typing import get_args
 
 import click
-import msgspec
 from rich.console import Console
 from rich.table import Table
 
 from isthmus.cli.console import print_whole, wide_console
+from isthmus.cli.options import json_option, print_json
 from isthmus.core.errors import InputError
 from isthmus.studies.causal.setup import NESTED, NODES, PARTICIPANTS, RULES, Traffic
 from isthmus.studies.causal.sizes import DEFAULT_RULES, CausalSizes, SizeSpread, causal_sizes
@@ -27,7 +26,7 @@ ON_NODES = NODES * (PARTICIPANTS + 1)  # sites of a LAN's nodes
     type=click.Choice(get_args(Traffic)),
     default="groups",
     show_default=True,
-    help="To whom messages go: below.",
+    help="Destinations of messages: below.",
 )
 @click.option(
     "--rules",
@@ -37,12 +36,12 @@ ON_NODES = NODES * (PARTICIPANTS + 1)  # sites of a LAN's nodes
     default=DEFAULT_RULES,
     help="Below; repeatable.",
 )
-@click.option("--seeds", type=click.IntRange(1, 1000), default=1, show_default=True, help="Runs for each row.")
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON, and nothing else.")
+@click.option("--seeds", type=click.IntRange(1, 1000), default=1, show_default=True, help="Runs per row.")
+@json_option
 def causal_command(
     lans: int, hosts: int | None, traffic: Traffic, rules: tuple[str, ...], seeds: int, as_json: bool
 ) -> None:
-    """Measure timestamps and histories of causal order at any number of LANs and hosts. Does not start Spark.
+    """Measure timestamps and histories of causal order at any number of LANs and hosts, without Spark.
 
     The set-up is that of the study causal-separators: LANs in a ring, each with two gateways besides its hosts; each
     host sends 30 messages, 80 % of them to its own LAN. Timestamps are those of messages to the first LAN, as first
@@ -52,18 +51,18 @@ def causal_command(
     \b
     Traffic:
       groups   to all hosts of the LAN; to half of it and half of the next
-      subsets  each host to five sets of its own, half a LAN large: four inside its LAN, one over all LANs
+      subsets  each host to five sets of its own, of half a LAN: four inside its LAN, one over all LANs
       drawn    the same, with a set drawn for each message
-      nested   participants on the nodes of LANs, ten sites a LAN: to the node, the LAN, a node of the next LAN
+      nested   participants on nodes of LANs, ten sites per LAN: to the node, the LAN, a node of the next LAN
       regions  the same with half of the LANs in a region
 
     \b
     Rules, by default the first four and "all":
       "literal", "literal, R9"      those of the paper, without separators and with
-      "symmetric", "symmetric, R9"  and later messages that are told of cover earlier ones that are known
-      "R9 anywhere"                 and R9 by any process; "R9 anywhere, remainder": by the sites not told yet
-      "all"                         and forgetting: what a stack does by default; "all but" symmetric, anywhere, ...
-      "all, masks"                  sets as masks; "all, not extended": not to whom it was told; "all, forced"
+      "symmetric", "symmetric, R9"  also: an entry covers known messages before it
+      "R9 anywhere"                 also: R9 by any process; "R9 anywhere, remainder": by the sites not yet informed
+      "all"                         also: forgetting; the default of a stack; "all but" symmetric, anywhere, ...
+      "all, masks"                  sets as masks; "all, not extended": without the sites informed; "all, forced"
       "R1 to R4", "R1 to R8"        without pruning, and with, over causal-history
       "vector", "matrix"            causal-vector and causal-matrix, of the hosts alone
 
@@ -83,8 +82,7 @@ def causal_command(
         with Console(stderr=True).status(f"simulating {lans} x {hosts}, {name}"):
             found.append(causal_sizes(lans, hosts, name, range(1, seeds + 1), traffic))
     if as_json:
-        about = {"lans": lans, "hosts": hosts, "traffic": traffic, "seeds": seeds, "sizes": found}
-        sys.stdout.write(msgspec.json.encode(about).decode() + "\n")
+        print_json({"lans": lans, "hosts": hosts, "traffic": traffic, "seeds": seeds, "sizes": found})
         return
     print_whole(console, sizes_table(f"{lans} LANs of {hosts} hosts, {traffic}: mean / p95 / max", found))
 
@@ -94,9 +92,15 @@ def sizes_table(title: str, found: list[CausalSizes]) -> Table:
     for name in ("rules", "messages", "timestamp, entries", "timestamp, bytes", "history, entries"):
         table.add_column(name, justify="left" if name == "rules" else "right")
     for one in found:
-        table.add_row(one.rules, f"{one.messages:,}", told(one.entries), told(one.stamp_bytes), told(one.history))
+        table.add_row(
+            one.rules,
+            f"{one.messages:,}",
+            spread_text(one.entries),
+            spread_text(one.stamp_bytes),
+            spread_text(one.history),
+        )
     return table
 
 
-def told(spread: SizeSpread | None) -> str:
+def spread_text(spread: SizeSpread | None) -> str:
     return "-" if spread is None else f"{spread.mean:,.1f} / {spread.p95:,g} / {spread.most:,g}"
