@@ -18,28 +18,28 @@ def draw_all(
     """Draw the first witness of each violated property; the names of the files, by property."""
     drawn: dict[str, list[str]] = {}
     for summary in summaries:
-        told = summary.told
-        if told is None or not told.events:
+        first = summary.told
+        if first is None or not first.events:
             continue
-        title = f"{summary.name} is violated in run {told.run}{where(told)}"
+        title = f"{summary.name} is violated in run {first.run}{where(first)}"
         events = [
             Event(
                 *(event.process, event.local, event.time_ns, event.kind, event.message, event.group, event.view),
                 missing=event.missing,
-                place="" if event.missing else places.get((told.run, event.process, event.local or 0), ""),
+                place="" if event.missing else places.get((first.run, event.process, event.local or 0), ""),
             )
-            for event in told.events
+            for event in first.events
         ]
-        processes = [process for process, _ in told.witness.lives]
-        figure = draw_witness(title, sentence(told.witness, told.group, names), events, names, processes)
-        suffix = where(told).replace(", ", "-").replace(" ", "-")
+        processes = [process for process, _ in first.witness.lives]
+        figure = draw_witness(title, sentence(first.witness, first.group, names), events, names, processes)
+        suffix = where(first).replace(", ", "-").replace(" ", "-")
         for ending in (".svg", ".png") if png else (".svg",):
-            name = f"{summary.name}-run-{told.run}{suffix}{ending}"
+            name = f"{summary.name}-run-{first.run}{suffix}{ending}"
             save_picture(figure, folder / name)
             drawn.setdefault(summary.name, []).append(name)
     return drawn
 
 
-def where(told: Told) -> str:
+def where(first: Told) -> str:
     """Where a witness was found, for people; nothing where there is one group."""
-    return f", domain {told.domain}" if told.domain else f", group {told.group}" if told.group > 0 else ""
+    return f", domain {first.domain}" if first.domain else f", group {first.group}" if first.group > 0 else ""

@@ -19,10 +19,9 @@ import msgspec
 from isthmus.scenario.faults import DelayShift, Fault
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Workload
-from isthmus.stacks.roles.prediction import Setting
 from isthmus.studies.dynamic_roles.claims import CLOUD, DELAYS, LINK
 from isthmus.studies.model import Cell, Parameters, Scale
-from isthmus.studies.tickets.instances import CLOUDS, as_topology, cloud_setting
+from isthmus.studies.tickets.instances import CLOUDS, as_topology, cloud_setting, setting_of
 from isthmus.studies.tickets.setup import DRAIN_MS, SITES, WORKLOADS, five_sites
 from isthmus.topology.model import Topology
 
@@ -33,8 +32,8 @@ PAIR_RATES = (20.0, 2.0, 20.0, 2.0, 2.0, 2.0)
 REGIONS, BUSY, QUIET = "six regions, load in one", 60.0, 2.0  # messages a second
 
 
-class NetworkChange(NamedTuple):
-    """One way in which a network changes."""
+class PhasedNetwork(NamedTuple):
+    """A network whose load or delays change from phase to phase."""
 
     name: str
     topology: Topology
@@ -61,13 +60,12 @@ def changing_delays(phase_ms: float) -> tuple[Fault, ...]:
 
 def pairs() -> Topology:
     """Three pairs of sites, s0 s1, s2 s3 and s4 s5."""
-    sites = range(2 * len(LINKS_MS))
 
-    def delay(a: int, b: int) -> float:
-        low, high = sorted((a // 2, b // 2))
-        return 0.0 if a == b else PAIR_MS if low == high else LINKS_MS[low, high]
+    def delay_ms(a: int, b: int) -> float:
+        return PAIR_MS if a // 2 == b // 2 else LINKS_MS[a // 2, b // 2]
 
-    return as_topology(Setting(tuple(tuple(delay(a, b) for b in sites) for a in sites), ((),) * len(sites)))
+    periods_ms = [1000 / rate for rate in PAIR_RATES]
+    return as_topology(setting_of(delay_ms, periods_ms, "poisson", True, 0.0))
 
 
 def failed_link(phase_ms: float) -> tuple[Fault, ...]:
@@ -91,16 +89,16 @@ def moving_load(regions: Sequence[int], count: int) -> Callable[[str, float], It
     return made
 
 
-def parts() -> tuple[NetworkChange, ...]:
+def parts() -> tuple[PhasedNetwork, ...]:
     cloud = cloud_setting(REGIONS, "poisson")
     busy = (0, 2, 4)
     pair_rates = {f"s{site}": rate for site, rate in enumerate(PAIR_RATES)}
     return (
-        NetworkChange(
+        PhasedNetwork(
             DELAYS, five_sites(), ("slow WAN", "fast WAN", "slow again", "slow LAN"), steady(RATES), changing_delays
         ),
-        NetworkChange(LINK, pairs(), ("whole", "link failed", "mended"), steady(pair_rates), failed_link),
-        NetworkChange(
+        PhasedNetwork(LINK, pairs(), ("whole", "link failed", "mended"), steady(pair_rates), failed_link),
+        PhasedNetwork(
             CLOUD,
             as_topology(cloud),
             tuple(f"load in region {region}" for region in busy),
@@ -110,7 +108,7 @@ def parts() -> tuple[NetworkChange, ...]:
     )
 
 
-def cell(part: NetworkChange, protocol: str, stack: StackSpec, source: str, seed: int, phase_ms: float) -> Cell:
+def cell(part: PhasedNetwork, protocol: str, stack: StackSpec, source: str, seed: int, phase_ms: float) -> Cell:
     until_ms = len(part.phases) * phase_ms
     if stack.sequencer is not None:
         stack = msgspec.structs.replace(stack, sequencer=part.topology.sites[0].name)

@@ -5,14 +5,15 @@ Further runs change the network instead of the load (changes.py).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from isthmus.scenario.model import HybridSpec, Scenario, StackSpec
+from isthmus.scenario.model import HybridSpec, StackSpec
+from isthmus.scenario.workload import Workload
 from isthmus.studies.dynamic_roles import changes
 from isthmus.studies.dynamic_roles.claims import LOADS, POISSON_ONLY
-from isthmus.studies.model import Cell, Parameters, Scale
+from isthmus.studies.model import Cell, Scale
 from isthmus.studies.tickets.labels import (
     DYNAMIC,
     DYNAMIC_ALONE,
@@ -25,7 +26,6 @@ from isthmus.studies.tickets.labels import (
     TOKEN_SITE,
 )
 from isthmus.studies.tickets.setup import (
-    DRAIN_MS,
     NO_NULLS,
     PAPER_DYNAMIC,
     SITES,
@@ -70,20 +70,12 @@ def grid(scale: Scale, seeds: Sequence[int]) -> list[Cell]:
 
 
 def cell(protocol: str, source: str, seed: int, phase_ms: float, loads: Sequence[str] = NINE) -> Cell:
-    spans = [(load, place * phase_ms, (place + 1) * phase_ms) for place, load in enumerate(loads)]
-    scenario = Scenario(
-        name="dynamic-roles",
-        topology=five_sites(),
-        stack=PROTOCOLS[protocol],
-        workloads=tuple(one for load, start, stop in spans for one in workloads(load, source, start, stop)),
-        seed=seed,
-        duration_ms=len(loads) * phase_ms,
-        drain_ms=DRAIN_MS,
-    )
-    names: Parameters = {"part": LOADS, "protocol": protocol, "source": source, "sites": len(SITES)}
-    return Cell(
-        {**names, "phase_ms": phase_ms, "from_ms": 0.0, "until_ms": len(loads) * phase_ms, "seed": seed}, scenario
-    )
+    def phased(source: str, phase_ms: float) -> Iterator[Workload]:
+        for place, load in enumerate(loads):
+            yield from workloads(load, source, place * phase_ms, (place + 1) * phase_ms)
+
+    part = changes.PhasedNetwork(LOADS, five_sites(), tuple(loads), phased, lambda _: ())
+    return changes.cell(part, protocol, PROTOCOLS[protocol], source, seed, phase_ms)
 
 
 def networks() -> tuple[Topology, ...]:
