@@ -222,7 +222,8 @@ def show_studies(folder: Path, as_json: bool) -> None:
 @scale_option
 @seeds_option
 @output_option("Folder for the trace. [the trace is not kept]")
-def replay_run(name: str, number: int, scale: Scale, seeds: int | None, output: Path | None) -> None:
+@json_option
+def replay_run(name: str, number: int, scale: Scale, seeds: int | None, output: Path | None, as_json: bool) -> None:
     """Repeat one run of a study in this process, and check it.
 
     \b
@@ -235,9 +236,13 @@ def replay_run(name: str, number: int, scale: Scale, seeds: int | None, output: 
     study = find_study(STUDIES, name)
     spec = study.spec(number, scale, seeds)
     console = wide_console()
-    told = ", ".join(f"{key} {value}" for key, value in spec.parameters.items())
-    console.print(f"{name}, run {number}: {told}", soft_wrap=True, highlight=False)
+    console.quiet = as_json
+    parameters = ", ".join(f"{key} {value}" for key, value in spec.parameters.items())
+    console.print(f"{name}, run {number}: {parameters}", soft_wrap=True, highlight=False)
     result = run_scenario(spec.scenario, output, True, console, replay=spec.replay)
+    if as_json:
+        click.echo(result.as_json())
+        sys.exit(result.exit_code())
     print_result(console, result)
     print_judgement(result, number)
     end_with(result)

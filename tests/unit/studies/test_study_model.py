@@ -86,6 +86,9 @@ def test_the_replay_command_of_a_run_runs_that_run():
     assert done.exit_code == 0, done.output
     assert "source Poisson, delay_ms 25.0, seed 1" in done.output
     assert "0 undelivered" in done.output
+    done = CliRunner().invoke(root, [*words[1:], "--json"])
+    assert done.exit_code == 0, done.output
+    assert {verdict["status"] for verdict in json.loads(done.output)["verdicts"]} == {"valid"}
 
 
 def test_what_is_not_there_is_said_in_one_sentence():
