@@ -26,7 +26,7 @@ Tables = Mapping[str, Rows]  # collected tables by name
 NO_FIGURE = (ArithmeticError, LookupError, TypeError, ValueError)  # raised by quantities of incomplete tables
 
 
-class Source(msgspec.Struct, frozen=True):
+class ClaimSource(msgspec.Struct, frozen=True):
     """Where a claim comes from: a section of a paper, this project, or a condition for either to mean anything."""
 
     text: str
@@ -90,10 +90,10 @@ class Criterion(msgspec.Struct, frozen=True):
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """A claim, made by `Source.claim`."""
+    """A claim, made by `ClaimSource.claim`."""
 
     statement: str
-    source: Source
+    source: ClaimSource
     criterion: Criterion
     note: str
     full_only: bool

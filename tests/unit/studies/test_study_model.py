@@ -17,14 +17,14 @@ from isthmus.core.errors import InputError
 from isthmus.pipeline.sweep.simulate import Outcome
 from isthmus.scenario.model import Scenario
 from isthmus.studies.catalogue import STUDIES
-from isthmus.studies.claim import Criterion, Quantity, Source
+from isthmus.studies.claim import ClaimSource, Criterion, Quantity
 from isthmus.studies.model import SCALES, find_study
 from isthmus.studies.token_site.claims import STUDY as TOKEN_SITE
 from isthmus.studies.verdicts import NOT_JUDGED, RunVerdict, count_by_status, to_table, unknown_all
 
 
 def claim(compute=lambda tables: tables["t"][0]["v"], expected=2.0, within=0.0, relation="near"):
-    return Source("p").claim("s", Criterion(Quantity(compute), relation, expected, "", within))
+    return ClaimSource("p").claim("s", Criterion(Quantity(compute), relation, expected, "", within))
 
 
 def verdict(value, failed=0, **more):

@@ -7,14 +7,14 @@ they know of a local message, it need not be mentioned outside.
 
 from __future__ import annotations
 
-from isthmus.studies.claim import Quantity, Source, Tables, numbers_of, over, value
+from isthmus.studies.claim import ClaimSource, Quantity, Tables, numbers_of, over, value
 from isthmus.studies.model import Study, later
 from isthmus.studies.results import FigureSpec, PaperLine, figure
 
 SECTION = "the chapter on topology-aware protocols, section 4.4 and its figure 8"
-PAPER = Source(SECTION)
-OURS = Source("our own reading of the rules", "promise")
-MODEL = Source(f"an independent model of the set-up of {SECTION}")
+PAPER = ClaimSource(SECTION)
+OURS = ClaimSource("our own reading of the rules", "promise")
+MODEL = ClaimSource(f"an independent model of the set-up of {SECTION}")
 MODEL_SIZES = (  # LANs, hosts, rules, column, expected
     (3, 8, "literal", "entries", 2.2),
     (3, 8, "literal", "history", 83.0),
@@ -133,7 +133,7 @@ CLAIMS = (
         for traffic, what, note in ZONES
     ),
     *(
-        Source(OURS.text, "sanity").claim(
+        ClaimSource(OURS.text, "sanity").claim(
             f"Without separators it does leave ({traffic}), so that the figure means something.",
             over(max, "sizes", "leaving_max", traffic=traffic, rules="all but R9").at_least(1.0, "entries"),
         )

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from isthmus.studies.claim import Quantity, Rows, Source, Tables, figure_of, over, value
+from isthmus.studies.claim import ClaimSource, Quantity, Rows, Tables, figure_of, over, value
 from isthmus.studies.model import Study, later
 from isthmus.studies.results import figure
 
-PAPER = Source("section 3")
-SPEC = Source("the service's specification", "promise")
+PAPER = ClaimSource("section 3")
+SPEC = ClaimSource("the service's specification", "promise")
 ROUNDS = 41  # the first one synchronises
 FAULT_S = 5  # when references fail
 DRIFT_PPM = 10.0  # where references fail
@@ -106,7 +106,7 @@ CLAIMS = (
         "Any two clocks, wherever they are, differ by at most twice the accuracy.",
         largest_share("lans", "world_us", "bound_accuracy_us", 2).at_most(1.0, "of that, largest over numbers of LANs"),
     ),
-    Source(SPEC.text, "sanity").claim(
+    ClaimSource(SPEC.text, "sanity").claim(
         "With delays of 55 ms there and 5 ms back, an NTP-like client is off by 28 ms.",
         accuracy_ms("ways", NTP).near(28.0, "ms", 0.15),
         "25 ms are half the asymmetry, which no number of samples shows; the rest is queueing",

@@ -10,15 +10,15 @@ messages of the time to the last delivery; ratios are to the single group of as 
 
 from __future__ import annotations
 
-from isthmus.studies.claim import Quantity, Source, Tables, numbers_of, over, value
+from isthmus.studies.claim import ClaimSource, Quantity, Tables, numbers_of, over, value
 from isthmus.studies.composition.theorems import THEOREMS
 from isthmus.studies.model import Study, later
 from isthmus.studies.results import FigureSpec, PaperLine, figure
 
-SECTION = Source("section 5.2")
-FIGURE_10, FIGURE_11 = Source("section 5.2, Figure 10"), Source("section 5.2, Figure 11")
-OURS = Source("ours")
-PROMISE, SANITY = Source("ours", "promise"), Source("ours", "sanity")
+SECTION = ClaimSource("section 5.2")
+FIGURE_10, FIGURE_11 = ClaimSource("section 5.2, Figure 10"), ClaimSource("section 5.2, Figure 11")
+OURS = ClaimSource("ours")
+PROMISE, SANITY = ClaimSource("ours", "promise"), ClaimSource("ours", "sanity")
 SINGLE = "single group"
 NAMES = {2: "two groups", 4: "four groups"}
 FIFTH, HALF, ALL = (f"four groups, {percent} % between" for percent in (20, 50, 100))

@@ -22,7 +22,7 @@ from isthmus.protocols.routing.calculus.model import (
     Semantics,
     StaticRoute,
 )
-from isthmus.studies.claim import Claim, Quantity, Source
+from isthmus.studies.claim import Claim, ClaimSource, Quantity
 
 EXECUTIONS, MESSAGES = 10, 6
 Flows = Sequence[tuple[str, str]]  # the sending group and its destinations, one letter each
@@ -90,7 +90,7 @@ def theorem(
     number: str, statement: str, composition: Composition, scope: DomainScope, order: Part, note: str = ""
 ) -> Claim:
     decided = Quantity(lambda _: verdict_on(composition, scope, order))
-    return Source(f"theorem {number}").claim(statement, decided.near(1.0), note)
+    return ClaimSource(f"theorem {number}").claim(statement, decided.near(1.0), note)
 
 
 ONE_FLOWS = (("A", "BC"), ("A", "B"), ("A", "C"))

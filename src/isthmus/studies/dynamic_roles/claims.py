@@ -12,7 +12,7 @@ submitted (detectors.py).
 
 from __future__ import annotations
 
-from isthmus.studies.claim import Quantity, Source, StackAdvice, Tables, matching, over, value
+from isthmus.studies.claim import ClaimSource, Quantity, StackAdvice, Tables, matching, over, value
 from isthmus.studies.model import Study, later
 from isthmus.studies.results import FigureSpec, figure
 from isthmus.studies.tickets.labels import (
@@ -33,7 +33,7 @@ from isthmus.studies.tickets.labels import (
     nine_labels,
 )
 
-SECTION = Source("Figure 5 and section 6.2")
+SECTION = ClaimSource("Figure 5 and section 6.2")
 LOADS, DELAYS, LINK, CLOUD = "loads", "delays", "link", "cloud"  # parts of the grid: what changes
 POISSON_ONLY = (SYMMETRIC_NULLS, DYNAMIC_ALONE, SYMMETRIC)  # at quick scale
 CHAT = "chat"  # a kind of traffic, besides SOURCES
@@ -82,7 +82,7 @@ def cost_ratio(column: str, other: str, source: str) -> Quantity:
 
 LOAD_CLAIMS = (
     *(
-        Source(f"{OURS.text}: 550 to 620 ms were the target", "promise").claim(
+        ClaimSource(f"{OURS.text}: 550 to 620 ms were the target", "promise").claim(
             f"With {source} sources, our dynamic hybrid stays within 620 ms in every phase.",
             over(max, "every_phase", "latency_ms", protocol=DYNAMIC, source=source).at_most(LATENCY_MAX_MS, "ms"),
             "the slowest phase of all seeds, including changes of roles; a phase may be faster than 550 ms",
@@ -106,7 +106,7 @@ LOAD_CLAIMS = (
         for source in SOURCES
     ),
     *(
-        Source(f"{OURS.text}: 7 to 10 % were the target", "promise").claim(
+        ClaimSource(f"{OURS.text}: 7 to 10 % were the target", "promise").claim(
             f"With {source} sources, ours sends at most 10 % more multicasts than the paper's.",
             cost_ratio("multicasts", DYNAMIC_PAPER, source).at_most(1.1, "times"),
             "includes nulls, tickets sent at once and probes",
@@ -253,7 +253,7 @@ CHANGE_CLAIMS = (
         changed_phase_ratio.at_most(1.05, "times"),
         "whole phases, including the transient of the change at their start",
     ),
-    Source("section 6.2").claim(
+    ClaimSource("section 6.2").claim(
         "The paper's dynamic hybrid adapts to changing delays and to a failed link: it outperforms token-site "
         "throughout.",
         changed_phases_lost.near(0.0, "phases lost"),

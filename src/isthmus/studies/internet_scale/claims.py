@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from math import log2
 
-from isthmus.studies.claim import Quantity, Rows, Source, Tables, over
+from isthmus.studies.claim import ClaimSource, Quantity, Rows, Tables, over
 from isthmus.studies.model import Study, later
 from isthmus.studies.results import figure
 
-OURS = Source("ours: beyond the paper's 600 nodes", "promise")
+OURS = ClaimSource("ours: beyond the paper's 600 nodes", "promise")
 DATA_BYTES = 100
 STACK_OF = {"flooding": "flooding", "vector, at least": "causal-vector"}
 

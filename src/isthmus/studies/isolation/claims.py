@@ -8,7 +8,7 @@ messages cannot be delivered, as no packet follows them; with nulls latency does
 
 from __future__ import annotations
 
-from isthmus.studies.claim import Quantity, Source, StackAdvice, Tables, crossing, matching, over
+from isthmus.studies.claim import ClaimSource, Quantity, StackAdvice, Tables, crossing, matching, over
 from isthmus.studies.model import Study, later
 from isthmus.studies.results import FigureSpec, PaperLine, figure
 from isthmus.studies.tickets.labels import (
@@ -27,7 +27,7 @@ from isthmus.studies.tickets.labels import (
 
 RATE_PER_S = 10.0
 PERIOD_MS = 1000 / RATE_PER_S
-SECTION = Source("Figure 1 and section 4.2")
+SECTION = ClaimSource("Figure 1 and section 4.2")
 WITHIN = 0.03
 
 

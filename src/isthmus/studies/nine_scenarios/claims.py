@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from statistics import fmean
 
-from isthmus.studies.claim import Quantity, Source, StackAdvice, Tables, matching, over, value
+from isthmus.studies.claim import ClaimSource, Quantity, StackAdvice, Tables, matching, over, value
 from isthmus.studies.model import Study, later
 from isthmus.studies.results import FigureSpec, figure
 from isthmus.studies.tickets.labels import (
@@ -36,7 +36,7 @@ from isthmus.studies.tickets.labels import (
     nine_labels,
 )
 
-SECTION = Source("Figure 3 and section 4.4")
+SECTION = ClaimSource("Figure 3 and section 4.4")
 WITHIN = 0.03
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from isthmus.studies.claim import Quantity, Source, StackAdvice, Tables, matching, over, value
+from isthmus.studies.claim import ClaimSource, Quantity, StackAdvice, Tables, matching, over, value
 from isthmus.studies.model import Study, later
 from isthmus.studies.results import FigureSpec, PaperLine, figure
 
@@ -30,8 +30,8 @@ TABLE_1: dict[tuple[str, str], tuple[float, float]] = {  # role, column: plain, 
     ("distant", "latency_ms"): (69.3, 73.0),
     ("distant", "window_ms"): (42.0, 24.6),
 }
-OURS = Source("ours, beyond the paper", "promise")
-SECTION = Source("section 5")
+OURS = ClaimSource("ours, beyond the paper", "promise")
+SECTION = ClaimSource("section 5")
 
 
 def at(column: str, sigma: float, policy: str, role: str = "distant") -> Quantity:
@@ -113,7 +113,7 @@ def cloud_gain(network: str) -> Quantity:
 HIT_NOTE = "sigma 3 %, 100 messages per second, a distant site; within 1.5 points"
 LIMIT_NOTE = "as in the paper, which takes the hit ratio at sigma 3 % and the window at 10 %; see the next two claims"
 CLAIMS = (
-    Source("Table 1").claim(
+    ClaimSource("Table 1").claim(
         "Latencies and windows of sequencer, near and distant processes are those of Table 1.",
         largest_deviation.at_most(0.0, "ms", 1.5),
         "the largest deviation of 24 cells; sigma 10 %, 100 messages per second",
@@ -128,19 +128,19 @@ CLAIMS = (
         at("hit_percent", 0.03, "compensation").near(82.5, "%", 1.5 / 82.5),
         HIT_NOTE,
     ),
-    Source("section 4.2").claim(
+    ClaimSource("section 4.2").claim(
         "After compensation, distant processes guess nearly as well as near ones.",
         (at("hit_percent", 0.03, "compensation", "near") - at("hit_percent", 0.03, "compensation")).at_most(
             0.0, "points", 5.0
         ),
         "near less distant, sigma 3 %",
     ),
-    Source("section 4.2, in the reading that fits its prose").claim(
+    ClaimSource("section 4.2, in the reading that fits its prose").claim(
         "In batches of two, at least one message of nearly every pair is predicted, even at sigma 10 %.",
         at("hit_either_percent", 0.1, "compensation").at_least(90.0, "%"),
         "100 messages per second, a distant site",
     ),
-    Source("section 4.2, in the reading that fits its definition").claim(
+    ClaimSource("section 4.2, in the reading that fits its definition").claim(
         "Pairs that must be the same two messages are predicted more often than single messages, sigma 10 %.",
         (at("hit_pair_percent", 0.1, "compensation") - at("hit_percent", 0.1, "compensation")).at_least(0.0, "points"),
         "if this does not hold, the paper's figures for pairs use another definition",
@@ -191,7 +191,7 @@ CLAIMS = (
         cloud_gain("continents").at_least(1.0, "times"),
         "no rule learns of their messages much before the number arrives, so windows nearly vanish",
     ),
-    Source("ours", "sanity").claim(
+    ClaimSource("ours", "sanity").claim(
         "Every message is delivered at every process.", over(sum, "runs", "undelivered").near(0.0, "deliveries")
     ),
 )

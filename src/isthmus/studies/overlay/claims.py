@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from math import log2
 
-from isthmus.studies.claim import Quantity, Rows, Source, Tables, crossing, matching, numbers_of, over, value
+from isthmus.studies.claim import ClaimSource, Quantity, Rows, Tables, crossing, matching, numbers_of, over, value
 from isthmus.studies.model import Study, later
 from isthmus.studies.results import FigureSpec, PaperLine, figure
 from isthmus.topology.overlay.links import Kind as OverlayKind
 from isthmus.topology.overlay.links import Overlay, incomplete_cube
 
-SECTION, OURS = Source("section 5.2"), Source("ours", "promise")
-MODEL = Source("an independent model of the set-up of section 5.1", "sanity")
+SECTION, OURS = ClaimSource("section 5.2"), ClaimSource("ours", "promise")
+MODEL = ClaimSource("an independent model of the set-up of section 5.1", "sanity")
 DATA = (0, 100, 1000)
 FIGURES = {  # nodes, data: mean delay in ms of flooding, of vector
     (100, 0): (30, 40),
@@ -251,7 +251,7 @@ CLAIMS = (
         undelivered("vector, half of all").at_most(0.0, "deliveries missing"),
         "half of 48 nodes; routers continue",
     ),
-    Source("ours", "sanity").claim(
+    ClaimSource("ours", "sanity").claim(
         "A node all of whose neighbours have crashed is cut off from flooding.",
         undelivered("flooding, all neighbours of one").at_least(1.0, "deliveries missing"),
         "why connectivity - 1 is the limit",
@@ -274,7 +274,7 @@ CLAIMS = (
         ).at_least(1.0, "times"),
         "33 nodes without data",
     ),
-    Source("section 6").claim(
+    ClaimSource("section 6").claim(
         "An incomplete cube of 2^k + 1 nodes leaves one with a single neighbour.",
         Quantity(lambda _: float(min(map(len, incomplete_cube(33))))).near(1.0, "neighbours"),
         "33 nodes; the hypercube that substitutes missing ids gives each at least five",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from isthmus.studies.claim import Quantity, Source, StackAdvice, Tables, numbers_of, over
+from isthmus.studies.claim import ClaimSource, Quantity, StackAdvice, Tables, numbers_of, over
 from isthmus.studies.model import Study, later
 from isthmus.studies.results import figure
 from isthmus.studies.tickets.labels import (
@@ -58,7 +58,7 @@ CLAIMS = (
         worst(PLANNED).at_most(2.0, "%"),
         "simulated, maximum over instances; of five sites every set of active sites",
     ),
-    Source("section 4.4").claim(
+    ClaimSource("section 4.4").claim(
         "The paper's rule finds the best roles in the nine scenarios.",
         worst(RULE, family="nine").at_most(2.0, "%"),
         "with nulls, as all others; the worst scenario",

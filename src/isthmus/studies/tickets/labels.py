@@ -7,11 +7,11 @@ revalidated.
 
 from __future__ import annotations
 
-from isthmus.studies.claim import Source
+from isthmus.studies.claim import ClaimSource
 
 PAPER = "Totally ordered multicast in large-scale systems"
-OURS = Source("ours, beyond the paper", "promise")
-ASSUMED = Source("assumed by the papers")
+OURS = ClaimSource("ours, beyond the paper", "promise")
+ASSUMED = ClaimSource("assumed by the papers")
 
 PERIODIC, POISSON = "quasi-periodic", "Poisson"
 SOURCES = (PERIODIC, POISSON)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from isthmus.studies.claim import Quantity, Source, Tables, numbers_of, over
+from isthmus.studies.claim import ClaimSource, Quantity, Tables, numbers_of, over
 from isthmus.studies.model import Study, later
 from isthmus.studies.results import PaperLine, figure
 from isthmus.studies.tickets.labels import PAPER, SOURCES
 
-SECTION = Source("section 4.2")
+SECTION = ClaimSource("section 4.2")
 
 
 def farthest(role: str, expected: float) -> Quantity:
@@ -73,7 +73,7 @@ STUDY = Study(
             farthest("others", 2.0).near(2.0, "D", 0.001),
             FARTHEST,
         ),
-        Source("ours", "sanity").claim(
+        ClaimSource("ours", "sanity").claim(
             "Every message is delivered at every process.", over(sum, "runs", "undelivered").near(0.0, "deliveries")
         ),
     ),
