@@ -50,7 +50,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from enum import Enum, auto
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Handler, Kind, Layer, Life, View
@@ -96,6 +96,7 @@ from isthmus.protocols.membership.wire import (
 from isthmus.protocols.transport.base import Transport
 from isthmus.trace.schema import Gauge
 
+V = TypeVar("V", bound=ViewMessage)
 NOBODY = -1  # as a seat: none
 TICK = 0
 JITTER = 0.2  # ticks differ by this share, so that rivals do not stay in step
@@ -327,7 +328,7 @@ class Agreement(Layer):
         self.told_behind.clear()
         others = [site for site in self.home.contacts if site != self.host.site]
         if self.is_seated() and others:
-            self.send_to((self.host.random.choice(others),), self.here())
+            self.send_to((self.host.random.choice(others),), self.about_view(Here, self.stateful))
         if not self.is_member():
             now_ns = self.host.now_ns
             self.send_to(tuple(others), Join(self.host.incarnation, now_ns, self.requests.answered(now_ns)))
@@ -344,6 +345,10 @@ class Agreement(Layer):
     def send_to(self, targets: Targets, message: MembershipMessage) -> None:
         if targets:
             self.send(targets, message)
+
+    def about_view(self, kind: type[V], *fields: Any) -> V:
+        """Make a message about this site's view, from the seat that it has there."""
+        return kind(self.host.incarnation, self.seat, self.view.view_id, *fields)
 
     def is_current(self, source: SiteId, message: MembershipMessage) -> bool:
         """Whether a message counts: it is not of an earlier life, and no view is being installed."""
@@ -366,16 +371,13 @@ class Agreement(Layer):
                 self.send_to((source,), Gone(self.host.incarnation, self.view.view_id, message.seat))
         elif self.is_seated() and source not in self.told_behind:  # this site is behind: it says so once per tick
             self.told_behind[source] = True
-            self.send_to((source,), self.here())
+            self.send_to((source,), self.about_view(Here, self.stateful))
         return False
 
     def is_on_its_way(self, message: ViewMessage) -> bool:
         """Whether the decision is still on its way to the author of a message, which asks again at its next tick."""
         recent = self.host.now_ns - self.entered_ns < self.span_ns(self.options.tick)
         return recent and isinstance(message, Here | Nudge) and self.is_member()
-
-    def here(self) -> Here:
-        return Here(self.host.incarnation, self.seat, self.view.view_id, self.stateful)
 
     def on_here(self, source: SiteId, message: Here) -> None:
         if not self.concerns_view(source, message) or (source, message.incarnation) not in self.view.lives():
@@ -426,7 +428,7 @@ class Agreement(Layer):
         if first != self.sitting and not self.passes_over():
             self.attempt = None
             if first is not None and self.wants_change():
-                self.send_to((first[0],), self.nudge(self.suspects(), self.ledger.promised[0]))
+                self.send_to((first[0],), self.about_view(Nudge, self.suspects(), self.ledger.promised[0]))
             return
         attempt, now_ns = self.attempt, self.host.now_ns
         patience_ns = self.patience_ns(self.options.attempt)
@@ -459,9 +461,6 @@ class Agreement(Layer):
         """How long to wait for others."""
         return self.span_ns(round_trips) << self.backoff.doublings()
 
-    def nudge(self, suspects: Targets, round_: int, passed_on: bool = False) -> Nudge:
-        return Nudge(self.host.incarnation, self.seat, self.view.view_id, suspects, round_, passed_on)
-
     def on_nudge(self, source: SiteId, message: Nudge) -> None:
         if not self.concerns_view(source, message):
             return
@@ -472,25 +471,22 @@ class Agreement(Layer):
             if self.attempt is None:
                 self.act()
         elif first is not None and not message.passed_on and first[0] != source:
-            self.send_to((first[0],), self.nudge(message.suspects, message.round, passed_on=True))
+            self.send_to((first[0],), self.about_view(Nudge, message.suspects, message.round, True))
 
     # Asking for promises
 
     def begin(self) -> None:
         """Ask all members for a promise to a new ballot."""
         ballot = self.next_ballot()
-        self.attempt = attempt = Attempt(ballot, self.host.now_ns)
+        self.attempt = attempt = Attempt(ballot, self.host.now_ns, self.host.now_ns)
         self.backoff.attempt_count += 1
         self.promise(ballot)
         attempt.promises[self.sitting] = self.own_promise(ballot)
-        self.send_to(self.others(), self.prepare(ballot))
+        self.send_to(self.others(), self.about_view(Prepare, ballot))
         self.try_propose()
 
     def next_ballot(self) -> Ballot:
         return (max(self.ledger.promised[0], self.ledger.round_seen) + 1, *self.me)
-
-    def prepare(self, ballot: Ballot) -> Prepare:
-        return Prepare(self.host.incarnation, self.seat, self.view.view_id, ballot)
 
     def repeat(self, attempt: Attempt) -> None:
         """Ask members that have not answered for a round trip again; stop waiting for those whose time is over."""
@@ -502,15 +498,15 @@ class Agreement(Layer):
         attempt.sent_ns = self.host.now_ns
         if attempt.proposal is None:
             promised = [life[0] for life in attempt.promises]
-            self.send_to(tuple([site for site in self.others() if site not in promised]), self.prepare(attempt.ballot))
+            self.send_to(
+                tuple([site for site in self.others() if site not in promised]),
+                self.about_view(Prepare, attempt.ballot),
+            )
             self.try_propose()
             return
         accepted = [life[0] for life in self.ledger.votes.get(attempt.ballot, {})]
         targets = [site for site in self.audience(attempt.proposal) if site not in accepted]
-        self.send_to(tuple(targets), self.propose(attempt.ballot, attempt.proposal))
-
-    def propose(self, ballot: Ballot, proposal: Proposal) -> Propose:
-        return Propose(self.host.incarnation, self.seat, self.view.view_id, ballot, proposal)
+        self.send_to(tuple(targets), self.about_view(Propose, attempt.ballot, attempt.proposal))
 
     def audience(self, proposal: Proposal) -> Targets:
         """The other members of the new view, then those of the old one."""
@@ -549,7 +545,7 @@ class Agreement(Layer):
             in_time = self.host.now_ns - attempt.since_ns < self.span_ns(self.options.answer)
             self.backoff.learn(any(map(self.is_mutual, missing)), in_time)
             attempt.proposal, attempt.sent_ns = proposal, self.host.now_ns
-            self.send_to(self.audience(proposal), self.propose(attempt.ballot, proposal))
+            self.send_to(self.audience(proposal), self.about_view(Propose, attempt.ballot, proposal))
             self.consider(attempt.ballot, proposal)
 
     def bound_proposal(self, attempt: Attempt) -> Proposal | None:
@@ -615,8 +611,7 @@ class Agreement(Layer):
             self.send_to((source,), Decide(self.host.incarnation, self.decided))
             return False
         if ballot < self.ledger.promised:
-            nack = Nack(self.host.incarnation, self.seat, self.view.view_id, self.ledger.promised)
-            self.send_to((source,), nack)
+            self.send_to((source,), self.about_view(Nack, self.ledger.promised))
             return False
         if self.attempt is not None and self.attempt.ballot < ballot:
             self.attempt = None
@@ -660,17 +655,8 @@ class Agreement(Layer):
         return tuple(found)
 
     def own_promise(self, ballot: Ballot) -> Promise:
-        return Promise(
-            incarnation=self.host.incarnation,
-            seat=self.seat,
-            view_id=self.view.view_id,
-            ballot=ballot,
-            accepted=self.ledger.accepted,
-            report=self.report(),
-            suspects=self.suspects(),
-            stateful=self.stateful,
-            leaving=self.leaving,
-        )
+        accepted, report = self.ledger.accepted, self.report()
+        return self.about_view(Promise, ballot, accepted, report, self.suspects(), self.stateful, self.leaving)
 
     def save(self) -> None:
         """Write down what must survive a crash."""
@@ -899,7 +885,7 @@ class Agreement(Layer):
         self.incoming = IncomingState()
         self.requests.forget(view.lives())
         self.save()
-        self.send_to(self.others(), self.here())
+        self.send_to(self.others(), self.about_view(Here, self.stateful))
 
     def on_gone(self, source: SiteId, message: Gone) -> None:
         """Learn that others have gone on without this site."""

@@ -18,12 +18,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from isthmus.core.errors import RemoteError
-from isthmus.core.layer import Kind, View
+from isthmus.core.layer import View
 from isthmus.core.message import SiteId, Targets
 from isthmus.protocols.membership.cut import CutSlice, Runs, numbers_of, runs_of
 from isthmus.protocols.membership.wire import Frame
 from isthmus.protocols.transport.base import Transport
+from isthmus.protocols.transport.flush import taken
 from isthmus.protocols.transport.reliable.frames import frame_bytes
 
 ANSWER_MAX = 256
@@ -100,16 +100,8 @@ class Flush:
         for part in self.cut:
             held = self.frames.get(part.origin, {})
             for number in numbers_of(part.numbers):
-                give(transport, part.origin, held[number])
-
-
-def give(transport: Transport, origin: SiteId, frame: Frame) -> None:
-    """Give a transport a frame, over the gap before it if there is one; a frame that one site refuses, all refuse."""
-    try:
-        if not transport.absorb(origin, frame):
-            transport.absorb(origin, frame, over_gap=True)
-    except RemoteError:
-        transport.host.trace(Kind.REJECT, value=origin)
+                if not taken(transport, part.origin, held[number]):
+                    taken(transport, part.origin, held[number], over_gap=True)
 
 
 def frames_of(transport: Transport, view: View) -> dict[SiteId, Mapping[int, Frame]]:

@@ -73,30 +73,17 @@ class Home(Protocol):
     def left(self) -> None: ...  # after this event: this site has left the group for good
 
 
-class SiteHome:
+class SiteHome(msgspec.Struct, eq=False):
     """Home over the suspicion of its site; the host adds how a life ends, and what follows once the site has left."""
 
-    __slots__ = ("contacts", "go", "past", "renew", "round_trip_ns", "store", "suspicion", "weights")
-
-    def __init__(
-        self,
-        contacts: Targets,
-        weights: Mapping[SiteId, int],
-        round_trip_ns: int,
-        suspicion: Suspicion,
-        store: RecordStore | None,
-        past: Past | None,
-        renew: Callable[[Past], None],
-        go: Callable[[], None],
-    ) -> None:
-        self.contacts = contacts
-        self.weights = weights
-        self.round_trip_ns = round_trip_ns
-        self.suspicion = suspicion
-        self.store = store
-        self.past = past
-        self.renew = renew
-        self.go = go
+    contacts: Targets
+    weights: Mapping[SiteId, int]
+    round_trip_ns: int
+    suspicion: Suspicion
+    store: RecordStore | None
+    past: Past | None
+    renew: Callable[[Past], None]
+    go: Callable[[], None]
 
     def is_suspected(self, site: SiteId) -> bool:
         return self.suspicion.is_suspected(site)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from isthmus.core.layer import Life
 from isthmus.core.message import SiteId
 from isthmus.protocols.membership.wire import NO_BALLOT, Accepted, Ballot, Promise, Proposal
@@ -10,19 +12,16 @@ BALLOTS_MAX = 16
 DOUBLINGS_MAX = 5  # of the patience with others, from one attempt to the next
 
 
-class Ledger:
+class Ledger(msgspec.Struct, eq=False):
     """The ballots of one view as one site knows them; the file keeps `promised` and `accepted`."""
 
-    __slots__ = ("accepted", "promised", "promised_ns", "proposed", "round_seen", "voted", "votes")
-
-    def __init__(self, promised: Ballot = NO_BALLOT, accepted: tuple[Ballot, Proposal] | None = None) -> None:
-        self.promised = promised  # no lower ballot is promised or accepted any more
-        self.promised_ns = 0  # when that was; 0: not by this life
-        self.accepted = accepted  # the last proposal that was accepted, with its ballot
-        self.proposed: tuple[Ballot, Proposal] | None = None  # the last that could be considered here
-        self.voted: Ballot | None = None  # the last ballot that an Accepted was sent for
-        self.round_seen = 0  # the highest round heard of
-        self.votes: dict[Ballot, dict[Life, bool]] = {}  # the seats and lives that accepted, by ballot
+    promised: Ballot = NO_BALLOT  # no lower ballot is promised or accepted any more
+    accepted: tuple[Ballot, Proposal] | None = None  # the last proposal that was accepted, with its ballot
+    promised_ns: int = 0  # when the promise was made; 0: not by this life
+    proposed: tuple[Ballot, Proposal] | None = None  # the last that could be considered here
+    voted: Ballot | None = None  # the last ballot that an Accepted was sent for
+    round_seen: int = 0  # the highest round heard of
+    votes: dict[Ballot, dict[Life, bool]] = {}  # the seats and lives that accepted, by ballot
 
     def note_round(self, round_: int) -> None:
         self.round_seen = max(self.round_seen, round_)
@@ -36,20 +35,17 @@ class Ledger:
         return votes
 
 
-class Attempt:
+class Attempt(msgspec.Struct, eq=False):
     """A ballot of this site as coordinator."""
 
-    __slots__ = ("ballot", "promises", "proposal", "sent_ns", "since_ns")
-
-    def __init__(self, ballot: Ballot, since_ns: int) -> None:
-        self.ballot = ballot
-        self.since_ns = since_ns
-        self.sent_ns = since_ns  # when all, or all that had not answered, were last asked
-        self.promises: dict[Life, Promise] = {}  # by seat
-        self.proposal: Proposal | None = None  # once it is made
+    ballot: Ballot
+    since_ns: int
+    sent_ns: int  # when all, or all that had not answered, were last asked
+    promises: dict[Life, Promise] = {}  # by seat
+    proposal: Proposal | None = None  # once it is made
 
 
-class CoordinatorBackoff:
+class CoordinatorBackoff(msgspec.Struct, eq=False):
     """How many times a coordinator doubles its waits for others.
 
     Where packets are often lost, on several links, the usual wait is too short: each view leaves out some member, it
@@ -57,11 +53,8 @@ class CoordinatorBackoff:
     the next wait, and one that all have promised in the usual time takes a doubling back.
     """
 
-    __slots__ = ("attempt_count", "backoff_exponent")
-
-    def __init__(self) -> None:
-        self.attempt_count = 0  # ballots of this site in this view
-        self.backoff_exponent = 0  # views of this site that left out a live member, less those that all promised
+    attempt_count: int = 0  # ballots of this site in this view
+    backoff_exponent: int = 0  # views of this site that left out a live member, less those that all promised
 
     def doublings(self) -> int:
         """Doublings of a wait: more with each attempt, as a round trip may take longer than usual."""

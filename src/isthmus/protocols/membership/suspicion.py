@@ -74,35 +74,20 @@ class Heartbeat(Message, frozen=True, gc=False, array_like=True, tag=40):
     suspects: Targets = ()
 
 
-class Peer:
+class Peer(msgspec.Struct, eq=False):
     """The record of one watched site."""
 
-    __slots__ = (
-        "beat_ns",
-        "gap_before_ns",
-        "gap_ns",
-        "incarnation",
-        "near",
-        "opinions",
-        "refused_count",
-        "refused_ns",
-        "suspected",
-        "timing",
-        "told",
-    )
-
-    def __init__(self, timing: Timing, near: bool) -> None:
-        self.timing = timing
-        self.near = near  # on the same LAN
-        self.incarnation = -1  # of the last heartbeat
-        self.beat_ns = 0  # when that came
-        self.gap_ns = 0  # the longest between two heartbeats of this window
-        self.gap_before_ns = 0  # and of the one before
-        self.opinions: Targets = ()  # the sites that it suspects
-        self.suspected = False  # by our own observation
-        self.told = False  # the opinion last given to the groups, opinions of others included
-        self.refused_ns = 0  # when its port last refused a packet
-        self.refused_count = 0  # how often in a row, with nothing heard in between
+    timing: Timing
+    near: bool  # on the same LAN
+    incarnation: int = -1  # of the last heartbeat
+    beat_ns: int = 0  # when that came
+    gap_ns: int = 0  # the longest between two heartbeats of this window
+    gap_before_ns: int = 0  # and of the one before
+    opinions: Targets = ()  # the sites that it suspects
+    suspected: bool = False  # by this site's own observation
+    told: bool = False  # the opinion last given to the groups, opinions of others included
+    refused_ns: int = 0  # when its port last refused a packet
+    refused_count: int = 0  # how often in a row, with nothing heard in between
 
     def timeout_ns(self) -> int:
         return self.timing.timeout_ns(max(self.gap_ns, self.gap_before_ns))

@@ -31,17 +31,14 @@ class StateSnapshot:
         return self.data[offset : offset + size]
 
 
-class IncomingState:
+class IncomingState(msgspec.Struct, eq=False):
     """A state on its way here."""
 
-    __slots__ = ("asked_count", "pieces", "size", "source", "stale")
-
-    def __init__(self) -> None:
-        self.asked_count = 0  # members tried
-        self.source: SiteId | None = None  # the member asked now
-        self.pieces: list[bytes] = []
-        self.size = 0  # of the pieces
-        self.stale = True  # nothing came since the last tick
+    asked_count: int = 0  # members tried
+    source: SiteId | None = None  # the member asked now
+    pieces: list[bytes] = []
+    size: int = 0  # of the pieces
+    stale: bool = True  # nothing came since the last tick
 
     def turn_to_next(self, stateful: Targets) -> None:
         """Ask another member, from the beginning."""

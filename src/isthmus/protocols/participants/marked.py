@@ -31,6 +31,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+import msgspec
+
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Handler
 from isthmus.core.message import Carried, Message, SiteId, Targets
@@ -53,31 +55,25 @@ from isthmus.protocols.participants.wire import (
 MARKS_MAX = 4096  # views of a group that marks are kept for before their Changes are here
 
 
-class EarlyMessage:
+class EarlyMessage(msgspec.Struct, eq=False):
     """A message that arrived before its view."""
 
-    __slots__ = ("cast", "owed", "said")
-
-    def __init__(self, cast: Carried[Any], said: ParticipantHeader, owed: bool) -> None:
-        self.cast = cast
-        self.said = said
-        self.owed = owed  # its credit is not returned to flow control yet
+    cast: Carried[Any]
+    said: ParticipantHeader
+    owed: bool  # its credit is not returned to flow control yet
 
 
-class Coming:
+class Coming(msgspec.Struct, eq=False):
     """The next views of a group as far as a site knows them, in one site view."""
 
-    __slots__ = ("early", "held", "issued", "marks", "members", "pending", "requests")
-
-    def __init__(self, members: tuple[Participant, ...]) -> None:
-        self.pending: deque[GroupChange] = deque()  # received, not installed, in order
-        self.members = members  # after all of them
-        self.marks: dict[int, dict[SiteId, None]] = {}  # by view: the sites that have sent all from before it
-        self.held: list[EarlyMessage] = []  # as they came
-        self.early: dict[SiteId, int] = {}  # of each sender: how many of these count as consumed
-        # At the leader:
-        self.requests: deque[Operation] = deque()
-        self.issued = False  # a GroupChange of this site is on its way, or pending
+    members: tuple[Participant, ...]  # after all pending changes
+    pending: deque[GroupChange] = msgspec.field(default_factory=deque)  # received, not installed, in order
+    marks: dict[int, dict[SiteId, None]] = {}  # by view: the sites that have sent all messages from before it
+    held: list[EarlyMessage] = []  # in the order of arrival
+    early: dict[SiteId, int] = {}  # by sender: how many of these count as consumed
+    # At the leader:
+    requests: deque[Operation] = msgspec.field(default_factory=deque)
+    issued: bool = False  # a GroupChange of this site is on its way, or pending
 
 
 class MarkedParticipants(Participants):

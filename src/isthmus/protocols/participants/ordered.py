@@ -60,17 +60,14 @@ DECODER = msgspec.msgpack.Decoder(tuple[int, tuple[GroupState, ...]])
 Key = tuple[str, str]  # group, name: a participant here
 
 
-class ParticipantStay:
+class ParticipantStay(msgspec.Struct, eq=False):
     """A participant of this site in one group, from its request to join until it has left."""
 
-    __slots__ = ("asked", "leaving", "number", "present", "unseen_count")
-
-    def __init__(self, number: int) -> None:
-        self.number = number  # stays at this site are numbered as they begin, for the trace
-        self.present = False  # it is in the installed view
-        self.leaving = False  # it sends nothing more
-        self.asked = False  # a request is on its way
-        self.unseen_count = 0  # messages that it sent and that have not come back
+    number: int  # stays at this site are numbered as they begin, for the trace
+    present: bool = False  # it is in the installed view
+    leaving: bool = False  # it sends nothing more
+    asked: bool = False  # a request is on its way
+    unseen_count: int = 0  # messages that it sent and that have not come back
 
 
 class Participants(Layer, ABC):
