@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from isthmus.core.message import Cast, SiteId
 from isthmus.protocols.transport.links.channel import Inbound, Outbound
+from isthmus.protocols.transport.reliable.congestion import Window
 
 MS = 1_000_000
 
@@ -17,7 +18,7 @@ MS = 1_000_000
 def carried(seed: int, count: int, hold_max: int, loss: float) -> tuple[list[int], int]:
     """Send messages over a channel that loses, repeats and reorders; what was handed up, and the most in flight."""
     random = Random(seed)
-    out, inbound = Outbound(SiteId(1), 4_000), Inbound()
+    out, inbound = Outbound(SiteId(1), Window(4_000)), Inbound()
     for number in range(1, count + 1):
         out.offer(Cast(SiteId(0), number, bytes(100)))
     got: list[int] = []
@@ -56,7 +57,7 @@ def test_all_arrives_once_and_in_order(seed: int, count: int, hold_max: int, los
 
 
 def test_a_frame_that_was_sent_again_tells_no_round_trip() -> None:
-    out = Outbound(SiteId(1), 10_000)
+    out = Outbound(SiteId(1), Window(10_000))
     out.offer(Cast(SiteId(0), 1))
     out.offer(Cast(SiteId(0), 2))
     assert out.next(0) and out.next(0)
@@ -86,7 +87,7 @@ def test_the_nearer_frame_takes_the_place_of_the_furthest() -> None:
 
 
 def test_one_large_frame_may_leave_whatever_the_window() -> None:
-    out = Outbound(SiteId(1), 100)
+    out = Outbound(SiteId(1), Window(100))
     out.offer(Cast(SiteId(0), 1, bytes(5_000)))
     out.offer(Cast(SiteId(0), 2))
     assert out.next(0) is not None

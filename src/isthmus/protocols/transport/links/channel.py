@@ -23,6 +23,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Generic, NamedTuple
 
+import msgspec
+
 from isthmus.core.message import B, Cast, Message, SiteId
 from isthmus.protocols.transport.reliable.congestion import FLOOR_FRAMES, Window
 from isthmus.protocols.transport.reliable.frames import FRAME_BYTES
@@ -78,26 +80,20 @@ class Sent(NamedTuple):
     once: bool
 
 
-class Outbound:
+class Outbound(msgspec.Struct, eq=False):
     """The sending end."""
 
-    __slots__ = (
-        *("asked_bytes", "doubted", "in_flight", "peer", "quiet_count", "run", "seq", "size", "unacked", "waiting"),
-        "window",
-    )
-
-    def __init__(self, peer: SiteId, most_bytes: int) -> None:
-        self.peer = peer
-        self.window = Window(most_bytes)
-        self.seq = 0  # of the last frame sent
-        self.unacked: dict[int, Sent] = {}
-        self.waiting: deque[tuple[Message, int]] = deque()  # bodies without room in the window, with their sizes
-        self.in_flight = 0  # bytes of what is unacknowledged
-        self.size = 0  # bytes of that and of what waits
-        self.asked_bytes = 0  # sent since an acknowledgement was last asked for
-        self.quiet_count = 0  # unanswered waits since the last progress
-        self.doubted = 0  # the last frame sent before the last unanswered wait: up to here all may be lost
-        self.run = 1  # how many of these go again at the next answer
+    peer: SiteId
+    window: Window
+    seq: int = 0  # of the last frame sent
+    unacked: dict[int, Sent] = {}
+    waiting: deque[tuple[Message, int]] = msgspec.field(default_factory=deque)  # without room in the window; with size
+    in_flight: int = 0  # bytes of unacknowledged frames
+    size: int = 0  # bytes of these and of waiting ones
+    asked_bytes: int = 0  # sent since an acknowledgement was last asked for
+    quiet_count: int = 0  # unanswered waits since the last progress
+    doubted: int = 0  # the last frame sent before the last unanswered wait: up to here all may be lost
+    run: int = 1  # how many of these go again at the next answer
 
     @property
     def backlog(self) -> int:
@@ -172,17 +168,14 @@ class Outbound:
         return max(1, FLOOR_FRAMES * self.in_flight // max(1, len(self.unacked)))
 
 
-class Inbound:
+class Inbound(msgspec.Struct, eq=False):
     """The receiving end."""
 
-    __slots__ = ("came_ns", "came_seq", "due_count", "held", "received")
-
-    def __init__(self) -> None:
-        self.received = 0
-        self.held: dict[int, Any] = {}  # bodies ahead of a gap, by number
-        self.due_count = 0  # frames since the last acknowledgement
-        self.came_seq = 0  # the first of them, and when it came
-        self.came_ns = 0
+    received: int = 0
+    held: dict[int, Any] = {}  # bodies ahead of a gap, by number
+    due_count: int = 0  # frames since the last acknowledgement
+    came_seq: int = 0  # the first of them,
+    came_ns: int = 0  # and when it came
 
     def take(self, seq: int, body: Message, now_ns: int, hold_max: int) -> list[Message]:
         """Take a frame; return the bodies to deliver now, in order."""

@@ -29,6 +29,7 @@ from isthmus.core.layer import Handler, View
 from isthmus.core.message import ALL, Batch, Cast, Message, SiteId, Targets
 from isthmus.protocols.transport.base import Transport, cut
 from isthmus.protocols.transport.links.channel import Frame, FreeAck, FreeFrame, Inbound, LinkAck, Outbound
+from isthmus.protocols.transport.reliable.congestion import Window
 from isthmus.protocols.transport.reliable.frames import ReliableOptions
 from isthmus.protocols.transport.reliable.pacing import Gaps, Pacing
 
@@ -174,7 +175,7 @@ class Links(Transport):
         for peer, bodies in gathered.items():
             out = self.outbound.get(peer)
             if out is None:
-                out = self.outbound[peer] = Outbound(peer, self.options.keep_max_bytes)
+                out = self.outbound[peer] = Outbound(peer, Window(self.options.keep_max_bytes))
             for part in cut(bodies, self.host.frame_bytes):
                 out.offer(part[0] if len(part) == 1 else Batch(tuple(part)))
             self.pump(out)

@@ -28,6 +28,8 @@ A cut starts from what is in flight, not from a window that was never filled. A 
 
 from __future__ import annotations
 
+import msgspec
+
 START_BYTES = 65_536
 IDLE_BYTES = 1_048_576  # a path that was never full is trusted with so much
 SEGMENT_BYTES = 1_400  # the least growth per round trip beyond slow start
@@ -48,29 +50,27 @@ def target_ns(base_ns: int) -> int:
     return min(max(base_ns, QUEUE_LEAST_NS), QUEUE_MOST_NS)
 
 
-class Window:
+class Window(msgspec.Struct, eq=False):
     """The bytes that one path may have in flight."""
 
-    __slots__ = (
-        *("arrived", "base_ns", "cut_ns", "epoch_ns", "hoped_ns", "most", "recent", "repaired", "round_ns", "size"),
-        *("stuck_count", "threshold", "uncut", "unpushed", "vain_count"),
-    )
+    most: int
+    size: float = 0.0
+    threshold: float = 0.0  # up to it, slow start
+    base_ns: int | None = None  # the shortest round trip; None: none was measured
+    round_ns: int = 0  # the mean of round trips, recent ones above all
+    recent: list[int] = []  # the last round trips since the last cut, at most RECENT
+    cut_ns: int = NEVER_NS  # when that was
+    epoch_ns: int = NEVER_NS  # when the present round trip began; one judgement each
+    arrived: int = 0  # bytes since loss was last judged
+    repaired: int = 0  # likewise
+    stuck_count: int = 0  # judgements at the floor that still saw a queue
+    hoped_ns: int | None = None  # round trips after a cut are shorter if the queue was ours; None: no cut
+    unpushed: bool = False  # the window was not filled when it was first cut, and a queue is seen since then
+    vain_count: int = 0  # cuts in a row that did not help,
+    uncut: float = 0.0  # and what was in flight before them
 
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.size = float(min(START_BYTES, most))
-        self.threshold = float(most)  # up to it, slow start
-        self.base_ns: int | None = None  # the shortest round trip; None: none was seen
-        self.round_ns = 0  # the mean of round trips, recent ones above all
-        self.recent: list[int] = []  # the last round trips since the last cut, at most RECENT
-        self.cut_ns = NEVER_NS  # when that was
-        self.epoch_ns = NEVER_NS  # when the present round trip began; one judgement each
-        self.arrived = self.repaired = 0  # bytes since loss was last judged
-        self.stuck_count = 0  # judgements at the floor that still saw a queue
-        self.hoped_ns: int | None = None  # round trips after a cut are shorter if the queue was ours; None: no cut
-        self.unpushed = False  # the window was not filled when it was first cut, and a queue is seen since then
-        self.vain_count = 0  # cuts in a row that did not help,
-        self.uncut = 0.0  # and what was in flight before them
+    def __post_init__(self) -> None:
+        self.size, self.threshold = float(min(START_BYTES, self.most)), float(self.most)
 
     def answered(self, now_ns: int, asked_ns: int, arrived: int, in_flight: int, floor: int) -> None:
         """Take in an answer: how many bytes have arrived since the one before, of how many that were in flight."""

@@ -26,6 +26,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from isthmus.core.message import SiteId, Targets
 from isthmus.protocols.transport.reliable.congestion import FLOOR_FRAMES, Window
 from isthmus.protocols.transport.reliable.frames import FRAME_BYTES, Data
@@ -37,29 +39,23 @@ LEAST_WAIT_NS, FIRST_WAIT_NS, LONGEST_WAIT_NS = 50_000_000, 1_000_000_000, 30_00
 UNLIMITED = 2**53
 
 
-class Path:
+class Path(msgspec.Struct, eq=False):
     """The path to one member."""
 
-    __slots__ = (
-        *("arrived", "asked_bytes", "asked_ns", "asks", "deferred", "deferred_bytes", "extra", "mark"),
-        *("quiet_count", "repaired", "repaired_bytes", "sent", "site", "window"),
-    )
-
-    def __init__(self, site: SiteId, most: int) -> None:
-        self.site = site
-        self.window = Window(most)
-        self.extra = 0  # bytes of frames to some that were for this member
-        self.arrived = 0  # bytes that it says are there
-        self.deferred: dict[int, int] = {}  # number and size of frames that wait for room, in order
-        self.deferred_bytes = 0
-        self.sent = 0  # the last number sent; only while some are deferred
-        self.mark = 0  # the last number that had been sent at the last tick of the status timer
-        self.asks: dict[int, int] = {}  # questions without an answer: when each was put
-        self.asked_bytes = 0  # what had been sent when the last question was put
-        self.asked_ns = 0  # when that was
-        self.quiet_count = 0  # waits that ended without an answer
-        self.repaired: dict[tuple[SiteId, int], tuple[int, int]] = {}  # origin, number: when, and its size
-        self.repaired_bytes = 0
+    site: SiteId
+    window: Window
+    extra: int = 0  # bytes of frames to some that were for this member
+    arrived: int = 0  # bytes that it has acknowledged
+    deferred: dict[int, int] = {}  # number and size of frames that wait for room, in order
+    deferred_bytes: int = 0
+    sent: int = 0  # the last number sent; only while some are deferred
+    mark: int = 0  # the last number that had been sent at the last tick of the status timer
+    asks: dict[int, int] = {}  # unanswered questions: when each was sent
+    asked_bytes: int = 0  # what had been sent at the last question
+    asked_ns: int = 0  # when that was
+    quiet_count: int = 0  # waits that ended without an answer
+    repaired: dict[tuple[SiteId, int], tuple[int, int]] = {}  # origin, number: when, and its size
+    repaired_bytes: int = 0
 
     def in_flight(self, sent: int) -> int:
         return sent - self.arrived
@@ -128,7 +124,7 @@ class Paths:
         self.others = others
         self.most = most  # bytes in flight on a path
         self.of: dict[SiteId, Path] = {}  # made on first use
-        self.fresh = Path(SiteId(-1), most)  # as is each of the others
+        self.fresh = Path(SiteId(-1), Window(most))  # as is each of the others
         self.to_all = 0  # bytes of frames to every member
         self.to_some = 0  # bytes of the other frames
         self.ask = 0  # the last question
@@ -139,13 +135,13 @@ class Paths:
         """The path to a member; None where it is not another member."""
         path = self.of.get(site)
         if path is None and site in self.others:
-            path = self.of[site] = Path(site, self.most)
+            path = self.of[site] = Path(site, Window(self.most))
         return path
 
     def all(self) -> Iterable[Path]:
         """The paths to all others."""
         if len(self.of) < len(self.others):
-            self.of = {site: self.of.get(site) or Path(site, self.most) for site in self.others}
+            self.of = {site: self.of.get(site) or Path(site, Window(self.most)) for site in self.others}
         return self.of.values()
 
     def sent(self, path: Path) -> int:
