@@ -1,1 +1,1 @@
-"""Membership: who is suspected, and which view comes next, agreed on by the members themselves."""
+"""Membership: failure suspicion, and views that the members themselves agree on."""

@@ -36,7 +36,7 @@ The phases of a life, and what moves it (`become` checks the table TRANSITIONS):
 | VOTER | the seat goes on into the next view | VOTER |
 | VOTER | the seat ends, this life goes on asking to join | OUT |
 | OUT, VOTER | a view is founded, or decided with this life in it | ENTERED |
-| ENTERED | the application's state is here, or nobody has it and the group restarts | INSTALLING |
+| ENTERED | the application's state is here, or no member has it and the group restarts | INSTALLING |
 | INSTALLING | the host has installed the view | NORMAL |
 | ENTERED, NORMAL | a ballot is promised, or the successor is already decided | FROZEN |
 | FROZEN | the successor is decided, with this life in it; the cut may be incomplete | DECIDED |

@@ -6,8 +6,8 @@ check raises RemoteError, the port counts it, and nothing has changed.
 
 Three kinds of checks: for what can never be valid (sizes, ranges, sites outside this group), for what this sender may
 not send (a ballot or a decision of others), and for what does not follow from the view that this site is in. A message
-that passes all three may still be a lie: its sender is known by its address and the token of the run alone, so whoever
-can forge these can act as a member. docs/design/membership.md says what that leaves open.
+that passes all three may still be a lie: its sender is known by its address and the token of the run alone, so a
+forger of both can act as a member. docs/design/membership.md says what that leaves open.
 
 Bounds: reports and cuts name `NUMBERS_MAX` frames at most; a round is at most `LEAP_MAX` above the highest that is
 known here, so that no single packet can use up the rounds of a view.

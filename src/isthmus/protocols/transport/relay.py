@@ -160,8 +160,8 @@ class Relay(Layer):
             for _, targets in plan.through:
                 self.gather(Relayed(relayed.author, targets, relayed.packet))
         else:
-            everybody = tuple(site for _, targets in plan.through for site in targets)
-            self.send((self.agents[here],), Relayed(relayed.author, everybody, relayed.packet))
+            remote = tuple(site for _, targets in plan.through for site in targets)
+            self.send((self.agents[here],), Relayed(relayed.author, remote, relayed.packet))
 
     def plan(self, targets: Targets) -> RelayPlan:
         plan = self.plans.get(targets)

@@ -9,7 +9,7 @@ its frames were requested once or more often. A request names runs of numbers, e
 (`Asked`) and not named again until its wait is over: the mean of the round trips seen with the site that was asked,
 and four times how far they are from it. A wait that passed in vain may be chance, a lost packet; from the second one
 without any answer between them, each doubles the next, up to `LONGEST_WAIT_MS`. Where an answer comes and one that was
-asked for before it does not, that one is asked for again without a wait; whoever sends it does so once in a round trip.
+asked for before it does not, that one is requested again without a wait; a holder sends it at most once per round trip.
 
 A gap may be mere reordering, so it is not asked for before it has some age. A frame that was asked for and came by
 itself shows that this was too soon: from then on gaps are given as long as it was late (`patience_ms`), which every
