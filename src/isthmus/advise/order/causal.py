@@ -15,6 +15,7 @@ import msgspec
 from isthmus.advise.compare.measure import run_compared
 from isthmus.advise.order.delays import delay_notes, delays_of
 from isthmus.advise.order.metadata import CausalSetting, SenderFlow, Sizes, cheapest_of, fixed_sizes, history_sizes
+from isthmus.advise.order.simulation import direct_scenario
 from isthmus.advise.order.traffic import mean_rate
 from isthmus.core.message import SiteId
 from isthmus.core.units import NS_PER_MS
@@ -56,16 +57,8 @@ class CausalSimulated(msgspec.Struct, frozen=True):
 def scenario_of(
     topology: Topology, workloads: Sequence[Workload], stack: str, seed: int, duration_ms: float
 ) -> Scenario:
-    """A run of a causal stack; over the direct transport where channels allow it."""
-    for transport in ("direct", "reliable"):
-        try:
-            spec = StackSpec(name=stack, transport=transport)
-            return Scenario(
-                topology=topology, workloads=tuple(workloads), stack=spec, seed=seed, duration_ms=duration_ms
-            )
-        except BadValue as error:
-            refused = error
-    raise refused
+    settings = {"topology": topology, "workloads": tuple(workloads), "seed": seed, "duration_ms": duration_ms}
+    return direct_scenario(StackSpec(name=stack), **settings)
 
 
 def advise_causal(topology: Topology, workloads: Sequence[Workload], duration_ms: float) -> CausalAdvice:

@@ -13,7 +13,7 @@ from isthmus.core.layer import Kind
 from isthmus.core.units import NS_PER_MS
 from isthmus.core.validation import BadValue
 from isthmus.measure.summary import RunSummary
-from isthmus.scenario.model import Scenario
+from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.sim.run import SimRun
 from isthmus.stacks.roles.prediction import Setting
 from isthmus.trace.schema import DESTINATIONS, GROUP, KIND, NUMBER, ORIGIN, PROCESS, SENDER, TIME_NS, MessageKey, Row
@@ -62,14 +62,17 @@ def duration_ms(setting: Setting) -> float:
     return max(SHORT_MS, min(MESSAGES_MIN * slowest, affordable, LONG_MS))
 
 
-def scenario_of(advice: TotalOrderAdvice, option: TotalOrderOption, seed: int, duration: float) -> Scenario:
-    """A run of an option; over the direct transport where channels allow it, which is faster and changes no latency."""
-    settings: dict[str, Any] = {"topology": advice.topology, "workloads": advice.workloads, "seed": seed}
-    settings |= {"duration_ms": duration, "wire": "reference"}
+def direct_scenario(stack: StackSpec, **settings: Any) -> Scenario:
+    """A scenario over the direct transport where channels allow it, which is faster and changes no latency."""
     try:
-        return Scenario(stack=msgspec.structs.replace(option.stack, transport="direct"), **settings)
+        return Scenario(stack=msgspec.structs.replace(stack, transport="direct"), **settings)
     except BadValue:
-        return Scenario(stack=option.stack, **settings)
+        return Scenario(stack=stack, **settings)
+
+
+def scenario_of(advice: TotalOrderAdvice, option: TotalOrderOption, seed: int, duration: float) -> Scenario:
+    given: dict[str, Any] = {"topology": advice.topology, "workloads": advice.workloads, "wire": "reference"}
+    return direct_scenario(option.stack, seed=seed, duration_ms=duration, **given)
 
 
 def simulate_option(
