@@ -15,14 +15,14 @@ from random import Random
 from typing import Any
 
 from isthmus.core.errors import Busy
-from isthmus.core.layer import Finality, Layer, Stack
+from isthmus.core.layer import Finality, Host, Layer, Stack
 from isthmus.core.message import ALL, Author, Carried, Cast, GroupId, SiteId
 from isthmus.fuzz.watch import WatchedRun
 from isthmus.protocols.application import Application
 from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.scenario.traffic import mark_of, payload
 from isthmus.sim.site import SimPort
-from isthmus.stacks.registry import StackOptions
+from isthmus.stacks.registry import Build, StackOptions
 from isthmus.trace.schema import Sink
 
 WAITING_MAX = 8192
@@ -106,9 +106,15 @@ class BridgedRun(WatchedRun):
         self.courier = min(shared)
         super().__init__(scenario, sink)
 
-    def stack_of(self, port: SimPort, group: GroupOfRun, options: StackOptions) -> Stack:
-        made = super().stack_of(port, group, options)
-        return Stack(port, made.layers[0], self.courier_of(port), *made.layers[1:])
+    def build_of(self, group: GroupOfRun) -> Build:
+        given = super().build_of(group)
+
+        def build(host: Host, application: Application, options: StackOptions) -> Stack:
+            assert isinstance(host, SimPort)
+            made = given(host, application, options)
+            return Stack(host, made.layers[0], self.courier_of(host), *made.layers[1:])
+
+        return build
 
     def courier_of(self, port: SimPort) -> Courier:
         return self.courier_type(self.courier)

@@ -20,7 +20,7 @@ from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.credit import Credit
 from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.sim.base import SETTLE_NS, Progress
-from isthmus.sim.membership.ideal import Change, IdealMembership
+from isthmus.sim.membership.ideal import IdealMembership, ViewChange
 from isthmus.sim.network.delays import Network, Receive, Stamp
 from isthmus.sim.run import SimRun
 from isthmus.sim.site import SimPort
@@ -198,7 +198,7 @@ class WatchedMembership(IdealMembership):
 
     run: WatchedRun
 
-    def resume(self, port: SimPort, change: Change) -> None:
+    def resume(self, port: SimPort, change: ViewChange) -> None:
         if port.owner.alive:
             self.run.check_view(port)
         super().resume(port, change)

@@ -38,13 +38,13 @@ FRESH = 0  # depth of a message that answers nothing; the first byte of a payloa
 At = Callable[[int, GroupId, Callable[[], None]], None]  # do something in a group at a time, in ns from the start
 
 
-class Source:
+class MessageSource:
     """One workload at this site."""
 
     __slots__ = (
-        *("arrivals", "beyond", "group", "members", "mixed", "one_turn", "open", "random", "rounds", "to_groups"),
-        *("turn_max", "workload"),
-    )
+        "arrivals", "beyond", "group", "members", "mixed", "one_turn", "open", "random", "rounds", "to_groups",
+        "turn_max", "workload",
+    )  # fmt: skip
 
     def __init__(self, workload: Workload, group: GroupOfRun, random: Random, arrivals: Iterator[Arrival]) -> None:
         self.workload = workload
@@ -108,8 +108,8 @@ class SiteTraffic:
         for reader in scenario.readers:
             if site in named_sites(self.topology, reader.sites, "sites"):
                 self.consume_ns = round(reader.consume_ms * NS_PER_MS)
-        self.sources: list[Source] = []
-        self.replies: list[Source] = []
+        self.sources: list[MessageSource] = []
+        self.replies: list[MessageSource] = []
         given = scenario.groups_of_run() if groups is None else groups
         for index, workload in enumerate(scenario.workloads):
             group = next(group for group in given if workload.group in ("", group.name))
@@ -118,7 +118,7 @@ class SiteTraffic:
                 random = scenario.random("workload", index, site)
                 arrivals = workload.arrivals(random, senders.index(site), len(senders))
                 kind = self.replies if isinstance(workload, Reply) else self.sources
-                source = Source(workload, group, random, arrivals)
+                source = MessageSource(workload, group, random, arrivals)
                 if scenario.composition is not None:
                     routes = routes_of(scenario.composition, self.topology)
                     if workload.to_groups:
@@ -160,13 +160,13 @@ class SiteTraffic:
         """Whether this site will submit nothing more, except in answer to what it has not delivered yet."""
         return self.pending_count == 0 and self.now_ns() >= self.end_ns
 
-    def schedule(self, source: Source) -> None:
+    def schedule(self, source: MessageSource) -> None:
         arrivals = source.take()
         if arrivals and arrivals[0][0] < self.end_ns:
             self.pending_count += len(arrivals)
             self.at(arrivals[0][0], source.group, lambda: self.arrive(source, arrivals))
 
-    def arrive(self, source: Source, arrivals: list[Arrival]) -> None:
+    def arrive(self, source: MessageSource, arrivals: list[Arrival]) -> None:
         mailbox = self.mailboxes.get(source.group)
         elsewhere = source.to_groups or source.mixed
         source.open = len(arrivals)  # before the first leaves: a host may bring it back at once
@@ -179,7 +179,7 @@ class SiteTraffic:
                 self.submit(source, FRESH, size)
         self.schedule(source)
 
-    def submit_turn(self, source: Source, mailbox: Mailbox, sizes: list[int]) -> None:
+    def submit_turn(self, source: MessageSource, mailbox: Mailbox, sizes: list[int]) -> None:
         """Submit messages of one turn as lists no longer than the send queue; singly once the stack takes no more."""
         application, part = mailbox.application, source.turn_max
         while sizes and application.writable():
@@ -191,7 +191,7 @@ class SiteTraffic:
         for size in sizes:
             self.submit(source, FRESH, size)
 
-    def submit(self, source: Source, depth: int, size: int) -> None:
+    def submit(self, source: MessageSource, depth: int, size: int) -> None:
         self.pending_count -= 1
         destinations = source.workload.destinations(self.topology, source.members, source.random)
         mailbox = self.mailboxes.get(source.group)
@@ -210,7 +210,7 @@ class SiteTraffic:
             return
         self.note_submitted(source, 1, destinations)
 
-    def close_loop(self, closed: list[Source]) -> None:
+    def close_loop(self, closed: list[MessageSource]) -> None:
         """Count a message that came back to its sender; after the last of a batch the next one is due."""
         source = next((source for source in closed if source.open), None)
         if source is None:
@@ -223,7 +223,7 @@ class SiteTraffic:
             self.pending_count += len(batch)
             self.at(self.now_ns(), source.group, lambda: self.arrive(source, batch))
 
-    def note_submitted(self, source: Source, count: int, destinations: Targets = ALL) -> None:
+    def note_submitted(self, source: MessageSource, count: int, destinations: Targets = ALL) -> None:
         self.submitted_count += count
         for site in destinations or source.members:
             self.sent_to[site] += count
@@ -235,7 +235,7 @@ class SiteTraffic:
         numbers = 1 if whole else mailbox.application.fragments.count_of(size)
         return mark_of(self.site, port.number + numbers) if self.varied else 0
 
-    def deliver(self, mailbox: Mailbox, replies: list[Source], cast: Cast) -> None:
+    def deliver(self, mailbox: Mailbox, replies: list[MessageSource], cast: Cast) -> None:
         if self.varied:
             check_payload(cast)
         if self.consume_ns:
@@ -243,7 +243,7 @@ class SiteTraffic:
         for source in replies:
             self.consider(source, cast)
 
-    def consider(self, source: Source, cast: Cast) -> None:
+    def consider(self, source: MessageSource, cast: Cast) -> None:
         """Answer a message, if chance will have it and it is not an answer too many."""
         reply, now = source.workload, self.now_ns()
         assert isinstance(reply, Reply)
@@ -275,7 +275,7 @@ def sets_of(routes: CompositionRoutes, workload: Workload, group: GroupId) -> li
     return [tuple(map(GroupId, to)) for to in addressed(routes, workload, group)]
 
 
-def groups_of_next(source: Source) -> tuple[GroupId, ...]:
+def groups_of_next(source: MessageSource) -> tuple[GroupId, ...]:
     """The groups that the next message of a source goes to; none: its own alone."""
     draw, workload = source.random, source.workload
     if source.mixed and isinstance(workload, Closed):

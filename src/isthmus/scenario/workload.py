@@ -78,9 +78,9 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbi
     def check(self) -> None:
         """Refuse what this kind of workload cannot mean."""
 
-    def gaps(self, random: Random) -> Iterator[float]:
-        """The times between messages in ns, the first from the start on."""
-        raise NotImplementedError
+    def gaps(self, random: Random) -> Iterator[float]:  # noqa: ARG002
+        """The times between messages in ns, the first from the start on; none of one that gives `arrivals` itself."""
+        return iter(())
 
     def senders(self, topology: Topology, members: Targets | None = None) -> Targets:
         """The sites that send, of the members of the group."""

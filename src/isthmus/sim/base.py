@@ -6,6 +6,7 @@ their place. Callers of `simulate.make_run` need not know which it is.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
@@ -34,7 +35,7 @@ class Counts(Protocol):
     wan_bytes: int  # of these; 0 where sizes are not looked at
 
 
-class Simulation:
+class Simulation(ABC):
     """One scenario under way."""
 
     network: Counts
@@ -55,17 +56,17 @@ class Simulation:
         self.participant_events: list[ParticipantEvent] = []  # what participants said and were told, in order of time
         self.end_ns = round(scenario.duration_ms * NS_PER_MS)
 
+    @abstractmethod
     def steps(self) -> Iterator[int]:
         """Run to the end with stops in between; gives the virtual time in ns at each."""
-        raise NotImplementedError
 
+    @abstractmethod
     def figures(self) -> dict[str, float]:
         """What only some networks measure, by name."""
-        raise NotImplementedError
 
+    @abstractmethod
     def last_view(self) -> int:
         """The number of the view that the first group ended in."""
-        raise NotImplementedError
 
     def execute(self, progress: Progress | None = None) -> RunSummary:
         """Run to the end."""

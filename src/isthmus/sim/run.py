@@ -10,12 +10,11 @@ from functools import partial
 
 import msgspec
 
-from isthmus.core.layer import Kind, Stack
+from isthmus.core.layer import Kind
 from isthmus.core.message import GroupId, SiteId, Targets
 from isthmus.core.units import NS_PER_MS
 from isthmus.protocols.causal.histories.relayed_order import RelayedOrder
 from isthmus.protocols.membership.suspicion import Suspicion
-from isthmus.protocols.transport.relay import Relay
 from isthmus.scenario.composition.nodes import routed_options
 from isthmus.scenario.faults import (
     ClockJump,
@@ -41,19 +40,20 @@ from isthmus.sim.clocks.service import ClockWorld, clock_of, set_calendar
 from isthmus.sim.membership.agreed import AgreedMembership, AgreedOptions
 from isthmus.sim.membership.directory import Directory
 from isthmus.sim.membership.ideal import IdealMembership, IdealOptions
-from isthmus.sim.network.costs import network_of_delays
+from isthmus.sim.membership.service import MembershipService
+from isthmus.sim.network.costs import costed_network
 from isthmus.sim.network.delays import DelayNetwork, Link
 from isthmus.sim.packets.figures import network_figures
-from isthmus.sim.packets.network import PacketNetwork, wiring_of
+from isthmus.sim.packets.network import PacketNetwork, packet_network
 from isthmus.sim.site import Meter, SimPort, SimSite
 from isthmus.sim.standstill import Standstill
-from isthmus.stacks.registry import STACKS, Build, StackOptions
+from isthmus.stacks.assembly import attach_group, attach_suspicion
+from isthmus.stacks.registry import STACKS, Build
 from isthmus.topology.gateways.lans import Lans, lans_of
 from isthmus.trace.schema import Gauge, Sink
 
+SITE_GROUP = GroupId(-1)  # the port of what a site does for all its groups
 SLICE = 50_000  # events between two stops, at which the caller may report progress
-SITE = GroupId(-1)  # the port of what a site does for all its groups
-Service = IdealMembership | AgreedMembership | Directory
 
 
 class SimRun(Simulation):
@@ -78,16 +78,16 @@ class SimRun(Simulation):
         self.time = ClockWorld(scenario, self.scheduler, self.delays, self.sites) if served else None
         self.sites += [self.boot(site, 0) for site in self.site_ids]
         for fault in scenario.faults_of_run():
-            self.scheduler.at(round(fault.at_ms * NS_PER_MS), self.strike, fault)
+            self.scheduler.at(round(fault.at_ms * NS_PER_MS), self.inject, fault)
 
     def network_of(self, scenario: Scenario) -> DelayNetwork | PacketNetwork:
-        if scenario.network.kind == "delays":
-            return network_of_delays(scenario, self.scheduler, self.groups)
-        network = PacketNetwork(scenario.network, wiring_of(scenario), self.scheduler)
-        network.logs = self.logs
-        return network
+        if scenario.network.kind == "packets":
+            return packet_network(scenario, self.scheduler, self.logs)
+        if scenario.network.costs is not None:
+            return costed_network(scenario, self.scheduler, self.groups)
+        return DelayNetwork(scenario.topology, self.scheduler, scenario.random("network"))
 
-    def service_of(self, group: GroupOfRun) -> Service:
+    def service_of(self, group: GroupOfRun) -> MembershipService:
         if STACKS[group.stack.name].steady:
             return self.directory(group)
         return self.agreed_service(group) if self.scenario.membership.kind == "agreed" else self.ideal_service(group)
@@ -131,15 +131,20 @@ class SimRun(Simulation):
         for group, service in zip(self.groups, self.services, strict=True):
             if site in group.members:
                 port, options = made.port(group.id), options_of(group)
-                if isinstance(service, AgreedMembership) and suspicion is not None:
+                if suspicion is not None:
                     membership = service.layer_of(made, suspicion)
                     options = msgspec.structs.replace(options, membership=membership)
-                port.attach(self.stack_of(port, group, options))
-                if suspicion is not None and options.relay is not None:
-                    port.stack.find(Relay).reaches = suspicion.reaches
+                stack = attach_group(port, self.build_of(group), self.traffic[site].boot(group.id), options, suspicion)
+                self.network.watch_queue(site, stack)
+                self.participant_traffic[site].boot(group.id, stack.layers)
         if self.time is not None:
             self.time.boot(made)
         return made
+
+    def build_of(self, group: GroupOfRun) -> Build:
+        """What builds the stacks of a group: the planted function, or that of the named stack."""
+        planted = self.build if group.stack.name == self.scenario.stack.name else None
+        return planted or STACKS[group.stack.name].build
 
     def watch_from(self, site: SimSite) -> Suspicion:
         """Have a site watch the others, for all its groups."""
@@ -154,22 +159,9 @@ class SimRun(Simulation):
             port.run(lambda: port.stack.layers[-1].suspect(*word))
 
         suspicion = Suspicion(clusters, tell, given.lan, given.wan)
-        port = SimPort(site, SITE)
-        port.attach(Stack(port, suspicion))
-        if site.site in self.suspicions:
-            suspicion.inherit(self.suspicions[site.site])
-        self.suspicions[site.site] = suspicion
+        previous = self.suspicions.get(site.site)
+        self.suspicions[site.site] = attach_suspicion(SimPort(site, SITE_GROUP), suspicion, previous)
         return suspicion
-
-    def stack_of(self, port: SimPort, group: GroupOfRun, options: StackOptions) -> Stack:
-        """The stack of a group at one of its ports."""
-        planted = self.build if group.stack.name == self.scenario.stack.name else None
-        build = planted or STACKS[group.stack.name].build
-        stack = build(port, self.traffic[port.site].boot(group.id), options)
-        if isinstance(self.network, PacketNetwork):
-            self.network.watch_queue(port.site, stack)
-        self.participant_traffic[port.site].boot(group.id, stack.layers)
-        return stack
 
     def timetable(self, site: SiteId) -> At:
         """A way for a site's applications to do something at a time, as an event of the group's port there."""
@@ -214,8 +206,7 @@ class SimRun(Simulation):
             traffic.start()
         for participant_traffic in self.participant_traffic:
             participant_traffic.start()
-        if isinstance(self.network, PacketNetwork):
-            self.network.begin_background(self.scenario.random, self.end_ns)
+        self.network.begin_background(self.scenario.random, self.end_ns)
 
     def figures(self) -> dict[str, float]:
         """What only some networks and clocks measure, by name."""
@@ -236,10 +227,10 @@ class SimRun(Simulation):
 
     def at_rest(self) -> bool:
         """Whether nothing is owed, and nobody who is up has anything left to send or to hear of."""
-        idle = not isinstance(self.network, PacketNetwork) or self.network.is_idle()
-        return idle and all(map(self.group_at_rest, self.services)) and not self.summary.undelivered_count()
+        settled = self.network.is_idle() and all(map(self.group_at_rest, self.services))
+        return settled and not self.summary.undelivered_count()
 
-    def group_at_rest(self, service: Service) -> bool:
+    def group_at_rest(self, service: MembershipService) -> bool:
         up = [site.ports[service.group] for site in self.sites if site.alive and service.group in site.ports]
         settled = all(port.stack.view == service.view and port.stack.layers[0].settled() for port in up)
         return settled and service.at_rest()
@@ -258,7 +249,7 @@ class SimRun(Simulation):
         assert isinstance(self.network, DelayNetwork)
         return self.network
 
-    def strike(self, fault: Fault, _: object) -> None:
+    def inject(self, fault: Fault, _: object) -> None:
         if isinstance(fault, Crash):
             self.crash(self.scenario.topology.site_id(fault.site))
         elif isinstance(fault, Recover):
@@ -278,7 +269,7 @@ class SimRun(Simulation):
             self.links_changed()
         elif isinstance(fault, OfReference):
             assert self.time is not None  # a scenario without clock services has no such faults
-            self.time.strike(fault)
+            self.time.inject(fault)
         elif isinstance(fault, Relink):
             self.relink(lans_of(fault.topology(self.scenario.topology)))
         else:
@@ -310,7 +301,7 @@ class SimRun(Simulation):
 
     def leave(self, site_id: SiteId) -> None:
         for service in self.services:
-            if isinstance(service, AgreedMembership | Directory) and service.group in self.sites[site_id].ports:
+            if service.group in self.sites[site_id].ports:
                 service.ask_to_leave(site_id)
 
     def pause(self, site_id: SiteId, until_ns: int) -> None:

@@ -38,9 +38,9 @@ class SimSite:
     """One incarnation of one site: what its ports share."""
 
     __slots__ = (
-        *("alive", "clock", "heard", "incarnation", "log", "meter", "network", "ports", "random", "scheduler", "site"),
-        *("standing", "time_service", "timers", "turn_ns", "wire_log"),
-    )
+        "alive", "clock", "heard", "incarnation", "log", "meter", "network", "ports", "random", "scheduler", "site",
+        "standing", "time_service", "timers", "turn_ns", "wire_log",
+    )  # fmt: skip
 
     def __init__(
         self,

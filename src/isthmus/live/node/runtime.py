@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from isthmus.core.errors import InputError, LocalError
-from isthmus.core.layer import Kind, Reading, Stack, View
+from isthmus.core.layer import Kind, Reading, View
 from isthmus.core.message import GroupId, SiteId, Targets
 from isthmus.core.units import NS_PER_S
 from isthmus.core.validation import BadValue
@@ -41,9 +41,9 @@ from isthmus.protocols.membership.agreement import Agreement
 from isthmus.protocols.membership.home import AgreementOptions, Past, SiteHome
 from isthmus.protocols.membership.suspicion import Suspicion
 from isthmus.protocols.routing.routes import CompositionRoutes
-from isthmus.protocols.transport.relay import Relay
 from isthmus.scenario.composition.nodes import Routing
 from isthmus.scenario.model import Agreed
+from isthmus.stacks.assembly import attach_group, attach_suspicion
 from isthmus.stacks.registry import STACKS, StackOptions
 from isthmus.topology.load import load_topology
 from isthmus.topology.model import Topology
@@ -254,9 +254,8 @@ class SiteRuntime:
                 options = self.options_of(group)
                 if routed is not None:
                     options = routed(group.group, options)
-                port.attach(STACKS[group.plan.stack].build(port, group.handler.application(), options))
-                if self.suspicion is not None and options.relay is not None:
-                    port.stack.find(Relay).reaches = self.suspicion.reaches
+                build = STACKS[group.plan.stack].build
+                attach_group(port, build, group.handler.application(), options, self.suspicion)
                 group.handler.on_stack(port)
         self.keep_time(site, socket)
         return site
@@ -321,10 +320,7 @@ class SiteRuntime:
         suspicion = Suspicion(clusters, partial(self.note_opinion, site), rules.lan, rules.wan, watched)
         port = site.port(SITE_GROUP)
         repeated = () if self.heartbeats is None else (HeartbeatRecorder(self.heartbeats, site.beginning),)
-        port.attach(Stack(port, suspicion, *repeated))
-        if self.suspicion is not None:
-            suspicion.inherit(self.suspicion)
-        return suspicion
+        return attach_suspicion(port, suspicion, self.suspicion, *repeated)
 
     def start_heartbeats(self, socket: Socket, agreed: AgreedPlan) -> HeartbeatThread:
         """Have a thread repeat heartbeats while the program blocks the event loop."""

@@ -277,7 +277,7 @@ class ClockWorld:
 
     # Faults
 
-    def strike(self, fault: OfReference) -> None:
+    def inject(self, fault: OfReference) -> None:
         reference = self.references[self.scenario.topology.site_id(fault.site)]
         reference.faults.append(fault)
         self.scheduler.at(round(fault.until_ms * NS_PER_MS), lambda *_: reference.faults.remove(fault))

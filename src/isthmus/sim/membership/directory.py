@@ -23,6 +23,7 @@ from random import Random
 from isthmus.core.layer import View
 from isthmus.core.message import GroupId, SiteId
 from isthmus.protocols.causal.flooding.safe_links import SafeFlooding
+from isthmus.protocols.membership.suspicion import Suspicion
 from isthmus.sim.scheduler import Scheduler
 from isthmus.sim.site import SimPort, SimSite
 
@@ -71,6 +72,9 @@ class Directory:
         """Found the group with all its sites that are up."""
         self.members = [site.ports[self.group] for site in sites if self.group in site.ports and site.alive]
         self.announce()
+
+    def layer_of(self, site: SimSite, suspicion: Suspicion) -> None:
+        """Its members need no layer: they are told of views."""
 
     def changed(self) -> None:
         """Note that a site crashed or started."""

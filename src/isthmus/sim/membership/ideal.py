@@ -21,6 +21,7 @@ import msgspec
 
 from isthmus.core.layer import View
 from isthmus.core.message import GroupId, SiteId
+from isthmus.protocols.membership.suspicion import Suspicion
 from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.flush import flush
 from isthmus.sim.network.delays import Network
@@ -88,6 +89,12 @@ class IdealMembership:
         if self.group in site.ports:
             self.ports.append(site.ports[self.group])
             self.changed()
+
+    def layer_of(self, site: SimSite, suspicion: Suspicion) -> None:
+        """Its members need no layer: they are told of views."""
+
+    def ask_to_leave(self, site: SiteId) -> None:
+        """A scenario with this service has no leaves."""
 
     def notice(self, *_: object) -> None:
         self.noted_count -= 1
@@ -167,11 +174,11 @@ class IdealMembership:
             prepare, self.preparing = self.preparing, None
             prepare(self.view.view_id)
         self.installing_count = len(members)
-        change = Change(self.view, stayed)
+        change = ViewChange(self.view, stayed)
         for port in (*stayed, *joined):
             self.later(self.enter_view, port, change)
 
-    def later(self, step: Callable[[SimPort, Change], None], port: SimPort, change: Change) -> None:
+    def later(self, step: Callable[[SimPort, ViewChange], None], port: SimPort, change: ViewChange) -> None:
         """Take a step of a change at one member, at a time of its own where they are staggered."""
         delay_ns = self.random.randrange(self.options.stagger_ns) if self.options.stagger_ns else 0
         if delay_ns:
@@ -179,7 +186,7 @@ class IdealMembership:
         else:
             step(port, change)
 
-    def enter_view(self, port: SimPort, change: Change) -> None:
+    def enter_view(self, port: SimPort, change: ViewChange) -> None:
         """Have one member install a view, and take over the state if it joins."""
         joins = port not in change.stayed
         if joins and change.state is None and any(other.owner.alive for other in change.stayed):
@@ -193,7 +200,7 @@ class IdealMembership:
             change.state = port.stack.state()
         self.later(self.resume, port, change)
 
-    def resume(self, port: SimPort, _change: Change) -> None:
+    def resume(self, port: SimPort, _change: ViewChange) -> None:
         """Have one member take part in the view; the last one ends the change."""
         port.run(port.resume)
         self.installing_count -= 1
@@ -201,7 +208,7 @@ class IdealMembership:
             self.block()  # what has happened in between
 
 
-class Change:
+class ViewChange:
     """A view on its way to its members."""
 
     __slots__ = ("state", "stayed", "view")

@@ -50,7 +50,7 @@ class Interface:
 class Packet:
     """A packet under way, with what is still to come of it."""
 
-    __slots__ = (*("done_ns", "group", "message", "open", "receive_ns", "size_bytes", "stamp", "targets", "wire_ns"),)
+    __slots__ = ("done_ns", "group", "message", "open", "receive_ns", "size_bytes", "stamp", "targets", "wire_ns")
 
     def __init__(
         self,
@@ -215,9 +215,7 @@ class CostedNetwork(DelayNetwork):
         self.call_back()
 
 
-def network_of_delays(scenario: Scenario, scheduler: Scheduler, groups: Sequence[GroupOfRun]) -> DelayNetwork:
-    """The network of a scenario without packets: hosts take time where it says so."""
-    random, costs = scenario.random("network"), scenario.network.costs
-    if costs is None:
-        return DelayNetwork(scenario.topology, scheduler, random)
-    return CostedNetwork(scenario.topology, scheduler, random, costs, groups)
+def costed_network(scenario: Scenario, scheduler: Scheduler, groups: Sequence[GroupOfRun]) -> CostedNetwork:
+    """The network of a scenario whose hosts take time."""
+    assert scenario.network.costs is not None
+    return CostedNetwork(scenario.topology, scheduler, scenario.random("network"), scenario.network.costs, groups)

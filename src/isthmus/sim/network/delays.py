@@ -17,6 +17,7 @@ from itertools import pairwise
 from random import Random
 from typing import Protocol
 
+from isthmus.core.layer import Stack
 from isthmus.core.message import GroupId, Message, SiteId, Targets
 from isthmus.core.units import NS_PER_MS
 from isthmus.scenario.faults import DelayShift, Loss
@@ -94,9 +95,9 @@ class DelayNetwork:
     """A network of delays: schedules the reception of each packet; links are made when they are first used."""
 
     __slots__ = (
-        *("dropped_count", "latest_ns", "links", "needs_sizes", "packet_count", "pipes", "plans", "random"),
-        *("receivers", "scheduler", "topology", "wan_bytes", "wan_count"),
-    )
+        "dropped_count", "latest_ns", "links", "needs_sizes", "packet_count", "pipes", "plans", "random",
+        "receivers", "scheduler", "topology", "wan_bytes", "wan_count",
+    )  # fmt: skip
 
     def __init__(self, topology: Topology, scheduler: Scheduler, random: Random) -> None:
         self.topology = topology
@@ -128,6 +129,16 @@ class DelayNetwork:
     def figures(self) -> dict[str, float]:
         """What only some networks measure, by name."""
         return {}
+
+    def is_idle(self) -> bool:
+        """Whether a run may end: what is under way is owed to somebody, and counted there."""
+        return True
+
+    def watch_queue(self, site: SiteId, stack: Stack) -> None:
+        """Delivery queues are measured by the packet network alone."""
+
+    def begin_background(self, random_of: Callable[..., Random], end_ns: int) -> None:
+        """Background traffic exists in the packet network alone."""
 
     def link(self, source: SiteId, target: SiteId) -> Link:
         """The way from one site to another."""

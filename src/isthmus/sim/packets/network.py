@@ -240,6 +240,13 @@ class PacketNetwork:
             self.logs[node].write(time_ns, Kind.GAUGE, subject, left, group, NO_VIEW, 0, Gauge.LINK_QUEUE)
 
 
+def packet_network(scenario: Scenario, scheduler: Scheduler, logs: list[SiteLog]) -> PacketNetwork:
+    """The packet network of a scenario."""
+    network = PacketNetwork(scenario.network, wiring_of(scenario), scheduler)
+    network.logs = logs
+    return network
+
+
 def wiring_of(scenario: Scenario) -> Wiring:
     """The links of a scenario's packet network; a random graph depends on the seed alone."""
     spec = scenario.network

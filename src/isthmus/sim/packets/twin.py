@@ -51,7 +51,7 @@ class TwinSummary(DelaySummary):
         return self.undelivered
 
 
-class Carried:
+class CarriedCounts:
     """What a network without sites has carried."""
 
     __slots__ = ("dropped_count", "packet_count", "wan_bytes", "wan_count")
@@ -70,7 +70,7 @@ class CompiledRun(Simulation):
         super().__init__(scenario, sink, run)
         self.kernel: Any = kernel
         self.twins: Any = twins
-        self.network: Carried = Carried()
+        self.network: CarriedCounts = CarriedCounts()
         self.summary: TwinSummary = TwinSummary({int(group.id): group.members for group in self.groups})
         self.wires = wires  # note every receipt, too
         self.receipts: list[tuple[int, int, int, int]] = []  # time, node, message by its place, from whom
