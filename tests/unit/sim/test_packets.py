@@ -19,7 +19,7 @@ from isthmus.scenario.packets import Background, NetworkSpec
 from isthmus.scenario.workload import Burst, Poisson
 from isthmus.sim.packets import compiled
 from isthmus.sim.packets.network import PacketNetwork
-from isthmus.sim.packets.plain import Engine, MessageArrival, PlainEngine
+from isthmus.sim.packets.plain import CompletedMessage, Engine, PlainEngine
 from isthmus.sim.packets.twin import CompiledRun
 from isthmus.sim.packets.ways import NOBODY, Ways, fragment_sizes
 from isthmus.sim.run import SimRun
@@ -39,7 +39,7 @@ def both(ways: Ways, hops: bool = False) -> list[Engine]:
     return [PlainEngine(ways, hops), compiled.CompiledEngine(ways, hops)]
 
 
-def arrivals(engine: Engine) -> list[MessageArrival]:
+def arrivals(engine: Engine) -> list[CompletedMessage]:
     found = []
     while engine.next_ns() is not None:
         arrival = engine.advance(END_NS)
@@ -59,7 +59,11 @@ def test_a_packet_leaves_when_its_link_is_free_and_arrives_a_propagation_later()
         engine.start(5, ways.path(0, 1), 3, (4,))
         # Link 0: gone at 10, 20, 24; at node 1 at 110, 120, 124. Link 2: gone at 130 and 150; at node 2 at 180, 200.
         assert engine.next_ns() == 110
-        assert arrivals(engine) == [MessageArrival(124, 1, 3), MessageArrival(180, 2, 1), MessageArrival(200, 2, 2)]
+        assert arrivals(engine) == [
+            CompletedMessage(124, 1, 3),
+            CompletedMessage(180, 2, 1),
+            CompletedMessage(200, 2, 2),
+        ]
         assert engine.hop_count == 5 and engine.last_ns == 200
         assert engine.load_max == 3
         assert engine.load_ns == 110 + 120 + (124 - 5) + (180 - 110) + (200 - 120)
@@ -82,7 +86,7 @@ def test_only_the_last_fragment_completes_a_message() -> None:
     ways = Ways(LINE)
     for engine in both(ways):
         engine.start(0, ways.path(0, 1), 9, (10, 10, 3))
-        assert arrivals(engine) == [MessageArrival(123, 1, 9)] and engine.hop_count == 3
+        assert arrivals(engine) == [CompletedMessage(123, 1, 9)] and engine.hop_count == 3
 
 
 def test_hops_stop_at_a_limit_and_at_every_arrival() -> None:
@@ -91,7 +95,7 @@ def test_hops_stop_at_a_limit_and_at_every_arrival() -> None:
         engine.start(0, ways.path(0, 2), 1, (10,))
         assert engine.advance(110) is None and engine.hop_count == 0
         assert engine.advance(111) is None and engine.hop_count == 1
-        assert engine.advance(END_NS) == MessageArrival(180, 2, 1)
+        assert engine.advance(END_NS) == CompletedMessage(180, 2, 1)
         assert engine.next_ns() is None
 
 
@@ -110,7 +114,7 @@ def test_both_engines_agree_and_little_counts_what_is_on_links(nodes: int, seed:
     random = Random(seed)
     ways = Ways(random_wiring(nodes, min(4.0, nodes), 10.0, (0.0, 0.01), random))
     plain, fast = both(ways, hops=True)
-    found: list[list[MessageArrival]] = [[], []]
+    found: list[list[CompletedMessage]] = [[], []]
     now = 0
     for message in range(sends):
         now += random.choice((0, 0, 1, 50_000))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from isthmus.core.errors import InputError
-from isthmus.sim.packets.plain import Hop, MessageArrival
+from isthmus.sim.packets.plain import CompletedMessage, Hop
 from isthmus.sim.packets.ways import Roots, Ways
 
 CHUNKS_FIRST = 1024
@@ -135,14 +135,14 @@ class CompiledEngine:
     def next_ns(self) -> int | None:
         return int(self.heap[0, 0]) if self.marks[self.kernel.HEAPED] else None
 
-    def advance(self, limit_ns: int) -> MessageArrival | None:
+    def advance(self, limit_ns: int) -> CompletedMessage | None:
         kernel, marks, need = self.kernel, self.marks, self.ways.widest
         while True:
             state = (self.steps, self.links, self.chunks, self.following, self.heap, self.marks)
             ended = kernel.advance(limit_ns, need, self.hops, *state)
             if ended == kernel.ARRIVED:
                 at = (marks[kernel.AT_NS], marks[kernel.AT_NODE], marks[kernel.AT_MESSAGE])
-                return MessageArrival(*map(int, at))
+                return CompletedMessage(*map(int, at))
             if ended == kernel.QUIET:
                 return None
             self.make_room(need)

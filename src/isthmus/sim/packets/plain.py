@@ -25,7 +25,7 @@ Packet = tuple[
 Hop = tuple[int, int, int, int]  # time in ns, node, message, packets left on the link
 
 
-class MessageArrival(NamedTuple):
+class CompletedMessage(NamedTuple):
     """A whole message at an end point."""
 
     time_ns: int
@@ -49,7 +49,7 @@ class Engine(Protocol):
     def last_ns(self) -> int: ...  # of the last hop
     def start(self, now_ns: int, roots: Roots, message: int, sizes: Sequence[int]) -> None: ...
     def next_ns(self) -> int | None: ...
-    def advance(self, limit_ns: int) -> MessageArrival | None: ...  # of what is due before; None: no message arrived
+    def advance(self, limit_ns: int) -> CompletedMessage | None: ...  # of what is due before; None: no message arrived
     def take_hops(self) -> list[Hop]: ...  # since the last call, where they are wanted
 
 
@@ -121,7 +121,7 @@ class PlainEngine:
     def next_ns(self) -> int | None:
         return self.heap[0][0] if self.heap else None
 
-    def advance(self, limit_ns: int) -> MessageArrival | None:
+    def advance(self, limit_ns: int) -> CompletedMessage | None:
         heap, ways = self.heap, self.ways
         while heap and heap[0][0] < limit_ns:
             link = heap[0][2]
@@ -139,7 +139,7 @@ class PlainEngine:
             for branch in range(first, first + ways.branch_count[step]):
                 self.enter(now_ns, branch, message, size, last)
             if last and ways.deliver_to[step] != NOBODY:
-                return MessageArrival(now_ns, ways.deliver_to[step], message)
+                return CompletedMessage(now_ns, ways.deliver_to[step], message)
         return None
 
     def take_hops(self) -> list[Hop]:
