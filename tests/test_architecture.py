@@ -198,8 +198,7 @@ TWICE = {
     "Judged",
     "Said",
 }
-DECLARED_FORWARD = {
-}
+DECLARED_FORWARD: set[str] = set()
 SPLATTED = {
     "advise/composition/abstract_run.py",
     "core/port.py",
