@@ -161,7 +161,7 @@ class AsksNoSeparator(ExtendedHistory):
     __slots__ = ()
 
     def answered(self, address: int, told: int, cuts: dict[int, tuple[Cut, ...]]) -> bool:
-        rest = address & ~told if self.policies.remainder else address
+        rest = address & ~told if self.rules.remainder else address
         return any(not rest & ~far for _, far in cuts.get(rest & -rest, ()))
 
 

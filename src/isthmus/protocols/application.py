@@ -61,7 +61,7 @@ class Application(Layer):
         self.on_deliver_all = on_deliver_all  # final deliveries in lists; otherwise each goes to on_deliver
         self.on_view = on_view
         self.on_resume = on_resume
-        self.wants = wants  # what on_deliver is told of: tentative deliveries, final ones, or both
+        self.wants = wants  # the deliveries that on_deliver gets: tentative, final, or both
         self.auto_consume = auto_consume  # False: the application calls `consumed` when it is done with a message
         self.on_state = on_state  # a snapshot for a member that joins, as of the view just installed
         self.on_restore = on_restore
@@ -78,7 +78,7 @@ class Application(Layer):
         self.fragments.start()
 
     def cast(self, payload: bytes, destinations: Targets = ALL) -> Cast:
-        """Multicast to the members, or to some of them; raises Busy where a buffer is full."""
+        """Multicast to the members, or to some of them; raises Busy if a buffer is full."""
         if not self.writable():
             self.host.trace(Kind.REFUSE)
             raise Busy("the stack takes no message now: its send queue is full")
@@ -93,7 +93,7 @@ class Application(Layer):
         return not self.fragments.is_busy() and self.below.settled()
 
     def submit(self, message: Message, targets: Targets = ALL) -> None:
-        """Submit a message that was prepared; what is large, or behind it, leaves as buffers allow."""
+        """Submit a prepared message; a large one, and those behind it, leave as buffers allow."""
         if not self.fragments.is_busy():
             self.below.submit(message, targets)
             return
@@ -121,10 +121,10 @@ class Application(Layer):
         self.below.consumed_all(casts)
 
     def prepare(self, payload: bytes, destinations: Targets = ALL) -> Cast:
-        """A message with its number, which is to be submitted before the next one is prepared or together with it."""
+        """Prepare a message with its number; submit it before preparing the next one, or together with it."""
         host = self.host
         if destinations:
-            destinations = tuple(sorted(set(destinations)))  # who is named twice is still one reader
+            destinations = tuple(sorted(set(destinations)))  # a destination named twice is one reader
         large = len(payload) > self.fragments.piece_bytes
         number = self.fragments.reserve(len(payload)) if large else host.next_number()
         cast = Cast(host.site, number, payload, destinations)
@@ -146,7 +146,7 @@ class Application(Layer):
         return cast
 
     def prepare_routed(self, payload: bytes, to: tuple[GroupId, ...]) -> Cast:
-        """A message to groups, ascending, with its number; it is to be routed before the next one is prepared."""
+        """Prepare a message to groups, ascending, with its number; route it before preparing the next one."""
         receivers = self.stack.find(ComposedProcess).receivers(to)
         if len(payload) > ROUTED_MAX:
             raise LocalError(f"a message of {len(payload)} bytes to other groups, which take {ROUTED_MAX} at most")
@@ -156,13 +156,13 @@ class Application(Layer):
         return cast
 
     def route(self, cast: Cast, to: tuple[GroupId, ...]) -> None:
-        """Submit a message to groups that was prepared."""
+        """Submit a prepared message to groups."""
         self.stack.find(ComposedProcess).route(cast, to)
 
     def carry_on(self, payload: bytes, author: Author, destinations: Targets = ALL) -> Cast:
-        """Multicast a message of another author, which keeps its identity; raises Busy where a buffer is full.
+        """Multicast a message of another author, which keeps its identity; raises Busy if a buffer is full.
 
-        Only where a layer vouches for it: others would refuse the frame, and with it all later ones of this site.
+        A layer must accept the author: others would refuse the frame, and with it all later ones of this site.
         """
         if not self.below.writable():
             raise Busy("the stack takes no message now: its send queue is full")
@@ -201,7 +201,7 @@ class Application(Layer):
             self.below.consumed(cast)
 
     def deliver_unsure(self, cast: Cast, finality: Finality) -> None:
-        """Tell of a delivery that is not final, or no longer."""
+        """Report a delivery that is tentative or revoked."""
         if self.host.traces:
             self.host.trace(KIND[finality], cast)
         if self.on_deliver is not None and finality in self.wants:
@@ -220,7 +220,7 @@ class Application(Layer):
             self.below.consumed_all(casts)
 
     def take_ordered(self, carried: Carried[Any], finality: Finality) -> None:
-        """Hand a message of another layer to its owner, at its place in the order."""
+        """Hand a message of another layer to its owner, at its position in the order."""
         if finality is not FINAL:
             return
         body = carried.body
@@ -235,7 +235,7 @@ class Application(Layer):
         self.below.consumed(carried)
 
     def on_bare_piece(self, source: SiteId, piece: Piece) -> None:
-        raise LocalError(f"{piece} of site {source} without what it is a piece of")
+        raise LocalError(f"{piece} of site {source} outside a message")
 
     def suspect(self, site: SiteId, suspected: bool) -> None:
         self.host.trace(Kind.SUSPECT if suspected else Kind.TRUST, value=site)

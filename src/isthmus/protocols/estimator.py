@@ -1,21 +1,21 @@
-"""How often the application here sends, and how far away the others are: measured as the group works.
+"""Estimates of the application's message period and of one-way delays, measured while the group runs.
 
 Problem: a protocol that adapts to load and distance must know both, and neither is given.
 
-Idea: the times between the application's messages are samples of its period; this layer sits right below it and
-sees each one, before flow control or a change of roles can hold it back. Delays are half of what a probe takes to
-come back: every `probe_ms` a site asks all others. A probe also tells the prober's period, so that all know it
-at no cost a message. Where both sites' clocks are synchronised and their errors small beside the round trip, the probe
-says what time it is, and the echo how long the probe took: that is the delay itself, however much longer the way back.
-A delay that is not what it was is probed again at once, once: a link that failed is then known after two round trips
-and not after two periods, and a packet that was late by chance has cost one more.
+Idea: the times between the application's messages are samples of its period; this layer is directly below it and
+sees each one before flow control or a change of roles can delay it. A delay is half of a probe's round trip: every
+`probe_ms` a site probes all others. A probe also carries the prober's period, so that all know it without messages of
+its own. If both sites' clocks are synchronised, with errors small beside the round trip, the probe carries its send
+time, and the echo its one-way delay, however much longer the way back. A delay that changes is probed again at once,
+once: a failed link is then known after two round trips instead of two periods, and a packet that was late by chance
+has cost one more.
 
-One member may want to know all that the others know (planned.py): its probes are answered with a *report*, the period
-of the application and all delays, which costs no packet of its own. What cannot wait for a probe is told at once.
+One member may collect the estimates of all others (planned.py): echoes of its probes carry a *report*, the period of
+the application and all delays, which costs no packet of its own. Urgent reports are sent at once.
 
 A detector turns samples into a mean that follows shifts (detectors.py). Where `silence` is on, the time since the
-last message counts as a sample as soon as it is longer than the mean: who has stopped sending gives no samples, and
-would be thought busy for ever. Who has sent next to nothing is thought silent after a probe's period.
+last message counts as a sample as soon as it is longer than the mean: a site that has stopped sending gives no samples,
+and would seem busy for ever. A site that has sent next to nothing counts as silent after one probe period.
 
 Nothing here is needed for safety: a lost probe or a late echo makes an estimate worse, no order wrong.
 """
@@ -41,11 +41,11 @@ Micros = Annotated[int, msgspec.Meta(ge=0, le=2**50)]
 Span = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 Time = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
 ERROR_SHARE = 4  # a delay by synchronised clocks is taken if its error is at most this part of the round trip
-DOUBT_NS = 1_000_000  # a delay that is off by less is no reason for another probe: it hardly matters to anybody
+DOUBT_NS = 1_000_000  # a smaller deviation of a delay does not matter enough for another probe
 
 
 class EstimatorOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the estimates are made of."""
+    """Options of the estimates."""
 
     probe_ms: float = 2_000.0
     detector: Literal["mean-shift", "sliding", "exponential", "cusum"] = "sliding"
@@ -66,7 +66,7 @@ class EstimatorOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DelayProbe(Message, frozen=True, gc=False, array_like=True, tag=22):
-    """A probe: when it was sent, by the prober's clock, and how often the prober's application sends."""
+    """A probe, with its send time by the prober's clock and the period of the prober's application."""
 
     viewless: ClassVar[bool] = True
     sent_ns: int
@@ -74,11 +74,11 @@ class DelayProbe(Message, frozen=True, gc=False, array_like=True, tag=22):
 
 
 class DelayReport(Message, frozen=True, gc=False, array_like=True, tag=33):
-    """What a site knows of its application and of the network."""
+    """A site's estimates of its application's period and of delays."""
 
     viewless: ClassVar[bool] = True
     period_us: Micros  # between messages of its application; 0: it has sent too little to tell
-    regular: bool  # whether they come at even times
+    regular: bool  # whether they come periodically rather than at random
     delays_us: tuple[tuple[SiteId, Micros], ...]  # to those whose echoes have come, in the order of the view
 
 
@@ -91,14 +91,14 @@ class ProbeEcho(Message, frozen=True, gc=False, array_like=True, tag=23):
 
 
 class TimedProbe(DelayProbe, frozen=True, gc=False, array_like=True, tag=35):
-    """A probe of a site whose clock is synchronised: what time it was sent at, and how far that may be off."""
+    """A probe of a site whose clock is synchronised, with its send time and error bound."""
 
     time_ns: Time
     error_ns: Span
 
 
 class TimedEcho(ProbeEcho, frozen=True, gc=False, array_like=True, tag=36):
-    """The answer of a site whose clock is synchronised, too: how long the probe took, and how far that may be off."""
+    """The echo of a site whose clock is synchronised, too, with the probe's one-way delay and error bound."""
 
     delay_ns: Time = 0
     error_ns: Span = 0
@@ -117,12 +117,12 @@ class Estimator(Layer):
         self.own = self.options.new()  # times between the application's messages
         self.last_ns: int | None = None  # when the application sent last
         self.delays: dict[SiteId, Detector] = {}  # of the members
-        self.periods: dict[SiteId, int] = {}  # as the members tell them
+        self.periods: dict[SiteId, int] = {}  # as the members report them
         self.members: Targets = ()
-        self.again: list[SiteId] = []  # who has been probed again in this period, each at most once
-        self.collector: SiteId | None = None  # who wants reports
-        self.reports: dict[SiteId, DelayReport] = {}  # as members gave them, where that is us
-        self.reported: DelayReport | None = None  # what it knows of us
+        self.again: list[SiteId] = []  # members probed again in this period, each at most once
+        self.collector: SiteId | None = None  # the member that collects reports
+        self.reports: dict[SiteId, DelayReport] = {}  # by member, if this site collects them
+        self.reported: DelayReport | None = None  # the last report sent to the collector
 
     def handlers(self) -> dict[type[Message], Handler]:
         timed: dict[type[Message], Handler] = {TimedProbe: self.on_ask, TimedEcho: self.on_echo}
@@ -131,7 +131,7 @@ class Estimator(Layer):
     # What is known
 
     def period_ns(self, site: SiteId | None = None) -> float | None:
-        """The mean time between the messages of the application here, or as a member tells of its own.
+        """The mean time between the messages of the application here, or as a member reports its own.
 
         None before there are two, or a long silence.
         """
@@ -157,14 +157,14 @@ class Estimator(Layer):
         return DelayReport(period_us, self.own.regular(), delays)
 
     def note_period(self, site: SiteId, period_ns: int) -> None:
-        """A member tells how often its application sends."""
+        """Record the period of a member's application."""
         self.periods[site] = period_ns
         if site in self.reports:
             period_us = min(SILENT_US, max(1, round(period_ns / 1e3)))
             self.reports[site] = msgspec.structs.replace(self.reports[site], period_us=period_us)
 
     def collect(self, collector: SiteId | None) -> None:
-        """Report to a member from now on, which may be this site; None: to nobody."""
+        """Report to a member from now on, which may be this site; None: to none."""
         self.collector, self.reported = collector, None
         if collector != self.host.site:
             self.reports = {}

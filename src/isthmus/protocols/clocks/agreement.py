@@ -1,7 +1,7 @@
 """A-posteriori agreement of a LAN on one candidate, and on the time it was received at (paper 000, section 3).
 
-Every member has sent a table: per candidate, in the order of the view, how it stamped the reception. The choice is a
-function of all tables, so that all who have them all choose alike:
+Every member has sent a table: its stamp of the reception of each candidate, in the order of the view. The choice is a
+function of all tables, so that all members that have them all choose alike:
 
 - the candidate is the first that every member stamped on the same attempt. Stamps of different attempts are instants
   milliseconds apart; that stamps are *consistent* with each other does not tell this once 2 rho P, which honest stamps
@@ -30,25 +30,25 @@ class Reception(msgspec.Struct, frozen=True, gc=False, array_like=True):
     attempt: Attempt
     stamp_ns: Time  # the member's hardware clock
     time_ns: Time  # what its virtual clock read at the stamp
-    error_ns: Error | None = None  # and how far that may be off; None: it has no bound yet
+    error_ns: Error | None = None  # and its error bound; None: none yet
     reference_ns: Time | None = None  # what its reference read at the reception
-    reference_error_ns: Error = 0  # how far that may be off, unless the reference is faulty
+    reference_error_ns: Error = 0  # its error bound, unless the reference is faulty
 
 
 Table = Sequence[Reception | None]  # by candidate, in the order of the view; None: it was not received
 
 
 class CommonTime(NamedTuple):
-    """The time of a candidate, and where true time lay at any member's stamp of it."""
+    """The agreed time of a candidate, and the interval of true time at any member's stamp of it."""
 
     time_ns: int
-    bounds: tuple[int, int] | None  # None: nobody has a bound, and there is no reference
+    bounds: tuple[int, int] | None  # None: no member has a bound, and there is no reference
     referenced: bool  # by a reference; otherwise the clocks have carried on
     shared_ns: int | None  # what the LAN's synchronised clocks read, their median; None: there are none
 
 
 def choose(tables: Sequence[Table]) -> int | None:
-    """The place of the first candidate that every member stamped on the same attempt; None: there is none."""
+    """The index of the first candidate that every member stamped on the same attempt; None if there is none."""
     for place, stamps in enumerate(zip(*tables, strict=True)):
         attempts = {stamp.attempt if stamp is not None else None for stamp in stamps}
         if len(attempts) == 1 and None not in attempts:
@@ -62,18 +62,18 @@ def median(values: Sequence[int]) -> int:
 
 
 def allowed(stamps: Sequence[Reception], slack_ns: int) -> tuple[int, int] | None:
-    """Where true time lies by the clocks' own bounds: within all of them, or where they contradict, within any."""
+    """The interval of true time by the clocks' own bounds: their intersection, or their hull if that is empty."""
     spans = [(s.time_ns - s.error_ns, s.time_ns + s.error_ns) for s in stamps if s.error_ns is not None]
     if not spans:
         return None
     low, high = max(span[0] for span in spans), min(span[1] for span in spans)
-    if low - slack_ns > high + slack_ns:  # some bound is wrong, and nobody knows which
+    if low - slack_ns > high + slack_ns:  # some bound is wrong, and it is unknown which
         low, high = min(span[0] for span in spans), max(span[1] for span in spans)
     return low - slack_ns, high + slack_ns
 
 
 def is_plausible(stamp: Reception, known: tuple[int, int] | None) -> bool:
-    """Whether the reading of a reference may be right, given where true time lies."""
+    """Whether the reading of a reference may be right, given the interval of true time."""
     if stamp.reference_ns is None:
         return False
     error_ns = stamp.reference_error_ns

@@ -1,8 +1,8 @@
-"""A clock that its site sets by itself, by round trips to a server, as NTP does: to compare the service with.
+"""A clock that its site sets by round trips to a server, as NTP does: a baseline for the service.
 
 Every site asks the nearest LAN that has time, takes the answer of the least round trip among the last eight, and sets
-its clock to the middle of what that allows. It neither needs nor uses that other sites are on the same LAN. Half the
-difference of the two ways' delays stays unseen, however many samples there are.
+its clock to the middle of the resulting interval. It makes no use of other sites on its LAN. Half the difference of the
+two one-way delays stays invisible, however many samples there are.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from isthmus.protocols.clocks.service import ROUND, ClockService
 
 
 class ClockClient(ClockService):
-    """The clock of a site that goes by its own round trips."""
+    """The clock of a site, set by its own round trips."""
 
     __slots__ = ()
 
     def begin(self, number: int) -> None:
-        """Set the clock, once a period; nobody else takes part."""
+        """Set the clock, once a period; no other site takes part."""
         self.round = number
         self.host.set_timer(self, ROUND, self.options.period_ns)
         now_ns = self.host.now_ns

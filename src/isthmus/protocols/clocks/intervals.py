@@ -2,7 +2,7 @@
 
 A `Span` says where true time was when the hardware clock showed `stamp_ns`. It widens as the clock runs, by what its
 rate may be off. A `VirtualClock` is the time that users read: it follows the hardware clock, and a correction is either
-a step, or worked off slowly, so that the clock never runs backwards.
+a step, or worked off gradually, so that the clock never runs backwards.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ class Span(NamedTuple):
     low_ns: int
     high_ns: int
     rate: float = 0.0  # true time that passes per hardware time, less 1, as estimated
-    spread: float = 0.0  # how far that estimate may be off
+    spread: float = 0.0  # the error bound of that estimate
 
     def at(self, hardware_ns: int) -> tuple[int, int]:
-        """Where true time lies when the hardware clock shows another time."""
+        """The interval of true time when the hardware clock shows another time."""
         passed = hardware_ns - self.stamp_ns
         slow, fast = passed * (self.rate - self.spread), passed * (self.rate + self.spread)
         return self.low_ns + passed + floor(min(slow, fast)), self.high_ns + passed + ceil(max(slow, fast))
 
     def moved(self, hardware_ns: int) -> Span:
-        """The same as of another hardware time."""
+        """The same span at another hardware time."""
         return Span(hardware_ns, *self.at(hardware_ns), self.rate, self.spread)
 
     def intersect(self, other: Span) -> Span:
-        """What both allow, as of this span's stamp; this span alone where they contradict each other."""
+        """The intersection at this span's stamp; this span alone if they contradict each other."""
         low, high = other.at(self.stamp_ns)
         low, high = max(low, self.low_ns), min(high, self.high_ns)
         return self if low > high else self._replace(low_ns=low, high_ns=high)
 
 
 class VirtualClock:
-    """The time that is read: the hardware clock, with corrections that are worked off as time passes.
+    """The time that users read: the hardware clock, with corrections that are worked off as time passes.
 
     A correction has two parts. The *own* one is what an undisturbed round needs; it is worked off within a given time,
     as fast as that takes. The *common* one, the same at all clocks of a LAN, is what goes beyond, as after a hold-over;
@@ -52,9 +52,9 @@ class VirtualClock:
     __slots__ = ("common_ns", "hardware_ns", "own_ns", "own_slew", "rate", "slew", "time_ns")
 
     def __init__(self, hardware_ns: int, time_ns: int, slew: float) -> None:
-        self.hardware_ns = hardware_ns  # since the last correction
-        self.time_ns = time_ns  # what was read then
-        self.own_ns = self.common_ns = 0  # what was to be worked off then
+        self.hardware_ns = hardware_ns  # at the last correction
+        self.time_ns = time_ns  # the reading then
+        self.own_ns = self.common_ns = 0  # the corrections to work off then
         self.own_slew = 0.0  # at most OWN_SLEW_MAX
         self.rate = 0.0
         self.slew = slew  # with the rate and the own one below 1: the clock never runs backwards
@@ -66,14 +66,14 @@ class VirtualClock:
         return self.time_ns + passed + round(passed * self.rate + own + common)  # rounded once: never a step back
 
     def step(self, hardware_ns: int, time_ns: int, rate: float = 0.0, common_ns: int = 0) -> None:
-        """Set the clock, and have it work off the common correction from there."""
+        """Set the clock; it works off the common correction from there."""
         self.hardware_ns, self.time_ns, self.rate = hardware_ns, time_ns, rate
         self.own_ns, self.common_ns = 0, common_ns
 
     def steer(
         self, hardware_ns: int, time_ns: int, rate: float = 0.0, common_ns: int = 0, within_ns: int = 1_000_000_000
     ) -> None:
-        """Have the clock reach a time without a step, within a span, and work off the common correction beside."""
+        """Reach a time without a step, within a period, while working off the common correction."""
         now_ns = self.read(hardware_ns)
         self.step(hardware_ns, now_ns, rate, common_ns)
         self.own_ns = time_ns - now_ns
@@ -81,12 +81,12 @@ class VirtualClock:
 
 
 def beyond(correction_ns: int, usual_ns: int) -> int:
-    """The part of a correction that is more than usual."""
+    """The part of a correction that exceeds the usual one."""
     return correction_ns - min(usual_ns, max(-usual_ns, correction_ns))
 
 
 def worked_off(correction_ns: int, limit: float) -> float:
-    """How much of a correction is worked off once so much may be."""
+    """The part of a correction worked off by a limit."""
     limit = max(0.0, limit)
     return min(limit, max(-limit, correction_ns))
 

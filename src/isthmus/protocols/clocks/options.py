@@ -1,4 +1,4 @@
-"""What the clock service of a site is told: periods, and what it may assume of clocks, broadcasts and references.
+"""Options of a site's clock service: periods, and assumptions about clocks, broadcasts and references.
 
 The bounds that follow from these are pure functions (paper 000, section 3; docs/design/clocks.md derives them).
 `precision` bounds two clocks of one LAN, `accuracy` one clock and true time; both hold just before the next
@@ -23,16 +23,16 @@ SPAN_US_MAX = 1e9
 
 
 class ClockPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How the service works, whatever the network is."""
+    """Options that do not depend on the network."""
 
     period_ms: float = 1_000.0  # P: from one round to the next
     window_ms: float = 10.0  # W: within which the candidates of a round are sent
     agreement_ms: float = 20.0  # A: from the end of the window to the installation
     slew_ppm: float = 500.0  # how fast a correction beyond a round's need is worked off, once synchronised
-    gate_ms: float | None = None  # a reference further off is not believed; None: the error bound of the LAN's clocks
+    gate_ms: float | None = None  # a reference further off is ignored; None: the error bound of the LAN's clocks
     rate_correction: bool = False  # estimate the rate of the hardware clock over the last rounds
     wander_ppm: float = 0.1  # by how much that rate may change meanwhile; only with rate_correction
-    # What a LAN without a reference does: its agent asks for the time; every site does, as with NTP; it is refused.
+    # For a LAN without a reference: its agent requests the time; every site does, as with NTP; or it is refused.
     without_reference: Literal["round-trips", "clients", "refuse"] = "round-trips"
 
     def __post_init__(self) -> None:
@@ -49,13 +49,13 @@ class ClockPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class ClockOptions(ClockPolicy, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The same with what a site may assume; where an assumption does not hold, an interval may miss true time."""
+    """The same with a site's assumptions; if one does not hold, an interval may miss true time."""
 
-    drift_ppm: float  # rho: how far the rate of a hardware clock is from 1, at most
+    drift_ppm: float  # rho: the maximum deviation of a hardware clock's rate from 1
     tightness_us: float  # Gamma: the spread of the instants at which a LAN receives one transmission
     granularity_us: float = 0.0  # g: of receive stamps
     reference_error_us: float = 1.0  # alpha: of a reference that is not faulty
-    agent: SiteId | None = None  # of this LAN; None where it has a reference: it needs nobody else
+    agent: SiteId | None = None  # of this LAN; None if it has a reference
     sources: tuple[SiteId, ...] = ()  # agents of LANs that have a reference, the nearest first
 
     def __post_init__(self) -> None:
@@ -79,32 +79,32 @@ class ClockOptions(ClockPolicy, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def drift(self) -> float:
-        """How far true time that has passed may be from what the hardware clock says has passed, as a share."""
+        """The maximum deviation of elapsed true time from elapsed hardware time, as a share."""
         rho = self.drift_ppm / 1e6
         return rho / (1 - rho)
 
     @property
     def slack_ns(self) -> int:
-        """How far two sites' stamps of one transmission may be apart, their drift aside."""
+        """The maximum difference of two sites' stamps of one transmission, drift aside."""
         return ceil((self.tightness_us + self.granularity_us) * NS_PER_US)
 
 
 def precision_ns(options: ClockOptions) -> int:
-    """How far two clocks of one LAN are apart, at most."""
+    """The maximum difference of two clocks of one LAN."""
     return options.slack_ns + ceil(2 * options.drift * age_ns(options))
 
 
 def accuracy_ns(options: ClockOptions) -> int:
-    """How far a clock of a LAN with a reference is from true time, at most."""
+    """The maximum error of a clock of a LAN with a reference."""
     reference_ns = ceil(options.reference_error_us * NS_PER_US)
     return reference_ns + options.slack_ns + ceil(options.drift * age_ns(options))
 
 
 def worldwide_ns(options: ClockOptions) -> int:
-    """How far any two clocks of LANs with references are apart, at most."""
+    """The maximum difference of any two clocks of LANs with references."""
     return 2 * accuracy_ns(options)
 
 
 def age_ns(options: ClockOptions) -> int:
-    """How old a synchronisation is, at most, where no round fails."""
+    """The maximum age of a synchronisation if no round fails."""
     return options.period_ns + options.agreement_ns + options.window_ns

@@ -1,13 +1,13 @@
-"""Time for a LAN without a reference: its agent asks the agents of LANs that have one (paper 000, section 3).
+"""Time for a LAN without a reference: its agent requests it from agents of LANs that have one (paper 000, section 3).
 
-The interval of an answer holds for some instant between question and answer. So when the answer comes, true time is
-within it, widened by the whole round trip towards later: half the round trip to either side of the middle. The agent
-then is a reference to its LAN, with that as its error.
+The interval of a reply holds for some instant between request and reply. So when the reply arrives, true time is within
+it, widened by the whole round trip towards later: half the round trip to either side of the middle. The agent then is a
+reference to its LAN, with that as its error.
 
-The nearest source is asked; each period in which no answer has come, one more of them. The narrowest of the last eight
-answers is used, each as wide as it has become; one that is some periods old is none: that is hold-over.
+Requests go to the nearest source; for each period without a reply, to one more. The narrowest of the last eight replies
+is used, each widened by its age; one that is some periods old does not count: that is hold-over.
 
-Invariant: only answers of a source to one of the last sixteen questions are taken.
+Invariant: only replies of a source to one of the last sixteen requests are accepted.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from isthmus.protocols.clocks.wire import TimeReply, TimeRequest
 ASK = 0  # timer key
 ASKS_A_PERIOD = 4
 ANSWERS_KEPT = 8
-ASKS_KEPT = 16  # an answer that takes longer is no use
+ASKS_KEPT = 16  # a reply that takes longer is useless
 
 
 class RoundTrips(Layer):
-    """Asks other LANs for the time, where this one has no reference; answers those that ask."""
+    """Requests the time from other LANs if this one has no reference; replies to their requests."""
 
     __slots__ = ("answers", "asked", "asks", "options", "service", "unanswered_count")
     timer_names = ("ask",)
@@ -38,9 +38,9 @@ class RoundTrips(Layer):
         self.options = options
         self.service = service
         self.answers: deque[Span] = deque(maxlen=ANSWERS_KEPT)
-        self.asked: deque[int] = deque(maxlen=ASKS_KEPT)  # when the last questions were sent
-        self.unanswered_count = 0  # questions since the last answer
-        self.asks = False  # whether it is this site that asks for its LAN
+        self.asked: deque[int] = deque(maxlen=ASKS_KEPT)  # when the last requests were sent
+        self.unanswered_count = 0  # requests since the last reply
+        self.asks = False  # whether this site sends the requests of its LAN
 
     def handlers(self) -> dict[type[Message], Handler]:
         return {TimeRequest: self.on_ask, TimeReply: self.on_answer}
@@ -49,7 +49,7 @@ class RoundTrips(Layer):
         self.service.remote = self.reading
 
     def install(self, view: View) -> None:
-        """Ask if this site is the agent of its LAN, or stands in for it."""
+        """Send requests if this site is the agent of its LAN, or stands in for it."""
         agent = self.options.agent
         acting = agent if agent in view.members else view.members[0]
         self.asks = agent is not None and bool(self.options.sources) and acting == self.host.site
@@ -62,7 +62,7 @@ class RoundTrips(Layer):
         """Do nothing: this is the top of its stack, and no application waits above."""
 
     def suspect(self, site: SiteId, suspected: bool) -> None:
-        """Do nothing: views say who is there."""
+        """Do nothing: views define the members."""
 
     def timer(self, key: int) -> None:
         assert key == ASK
@@ -85,16 +85,16 @@ class RoundTrips(Layer):
 
     def on_answer(self, source: SiteId, answer: TimeReply) -> None:
         if answer.earliest_ns > answer.latest_ns:
-            raise RemoteError(f"an answer of site {source} whose earliest time is after its latest")
+            raise RemoteError(f"a reply of site {source} whose earliest time is after its latest")
         if answer.sent_ns not in self.asked or source not in self.options.sources:
-            return  # too late, or not asked for
+            return  # too late, or not requested
         self.unanswered_count = 0
         now_ns, drift = self.host.now_ns, self.options.drift
         trip = Span(answer.sent_ns, answer.earliest_ns, answer.latest_ns, 0.0, drift)
         self.answers.append(Span(now_ns, answer.earliest_ns, trip.at(now_ns)[1], 0.0, drift))
 
     def reading(self, hardware_ns: int) -> Reading | None:
-        """The time by the narrowest answer that is not old; None: there is none."""
+        """The time by the narrowest recent reply; None if there is none."""
         age_ns = LATE * self.options.period_ns
         spans = [span.at(hardware_ns) for span in self.answers if hardware_ns - span.stamp_ns <= age_ns]
         if not spans:

@@ -2,22 +2,23 @@
 
 Problem: true time enters a LAN at a few references; clocks drift, frames are lost and repeated, references lie.
 
-Idea: one broadcast reaches all of a LAN at nearly the same instant, whatever it waited for access. So a reception is an
-instant that all share, and stamping it compares all clocks at once. A round, by the hardware clock of each member:
+Idea: one broadcast reaches all sites of a LAN at nearly the same instant, however long it waited for access. So a
+reception is a shared instant, and stamping it compares all clocks at once. A round, by the hardware clock of each
+member:
 
-    begin            a period after the last one, or when a candidate of a later round is heard
+    begin            a period after the last one, or when a candidate of a later round arrives
     begin + place    broadcast a candidate; places are spread over the first half of the window
     begin + W        close: send the table of receptions to the others
-    + A/2            ask again for tables that have not come
+    + A/2            request missing tables again
     begin + W + A    with all tables: choose a candidate, agree on its time, install it; otherwise there is no round
 
-The interval is what the agreed time allows, widened by the drift since the candidate's *stamp*: the time that agreement
+The interval is that of the agreed time, widened by the drift since the candidate's *stamp*: the time that agreement
 took has aged it, too. A clock that has an interval is never stepped again, only steered: within half a period to the
 agreed time, if the median of the LAN's clocks is as near it as in an undisturbed round. Of what goes beyond that, all
 clocks of the LAN work off the same part, at most `slew_ppm`.
 
 Invariants:
-- a table is final when it is closed: all who have all tables of a round have the same ones, and choose alike;
+- a table is final when it is closed: all members with all tables of a round have the same ones, and choose alike;
 - true time is within the interval, as long as drift, tightness and error of references are within the options, and more
   than half of the LAN's references are right;
 - once there is an interval, the clock never runs backwards;
@@ -62,15 +63,15 @@ class ClockService(Layer):
         self.closed = True  # whether its table is final
         self.table: list[Reception | None] = []  # of the round, by the place of the candidate's sender
         self.tables: dict[SiteId, Table] = {}  # the final ones, by member
-        self.span: Span | None = None  # where true time is; None: free-running
-        self.referenced_ns: int | None = None  # the hardware clock when a reference was last heard of
+        self.span: Span | None = None  # the interval of true time; None: free-running
+        self.referenced_ns: int | None = None  # the hardware clock at the last agreement by a reference
         self.points: deque[tuple[int, int, int]] = deque(maxlen=ROUNDS_KEPT)  # stamp, its time by references, error
         self.remote: Callable[[int], Reading | None] | None = None  # time by round trips, at a hardware time
         self.adopted_count = 0  # rounds
         self.missed_count = 0  # rounds without agreement
 
     def handlers(self) -> dict[type[Message], Handler]:
-        return {Candidate: self.on_candidate, Receptions: self.on_receptions, TableRequest: self.on_table_ask}
+        return {Candidate: self.on_candidate, Receptions: self.on_receptions, TableRequest: self.on_table_request}
 
     def start(self) -> None:
         time_ns = self.host.calendar().time_ns
@@ -96,7 +97,7 @@ class ClockService(Layer):
     # Rounds
 
     def install(self, view: View) -> None:
-        """Give up the round under way: its tables would be of the wrong members."""
+        """Abandon the current round: its tables would be of the wrong members."""
         first = not self.members
         self.members = view.members
         self.closed, self.table, self.tables = True, [], {}
@@ -141,7 +142,7 @@ class ClockService(Layer):
             self.table[place] = self.reception(candidate.attempt)
 
     def reception(self, attempt: int) -> Reception:
-        """How the message in hand was received."""
+        """The stamp of the message being handled."""
         stamp_ns = self.host.received_ns
         reading = self.read(stamp_ns)
         time_ns = self.clock.read(stamp_ns) if reading is None else reading.time_ns
@@ -154,21 +155,21 @@ class ClockService(Layer):
         return Reception(attempt, stamp_ns, time_ns, error_ns, reference.time_ns, reference.error_ns)
 
     def close(self) -> None:
-        """Make the table final and tell it to the others."""
+        """Make the table final and send it to the others."""
         self.closed = True
         self.tables[self.host.site] = table = tuple(self.table)
         others = tuple(site for site in self.members if site != self.host.site)
         if others:
             self.send(others, Receptions(self.round, table))
 
-    def on_receptions(self, source: SiteId, told: Receptions) -> None:
-        if source not in self.members or len(told.table) != len(self.members):
-            raise RemoteError(f"a table of {len(told.table)} receptions of site {source}, for {len(self.members)}")
-        if told.round == self.round and self.table:
-            self.tables.setdefault(source, told.table)
+    def on_receptions(self, source: SiteId, received: Receptions) -> None:
+        if source not in self.members or len(received.table) != len(self.members):
+            raise RemoteError(f"a table of {len(received.table)} receptions of site {source}, for {len(self.members)}")
+        if received.round == self.round and self.table:
+            self.tables.setdefault(source, received.table)
 
-    def on_table_ask(self, source: SiteId, ask: TableRequest) -> None:
-        if ask.round == self.round and self.host.site in self.tables:
+    def on_table_request(self, source: SiteId, request: TableRequest) -> None:
+        if request.round == self.round and self.host.site in self.tables:
             self.send((source,), Receptions(self.round, tuple(self.table)))
 
     def conclude(self) -> None:
@@ -187,7 +188,7 @@ class ClockService(Layer):
         self.adopt(agree(stamps, self.options.slack_ns, gate_ns), own.stamp_ns)
 
     def adopt(self, agreed: CommonTime, stamp_ns: int) -> None:
-        """Make the agreed time of a stamp this clock's."""
+        """Install the agreed time of a stamp."""
         now_ns, stepping = self.host.now_ns, self.span is None
         if agreed.referenced and agreed.bounds is not None:
             self.referenced_ns = now_ns
@@ -198,7 +199,7 @@ class ClockService(Layer):
             self.span = span if self.span is None else span.intersect(self.span)
         passed = now_ns - stamp_ns
         shared_ns = agreed.time_ns if agreed.shared_ns is None else agreed.shared_ns
-        usual_ns = 2 * accuracy_ns(self.options)  # how far the clocks are from the agreed time in an undisturbed round
+        usual_ns = 2 * accuracy_ns(self.options)  # the clocks' distance from the agreed time in an undisturbed round
         common_ns = beyond(agreed.time_ns - shared_ns, usual_ns)
         time_ns = agreed.time_ns - common_ns + passed + round(passed * rate)
         if stepping:
@@ -208,9 +209,9 @@ class ClockService(Layer):
         self.adopted_count += 1
 
     def rate(self, referenced: bool) -> tuple[float, float]:
-        """The rate of true time over the hardware clock, and how far it may be off."""
+        """The rate of true time over the hardware clock, and its error bound."""
         if not referenced and self.span is not None:
-            return self.span.rate, self.span.spread  # as it was when a reference was last heard of
+            return self.span.rate, self.span.spread  # as of the last agreement by a reference
         drift = self.options.drift
         if self.options.rate_correction and len(self.points) == ROUNDS_KEPT:
             fit = fit_rate([point[:2] for point in self.points])

@@ -1,8 +1,8 @@
-"""How tight the receptions of a LAN are, measured: pure arithmetic on the tables that a round exchanges anyway.
+"""Measured tightness of a LAN's receptions: pure arithmetic on the tables that a round exchanges anyway.
 
 Problem: the interval of a clock counts on Gamma, the spread of the instants at which members receive one transmission.
-In a simulation it is given; on a real network nobody knows it. It cannot be read off one candidate, as the members'
-clocks differ by unknown offsets.
+A simulation sets it; on a real network it is unknown. One candidate does not show it, as the members' clocks differ by
+unknown offsets.
 
 Idea: a round has several candidates within a few milliseconds, in which offsets hardly change. Let i and j stamp
 candidate c; the difference of their stamps is offset(i, j) + e_i(c) - e_j(c), where each e is between 0 and Gamma. Over
@@ -10,8 +10,8 @@ all candidates of a round it varies by 2 Gamma at most. So its range is what is 
 shows in the same round, before the round's time is agreed on. The largest range of the last rounds counts, as one quiet
 round proves little.
 
-What it cannot see: a member that is late by the same time for every candidate. Copies that are sent one after another
-would make the last one late each time; so senders begin with different members, and the lateness shows.
+Limit: a member that is late by the same time for every candidate is not detected. Copies that are sent one after
+another would make the last one late each time; so senders begin with different members, and the lateness shows.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class Tightness:
         self.ranges: deque[int] = deque(maxlen=ROUNDS_KEPT)
 
     def add(self, tables: Sequence[Table]) -> None:
-        """Take the tables of a round; of a LAN of one site there is nothing to be apart from."""
+        """Record the tables of a round; a LAN of one site has a spread of 0."""
         found = 0 if len(tables) == 1 else spread_ns(tables)
         if found is not None:
             self.ranges.append(found)
 
     def published_ns(self) -> int | None:
-        """What may be relied on; None: too few rounds were measured."""
+        """The tightness to rely on; None: too few rounds were measured."""
         return max(self.ranges) if len(self.ranges) >= ROUNDS_LEAST else None

@@ -3,11 +3,11 @@
 A set of sites is a mask: how many bytes, which byte is the first, the bytes. That is one of two codings, of which a
 group uses one: *masks*. In the other, *groups*, up to three ids of known sets come before the mask (everyone, the
 sites, hosts and gateways of each LAN, the zones); these are laid over each other by symmetric difference, and the mask
-says in which sites the result still differs. Known sets follow from the view, so that no site has to tell them. How
+says in which sites the result still differs. Known sets follow from the view, so that no site has to send them. How
 many ids there are is in the two low bits of the mask's length, so that groups are never longer than masks below 256
 sites: most sets are whole zones and a few exceptions.
 
-What does not decode, or names strangers, raises RemoteError.
+Bytes that do not decode, or that name sites outside the view, raise RemoteError.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from isthmus.protocols.causal.histories.history import SENDER, SENDER_BITS, Entr
 Coding = Literal["groups", "masks"]
 REMEMBERED_MAX = 8192  # sets and timestamps whose coding is remembered
 NUMBER_MAX = 1 << 63
-IDS_MAX = 3  # known sets that one set is made of: what two bits can tell
+IDS_MAX = 3  # known sets that make up one set: as many as two bits can count
 
 
 def put_varint(number: int, into: bytearray) -> None:
@@ -53,7 +53,7 @@ def put_varints(numbers: Iterable[int]) -> bytes:
 
 
 def read_varints(data: bytes, count: int) -> list[int]:
-    """Exactly so many numbers."""
+    """Decode exactly `count` numbers."""
     if len(data) == count and data.isascii():
         return list(data)
     numbers, place = [], 0
@@ -88,7 +88,7 @@ class Coder:
         self.known = tuple(dict.fromkeys(mask for mask in known if mask.bit_count() > 1))
         self.entries_max = entries_max  # that a peer may send
         self.set_bytes: dict[int, bytes] = {}
-        self.read: dict[bytes, Timestamp] = {}  # one timestamp is read by all recipients that a process has
+        self.read: dict[bytes, Timestamp] = {}  # shared: all recipients in a process decode the same timestamp
 
     def encode(self, timestamp: Timestamp) -> bytes:
         into = bytearray()
@@ -107,7 +107,7 @@ class Coder:
         return made
 
     def in_groups(self, mask: int) -> bytes:
-        """Known sets that come nearer and nearer to a set, as long as that saves bytes, and what is left."""
+        """Known sets that approximate a set, as long as that saves bytes, and the remaining mask."""
         ids: list[int] = []
         made = mask_bytes(mask, ids)
         while self.known and mask and len(ids) < IDS_MAX:
@@ -170,5 +170,5 @@ class Coder:
 
 @lru_cache(maxsize=64)
 def coder_of(everyone: int, known: tuple[int, ...], coding: Coding, entries_max: int) -> Coder:
-    """The coder of a view; all sites of a process share it, and so read each timestamp once."""
+    """The coder of a view; all sites of a process share it, and so decode each timestamp once."""
     return Coder(everyone, known, coding, entries_max)

@@ -1,23 +1,23 @@
-"""Extended causal histories: what a process must say of the past, and to whom it was said already.
+"""Extended causal histories: what a process must report of the past, and to which sites it already has.
 
 Problem: messages go to arbitrary sets. A process that delivers m must have delivered everything before m that is
-addressed to it. Telling all of the past with each message would grow without end.
+addressed to it. Timestamps with all of the past would grow without bound.
 
 Idea (rules R1 to R9 of the paper, as they must be read): a process keeps H, the messages before its next one; for each
 of them C, the processes to which it was *reported*; and D, the last message delivered of each sender. "Reported to x"
 means: everything causally after now is delivered at x after something that covers n. Then
-- a timestamp carries only what some addressee was not told (R7), and what all its own addressees were told is
-  forgotten (R8);
-- what is addressed only to the far side of a separator, and was reported to all of the separator, need not be told on
-  the near side (R9): every way back passes the separator, which tells it there again.
+- a timestamp carries only entries not yet reported to some addressee (R7), and an entry reported to all its own
+  addressees is forgotten (R8);
+- an entry addressed only to the far side of a separator, and reported to all of the separator, need not be reported
+  on the near side (R9): every path back passes the separator, which reports it there again.
 
-A message is known by sender and counter; both in one int, the counter above. Sets are ints, one bit per site. The
+A message is identified by sender and counter; both in one int, the counter above. Sets are ints, one bit per site. The
 *address* of a message is its destinations and every relay that it passes.
 
-Where there is too much to tell, an *empty* message tells all of it to all whom it concerns, and all of it is forgotten.
-It is a message like any other, with a counter and a timestamp that leaves nothing out. Empty messages that tell only a
-part of what is known look harmless, and block: who hears of y by such a part, and not of x, which came before y, puts y
-into x where it relays x, while another gateway, which had x first, puts x into y.
+When a history is too long, an *empty* message reports all of it to all sites concerned, and all of it is forgotten. It
+is a message like any other, with a counter and a timestamp that leaves nothing out. Empty messages that report only a
+part look harmless and deadlock: a gateway that learns of y by such a part, and not of x, which came before y, puts y
+into x when it relays x, while another gateway, which had x first, puts x into y.
 
 Invariants:
 - a step is atomic: a timestamp is taken before its own sending is noted, and the message enters H after that;
@@ -40,27 +40,27 @@ NO_CUTS: dict[int, tuple[Cut, ...]] = {}
 
 
 class Entry(NamedTuple):
-    """One message of the past, as a timestamp tells of it."""
+    """One message of the past in a timestamp."""
 
     key: int  # counter and sender
     address: int
-    told: int  # to whom its sender knows it reported; 0 where timestamps are not extended
-    injected: int = 0  # of what a relay added: to whom it was told on the way; 0 for what was there from the start
+    told: int  # the sites to which the timestamp's sender knows it reported; 0 where timestamps are not extended
+    injected: int = 0  # of an entry that a relay added: the sites that got it; 0 if it was there from the start
 
 
 Timestamp = tuple[Entry, ...]
 
 
 class HistoryRules(msgspec.Struct, frozen=True):
-    """The rules that can be left out; the study shows what each is worth."""
+    """The rules that can be switched off; the study shows the worth of each."""
 
-    extended: bool = True  # timestamps tell to whom entries were reported
-    symmetric: bool = True  # a later message that is told of covers an earlier one that is known, too
-    separators: bool = True  # R9 at all
+    extended: bool = True  # timestamps say to which sites entries were reported
+    symmetric: bool = True  # a later message in a timestamp covers an earlier one that is known, too
+    separators: bool = True  # R9: entries that stay in a zone are not reported outside
     anywhere: bool = True  # R9 by any process, and for destinations in the separator; otherwise by its members
-    remainder: bool = True  # R9 looks at who has not been told, not at all addressees
+    remainder: bool = True  # R9 considers only the addressees without a report
     forgetting: bool = True  # what the far side of a separator answers for is forgotten
-    pruning: bool = True  # R5 to R8; without, a message tells all of its past, and nothing is ever forgotten
+    pruning: bool = True  # R5 to R8; without, messages carry all of their past and no bound holds: for comparison only
 
 
 def key_of(sender: SiteId, count: int) -> int:
@@ -71,40 +71,39 @@ class ExtendedHistory:
     """H, C and D of one process in one view."""
 
     __slots__ = (
-        *(
-            "address",
-            "border",
-            "count",
-            "delivered",
-            "far",
-            "me",
-            "of_sender",
-            "policies",
-            "separators",
-        ),
-        *("pruning", "site", "symmetric", "told"),
+        "address",
+        "border",
+        "count",
+        "delivered",
+        "far",
+        "me",
+        "of_sender",
+        "pruning",
+        "rules",
+        "separators",
+        "site",
+        "symmetric",
+        "told",
     )
 
-    def __init__(
-        self, site: SiteId, separators: Separators | None = None, policies: HistoryRules | None = None
-    ) -> None:
+    def __init__(self, site: SiteId, separators: Separators | None = None, rules: HistoryRules | None = None) -> None:
         self.site = site
         self.me = 1 << site
-        self.policies = policies or HistoryRules()
-        self.separators = separators if self.policies.separators else None
+        self.rules = rules or HistoryRules()
+        self.separators = separators if self.rules.separators else None
         self.count = 0  # of our own messages
         self.delivered: dict[int, int] = {}  # D
         self.told: dict[int, int] = {}  # C, of each entry of H
         self.address: dict[int, int] = {}
         self.of_sender: dict[int, dict[int, None]] = {}  # the entries of each sender
-        far = self.separators is not None and self.policies.forgetting
+        far = self.separators is not None and self.rules.forgetting
         self.far = self.separators.behind(self.me) if far and self.separators is not None else NO_CUTS
-        self.border = 0  # all separators between us and others: none answers for what was told to none of these
+        self.border = 0  # all separators between us and others: none answers for entries reported to none of these
         for cuts in self.far.values():
             for separator, _ in cuts:
                 self.border |= separator
-        self.symmetric = self.policies.symmetric
-        self.pruning = self.policies.pruning
+        self.symmetric = self.rules.symmetric
+        self.pruning = self.rules.pruning
 
     # Sending
 
@@ -119,14 +118,14 @@ class ExtendedHistory:
         return key, timestamp
 
     def concerned(self) -> int:
-        """All to whom a message that we know of is addressed."""
+        """All addressees of the messages in the history."""
         sites = 0
         for address in self.address.values():
             sites |= address
         return sites
 
     def forcible(self, address: int) -> tuple[int, int]:
-        """Who of the separators that we are part of was not told, and for how many entries they would answer if."""
+        """The sites of our separators without a report, and the entries that they would answer for with it."""
         count = untold = 0
         if self.separators is not None:
             cuts = self.separators.cuts(address, 0)
@@ -141,11 +140,11 @@ class ExtendedHistory:
         return untold & ~self.me, count
 
     def entries_for(self, address: int) -> Timestamp:
-        """What a message to an address must tell (R7, R9)."""
+        """The entries that a message to an address must carry (R7, R9)."""
         if not self.pruning:
             return tuple([Entry(key, of_entry, 0) for key, of_entry in self.address.items()])
         entries = []
-        cuts, extended = self.cuts(address), self.policies.extended
+        cuts, extended = self.cuts(address), self.rules.extended
         for key, told in self.told.items():
             if address & ~told:
                 of_entry = self.address[key]
@@ -155,21 +154,21 @@ class ExtendedHistory:
         return tuple(entries)
 
     def cuts(self, address: int) -> dict[int, tuple[Cut, ...]]:
-        """The separators with an address on the near side, by who is on the far side."""
+        """The separators with an address on the near side, by the sites on the far side."""
         if self.separators is None:
             return NO_CUTS
-        return self.separators.cuts(address, 0 if self.policies.anywhere else self.me)
+        return self.separators.cuts(address, 0 if self.rules.anywhere else self.me)
 
     def answered(self, address: int, told: int, cuts: dict[int, tuple[Cut, ...]]) -> bool:
-        """Whether a separator answers for an entry: it was told, and all who were not are behind it."""
-        rest = (address & ~told or address) if self.policies.remainder else address  # a relay has some that all know
+        """Whether a separator answers for an entry: it has the report, and all sites without one are behind it."""
+        rest = (address & ~told or address) if self.rules.remainder else address  # relays have some that all know
         for separator, far in cuts.get(rest & -rest, ()):  # noqa: SIM110  the loop is twice as fast
             if not separator & ~told and not rest & ~far:
                 return True
         return False
 
     def report_all(self, sites: int) -> None:
-        """Note that everything was reported to some sites, stripped entries too; forget what is told (R8)."""
+        """Note that everything, stripped entries too, was reported to some sites; forget what all have (R8)."""
         told = self.told
         for key in told:
             told[key] |= sites
@@ -178,7 +177,7 @@ class ExtendedHistory:
     # Delivering
 
     def missing(self, timestamp: Timestamp) -> int:
-        """The key of a message that must be delivered here first; 0 where none is missing."""
+        """The key of a message that must be delivered here first; 0 if none is missing."""
         me, delivered = self.me, self.delivered
         for key, address, _, _ in timestamp:
             if address & me and delivered.get(key & SENDER, 0) < key >> SENDER_BITS:
@@ -186,7 +185,7 @@ class ExtendedHistory:
         return 0
 
     def deliver(self, key: int, address: int, timestamp: Timestamp) -> None:
-        """Note a message that is ready and delivered here."""
+        """Record a message that is delivered here."""
         touched = self.merge(key, address, timestamp, 0)
         told = 1 << (key & SENDER) | self.me
         if address & ~told or not self.pruning:
@@ -197,7 +196,7 @@ class ExtendedHistory:
             self.forget_told(touched)
 
     def merge(self, key: int, address: int, timestamp: Timestamp, rest: int) -> list[int]:
-        """Take over what a message tells; `rest` of its address is still to be reached through us."""
+        """Merge a message's timestamp; `rest` of its address is still to be reached through us."""
         sender = key & SENDER
         here = address & ~rest
         of_sender = self.of_sender
@@ -231,7 +230,7 @@ class ExtendedHistory:
         return touched
 
     def cover(self, key: int, sites: int) -> list[int]:
-        """Note that earlier messages of the same sender are covered by this one, where it goes."""
+        """Credit the earlier messages of the same sender with the sites that this one reaches."""
         found: list[int] = []
         for earlier in self.of_sender.get(key & SENDER, ()):
             if earlier < key:
@@ -240,7 +239,7 @@ class ExtendedHistory:
         return found
 
     def covered(self, key: int, timestamp: Timestamp) -> int:
-        """Where later messages of the same sender go, which cover this one."""
+        """The addressees of later messages of the same sender, which cover this one."""
         sender, sites = key & SENDER, 0
         for later in self.of_sender.get(sender, ()):
             if later > key:
@@ -253,7 +252,7 @@ class ExtendedHistory:
     # Relaying
 
     def relay(self, key: int, address: int, timestamp: Timestamp, rest: int, hops: tuple[int, ...]) -> list[Timestamp]:
-        """Note a message that is ready here and goes on; the timestamp that it takes over each hop, in order."""
+        """Record a message that is relayed; returns its timestamp for each hop, in order."""
         self.merge(key, address, timestamp, rest)
         known = {entry.key: entry.injected for entry in timestamp}
         stamps = []
@@ -283,7 +282,8 @@ class ExtendedHistory:
             self.of_sender[sender] = {key: None}
 
     def forget_told(self, touched: list[int]) -> None:
-        """Drop what all addressees were told (R8), and what a separator between us and the rest answers for."""
+        """Drop entries reported to all addressees (R8), and those that a separator between us and the rest answers
+        for."""
         if not self.pruning:
             return
         all_told, addresses, border = self.told, self.address, self.border

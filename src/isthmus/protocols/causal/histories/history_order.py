@@ -60,7 +60,7 @@ class HistoryOrder(CausalOrder):
         self.own: deque[int] = deque()  # own messages addressed to us whose copies are not back yet
 
     def new_history(self) -> ExtendedHistory:
-        return ExtendedHistory(self.host.site, None, self.options.rules())
+        return ExtendedHistory(self.host.site, None, self.options)
 
     def new_coder(self) -> Coder:
         return coder_of(self.everyone, (self.everyone,), self.options.coding, self.entries_most())

@@ -146,7 +146,7 @@ class RelayedOrder(HistoryOrder):
         lans = self.lans or one_lan(members)
         self.routes: GatewayRoutes = routes_of(lans, members)
         self.separators: Separators = separators_of(lans, members)[1]
-        return ExtendedHistory(self.host.site, self.separators if self.gate is None else None, self.options.rules())
+        return ExtendedHistory(self.host.site, self.separators if self.gate is None else None, self.options)
 
     def new_coder(self) -> Coder:
         graph = self.routes.graph
