@@ -285,6 +285,7 @@ EXTENDED = {  # classes that others of their package extend: a contract, or a pa
     "Transport": "the contract of transports",
     "LivePort": "a port as it is; the clock service adds time stamps to its own",
     "CausalOrder": "the contract of causal orders, with what all of them do alike",
+    "HistoryRules": "values alone, which options add to",
     "HistoryOrder": "a complete order; over gateways, RelayedOrder sends and acknowledges in its own way",
     "ClockService": "a complete service; ClockClient measures the offset to its reference in its own way",
 }

@@ -31,18 +31,16 @@ class Application(Layer):
     """The application's end of a stack, as callbacks."""
 
     __slots__ = (
-        *(
-            "auto_consume",
-            "delivered_count",
-            "fragments",
-            "on_deliver",
-            "on_deliver_all",
-            "on_restore",
-            "on_resume",
-            "on_state",
-            "on_view",
-            "wants",
-        ),
+        "auto_consume",
+        "delivered_count",
+        "fragments",
+        "on_deliver",
+        "on_deliver_all",
+        "on_restore",
+        "on_resume",
+        "on_state",
+        "on_view",
+        "wants",
     )
 
     def __init__(

@@ -1,11 +1,11 @@
-"""Estimators of a mean that may shift: pure arithmetic over samples as they come.
+"""Estimators of a mean that may shift: pure arithmetic over a sequence of samples.
 
 *Mean shift* is the paper's: the mean of the first k samples stands until k samples in a row lie on one side of it;
 then the mean of those k stands. It is steady for samples that vary little. Exponential gaps lie below their mean 63
 times in 100, so seven in a row do so often, and the mean of just those is far too small.
 
-*Sliding mean* is the mean of the last `size` samples, whatever they are: unbiased for every distribution, and new
-altogether after `size` samples. What is no accident begins a new mean at once: a sample twenty times the mean (of
+*Sliding mean* is the mean of the last `size` samples, whatever they are: unbiased for every distribution, and fully
+renewed after `size` samples. An unlikely sample begins a new mean at once: a sample twenty times the mean (of
 exponential ones one in five million, with a mean of 32), or the last eight together below a sixth of what they should
 be (one in 13,000, and harmless where it is wrong: the next ones count again). Of those eight the first may lie across
 the shift, or before it: it does not count where the mean of the rest is below a sixth of it.
@@ -13,15 +13,15 @@ the shift, or before it: it does not count where the mean of the rest is below a
 *Exponential* weighs the last sample with 2 / (size + 1) and older ones ever less. It needs no memory, and forgets as
 slowly after a shift as ever.
 
-*CUSUM* adds up by how much samples exceed the mean, and by how much they fall short of it, each beyond an allowance; a
-sum above its limit is a shift, and the mean of the samples that made it up the new mean. In between it is a mean of the
-last `size` or so. It needs no memory either, and notices a small shift later than a large one.
+*CUSUM* sums the excess of samples over the mean, and their shortfall below it, each beyond an allowance; a sum above
+its limit is a shift, and the mean of the samples in the sum is the new mean. In between it is a mean of roughly the
+last `size`. It needs no memory either, and notices a small shift later than a large one.
 
 *Level* is for delays, of which there are few samples, each close to the last until a link fails: a sliding mean that
 begins anew with the second of two in a row that are both a quarter above it, or below. Between the two it stays as it
 is, in doubt, and another sample is worth having at once.
 
-Estimates for a choice of roles want no bias first, and speed second; the study *dynamic-roles* compares all four on
+Estimates for a choice of roles need no bias first, and speed second; the study *dynamic-roles* compares all four on
 traffic of each kind.
 """
 
@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterable
 from statistics import fmean, pstdev
 
 SHIFT = 20  # a sample this many times the mean is a shift
-FEWEST = 4  # samples that tell anything
+FEWEST = 4  # samples needed for an estimate
 REGULAR = 0.5  # a deviation below this share of the mean: periodic rather than at random
 ALLOWANCE, LIMIT = 0.5, 8.0  # of CUSUM, in means: exponential gaps exceed the limit once in some 1,300 samples
 OFF = 0.25  # of the mean: as far off, on one side, are two samples in a row of another level
@@ -40,7 +40,7 @@ RECENT, DROP = 8, 6  # as many samples together, a sixth of the mean, are a shif
 
 
 class MeanShift:
-    """A mean that stands until a run of samples on one side of it speaks against it."""
+    """A mean that stands until a run of samples lies on one side of it."""
 
     __slots__ = ("k", "mean", "run", "warm")
 
@@ -69,11 +69,11 @@ class MeanShift:
             self.run = []
 
     def with_sample(self, sample: float) -> float | None:
-        """What the mean would be with one more sample; None where there is too little to tell."""
+        """The mean with one more sample; None if there are too few samples."""
         return (self.mean * self.k + sample) / (self.k + 1) if self.warm and self.mean is not None else None
 
     def regular(self) -> bool:
-        """Whether samples are much alike; a mean that stands for long says nothing of it."""
+        """Whether samples vary little; a mean that stands for long does not show that."""
         return False
 
 
@@ -98,11 +98,11 @@ class SlidingMean:
         self.mean = sum(self.samples) / len(self.samples)
 
     def regular(self) -> bool:
-        """Whether samples are much alike."""
+        """Whether samples vary little."""
         return is_regular(self.samples)
 
     def with_sample(self, sample: float) -> float | None:
-        """What the mean would be with one more sample; None where there is too little to tell."""
+        """The mean with one more sample; None if there are too few samples."""
         count = len(self.samples)
         if self.mean is None or count < FEWEST:
             return None
@@ -110,20 +110,20 @@ class SlidingMean:
 
 
 class Level(SlidingMean):
-    """The mean of the last samples of what varies little, and then jumps: two in a row that are off begin a new one."""
+    """The mean of the last samples of a steady quantity that may jump: two outliers in a row begin a new mean."""
 
     __slots__ = ("odd",)
 
     def __init__(self, size: int = 8) -> None:
         super().__init__(size)
-        self.odd: float | None = None  # the last sample, where it is off; it counts when the next one has come
+        self.odd: float | None = None  # the last sample, if it is an outlier; it counts once the next one is known
 
     def add(self, sample: float) -> None:
         """Take a sample."""
         odd, self.odd = self.odd, None
         side = self.side(sample)
         if side and odd is not None and self.side(odd) == side:
-            self.samples.clear()  # and without the odd one, which may lie across the jump
+            self.samples.clear()  # without the outlier, which may lie across the jump
             super().add(sample)
             return
         if odd is not None:
@@ -134,18 +134,18 @@ class Level(SlidingMean):
             super().add(sample)
 
     def side(self, sample: float) -> int:
-        """Whether a sample is off the mean: -1 below it, 1 above, 0 near."""
+        """The side of the mean on which a sample is an outlier: -1 below, 1 above, 0 near."""
         if self.mean is None or abs(sample - self.mean) <= OFF * self.mean:
             return 0
         return -1 if sample < self.mean else 1
 
     def doubt(self) -> float:
-        """By how much the last sample is off, if it is."""
+        """The deviation of the last sample, if it is an outlier."""
         return 0.0 if self.odd is None or self.mean is None else abs(self.odd - self.mean)
 
 
 def is_regular(samples: Iterable[float]) -> bool:
-    """Whether samples are much alike: exponential ones deviate from their mean by as much as the mean."""
+    """Whether samples vary little: exponential ones deviate from their mean by as much as the mean."""
     known = list(samples)
     return len(known) >= RECENT and pstdev(known) < REGULAR * fmean(known)
 
@@ -158,7 +158,7 @@ def after_shift(samples: list[float]) -> list[float]:
 
 
 class Exponential:
-    """A mean in which older samples count ever less."""
+    """A mean with exponentially decreasing weights of older samples."""
 
     __slots__ = ("count", "mean", "size", "square")
 
@@ -182,18 +182,18 @@ class Exponential:
         return sample if self.mean is None else self.mean + self.weight() * (sample - self.mean)
 
     def regular(self) -> bool:
-        """Whether samples are much alike."""
+        """Whether samples vary little."""
         if self.mean is None or self.count < RECENT:
             return False
         return self.square - self.mean**2 < (REGULAR * self.mean) ** 2
 
     def with_sample(self, sample: float) -> float | None:
-        """What the mean would be with one more sample; None where there is too little to tell."""
+        """The mean with one more sample; None if there are too few samples."""
         return None if self.count < FEWEST else self.blend(sample)
 
 
 class Cusum:
-    """A mean that begins anew where the sums of what samples deviate from it say so."""
+    """A mean that restarts when a cumulative sum of deviations exceeds its limit."""
 
     __slots__ = ("above", "below", "since")
 
@@ -224,11 +224,11 @@ class Cusum:
         self.since, self.above, self.below = begun, Excess(), Excess()
 
     def regular(self) -> bool:
-        """Whether samples are much alike."""
+        """Whether samples vary little."""
         return self.since.regular()
 
     def with_sample(self, sample: float) -> float | None:
-        """What the mean would be with one more sample; None where there is too little to tell."""
+        """The mean with one more sample; None if there are too few samples."""
         return self.since.with_sample(sample)
 
 

@@ -1,28 +1,28 @@
-"""Large messages: cut into pieces on their way down, put together on their way up.
+"""Large messages: cut into pieces on the way down, reassembled on the way up.
 
 Problem: a frame carries some kilobytes, an application wants to send up to 64 MiB, in any order that a stack keeps and
-over any change of views, and nobody's memory may grow with what others send.
+over any change of views, and no member's memory may grow with what others send.
 
 Idea: a piece is an ordinary message of the stack, with a number, credit and a place in the order of its own. The whole
-is handed up where the last of its pieces is delivered, so its place is that piece's: what the stack promises of the
-place of one message holds for the whole. Its number is the highest of its pieces'. Messages that fit into a frame never
-come here; for them this costs one comparison.
+is handed up where the last of its pieces is delivered, so its position is that piece's: what the stack promises for the
+position of one message holds for the whole. Its number is the highest of its pieces'. Messages that fit into a frame
+never come here; for them this costs one comparison.
 
-A view change. All pieces that a sender submitted in a view are delivered in that view by all who go on to the next one,
+A view change. All pieces that a sender submitted in a view are delivered in that view by all members that survive it,
 as any message is. Either those are all pieces, and the whole is delivered there; or some are not submitted yet, and
-then it is complete nowhere. So each member drops what is incomplete when it installs a view, and a sender that goes on
+then it is complete nowhere. So each member drops incomplete messages when it installs a view, and a surviving sender
 sends the whole again in the new view, under the same numbers:
 
     view 1   site 0 submits pieces 1 to 40 of 100; all of {0, 1, 2} get these, and site 2 crashes
     view 2   {0, 1, 3}: 0 and 1 have dropped the 40, 3 never had them; 0 submits 1 to 100, all three deliver
 
-Had site 0 crashed instead, nobody would have a piece of it left. A piece submitted in view 1 cannot come in view 2:
-that is why a piece leaves here only while it goes straight to the transport (`passes`) and never waits in between.
+Had site 0 crashed instead, no member would keep a piece of it. A piece submitted in view 1 cannot come in view 2: that
+is why a piece leaves here only while it goes directly to the transport (`sends_at_once`) and never waits in between.
 
-Flow control. Pieces take credit like messages, and give it back as they are put together; the last one when the
-application has read the whole. Besides, a sender begins a large message only while what it has under way to each site
-of large messages, and what that site's application has not read of them, stays within `window_bytes`. A site tells a
-sender the bytes that it has read of what was sent in this view (`BytesRead`, a total, in the transport's reliable
+Flow control. Pieces take credit like messages, and return it as they are reassembled; the last one when the application
+has read the whole. Besides, a sender begins a large message only while its large messages that are under way to each
+site, or not read by that site's application, stay within `window_bytes`. A site reports to a sender the bytes that it
+has read of what was sent in this view (`BytesRead`, a total, in the transport's reliable
 stream). With each view these counts begin anew, as credit's do: what was sent in an earlier one is delivered by now, or
 never.
 
@@ -33,7 +33,7 @@ Invariants:
 
 Bounds, at a sender: what one turn has submitted, of which the stack holds copies within the bounds of its transport.
 At a receiver, per sender: `window_bytes` of large messages that are incomplete or not read, or one message where it is
-larger, and as much again just after a view change; in all, that times the members. While a message is put together it
+larger, and as much again just after a view change; in all, that times the members. While a message is reassembled it
 takes its size twice.
 """
 
@@ -61,7 +61,7 @@ MessageKey = tuple[SiteId, int]  # sender, number
 
 
 class FragmentOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What counts as large, and how much of it may be under way."""
+    """The size from which messages are large, and the window for them."""
 
     piece_bytes: int | None = None  # payloads beyond are cut into pieces of this; None: what fits into a frame
     window_bytes: int = LARGEST_BYTES  # large messages of one sender that a site may have incomplete or unread
@@ -73,7 +73,7 @@ class FragmentOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Piece(Message, frozen=True, gc=False, array_like=True, tag=90):
-    """Which part of a large message a message is; its payload is the part, its number tells the whole's."""
+    """A part of a large message; the payload is the part, and its number gives that of the whole."""
 
     index: int  # from 0 on
     count: int  # of all pieces
@@ -83,13 +83,13 @@ class Piece(Message, frozen=True, gc=False, array_like=True, tag=90):
 
 
 class BytesRead(Message, frozen=True, gc=False, array_like=True, tag=91):
-    """How many bytes of the addressee's large messages the application here has read."""
+    """The bytes of the addressee's large messages that the application here has read."""
 
     total: int
 
 
 class Assembly:
-    """What has come of a large message."""
+    """The received parts of a large message."""
 
     __slots__ = ("count", "destinations", "parts", "size")
 
@@ -101,21 +101,24 @@ class Assembly:
 
 
 class Fragments:
-    """The large messages of one application: those that it sends, and those that come."""
+    """The large messages of one application, sent and received."""
 
     __slots__ = (
-        *(
-            "application",
-            "assemblies",
-            "backlog",
-            "consumed_of",
-            "held_of",
-            "held_over",
-            "next_piece",
-            "options",
-            "piece_bytes",
-        ),
-        *("piece_bytes", "prepared_count", "read_by", "sent_to", "transport", "unread", "view"),
+        "application",
+        "assemblies",
+        "backlog",
+        "consumed_of",
+        "held_of",
+        "held_over",
+        "next_piece",
+        "options",
+        "piece_bytes",
+        "prepared_count",
+        "read_by",
+        "sent_to",
+        "transport",
+        "unread",
+        "view",
     )
 
     def __init__(self, application: Application) -> None:
@@ -127,19 +130,19 @@ class Fragments:
 
     def reset(self) -> None:
         self.view = View(0, ())
-        self.prepared_count = 0  # large messages that have their numbers and are to be submitted in this turn
-        self.backlog: deque[Cast] = deque()  # the one being cut, and what was submitted behind it
+        self.prepared_count = 0  # large messages with numbers that will be submitted in this turn
+        self.backlog: deque[Cast] = deque()  # the one being cut, and those submitted behind it
         self.held_over = 0  # how many of these were submitted in an earlier view
         self.next_piece = 0  # of the first of these, in this view
         self.sent_to: dict[SiteId, int] = {}  # bytes of large messages sent to a member
-        self.read_by: dict[SiteId, int] = {}  # and what its application has read of them
+        self.read_by: dict[SiteId, int] = {}  # and those that its application has read
         self.assemblies: dict[MessageKey, Assembly] = {}
         self.held_of: dict[SiteId, int] = {}  # bytes in them, by sender
-        self.unread: dict[MessageKey, tuple[int, int]] = {}  # of what was handed up and is not read: its size and view
+        self.unread: dict[MessageKey, tuple[int, int]] = {}  # size and view of those handed up and not read
         self.consumed_of: dict[SiteId, int] = {}  # bytes of each sender's large messages that were read here
 
     def start(self) -> None:
-        """Begin a life of the stack."""
+        """Start with the stack."""
         self.reset()
         application = self.application
         layers = reversed(application.stack.layers)
@@ -147,17 +150,17 @@ class Fragments:
         self.piece_bytes = self.options.piece_bytes or max(PIECE_LEAST, application.host.frame_bytes - SLACK_BYTES)
 
     def is_busy(self) -> bool:
-        """Whether a large message is to go out first."""
+        """Whether a large message is queued for sending."""
         return bool(self.backlog) or self.prepared_count > 0
 
     # Sending
 
     def count_of(self, size: int) -> int:
-        """How many numbers a message of a size takes."""
+        """The number of pieces, and of message numbers, that a size takes."""
         return max(1, -(-size // self.piece_bytes))
 
     def reserve(self, size: int) -> int:
-        """The number of a large message: the last of those that its pieces will have."""
+        """Reserve the numbers of a large message's pieces; the last is that of the message."""
         if size > LARGEST_BYTES:
             raise LocalError(f"a payload of {size} bytes; a message carries at most {LARGEST_BYTES}")
         host = self.application.host
@@ -167,7 +170,7 @@ class Fragments:
         return host.next_number()
 
     def submit(self, cast: Cast) -> None:
-        """Send a message behind those that wait here."""
+        """Queue a message behind those that wait here."""
         if self.is_large(cast):
             self.prepared_count -= 1
         self.backlog.append(cast)
@@ -176,7 +179,7 @@ class Fragments:
         return len(cast.payload) > self.piece_bytes and type(cast) is Cast
 
     def pump(self) -> None:
-        """Send on, piece by piece, as far as they go straight to the transport."""
+        """Send piece by piece, as far as they go directly to the transport."""
         below, backlog = self.application.below, self.backlog
         while backlog:
             cast = backlog[0]
@@ -196,7 +199,7 @@ class Fragments:
                 self.application.host.gauge(Gauge.SENT_VIEW, self.view.view_id, cast)
 
     def cut(self, cast: Cast) -> bool:
-        """Submit the next pieces of a message; whether that was all of it."""
+        """Submit the next pieces of a message; returns whether all are submitted."""
         if not self.next_piece and not self.has_window(cast):
             return False
         below, size, count = self.application.below, self.piece_bytes, self.count_of(len(cast.payload))
@@ -216,7 +219,7 @@ class Fragments:
         return tuple(site for site in members if site in cast.destinations) if cast.destinations else members
 
     def has_window(self, cast: Cast) -> bool:
-        """Whether all whom a message is for have read enough of what they were sent before."""
+        """Whether all targets of a message have read enough of what they were sent before."""
         most = self.options.window_bytes - len(cast.payload)
         waits = [self.sent_to.get(site, 0) - self.read_by.get(site, 0) for site in self.targets(cast)]
         return all(unread == 0 or unread <= most for unread in waits)
@@ -235,7 +238,7 @@ class Fragments:
     # Receiving
 
     def take(self, carried: Carried[Any], piece: Piece) -> None:
-        """Take a piece; the whole is handed up with the last that was missing."""
+        """Take a piece; the last missing one hands up the whole."""
         sender, count = carried.sender, piece.count
         key = (sender, piece.trace_number(carried.number))
         assembly = self.assemblies.get(key) or Assembly(count, carried.destinations)
@@ -254,21 +257,21 @@ class Fragments:
         self.application.deliver(Cast(*key, payload, assembly.destinations))
 
     def check(self, carried: Carried[Any], piece: Piece, assembly: Assembly) -> None:
-        """Refuse what does not fit into a message, or is more than a sender may have under way."""
+        """Refuse a piece that does not fit its message, or exceeds the bound of its sender."""
         name = f"piece {piece.index} of {piece.count} of site {carried.sender}"
         if not 0 <= piece.index < piece.count <= LARGEST_BYTES or piece.count < 2 or not carried.payload:
             raise RemoteError(f"{name}, which no message has")
         if piece.count != assembly.count or carried.destinations != assembly.destinations:
-            raise RemoteError(f"{name}, whose others are pieces of something else")
+            raise RemoteError(f"{name}, which does not fit the earlier pieces of its message")
         if piece.index in assembly.parts:
-            raise RemoteError(f"{name}, which is here already")
+            raise RemoteError(f"{name}, a duplicate")
         if carried.destinations and self.application.host.site not in carried.destinations:
-            raise RemoteError(f"{name}, which is for others")
+            raise RemoteError(f"{name}, which is not addressed to this site")
         if self.held_of.get(carried.sender, 0) + len(carried.payload) > LARGEST_BYTES:
-            raise RemoteError(f"{name}: {LARGEST_BYTES} bytes of it are here that are incomplete")
+            raise RemoteError(f"{name}: more than {LARGEST_BYTES} bytes of incomplete messages of that site")
 
     def note_consumed(self, cast: Cast) -> None:
-        """Tell a sender that a large message of its has been read."""
+        """Report to a sender that its large message has been read."""
         size, view_id = self.unread.pop((cast.sender, cast.number), (0, 0))
         if size and view_id == self.view.view_id:
             self.consumed_of[cast.sender] = self.consumed_of.get(cast.sender, 0) + size
@@ -283,15 +286,15 @@ class Fragments:
     # View change
 
     def install(self, view: View) -> None:
-        """Drop what is incomplete; what is ours begins anew in the new view, and so do all counts."""
+        """Drop incomplete messages; our own are sent anew in the new view, and all counts restart."""
         self.view = view
         self.held_over = len(self.backlog)
         self.next_piece = 0
         for counts in (self.assemblies, self.held_of, self.sent_to, self.read_by, self.consumed_of):
             counts.clear()
         if self.backlog:
-            self.application.below.sends_at_once(ALL)  # not now: so `resume` will come here
+            self.application.below.sends_at_once(ALL)  # returns False now, so that `resume` will be called
 
     def resume(self) -> None:
-        """Send on."""
+        """Continue sending."""
         self.pump()

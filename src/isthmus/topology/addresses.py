@@ -1,4 +1,4 @@
-"""Where a site listens, as text: `host:port`, with the host a name, an IPv4 address, or an IPv6 address in brackets."""
+"""Addresses of sites as text: `host:port`; the host is a name, an IPv4 address, or an IPv6 address in brackets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Endpoint(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def is_numeric(self) -> bool:
-        """Whether the host is an address already, so that nobody need be asked."""
+        """Whether the host is an address already, which needs no resolution."""
         return ":" in self.host or NUMERIC.fullmatch(self.host) is not None
 
     def is_loopback(self) -> bool:
@@ -33,7 +33,7 @@ class Endpoint(NamedTuple):
 
 
 def endpoint(text: str, key: str = "") -> Endpoint:
-    """The endpoint that a text stands for; what is wrong with it is told at a key."""
+    """Parse an endpoint; errors name the key."""
     host, colon, port = text.rpartition(":")
     if not colon or not host:
         raise BadValue(key, show(text), FORM)

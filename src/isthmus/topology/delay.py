@@ -1,8 +1,8 @@
 """One-way delays of packets, as distributions.
 
-A delay is written in milliseconds, as people and measurements do, and sampled in whole nanoseconds, as the simulator
-counts. `sampler` binds a distribution to one source of randomness and returns a closure, so that a draw costs little
-more than the random number; `constant_ns` lets a caller skip even that.
+A delay is written in milliseconds, as in measurements, and sampled in whole nanoseconds, as in the simulator. `sampler`
+binds a distribution to one source of randomness and returns a closure, so that a draw costs little more than the random
+number; `constant_ns` lets a caller skip even that.
 
 Invariants: no sample is negative; the same seed gives the same samples; every value is frozen, hashable and checked
 when it is made.
@@ -27,7 +27,7 @@ def to_ns(ms: float) -> int:
 
 
 def check_ms(key: str, value: float, at_least: float = 0.0, why: str = "") -> None:
-    """Raise where a number of milliseconds is not finite or too small."""
+    """Refuse a number of milliseconds that is not finite or too small."""
     if not isfinite(value) or value < at_least:
         raise BadValue(key, repr(value), why or f"a finite number of at least {at_least:g}")
 
@@ -83,7 +83,7 @@ class Uniform(msgspec.Struct, frozen=True, gc=False, tag="uniform", tag_field="k
 
 
 class Normal(msgspec.Struct, frozen=True, gc=False, tag="normal", tag_field="kind", forbid_unknown_fields=True):
-    """The bell curve, drawn again where it falls below zero; `mean_ms` is that of the whole bell."""
+    """The normal distribution, redrawn below zero; `mean_ms` is the mean before that."""
 
     mean_ms: float  # at least 0, so that at least half of the draws are kept
     sd_ms: float
@@ -139,7 +139,7 @@ class Gamma(msgspec.Struct, frozen=True, gc=False, tag="gamma", tag_field="kind"
 
 
 class Empirical(msgspec.Struct, frozen=True, tag="empirical", tag_field="kind", forbid_unknown_fields=True):
-    """One of the measured delays, each with the frequency that it was measured with."""
+    """One of the measured delays, each with its measured frequency."""
 
     samples_ms: tuple[float, ...]
 

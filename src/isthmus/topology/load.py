@@ -1,10 +1,10 @@
-"""A topology from TOML; `written.py` has the way back.
+"""Loading of topologies from TOML; `written.py` writes them.
 
-The file says what differs from the common case: channels may leave out what `[defaults]` or, for the way back, the
-way forth already says. Loading fills everything in; writing gives the filled-in form, so that loading it
-again gives an equal topology. docs/design/topology.md has the form with every key.
+The file gives what differs from the common case: channels may leave out what `[defaults]` or, for the reverse
+direction, the forward one already gives. Loading fills everything in; writing gives the filled-in form, so that loading
+it again gives an equal topology. docs/design/topology.md has the form with every key.
 
-Two clusters that no links join get a WAN link of their own where `defaults.wan` is given; without any links that is a
+Two clusters that no links join get a WAN link of their own if `defaults.wan` is given; without any links that is a
 full mesh. Every mistake raises one `InputError` with the file, the key, what was found and what was expected.
 """
 
@@ -31,16 +31,16 @@ SITES_MAX = 100_000
 
 
 class RawChannel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A channel as written: what is left out comes from elsewhere."""
+    """A channel as written; missing fields come from elsewhere."""
 
     delay: Delay | float | None = None  # a plain number: that many milliseconds, always
     loss: float | None = None
     duplicate: float | None = None
-    bandwidth_mbps: float | None = None  # inf: unlimited, where a default would say otherwise
+    bandwidth_mbps: float | None = None  # inf: unlimited, overriding a default
     fifo: bool | None = None
 
     def over(self, base: Channel | None, source: str, key: str, hint: str) -> Channel:
-        """Lay what is written over what holds otherwise."""
+        """Overlay the written fields on a base channel."""
         given = self.delay
         if given is None:
             if base is None:
@@ -63,14 +63,14 @@ class RawChannel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class RawDefaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The channels where nothing else is said."""
+    """The default channels."""
 
     lan: RawChannel | None = None
     wan: RawChannel | None = None
 
 
 class RawSite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A site as written, where more than its name is."""
+    """A site written with more than its name."""
 
     name: str
     address: str = ""
@@ -98,7 +98,7 @@ class RawGatewayLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RawRoute(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A fixed way from one cluster to another over gateways."""
+    """A fixed route from one cluster to another over gateways."""
 
     clusters: tuple[str, ...]  # both ends included
 
@@ -112,7 +112,7 @@ class RawRegion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RawLink(RawChannel, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A link as written: the way forth, and what differs on the way back."""
+    """A link as written: the forward direction, and the differences of the reverse one."""
 
     from_: str = msgspec.field(name="from")
     to: str
@@ -132,7 +132,7 @@ class RawTopology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load_topology(path: Path) -> Topology:
-    """The topology that a TOML file describes, named after the file where it has no name."""
+    """The topology that a TOML file describes, by default named after the file."""
     return topology_from_tables(read_toml(path), str(path))
 
 
@@ -143,7 +143,7 @@ def topology_from_tables(tables: Any, source: str, prefix: str = "") -> Topology
 
 
 class Builder:
-    """Turns what is written into a topology, and knows the key of everything it looks at."""
+    """Turns written tables into a topology, and keeps the key of every value for errors."""
 
     def __init__(self, raw: RawTopology, source: str, prefix: str) -> None:
         self.raw, self.source, self.prefix = raw, source, prefix
@@ -180,13 +180,13 @@ class Builder:
                 regions=self.regions(),
             )
             if made.gateway_links or made.routes or made.regions or any(c.is_joined() for c in made.clusters):
-                check_zones(made)  # which refuses what cannot be
+                check_zones(made)  # refuses impossible ones
         except BadValue as error:
             raise error.at(self.source, self.prefix) from None
         return made
 
     def join_nodes(self) -> None:
-        """Join each node to its LAN by a link like the LAN's own, where none is given."""
+        """Join each node without a link to its LAN by one like the LAN's own."""
         pairs = [{link.a, link.b} for link in self.links]
         for number, cluster in enumerate(self.clusters):
             if cluster.node_of is not None and {number, cluster.node_of} not in pairs:
@@ -278,7 +278,7 @@ class Builder:
         return self.cluster_of[name]
 
     def address_of(self, raw: RawCluster, place: int, key: str) -> str:
-        """Where a site of a cluster listens, in the form that all write alike; "" where nothing is said."""
+        """The address where a site listens, in canonical form; "" if none is given."""
         site = "" if isinstance(raw.sites, int) else raw.sites[place]
         if isinstance(site, str) or not site.address:
             return ""
@@ -330,7 +330,7 @@ class Builder:
 
 
 def with_source(check: Callable[[], str], source: str, key: str) -> str:
-    """What a check finds; what it refuses is told with the file and the key."""
+    """The result of a check; its errors get the file and the key."""
     try:
         return check()
     except BadValue as error:
@@ -338,7 +338,7 @@ def with_source(check: Callable[[], str], source: str, key: str) -> str:
 
 
 def plain_delay(delay: Delay | float) -> Delay:
-    """A delay, or the constant one that a plain number stands for."""
+    """A delay; a plain number is a constant one."""
     if not isinstance(delay, int | float):
         return delay
     try:

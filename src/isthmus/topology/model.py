@@ -1,4 +1,4 @@
-"""Where things are: sites in clusters, LANs inside, WAN links between, and what a packet passes on its way.
+"""Network topology: sites in clusters, LANs inside, WAN links between, and the channels of each path.
 
 Sites are numbered 0, 1, 2 ... over the whole network; a site's id is its place in `sites`. A packet passes, in this
 order of precedence: the channel that was given for just that pair of sites; the LAN, inside one cluster; the direct
@@ -9,7 +9,7 @@ Invariants: names are unique over sites and clusters; every cluster has a site, 
 every other cluster.
 
 A topology of hundreds of sites costs what its links cost: there is no table of all pairs. Routes are computed from one
-cluster to all others when the first of them is asked for (graph.py), and kept beside the fields, so that a topology
+cluster to all others when the first of them is requested (graph.py), and cached beside the fields, so that a topology
 stays a value: equal by its fields, hashable, and pickled without its cache.
 """
 
@@ -30,7 +30,7 @@ from isthmus.topology.graph import DelayGraph, components, delay_graph, least_de
 
 
 class Channel(msgspec.Struct, frozen=True):
-    """One way over one network: how late, how lossy, how wide."""
+    """One direction of one network: delay, loss, duplicates, bandwidth and order."""
 
     delay: Delay
     loss: float = 0.0  # probability that a packet is lost, in [0, 1)
@@ -52,7 +52,7 @@ class TopologySite(msgspec.Struct, frozen=True, gc=False):
 
     name: str
     cluster: int
-    address: str = ""  # where it listens live, host:port; "": told elsewhere
+    address: str = ""  # where it listens live, host:port; "": given elsewhere
 
 
 class Cluster(msgspec.Struct, frozen=True):
@@ -66,7 +66,7 @@ class Cluster(msgspec.Struct, frozen=True):
     longitude: float | None = None  # degrees, from -180 to 180
     gateways: tuple[SiteId, ...] = ()  # sites that join it to other LANs; () for the agent and a second site
     node_of: int | None = None  # the cluster whose LAN this node is on, with its agent as communication server
-    references: tuple[SiteId, ...] = ()  # sites that know true time by themselves, as by a GPS receiver
+    references: tuple[SiteId, ...] = ()  # sites with a source of true time, such as a GPS receiver
 
     def __post_init__(self) -> None:
         for key, value, limit in (("latitude", self.latitude, 90), ("longitude", self.longitude, 180)):
@@ -79,7 +79,7 @@ class Cluster(msgspec.Struct, frozen=True):
             raise BadValue("gateways", f"{len(self.gateways)} of a node", "one at most, its communication server")
 
     def is_joined(self) -> bool:
-        """Whether it says how it is joined to other LANs."""
+        """Whether its connection to other LANs is configured."""
         return bool(self.gateways) or self.node_of is not None
 
 
@@ -125,7 +125,7 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
     links: tuple[WanLink, ...] = ()
     overrides: tuple[Override, ...] = ()
     gateway_links: tuple[GatewayLink, ...] = ()  # () for one along each WAN link
-    routes: tuple[tuple[int, ...], ...] = ()  # fixed ways over gateways, cluster by cluster; otherwise the shortest
+    routes: tuple[tuple[int, ...], ...] = ()  # fixed routes over gateways, cluster by cluster; otherwise the shortest
     regions: tuple[Region, ...] = ()
 
     def __post_init__(self) -> None:
@@ -156,7 +156,7 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
         return self._names[name]
 
     def channels(self, source: SiteId, target: SiteId) -> tuple[Channel, ...]:
-        """What a packet passes, in order; nothing from a site to itself."""
+        """The channels that a packet passes, in order; none from a site to itself."""
         if source == target:
             return ()
         if (override := self._overrides.get((source, target))) is not None:
@@ -198,7 +198,7 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
         return sum(channel.delay.mean_ms for channel in self.channels(source, target))
 
     def longest_ms(self, source: SiteId, target: SiteId) -> float:
-        """The longest delay without queues; inf where there is none."""
+        """The longest delay without queues; inf if it is unbounded."""
         return sum(channel.delay.longest_ms for channel in self.channels(source, target))
 
     def cluster_mean_ms(self, here: int, there: int) -> float:
@@ -227,5 +227,5 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def _trees(self) -> dict[int, list[int]]:
-        """The cluster before each one on its route, for each cluster that routes were asked from."""
+        """The cluster before each one on its route, for each cluster from which routes were requested."""
         return {}

@@ -1,6 +1,6 @@
-"""What happens to a packet on its way from site to site: when its copies arrive, if any do.
+"""The passage of a packet from site to site: the arrival times of its copies, if any.
 
-A packet passes the channels of the topology in order: their delays add up; any of them may lose it, or repeat it; where
+A packet passes the channels of the topology in order: their delays add up; any of them may lose it or duplicate it; if
 all of them keep order, it does not overtake the one before it; a limited bandwidth makes it queue. Both hosts use this,
 one in virtual time, one to emulate a wide area on the loopback. Pure arithmetic: a time comes in, times go out.
 """
@@ -23,13 +23,13 @@ class Pipe:
         self.free_ns = 0  # when its last packet will have left
 
     def pass_through(self, now_ns: int, size_bytes: int) -> int:
-        """When a packet that comes now has left the pipe."""
+        """The time when a packet that enters now has left the pipe."""
         self.free_ns = max(now_ns, self.free_ns) + round(size_bytes * self.ns_per_byte)
         return self.free_ns
 
 
 class Passage:
-    """The way from one site to another."""
+    """The path from one site to another."""
 
     __slots__ = ("delays", "duplicates", "fifo", "last_ns", "losses", "pipes", "random")
 
@@ -40,7 +40,7 @@ class Passage:
         self.duplicates = [channel.duplicate for channel in channels if channel.duplicate]
         self.fifo = all(channel.fifo for channel in channels)
         limits = [channel.bandwidth_mbps for channel in channels if channel.bandwidth_mbps is not None]
-        self.pipes = [Pipe(limit) for limit in limits] if pipes is None else pipes  # given: shared with other ways
+        self.pipes = [Pipe(limit) for limit in limits] if pipes is None else pipes  # given: shared with other paths
         self.last_ns = 0  # arrival of the last packet
 
     def lost(self) -> bool:
@@ -48,11 +48,11 @@ class Passage:
         return any(draw() < loss for loss in self.losses)
 
     def delay_ns(self) -> int:
-        """How long the next packet is under way, queues aside."""
+        """The delay of the next packet, without queueing."""
         return sum([sample() for sample in self.delays])
 
     def arrivals(self, now_ns: int, size_bytes: int) -> list[int]:
-        """When the copies of a packet arrive: none where it is lost, two where it is repeated."""
+        """The arrival times of a packet's copies: none if it is lost, two if it is duplicated."""
         if self.lost():
             return []
         draw = self.random.random

@@ -1,8 +1,8 @@
-"""Regular networks by rule: star, ring, mesh, a connected random graph, and LANs with gateways in a ring or tree.
+"""Generated networks: star, ring, mesh, a connected random graph, and LANs with gateways in a ring or tree.
 
 Each shape takes the number of clusters, the sites in each, one LAN channel and one WAN channel, and returns a
 `Topology` whose clusters are named c0, c1, ... and whose sites are c0-0, c0-1, ... The random shape is a random tree,
-which makes it connected, plus random links up to the mean degree asked for; its seed fixes it.
+which makes it connected, plus random links up to the requested mean degree; its seed determines it.
 
 The LANs of `lan-ring` and `lan-tree` have two dedicated gateways each besides their sites: c0-left and c0-right, where
 c0-right is linked to c1-left; or c0-up, linked to the LAN above, and c0-down, linked to those below.
@@ -93,7 +93,7 @@ def with_gateways(
 
 
 def shape(name: str, clusters: int, sites: int, lan: Channel, wan: Channel, seed: int = 1) -> Topology:
-    """The shape of that name; the seed matters to the random one alone."""
+    """The shape of a name; only the random one uses the seed."""
     if name == "random":
         return random_graph(clusters, sites, lan, wan, seed)
     made = {"star": star, "ring": ring, "mesh": mesh, "lan-ring": lan_ring, "lan-tree": lan_tree}[name]
@@ -131,7 +131,7 @@ def of_equal_clusters(
 
 
 def unique_names(labels: Iterable[str], sites: int) -> list[str]:
-    """Labels made unique by a number behind, none equal to a site of another."""
+    """Labels made unique by a numeric suffix, none equal to a site of another."""
     taken: set[str] = set()
     names = []
     for label in labels:

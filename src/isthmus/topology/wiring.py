@@ -1,17 +1,17 @@
-"""Wiring: the duplex links between nodes as a packet sees them, and the way it takes over them.
+"""Wiring: the duplex links between nodes of a packet network, and the routes over them.
 
 A link has a rate, a propagation time, and a direction: duplex link j is the directed links 2j (from the lower node to
 the higher one) and 2j + 1 (back), so that `link ^ 1` is the other direction. Times are whole ns and rates whole ps per
-byte: the time a packet takes is then the same number in every engine.
+byte: a packet's transmission time is then the same number in every engine.
 
 Routes go by hop count, hop by hop towards a target: from each node over the lowest link that leads one hop nearer. One
 breadth-first search from the target gives the next link of every node. Routes to one target form a tree; the multicast
 tree of a source is the routes to it, reversed.
 
-Two ways to a wiring: *random*, G(n, p) redrawn until it is connected, with propagation times uniform in a range; and
-*from a topology*, whose sites are the nodes. There the agent of a cluster is its router: the sites of a LAN are joined
-with each other, and agents along WAN links; pairs with channels of their own have a link of their own. What a packet
-needs is then the channel's rate and its mean delay.
+There are two kinds of wiring: *random*, G(n, p) redrawn until it is connected, with propagation times uniform in a
+range; and *from a topology*, whose sites are the nodes. There the agent of a cluster is its router: the sites of a LAN
+are joined with each other, and agents along WAN links; pairs with channels of their own have a link of their own. A
+link has the channel's rate and mean delay.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NOWHERE = -1  # as the next link: the node is the target
 
 
 class DuplexLink(NamedTuple):
-    """A duplex link, alike in both directions."""
+    """A duplex link, equal in both directions."""
 
     a: int
     b: int
@@ -53,7 +53,7 @@ class Wiring:
         self.propagation_ns: list[int] = []
         self.ps_per_byte: list[int] = []
         self.into: list[list[int]] = [[] for _ in range(nodes)]  # the links that end at each node, ascending
-        self.routes: dict[int, list[int]] = {}  # by target, those that were asked for
+        self.routes: dict[int, list[int]] = {}  # by target, those that were requested
         for wire in wires:
             for tail, head in ((wire.a, wire.b), (wire.b, wire.a)):
                 self.into[head].append(len(self.tails))
@@ -79,7 +79,7 @@ class Wiring:
         following, level = [NOWHERE] * self.nodes, [NOWHERE] * self.nodes
         level[target] = 0
         reached = [target]
-        for node in reached:  # which grows
+        for node in reached:  # grows while it is walked
             beyond = level[node] + 1
             for link in self.into[node]:
                 tail = self.tails[link]
@@ -100,7 +100,7 @@ class Wiring:
         return found
 
     def hop_counts(self, source: int) -> list[int]:
-        """How many hops it is from a source to each node."""
+        """The number of hops from a source to each node."""
         counts = [0] * self.nodes
         following = self.routes_to(source)  # links are duplex: there are as many hops back
         for node in range(self.nodes):
@@ -146,7 +146,7 @@ def gnp(nodes: int, probability: float, random: Random) -> list[tuple[int, int]]
 
 
 def topology_wiring(topology: Topology, bandwidth_mbps: float) -> Wiring:
-    """The links of a topology; one whose bandwidth is unlimited gets the one given."""
+    """The links of a topology; those of unlimited bandwidth get the given one."""
 
     def wire(a: int, b: int, channel: Channel) -> DuplexLink:
         rate = channel.bandwidth_mbps or bandwidth_mbps

@@ -1,4 +1,4 @@
-"""A topology as TOML that loads as an equal one (load.py): what holds anyway is left out."""
+"""A topology as TOML that loads as an equal one (load.py), without defaults."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def topology_to_toml(topology: Topology) -> str:
 
 
 def gateway_tables(topology: Topology) -> dict[str, Any]:
-    """What is written of gateways, routes and regions, where anything is."""
+    """The tables of gateways, routes and regions, as far as there are any."""
     names = [site.name for site in topology.sites]
     lans = [cluster.name for cluster in topology.clusters]
     regions: list[dict[str, Any]] = []
@@ -70,7 +70,7 @@ def link_table(link: WanLink | Override, base: Channel | None) -> dict[str, Any]
 
 
 def channel_table(channel: Channel, base: Channel | None) -> dict[str, Any]:
-    """A channel as written: its delay, and what differs from what holds otherwise."""
+    """A channel as written: its delay, and the differences from a base channel."""
     delay = channel.delay
     table: dict[str, Any] = {"delay": delay.ms if isinstance(delay, Constant) else msgspec.to_builtins(delay)}
     rest = base or Channel(delay)

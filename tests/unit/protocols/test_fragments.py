@@ -79,7 +79,7 @@ def test_pieces_come_together_in_any_order(payload: bytes, random: Any) -> None:
         (Piece(0, 1), b"x", ALL),
         (Piece(0, LARGEST_BYTES + 1), b"x", ALL),
         (Piece(1, 3), b"", ALL),
-        (Piece(0, 3), b"x", ALL),  # which is here already
+        (Piece(0, 3), b"x", ALL),  # a duplicate
         (Piece(1, 3), b"x", (SiteId(0),)),  # the others are for all
         (Piece(1, 3), bytes(LARGEST_BYTES), ALL),  # together beyond the bound
     ],

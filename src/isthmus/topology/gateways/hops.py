@@ -1,10 +1,10 @@
-"""Which way relayed messages go: per sender and destinations, the hops of every site on the way.
+"""Routes of relayed messages: per sender and destinations, the hops of every site on the way.
 
-Routes are fixed per pair of LANs: as configured, otherwise the shortest way; of two equally short ways round a ring the
-clockwise one, in which LAN numbers grow from the lowest LAN on. All routes from one LAN form a tree, so that a message
-reaches every site once. And a route goes on as that of the next LAN on it: all that passes a gateway on its way to a
-LAN takes one way from there, so that what the gateway tells of comes after what it has sent. With routes of which each
-goes its own way, more than half of the random runs on rings block or break the order (`check_ways`).
+Routes are fixed per pair of LANs: as configured, otherwise the shortest one; of two equally short routes around a ring
+the clockwise one, in which LAN numbers grow from the lowest LAN on. All routes from one LAN form a tree, so that a
+message reaches every site once. And a route continues as that of the next LAN on it: everything that passes a gateway
+to a LAN takes one route from there, so that what the gateway reports arrives after what it has sent. With independent
+routes, more than half of the random runs on rings deadlock or break the order (`check_ways`).
 
 Its *address* is its destinations and, where it leaves the sender's LAN, the gateways of every LAN that it touches. The
 sender sends to its own LAN; the gateway at the end of a link sends to the LAN behind it, the other gateways first.
@@ -25,24 +25,24 @@ PLANS_MAX = 4096  # pairs of sender and destinations that are remembered
 
 
 class GatewayHop(NamedTuple):
-    """One sending of a message on its way: to whom, and whom it reaches through them in all."""
+    """One transmission of a relayed message: its receivers, and all sites reached through them."""
 
     receivers: Targets
     reached: int
 
 
 class GatewayPlan(NamedTuple):
-    """The way of a message."""
+    """The hops of a message from its sender to all destinations."""
 
     address: int
-    first: Targets  # to whom the sender itself sends
+    first: Targets  # of the sender itself
     hops: dict[SiteId, tuple[GatewayHop, ...]]  # of each site that relays
-    rest: dict[SiteId, int]  # what is downstream of each of these
-    before: dict[SiteId, SiteId]  # of each site that it reaches, from whom it comes
+    rest: dict[SiteId, int]  # the sites downstream of each of these
+    before: dict[SiteId, SiteId]  # the previous site, for each site that it reaches
 
 
 class GatewayRoutes:
-    """The ways between the LANs of one view."""
+    """The routes between the LANs of one view."""
 
     __slots__ = ("_lean_plans", "_plans", "before", "graph")
 
@@ -55,7 +55,7 @@ class GatewayRoutes:
         self._lean_plans: dict[tuple[SiteId, int], GatewayPlan] = {}
 
     def follow(self, given: tuple[tuple[int, ...], ...]) -> None:
-        """Take configured routes; LANs without members are passed over, where that leaves a way."""
+        """Take configured routes; skip LANs without members if that leaves a route."""
         present = [number for number, members in enumerate(self.graph.members) if members]
         if len(present) == len(self.graph.members):
             for route in given:
@@ -71,14 +71,14 @@ class GatewayRoutes:
                 self.before[start][there] = here
 
     def route(self, here: int, there: int) -> tuple[int, ...]:
-        """The LANs on the way, both ends included."""
+        """The LANs on a route, both ends included."""
         way = [there]
         while way[-1] != here:
             way.append(self.before[here][way[-1]])
         return tuple(reversed(way))
 
     def plan(self, sender: SiteId, destinations: int) -> GatewayPlan:
-        """The way of a message of a sender to members of the view."""
+        """The hops of a sender's message to members of the view."""
         found = self._plans.get((sender, destinations))
         if found is None:
             if len(self._plans) >= PLANS_MAX:
@@ -130,7 +130,7 @@ class GatewayRoutes:
         destinations: int,
         hops: dict[SiteId, list[GatewayHop]],
     ) -> int:
-        """Add the hops of one LAN's gateways; what is reached in the LAN and through it."""
+        """Add the hops of one LAN's gateways; returns the sites reached in the LAN and through it."""
         graph = self.graph
         gateways = graph.gateways[number]
         for there in onward[number]:
@@ -149,13 +149,13 @@ class GatewayRoutes:
 
 
 def direct_plan(sender: SiteId, destinations: int) -> GatewayPlan:
-    """The way of a message that nobody relays."""
+    """The hops of a message that is not relayed."""
     first = sites_of(destinations)
     return GatewayPlan(destinations, first, {}, {}, dict.fromkeys(first, sender))
 
 
 def lean(plan: GatewayPlan, destinations: int) -> GatewayPlan:
-    """The way of a message without the gateways that neither relay nor are destinations."""
+    """A plan without the gateways that neither relay nor are destinations."""
     useful = destinations | mask_of(plan.hops)
 
     def trimmed(sites: Targets) -> Targets:
@@ -192,13 +192,13 @@ def tree(graph: LanGraph, start: int) -> dict[int, int]:
 
 
 def clockwise(graph: LanGraph, number: int) -> list[int]:
-    """The neighbours of a LAN, the one with the next higher number first, round to the lowest."""
+    """The neighbours of a LAN, from the next higher number around to the lowest."""
     near = graph.neighbours[number]
     return sorted(near, key=lambda there: (there < number, there))
 
 
 def check_ways(lans: Lans) -> None:
-    """Refuse configured routes that do not go on as those of the LANs on them."""
+    """Refuse configured routes that do not continue as those of the LANs on them."""
     if not lans.routes:
         return
     routes = routes_of(lans, tuple(sorted(lans.lan_of())))

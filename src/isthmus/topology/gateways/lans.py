@@ -1,11 +1,11 @@
-"""How LANs are joined: gateways, the links between them, fixed routes and regions, resolved and validated.
+"""The connections of LANs: gateways, the links between them, fixed routes and regions, resolved and validated.
 
-A topology says where packets can go. This says where *relayed* messages go: from the sender's LAN to a gateway, from
-gateway to gateway, from a gateway to the hosts of the last LAN. Gateways are sites of their LAN, dedicated or hosts
-too. What a topology leaves open follows from it: the gateways of a cluster are its agent and a second site; there is a
-link between gateways along each WAN link, dealt out to the gateways of a cluster in turn. Relays are right on trees and
-on rings of LANs. Where the WAN links form neither, the links between gateways follow the tree of least delay; given
-links that form neither are refused (`check_served`), as relays would block each other.
+A topology defines where packets can go. This module defines where *relayed* messages go: from the sender's LAN to a
+gateway, from gateway to gateway, from a gateway to the hosts of the last LAN. Gateways are sites of their LAN,
+dedicated or hosts too. Defaults follow from the topology: the gateways of a cluster are its agent and a second site;
+there is a link between gateways along each WAN link, assigned to the gateways of a cluster in turn. Relays are correct
+on trees and on rings of LANs. If the WAN links form neither, the links between gateways follow the tree of least delay;
+configured links that form neither are refused (`check_served`), as relays would deadlock.
 
 `Lans` is a value of plain numbers, which all processes share; separators.py derives zones and routes from it for the
 members of a view.
@@ -29,7 +29,7 @@ SERVED = "links that form a tree or one ring, over which messages can be relayed
 
 
 class Lans(msgspec.Struct, frozen=True):
-    """LANs by number, and what joins them."""
+    """LANs by number, and their connections."""
 
     names: tuple[str, ...]
     sites: tuple[tuple[SiteId, ...], ...]  # of each LAN, gateways included
@@ -37,7 +37,7 @@ class Lans(msgspec.Struct, frozen=True):
     links: tuple[tuple[SiteId, SiteId], ...]  # between gateways of different LANs
     routes: tuple[tuple[int, ...], ...] = ()  # fixed, LAN by LAN
     regions: tuple[Region, ...] = ()
-    node_of: tuple[int | None, ...] = ()  # of each LAN: of which it is a node; () where there are none
+    node_of: tuple[int | None, ...] = ()  # the LAN of each node, None for a LAN; () without nodes
 
     def nodes(self, number: int) -> list[int]:
         """The nodes of a LAN."""
@@ -70,7 +70,7 @@ def one_lan(sites: tuple[SiteId, ...]) -> Lans:
 def lans_of(topology: Topology, any_graph: bool = False) -> Lans:
     """The LANs of a topology; refuses gateways, routes and regions that contradict it.
 
-    Where any graph is served, all WAN links are used.
+    If any graph is served, all WAN links are used.
     """
     gateways = tuple(
         cluster.gateways
@@ -130,7 +130,7 @@ def given_links(topology: Topology, gateways: Gateways) -> tuple[tuple[SiteId, S
 def links_along(
     links: Sequence[WanLink], gateways: tuple[tuple[SiteId, ...], ...]
 ) -> tuple[tuple[SiteId, SiteId], ...]:
-    """A link along each WAN link, dealt out to the gateways of each cluster in turn."""
+    """A link along each WAN link, assigned to the gateways of each cluster in turn."""
     used = [0] * len(gateways)
     made = []
     for link in links:
@@ -184,7 +184,7 @@ def check_route(lans: Lans, route: tuple[int, ...], key: str) -> None:
 
 
 def check_served(lans: Lans) -> None:
-    """Refuse what relays do not serve: on other graphs they would block each other."""
+    """Refuse links that relays do not serve: on other graphs they would deadlock."""
     if not lans.served():
         found = f"{len(lans.sites)} LANs joined by {len(lans.pairs())} links, with more than one way round"
         raise BadValue("topology.gateway_links", found, SERVED)

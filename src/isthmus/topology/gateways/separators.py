@@ -1,14 +1,14 @@
 """Causal zones and the separators around them, for the members of a view.
 
-A *separator* is a set of sites whose removal cuts the graph of who can send to whom into parts: every way from one part
-to another passes one of its sites. The gateways of a LAN separate its hosts from the rest of the network; the gateways
-with links out of a region separate its LANs from the others; a node, whose processes talk through its communication
-server alone, is a LAN of its own with that server as its one gateway, linked to a gateway of the LAN around it. Each
-part that a separator encloses is a *zone*; zones are nested: nodes in LANs, LANs in regions.
+A *separator* is a set of sites whose removal cuts the graph of direct communication into parts: every path from one
+part to another passes one of its sites. The gateways of a LAN separate its hosts from the rest of the network; the
+gateways with links out of a region separate its LANs from the others; a node, whose processes talk through its
+communication server alone, is a LAN of its own with that server as its one gateway, linked to a gateway of the LAN
+around it. Each part that a separator encloses is a *zone*; zones are nested: nodes in LANs, LANs in regions.
 
 Sites are bits of an int. The graph: the members of one LAN can all send to each other, and gateways over their links.
 Separators come from the configuration and are checked by a component search; they are never searched for: a minimum cut
-is slow to find, and cuts where nothing is saved.
+is slow to find, and cuts where it saves nothing.
 
 A view may lack gateways. What is left of a LAN's gateways takes over the links of the missing ones, and the separator
 shrinks to it; where none is left, the lowest member of the LAN serves. A LAN without members is contracted: its
@@ -28,7 +28,7 @@ from isthmus.topology.gateways.lans import Lans, lans_of
 from isthmus.topology.model import Region, Topology
 
 Cut = tuple[int, int]  # a separator, and the sites on its far side
-CUTS_MAX = 4096  # destinations whose cuts are remembered
+CUTS_MAX = 4096  # destinations whose cuts are cached
 
 
 def mask_of(sites: Iterable[int]) -> int:
@@ -55,11 +55,11 @@ class Zone(msgspec.Struct, frozen=True):
     level: str  # node, LAN or region
     separator: int
     inside: int
-    parts: tuple[int, ...]  # what removing the separator leaves of the graph, by lowest site
+    parts: tuple[int, ...]  # of the graph without the separator, by lowest site
 
 
 class LanGraph:
-    """The LANs of one view: who is there, which gateways serve, how they are joined."""
+    """The LANs of one view: their members, serving gateways and links."""
 
     __slots__ = ("everyone", "gateways", "joints", "lan_of", "lans", "members", "neighbours")
 
@@ -75,7 +75,7 @@ class LanGraph:
         self.join_lans(all_of)
 
     def serving(self, number: int) -> tuple[SiteId, ...]:
-        """The gateways of a LAN that are there; where none is, its lowest member."""
+        """The gateways of a LAN in the view; if there are none, its lowest member."""
         there = tuple(site for site in self.lans.gateways[number] if self.everyone >> site & 1)
         return there or sites_of(self.members[number])[:1]
 
@@ -98,7 +98,7 @@ class LanGraph:
                 self.joints[here, there] = (self.stands_in(here, a), self.stands_in(there, b))
 
     def stands_in(self, number: int, gateway: SiteId) -> SiteId:
-        """The gateway itself while it is there, otherwise its twin."""
+        """The gateway itself while it is in the view, otherwise its twin."""
         return gateway if gateway in self.gateways[number] else self.gateways[number][0]
 
     def reachable(self, start: int, without: int) -> int:
@@ -120,7 +120,7 @@ class LanGraph:
         return found
 
     def parts(self, separator: int) -> tuple[int, ...]:
-        """What removing a separator leaves, by lowest site."""
+        """The parts left by removing a separator, by lowest site."""
         left, found = self.everyone & ~separator, []
         while left:
             part = self.reachable((left & -left).bit_length() - 1, separator)
@@ -169,7 +169,7 @@ def with_nodes(graph: LanGraph, number: int) -> int:
 
 
 def region_zone(graph: LanGraph, region: Region) -> Zone:
-    """A region, behind the separator that is given or, where a site of that has failed, behind its links."""
+    """A region behind its configured separator or, if a site of that has failed, behind its links."""
     within = 0
     for number in region.clusters:
         within |= with_nodes(graph, number)
@@ -182,7 +182,7 @@ def region_zone(graph: LanGraph, region: Region) -> Zone:
 
 
 class Separators:
-    """Zones, and what each separator cuts off."""
+    """Zones, and the sites that each separator cuts off."""
 
     __slots__ = ("_cuts", "_far", "zones")
 
@@ -192,7 +192,7 @@ class Separators:
         self._far: dict[int, dict[int, tuple[Cut, ...]]] = {}
 
     def check(self) -> None:
-        """Refuse a separator with a way past it."""
+        """Refuse a separator that a path bypasses."""
         for zone in self.zones:
             if any(part & zone.inside and part & ~zone.inside for part in zone.parts):
                 raise BadValue("regions", f"a way past the separator of {zone.name}", "sites that cut it off")
@@ -200,7 +200,7 @@ class Separators:
     def cuts(self, destinations: int, through: int = 0) -> dict[int, tuple[Cut, ...]]:
         """By lowest site on the far side: the cuts that leave destinations on the near side, or at the separator.
 
-        Where `through` is given, only separators that contain it and none of the destinations.
+        If `through` is given, only separators that contain it and none of the destinations.
         """
         found = self._cuts.get((destinations, through))
         if found is None:
@@ -250,7 +250,7 @@ def separators_of(lans: Lans, members: tuple[SiteId, ...]) -> tuple[LanGraph, Se
 
 
 def check_zones(topology: Topology) -> tuple[LanGraph, Separators]:
-    """The zones of a whole topology; refuses gateways, links, routes and regions that cannot be."""
+    """The zones of a whole topology; refuses impossible gateways, links, routes and regions."""
     graph, separators = separators_of(lans_of(topology), tuple(SiteId(n) for n in range(len(topology.sites))))
     separators.check()
     return graph, separators

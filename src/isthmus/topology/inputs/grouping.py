@@ -1,4 +1,4 @@
-"""Which hosts share a LAN, told from round-trip times alone.
+"""Inference of LANs from round-trip times alone.
 
 Hosts are merged bottom up, nearest first, where the height of a merge is the largest round trip inside the merged
 group (complete linkage): cutting at a threshold gives groups of that diameter at most. The threshold comes from the
@@ -21,13 +21,13 @@ from scipy.spatial.distance import squareform
 NEAR_MS = 5.0  # a gap between LAN and WAN ends above this ...
 FAR_MS = 10.0  # ... and begins below this: the widest LAN, or metropolitan network, that is one cluster
 GAP_FACTOR = 2.0
-LEAST_MS = 0.01  # what counts as no distance at all
+LEAST_MS = 0.01  # treated as no distance
 
 Matrix = NDArray[np.float64]
 
 
 def group_hosts(rtt_ms: Matrix, threshold_ms: float | None = None) -> tuple[list[list[int]], float]:
-    """The groups of hosts, by their first host, and the threshold that they were cut at."""
+    """The groups of hosts, by their first host, and the threshold of the cut."""
     count = len(rtt_ms)
     if count == 1:
         return [[0]], threshold_ms or FAR_MS
@@ -40,7 +40,7 @@ def group_hosts(rtt_ms: Matrix, threshold_ms: float | None = None) -> tuple[list
 
 
 def find_threshold(heights: list[float]) -> float:
-    """Where to cut, given the heights of all merges in ascending order."""
+    """The threshold of the cut, given the heights of all merges in ascending order."""
     gaps = [(high / max(low, LEAST_MS), low, high) for low, high in pairwise(heights)]
     wide = [gap for gap in gaps if gap[0] >= GAP_FACTOR]
     natural = [gap for gap in wide if gap[1] <= FAR_MS and gap[2] >= NEAR_MS]

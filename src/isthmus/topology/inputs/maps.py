@@ -1,7 +1,7 @@
 """A backbone map (GraphML with coordinates, read by networkx) as a topology.
 
 Each node of the map becomes a cluster, each edge a WAN link whose delay is the great-circle distance at the speed of
-light in fibre, 200 km a millisecond one way, and at least 0.1 ms. Maps are drawn by hand and have gaps: a node
+light in fibre, 200 km per millisecond one way, and at least 0.1 ms. Maps are drawn by hand and have gaps: a node
 without coordinates is placed at the mean of its neighbours or, having none that are placed, dropped; of a map in
 pieces the largest is kept; equal labels get a number. Each such repair is a note that the caller should show.
 """
@@ -38,7 +38,7 @@ class MapNode(NamedTuple):
 
 
 class ImportedTopology(NamedTuple):
-    """A topology from elsewhere, and what had to be repaired or assumed."""
+    """An imported topology, with notes of what was repaired or assumed."""
 
     topology: Topology
     notes: tuple[str, ...]
@@ -128,7 +128,7 @@ def read_graphml(path: Path) -> tuple[list[MapNode], list[tuple[str, str]]]:
 
 
 def read_place(data: dict[str, str], path: Path, key: str) -> Place | None:
-    """A node's coordinates, None where it has none."""
+    """A node's coordinates, None if it has none."""
     texts = data.get("latitude", ""), data.get("longitude", "")
     if not all(texts):
         return None
@@ -149,7 +149,7 @@ def read_place(data: dict[str, str], path: Path, key: str) -> Place | None:
 
 
 def locate(nodes: list[MapNode], edges: list[tuple[str, str]], notes: list[str]) -> dict[str, Place]:
-    """A place for every node that has one or whose neighbours have."""
+    """The coordinates of every node that has some or whose neighbours have."""
     places = {node.key: node.place for node in nodes if node.place is not None}
     missing = [node for node in nodes if node.place is None]
     while missing:

@@ -1,11 +1,11 @@
 """Measured round trips from CSV.
 
 Two forms are read, with commas, semicolons or tabs; next to semicolons a number may have a decimal comma. A matrix has
-the same host names in its first row and first column, whatever they are called. A table has one row per measurement,
+the same host names in its first row and first column. A table has one row per measurement,
 with a column for each end (src/dst, a/b, from/to ...), one for the round trip (rtt_ms, avg_ms ...) and perhaps the
-least round trip and its deviation; other columns, such as a time slice, are left aside, and repeated rows are samples.
+least round trip and its deviation; other columns, such as a time slice, are ignored, and repeated rows are samples.
 
-The two directions of a pair are measured apart, and kept apart: half of each is the delay that way. Where only one was
+The two directions of a pair are kept apart: half of each round trip is the delay in that direction. If only one was
 measured, as in half a matrix, it stands for both. Empty and NaN cells are measurements that failed; a pair without any
 that succeeded is an error, as is anything negative or not a number, with its line. A positive diagonal means that a
 name stands for a region: two machines there are that far apart.
@@ -45,21 +45,21 @@ class RoundTripSample(NamedTuple):
 
 
 class MeasuredNetwork(NamedTuple):
-    """All that a file of measurements says."""
+    """The contents of a file of measurements."""
 
     names: tuple[str, ...]
     samples: dict[Pair, list[RoundTripSample]]  # every two names have at least one, in one direction or both
 
     def towards(self, a: int, b: int) -> list[RoundTripSample]:
-        """What was measured from one name to another; the other way round where nothing was."""
+        """The samples from one name to another; those of the other direction if there are none."""
         return self.samples.get((a, b)) or self.samples[b, a]
 
     def between(self, a: int, b: int) -> list[RoundTripSample]:
-        """What was measured between two names, whichever end started."""
+        """The samples between two names, in both directions."""
         return self.samples.get((a, b), []) + (self.samples.get((b, a), []) if a != b else [])
 
     def has_diagonal(self) -> bool:
-        """Whether names stand for regions: somewhere a round trip inside one was measured."""
+        """Whether names stand for regions: whether any round trip inside one was measured."""
         return any(a == b and any(s.rtt_ms > 0 for s in samples) for (a, b), samples in self.samples.items())
 
     def matrix(self) -> NDArray[np.float64]:
@@ -190,7 +190,7 @@ def add(
 
 
 def read_ms(text: str, path: Path, line: int) -> float | None:
-    """A cell as milliseconds, None where the measurement failed."""
+    """A cell as milliseconds, None if the measurement failed."""
     if text.strip().lower() in FAILED:
         return None
     try:

@@ -4,9 +4,9 @@ Hosts are grouped into clusters by their round trips alone (`grouping`); a name 
 of its own, with as many sites as requested. The one-way delay is half the round trip that was measured in that
 direction, so that asymmetric measurements are asymmetric delays. Each pair of clusters gets a WAN
 link with the median of its host pairs, each cluster a LAN with the median inside it; pairs of sites keep delays of
-their own only where asked for. A cluster's agent is the site that is nearest to the other clusters.
+their own only on request. A cluster's agent is the site that is nearest to the other clusters.
 
-The delay is constant unless a model is asked for: `gamma` takes the least round trip as the shift and the deviation
+The delay is constant unless a model is requested: `gamma` takes the least round trip as the shift and the deviation
 as the spread, `empirical` keeps every sample.
 """
 
@@ -26,7 +26,7 @@ from isthmus.topology.inputs.measured import MeasuredNetwork, RoundTripSample, r
 from isthmus.topology.model import Channel, Cluster, Override, Topology, TopologySite, WanLink
 from isthmus.topology.shapes import of_equal_clusters, unique_names
 
-NOTED = 0.01  # directions that differ by more than this share are worth a note; all that differ are kept
+NOTED = 0.01  # a larger relative difference of directions is noted; every difference is kept
 
 
 def load_measured(
@@ -39,7 +39,7 @@ def load_measured(
     per_pair: bool = False,
     lan: Channel | None = None,
 ) -> ImportedTopology:
-    """The topology of a CSV file of round trips; `lan` serves where nothing was measured inside a cluster."""
+    """The topology of a CSV file of round trips; `lan` is for clusters without measurements inside."""
     measured = read_measured(path)
     full = any(usable(sample) for samples in measured.samples.values() for sample in samples)
     if model == "gamma" and not full:
@@ -109,7 +109,7 @@ def both_ways(measured: MeasuredNetwork, pairs: Sequence[tuple[int, int]], model
 
 
 def direction_note(measured: MeasuredNetwork) -> list[str]:
-    """What to say where the two directions of pairs differ by more than measurements of one path do."""
+    """A note if the two directions of pairs differ by more than measurements of one path do."""
     apart: dict[tuple[int, int], float] = {}
     for a, b in combinations(range(len(measured.names)), 2):
         forth, back = (median(s.rtt_ms for s in measured.towards(*pair)) for pair in ((a, b), (b, a)))
@@ -144,7 +144,7 @@ def one_way(pairs: list[list[RoundTripSample]], model: str) -> Delay:
 
 
 def usable(sample: RoundTripSample) -> bool:
-    """Whether a gamma distribution can be told from a sample."""
+    """Whether a sample determines a gamma distribution."""
     return sample.min_ms is not None and sample.mdev_ms is not None
 
 

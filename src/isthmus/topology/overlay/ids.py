@@ -1,6 +1,6 @@
-"""Ids by topology: which site gets which id, so that neighbours in the overlay are near in the network.
+"""Assignment of ids by topology, so that neighbours in the overlay are near in the network.
 
-An overlay's links are the same whatever site has which id; how long they are is not. The total length of the links is
+An overlay's links do not depend on the assignment of ids to sites; their lengths do. The total length of the links is
 made small by exchanges of two sites' ids, the best one for each id in turn, as long as one shortens the total. They
 start once from the order given, so that it can only become better, and once from halves: the ids below 2^(k-1) and
 those above differ in one bit only, so each half should be a region of its own, and so on within. A least total is as
@@ -22,7 +22,7 @@ PASSES_MAX = 50  # over all ids; a handful is usual
 
 
 def near_ids(lengths: np.ndarray, near: Adjacency) -> tuple[int, ...]:
-    """The place in the matrix that each id stands for, so that the links of the overlay are short.
+    """The row of the matrix for each id, so that the links of the overlay are short.
 
     `lengths` has the distance of each pair of places, in any unit; both directions count.
     """

@@ -1,8 +1,8 @@
-"""Overlays: who is whose neighbour, by rules that every site applies alike to the same membership.
+"""Overlays: neighbours by a rule that every site applies to the same membership.
 
-A flooding protocol sends along the links of a graph that is laid over the network. The graph must be small in degree
-(what a broadcast costs), small in diameter (how late it is), hard to disconnect (how many crashes it survives), and
-computed, not agreed on: neighbours follow from ids 0 .. n - 1, and ids from the members.
+A flooding protocol sends along the links of a graph over the network. The graph must be small in degree (the cost of a
+broadcast), small in diameter (its latency), hard to disconnect (the crashes it survives), and computed, not agreed on:
+neighbours follow from ids 0 .. n - 1, and ids from the members.
 
 *hypercube*, for any n: ids that differ in one bit are neighbours. With k = ceil(log2 n) bits, n may fall short of 2^k;
 a missing id x is impersonated by x - H, H = 2^(k-1): the same id without the top bit, which always exists. So every
@@ -11,7 +11,7 @@ floor(log2 n): k where n - H >= H / 2, otherwise k - 1. The degree is at most 2 
 Adding id n changes O(log n) links.
 
 Baselines: *incomplete*, the cube without impersonation, in the way of HyperCast (with n = 2^k + 1 the last id has one
-neighbour); *clique*, everybody to everybody; *ring*; *random*, a connected random regular graph of the degree of the
+neighbour); *clique*, all to all; *ring*; *random*, a connected random regular graph of the degree of the
 cube, drawn from a seed that is part of the configuration.
 
 Invariants: links are symmetric; no id is its own neighbour; neighbours are in ascending order; the same arguments give
@@ -37,7 +37,7 @@ DRAWS_MAX = 1000  # of a random graph, until one is simple and connected
 
 
 class Overlay(msgspec.Struct, frozen=True):
-    """Which overlay: a rule, and what the rule leaves open."""
+    """An overlay: a rule and its parameters."""
 
     kind: Kind = "hypercube"
     degree: int | None = None  # of a random graph; None: that of the cube, ceil(log2 n)
@@ -57,7 +57,7 @@ class Overlay(msgspec.Struct, frozen=True):
         return RULES[self.kind](count)
 
     def ids(self, members: Targets) -> Targets:
-        """The members by their ids: in the given order, those it does not name after the others."""
+        """The members by their ids: in the given order, those not named in it last."""
         if not self.order:
             return tuple(sorted(members))
         place = {site: number for number, site in enumerate(self.order)}
@@ -66,7 +66,7 @@ class Overlay(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=64)
 def neighbours_in(overlay: Overlay, members: Targets) -> Mapping[SiteId, Targets]:
-    """The neighbours of every member of a view; one table for all who share a view in this process."""
+    """The neighbours of every member of a view; one table for all sites of this process in the same view."""
     ids = overlay.ids(members)
     near = overlay.adjacency(len(ids))
     return {site: tuple(ids[other] for other in near[number]) for number, site in enumerate(ids)}
@@ -89,7 +89,7 @@ def hypercube_neighbours(number: int, count: int) -> tuple[int, ...]:
         other = other if other < count else other - half
         if other != number:
             found.append(other)
-    if number < half and number + half >= count:  # it stands in for a missing id, too
+    if number < half and number + half >= count:  # it impersonates a missing id, too
         found += [other for bit in range(bits - 1) if (other := (number + half) ^ 1 << bit) < count]
     return tuple(sorted(set(found)))
 
@@ -118,7 +118,7 @@ def ring(count: int) -> Adjacency:
 
 @lru_cache(maxsize=64)
 def random_regular(count: int, degree: int | None = None, seed: int = 0) -> Adjacency:
-    """A connected random graph in which all ids have one degree; a clique where so many neighbours do not exist.
+    """A connected random graph in which all ids have the same degree; a clique if there are too few ids for it.
 
     An odd degree is impossible for an odd number of ids; it is then raised by one.
     """
@@ -137,7 +137,7 @@ def random_regular(count: int, degree: int | None = None, seed: int = 0) -> Adja
 
 
 def pairing(count: int, degree: int, source: Random) -> Adjacency | None:
-    """Join loose ends at random, those that cannot be joined again with each other; None where some are left."""
+    """Join loose ends at random, and retry those that cannot be joined; None if some are left."""
     near: list[set[int]] = [set() for _ in range(count)]
     ends = [number for number in range(count) for _ in range(degree)]
     while ends:

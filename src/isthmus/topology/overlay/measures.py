@@ -1,4 +1,4 @@
-"""What an overlay is worth: links, degrees, diameter, and how many crashes it survives.
+"""Figures of an overlay: links, degrees, diameter, and the crashes that it survives.
 
 The vertex connectivity is the least number of ids whose removal disconnects the others (n - 1 for a clique); an overlay
 survives one crash fewer. It is found by maximum flows between pairs of ids, each id split in two with a capacity of one
@@ -31,12 +31,12 @@ class OverlayMeasures(msgspec.Struct, frozen=True):
 
     @property
     def sends(self) -> int:
-        """How often one broadcast is sent by constrained flooding: 2E - (n - 1)."""
+        """The transmissions of one broadcast by constrained flooding: 2E - (n - 1)."""
         return flooding_sends(self.count, self.links)
 
 
 def flooding_sends(count: int, links: int) -> int:
-    """Everybody sends to all neighbours, all but the author to one fewer."""
+    """The transmissions if every member sends to all neighbours, all but the author to one fewer."""
     return 2 * links - (count - 1)
 
 
