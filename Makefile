@@ -36,8 +36,8 @@ cluster-test: $(READY)  ## the pipeline on a Spark master with two workers and t
 	@$(BIN)/python tests/cluster/run.py
 
 check: $(READY)  ## ruff, mypy --strict on src and tests/harness, unused code, the architecture test
-	@$(BIN)/ruff check src tests bench docs examples noxfile.py
-	@$(BIN)/ruff format --check --quiet src tests bench docs examples noxfile.py
+	@$(BIN)/ruff check src tests bench examples docs/reference.py noxfile.py
+	@$(BIN)/ruff format --check --quiet src tests bench examples docs/reference.py noxfile.py
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/vulture
 	@$(BIN)/python -m pytest tests/test_architecture.py
