@@ -113,7 +113,7 @@ def test_across_a_wide_area_a_multicast_beats_a_ring_of_routers() -> None:
 
 def test_the_theorems_have_the_verdicts_that_were_found() -> None:
     """Theorem 1 fails with two routers, 4 over all messages, 5 as stated, the tables where total is not FIFO."""
-    found = [(claim.source.removeprefix("theorem "), claim.judge({}).verdict) for claim in THEOREMS]
+    found = [(claim.source.text.removeprefix("theorem "), claim.judge({}).verdict) for claim in THEOREMS]
     assert [number for number, verdict in found if verdict == "does not hold"] == ["1", "4", "5", "1, tables 1 and 2"]
     assert not [number for number, verdict in found if verdict == "unknown"]
     assert {number for number, verdict in found if verdict == "holds"} == set("1234678")
