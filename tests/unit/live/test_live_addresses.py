@@ -177,7 +177,7 @@ def test_a_name_that_is_lost_keeps_its_address(caplog: pytest.LogCaptureFixture)
 
     assert asyncio.run(program()) == []
     assert [record.message for record in caplog.records] == [
-        "the name of site b, b.example, is not known now: [Errno -3] Temporary failure"
+        "site b: hostname b.example cannot be resolved now: [Errno -3] Temporary failure"
     ]
 
 

@@ -299,7 +299,7 @@ def test_silence_is_logged_once_where_something_is_owed(caplog: pytest.LogCaptur
         peers.heard[SiteId(0)] = SILENT_NS + 3_000_000
         peers.watch([SiteId(0)], SILENT_NS + 4_000_000)
     assert [record.getMessage() for record in caplog.records] == [
-        "site paris-0 has not been heard in 3.0 s, and something is owed to it",
+        "site paris-0 silent with unacknowledged data: it has not been heard in 3.0 s",
         "site paris-0 is heard again",
     ]
 

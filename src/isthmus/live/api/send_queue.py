@@ -16,7 +16,7 @@ from isthmus.core.validation import one_of
 from isthmus.live.node.errors import SendTimeout
 from isthmus.live.node.runtime import SiteRuntime
 from isthmus.live.node.site_group import SiteGroup
-from isthmus.live.node.waiting import WORD_S, WaitLog, waited_for
+from isthmus.live.node.waiting import LOG_S, WaitLog, waited_for
 from isthmus.protocols.application import Application
 from isthmus.protocols.fragments import LARGEST_BYTES
 from isthmus.protocols.transport.base import Transport
@@ -90,7 +90,7 @@ class SendQueue:
     async def pause(self, event: asyncio.Event, started_s: float, timeout: float | None) -> None:
         """Wait for an event; log a long wait, and raise where it is too long."""
         end_s = None if timeout is None else started_s + timeout
-        log_s = max(started_s, self.wait_log.logged_s) + WORD_S
+        log_s = max(started_s, self.wait_log.logged_s) + LOG_S
         until_s = log_s if end_s is None else min(log_s, end_s)
         try:
             async with asyncio.timeout(max(0.0, until_s - time.monotonic())):
@@ -111,7 +111,7 @@ class SendQueue:
             waited_s = time.monotonic() - started_s
             if waited_s >= timeout and not self.casts:
                 return False
-            if waited_s > WORD_S:
+            if waited_s > LOG_S:
                 self.wait_log.log("settle", waited_s, self.waits_for)
             await asyncio.sleep(CHECK_S if not self.casts else 0)
 

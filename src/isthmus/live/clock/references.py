@@ -4,9 +4,9 @@
     file:PATH      the same plus an offset that a file says: for tests, and for receivers that write theirs to one
     socket:PATH    the same by datagrams to a Unix socket that the site binds
 
-Either is given one line: the offset from the system clock in ms, and perhaps the error bound in microseconds, as in
-"1.5 20". An empty line, a missing file and whatever is not two numbers mean that the reference is dead: one that cannot
-be read says nothing, and never stops a site.
+Each gives one line: the offset from the system clock in ms, and perhaps the error bound in microseconds, as in
+"1.5 20". An empty line, a missing file and anything that is not one or two numbers mean that the reference is dead,
+which never stops a site.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ReferenceOffset(NamedTuple):
 
 
 class ReferenceSource(Protocol):
-    """Where a site's true time comes from."""
+    """A source of true time."""
 
     def read(self, system_ns: int) -> Reading | None: ...  # at a time of the system clock; None: it is dead
     def close(self) -> None: ...
@@ -57,7 +57,7 @@ class SystemClock:
 
 
 class OffsetClock:
-    """The system clock plus an offset that somebody else says."""
+    """The system clock plus an offset that a file or socket gives."""
 
     def __init__(self, latest: Callable[[], str], error_ns: int, close: Callable[[], None] = lambda: None) -> None:
         self.latest = latest
@@ -70,7 +70,7 @@ class OffsetClock:
 
 
 def parse(line: str, error_ns: int) -> ReferenceOffset | None:
-    """What a line says; None: that the reference is dead."""
+    """The offset in a line; None: the reference is dead."""
     words = line.split()
     if not 1 <= len(words) <= 2:
         return None
@@ -107,14 +107,14 @@ def socket_source(path: Path, error_ns: int) -> OffsetClock:
         bound.close()
         found = f"{str(path)!r}, which cannot be bound ({error.strerror or error})"
         raise InputError("reference", "", found, "a path that is free, for a socket") from None
-    said = ""
+    latest_line = ""
 
     def latest() -> str:
-        nonlocal said
+        nonlocal latest_line
         with suppress(OSError):
             while True:
-                said = bound.recv(LINE_BYTES).decode(errors="replace")
-        return said
+                latest_line = bound.recv(LINE_BYTES).decode(errors="replace")
+        return latest_line
 
     def close() -> None:
         bound.close()

@@ -1,19 +1,19 @@
 """The clock service of a live site: stamps by the kernel, tightness as measured, references as there are.
 
 The layers are those of the simulator. Here are what they need of a real host (`LiveClockPort`), and what is not known
-beforehand: `MeasuredService` measures the tightness of its LAN in every round and goes by that, where nothing is said
-of it. Until enough rounds are measured the clock is free-running.
+beforehand: `MeasuredService` measures the tightness of its LAN in every round and uses it where none is given. Until
+enough rounds are measured the clock is free-running.
 
 The views of a LAN are those of the site's first group, cut down to the LAN: `follow` looks after every turn. A
 candidate leaves at once, ahead of the end of the turn, one copy after the other, the sender's own by the network, too.
-Senders begin with the member after themselves: another one is served last each time, so that its lateness shows.
+Each sender begins with the member after itself, so that a different member is served last each time.
 
 Readings become CLOCK rows. They are of round instants of the system clock, the same at all sites of a machine, so that
-they can be compared; a reading of the recent past is as good as one of now. What the trace calls true time is the
-system clock of the site's machine: a trace judges clocks where one machine wrote it all.
+they can be compared; a reading of the recent past is as good as a current one. True time in the trace is the system
+clock of the machine: clocks can be judged by a trace that one machine wrote.
 
-Invariants: a candidate that was not taken at once has lost its stamp, and is dropped; a reference is read at the stamp,
-not when the message is looked at.
+Invariants: a candidate that is not taken at once has lost its stamp, and is dropped; a reference is read at the stamp,
+not when the message is handled.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ClockPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClockStatus(msgspec.Struct, frozen=True):
-    """How the clock of a site stands, for people and programs."""
+    """The state of the clock of a site."""
 
     site: str
     state: str  # synchronised, hold-over or free-running
@@ -116,7 +116,7 @@ class LiveClockPort(LivePort):
             super().take(source, view_id, message)
 
     def send(self, targets: Targets, message: Message) -> None:
-        """Send; a candidate as nearly at one instant as can be, to this site last."""
+        """Send; a candidate to all as simultaneously as possible, to this site last."""
         if type(message) is not Candidate:
             super().send(targets, message)
             return
@@ -126,7 +126,7 @@ class LiveClockPort(LivePort):
         self.owner.counters.datagram_count += len(targets)
 
     def sample(self) -> int:
-        """Write what the clock read at the last round instant; how long until the next one."""
+        """Trace the reading at the last round instant; return how long until the next one."""
         owner, ahead = self.owner, ahead_ns()
         system_ns = self.now_ns + ahead
         instant_ns = system_ns - system_ns % self.sample_ns
@@ -141,7 +141,7 @@ class LiveClockPort(LivePort):
 
 
 class MeasuredService(ClockService):
-    """The clock service with the tightness that its rounds show, and readings for the trace."""
+    """The clock service with a measured tightness, and with readings for the trace."""
 
     __slots__ = ("measured",)
     timer_names = (*ClockService.timer_names, "sample")  # type: ignore[assignment]
@@ -152,7 +152,7 @@ class MeasuredService(ClockService):
         self.measured = Tightness() if measures else None  # None: it is given
 
     def tightness_us(self) -> float | None:
-        """What the service goes by; None: nothing yet."""
+        """The tightness in use; None: not measured yet."""
         if self.measured is not None and self.measured.published_ns() is None:
             return None
         return self.options.tightness_us
@@ -169,7 +169,7 @@ class MeasuredService(ClockService):
             super().timer(key)
 
     def conclude(self) -> None:
-        """Measure first: what this round shows counts for this round."""
+        """Measure first, so that the round uses its own measurement."""
         if self.measured is not None:
             if all(site in self.tables for site in self.members):
                 self.measured.add([self.tables[site] for site in self.members])
@@ -239,7 +239,7 @@ class Timekeeper:
 
 
 def options_for(topology: Topology, cluster: int, plan: ClockPlan) -> ClockOptions:
-    """What the service of a LAN is told; of the tightness, where it is measured, only what it begins with."""
+    """The options of the service of a LAN; a measured tightness replaces that of the options."""
     return plan.clocks().options(topology, cluster)
 
 
@@ -262,5 +262,5 @@ def is_reference(given: str) -> bool:
 
 
 def as_json(keeper: Timekeeper | None) -> dict[str, Any]:
-    """How a clock stands, as a site tells the process that started it; nothing of a site without the service."""
+    """The state of a clock for the report of a site; empty without the service."""
     return {} if keeper is None else {"clock": msgspec.to_builtins(keeper.status())}

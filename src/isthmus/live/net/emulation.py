@@ -1,7 +1,7 @@
 """A wide-area network on the loopback: when a datagram that leaves now should arrive.
 
-The topology says what a packet passes on its way from site to site; the sender works out its fate. A limited bandwidth
-queues one sender's packets to one target behind each other; senders do not see each other's.
+The topology has the channels between two sites; the sender computes the delay or loss of each packet. A limited
+bandwidth queues the packets of one sender to one target behind each other, but not those of different senders.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""What a datagram looks like: who sent it, in which life and run, and the messages in it. Version 2.
+"""The format of a datagram: its sender, with life and run, and the messages in it. Version 3.
 
     head      magic (2)  version (1)  kind (1)  site (4)  life (8)  token (8)     big-endian
     kind 0    messages, each with: length (2)  group (2)  view (4), then the message as the stack's codec has it
-    kind 1    a Hello, kind 2 a Refusal: notes.py
+    kind 1    a Hello, kind 2 a Refusal: hello.py
 
 The life is the wall-clock time in ns at which the sender's process began. The token names the run: it is the same at
 all sites that mean the same groups. A datagram of another run, program or version is *foreign*; one of this run that
-does not come apart is *garbled*. Both are dropped as a whole: all messages of a datagram are taken, or none.
+cannot be parsed is *garbled*. Both are dropped as a whole: all messages of a datagram are taken, or none.
 
 Magic and version stand where version 1 had them, so that a peer of any version can be named.
 
 Bounds: messages share a datagram up to `datagram_bytes`, which the path takes in one piece; a larger message travels
-alone, up to `DATAGRAM_MAX`; what is larger still is a mistake of ours.
+alone, up to `DATAGRAM_MAX`; a message larger still is a local error.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class OtherVersion(RemoteError):
 
 
 class Head(NamedTuple):
-    """The head of a datagram, taken apart."""
+    """The fields of the head of a datagram."""
 
     kind: int
     site: SiteId
@@ -63,7 +63,7 @@ class Head(NamedTuple):
 
 
 def head(site: SiteId, life: int, token: int, kind: int = MESSAGES) -> bytes:
-    """What every datagram of one life of a site begins with."""
+    """The head of every datagram of one life of a site."""
     return HEAD.pack(MAGIC, VERSION, kind, site, life, token)
 
 
@@ -126,7 +126,7 @@ def split(datagram: bytes) -> list[tuple[int, int, bytes]]:
 
 
 def datagram_limit(given: int | None, on_loopback: bool) -> int:
-    """The size of datagrams: as asked for, or what the path takes in one piece."""
+    """The size of datagrams: as given, or what the path takes in one piece."""
     if given is None:
         return LOOPBACK_DATAGRAM_BYTES if on_loopback else PATH_DATAGRAM_BYTES
     if not DATAGRAM_LEAST <= given <= DATAGRAM_MAX:

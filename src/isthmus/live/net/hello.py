@@ -1,7 +1,7 @@
-"""What sites tell each other apart from messages: a Hello says what its sender runs, a Refusal which life is unwanted.
+"""Datagrams beside messages: a Hello says what its sender runs, a Refusal which life of a site is not taken.
 
-A Hello holds in words all that goes into the token of a run, so that two sites whose tokens differ can name the reason.
-Only what must be the same everywhere is in it: delays of a topology and local bounds are not.
+A Hello has all that goes into the token of a run as text, so that two sites whose tokens differ can name the reason.
+Only what must be the same everywhere is in it, not the delays of a topology or local bounds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from isthmus.live.net.framing import VERSION
 from isthmus.topology.model import Topology
 
 TEXT_MAX = 200
-ADDRESSES_MAX = 64  # more are told as one digest
+ADDRESSES_MAX = 64  # a digest stands for more
 OTHER_RUN = "is of another run of the same groups"
 ShortText = Annotated[str, msgspec.Meta(max_length=TEXT_MAX, pattern=r"^[^\x00-\x1f\x7f]*$")]  # they go into a log
 N = TypeVar("N")
@@ -46,7 +46,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Refusal(msgspec.Struct, frozen=True, array_like=True):
-    """The receiver's life is not taken: the sender of this knows another one."""
+    """The receiver's life is not taken: the sender knows another one."""
 
     life: int  # that is refused
     known: int  # the life of that site that was heard before
@@ -69,11 +69,11 @@ def _read(decoder: msgspec.msgpack.Decoder[N], datagram: bytes) -> N:
     try:
         return decoder.decode(datagram[PACKET_HEAD_BYTES:])
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise RemoteError(f"a note of {len(datagram)} bytes does not decode: {error}") from error
+        raise RemoteError(f"a greeting of {len(datagram)} bytes does not decode: {error}") from error
 
 
 def hello_of(topology: Topology, site: int, addresses: tuple[str, ...], groups: tuple[GroupHello, ...]) -> Hello:
-    """What a site says of itself."""
+    """The greeting of a site."""
     names = [(each.name, topology.clusters[each.cluster].name) for each in topology.sites]
     shown = addresses if len(addresses) <= ADDRESSES_MAX else (digest(addresses).hex(),)
     name = topology.sites[site].name
@@ -81,7 +81,7 @@ def hello_of(topology: Topology, site: int, addresses: tuple[str, ...], groups: 
 
 
 def token_of(hello: Hello) -> int:
-    """The same number at all sites that say the same but for who they are."""
+    """A number that is the same at all sites whose greetings differ only in the name of the sender."""
     return int.from_bytes(digest((hello.version, hello.topology, hello.topology_digest, hello.addresses, hello.groups)))
 
 
@@ -95,7 +95,7 @@ def digest(value: object) -> bytes:
 
 
 def difference(ours: Hello, theirs: Hello) -> str:
-    """What a site of another run does otherwise, in words that follow its name."""
+    """How a site of another run differs, as a phrase that follows its name."""
     if theirs.version != ours.version:
         return f"speaks version {theirs.version} of the wire format, here version {ours.version}"
     if theirs.topology != ours.topology:

@@ -1,9 +1,9 @@
-"""Names of hosts as addresses of sockets: looked up when a site opens, and again when a link fails.
+"""Hostnames as addresses of sockets: resolved when a site opens, and again when a link fails.
 
-A socket speaks one family, that of its own site's address; names that stand for both are taken in that family. While
-a site runs, a name that cannot be looked up changes nothing: the address that it had is kept.
+A socket has one address family, that of its own site's address; names with addresses of both families are resolved in
+that one. While a site runs, a name that cannot be resolved changes nothing: the last address is kept.
 
-Bounds: one look-up per site at a time, and no sooner than `AGAIN_S` after the one before.
+Bounds: one look-up per site at a time, and at least `AGAIN_S` after the one before.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FAMILIES = {socket.AF_INET: "IPv4", socket.AF_INET6: "IPv6"}
 
 
 def look_up(where: Endpoint, family: int = socket.AF_UNSPEC) -> Address:
-    """The first address of a host; may take a while where it is a name."""
+    """The first address of a host; may take a while for a name."""
     found = socket.getaddrinfo(where.host, where.port, family, socket.SOCK_DGRAM)
     return found[0][4]
 
@@ -38,7 +38,7 @@ def family_of(address: Address) -> socket.AddressFamily:
 
 
 class Resolver:
-    """Where the sites of a network are, as far as this one knows."""
+    """The addresses of the sites of a network."""
 
     def __init__(self, site: SiteId, endpoints: Sequence[Endpoint], names: Sequence[str], look: Look = look_up) -> None:
         self.site = site
@@ -57,7 +57,7 @@ class Resolver:
         return await asyncio.get_running_loop().run_in_executor(None, self.look, endpoint, self.family)
 
     async def find_all(self) -> list[Address]:
-        """The addresses of all sites, this one's first looked up, as it decides on the family."""
+        """The addresses of all sites; that of this site is resolved first, as it decides on the family."""
         found: dict[SiteId, Address] = {}
         order = sorted((SiteId(n) for n in range(len(self.endpoints))), key=lambda site: site != self.site)
         for site in order:
@@ -82,7 +82,7 @@ class Resolver:
         return [found[SiteId(n)] for n in range(len(self.endpoints))]
 
     def look_again(self, site: SiteId, moved: Callable[[SiteId, Address], None]) -> None:
-        """Look a name up once more, as nothing comes from there; `moved` is told the address."""
+        """Resolve the name of a silent site again, and call `moved` with the address."""
         loop = asyncio.get_running_loop()
         soon = loop.time() - self.looked_s.get(site, -AGAIN_S) < AGAIN_S
         if self.endpoints[site].is_numeric() or soon or site in self.tasks:
@@ -95,7 +95,7 @@ class Resolver:
             moved(site, await self.find(site))
         except OSError as error:
             logger.warning(
-                "the name of site %s, %s, is not known now: %s", self.names[site], self.endpoints[site].host, error
+                "site %s: hostname %s cannot be resolved now: %s", self.names[site], self.endpoints[site].host, error
             )
         finally:
             del self.tasks[site]
@@ -106,13 +106,13 @@ class Resolver:
 
 
 def host_of(topology: Topology, site: SiteId) -> str:
-    """The host that a topology gives a site; the loopback where it says nothing."""
+    """The host that a topology gives a site; by default the loopback."""
     given = topology.sites[site].address
     return endpoint(given).host if given else LOOPBACK
 
 
 def address_of(topology: Topology, site: SiteId, port: int) -> Address:
-    """Where a site of a topology listens; port 0: at the topology's, or at any."""
+    """The address at which a site listens; port 0: the port of the topology, or any."""
     given = topology.sites[site].address
     made = Endpoint(host_of(topology, site), port or (endpoint(given).port if given else 0))
     try:

@@ -1,11 +1,11 @@
 """The UDP socket of one site, under asyncio: a plain non-blocking socket with a reader callback.
 
-Up to `READ_MAX` datagrams are taken in one go; then `on_read` is called once, so that what they lead to leaves
-together. Where the system says that a port refused a datagram (Linux does), `on_refused` hears whose. The socket knows
-where each site listens, and holds back on the way out what an emulated network delays.
+Up to `READ_MAX` datagrams are read at a time; then `on_read` is called once, so that the answers leave together. Where
+the system reports that a port refused a datagram (Linux does), `on_refused` is called with its site. The socket knows
+where each site listens, and delays outgoing datagrams as the emulated network does.
 
-Bounds: `HELD_MAX` datagrams on the emulated network, `BACKLOG_MAX` that the system has not taken yet; what exceeds
-either is dropped and counted, as by a full queue in a router.
+Bounds: `HELD_MAX` datagrams on the emulated network, `BACKLOG_MAX` that the system has not taken yet; beyond either
+they are dropped and counted, as by a full queue in a router.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DATAGRAM_READ_BYTES = 65_536
 
 
 class Socket:
-    """Where one site sends and receives datagrams."""
+    """The end of one site on the network."""
 
     def __init__(self, address: Address) -> None:
         self.loop = asyncio.get_running_loop()
@@ -55,28 +55,28 @@ class Socket:
         if MSG_ERRQUEUE:
             self.socket.setsockopt(*RECVERR[family], 1)
         self.on_refused: Callable[[SiteId], None] | None = None
-        self.cut: frozenset[SiteId] = frozenset()  # sites that nothing goes to or comes from, for tests of partitions
+        self.cut: frozenset[SiteId] = frozenset()  # sites that are cut off, for faults and tests
         self.addresses: dict[SiteId, Address] = {}
-        self.known: dict[Address, SiteId] = {}  # whose address it is
+        self.known: dict[Address, SiteId] = {}  # the site of each address
         self.emulation: Emulation | None = None
-        self.held: list[tuple[int, int, SiteId, bytes]] = []  # when it leaves, a counter, to whom, what
+        self.held: list[tuple[int, int, SiteId, bytes]] = []  # time, counter, target, datagram
         self.held_count = 0
         self.backlog: deque[tuple[Address, bytes]] = deque()  # that the system has not taken
         self.alarm = Alarm(self.loop, self.release_due)
         self.closed = False
         self.lost_count = 0  # by the emulated network, as it should
         self.overflow_count = 0
-        self.stamped = False  # whether the system tells when a datagram arrived
-        self.arrival_ns: int | None = None  # when the one in hand did, on the system clock; None: not known
-        self.own_site: SiteId | None = None  # where what is broadcast is to come back, too
+        self.stamped = False  # whether the system stamps arrivals
+        self.arrival_ns: int | None = None  # of the datagram being handled, on the system clock; None: not known
+        self.own_site: SiteId | None = None  # where broadcasts come back, too
 
     def keep_time(self, site: SiteId, kernel_stamps: bool = True) -> None:
-        """Have broadcasts of a site come back to it, and the system tell when datagrams arrive, where it can."""
+        """Have broadcasts of a site come back to it, and arrivals stamped where the system can."""
         self.own_site = site
         self.stamped = kernel_stamps and ask_for_stamps(self.socket)
 
     def own_address(self) -> Address:
-        """Where this socket reaches itself."""
+        """The address at which this socket reaches itself."""
         host, *rest = self.socket.getsockname()
         return ({"0.0.0.0": LOOPBACK, "::": "::1"}.get(host, host), *rest)
 
@@ -93,7 +93,7 @@ class Socket:
         on_stranger: Callable[[Address, bytes], None],
         on_read: Callable[[], None],
     ) -> None:
-        """Learn where the others listen and what lies between, and begin to receive."""
+        """Take the addresses and the emulated network, and begin to receive."""
         self.addresses = addresses if self.own_site is None else addresses | {self.own_site: self.own_address()}
         self.known = {address: site for site, address in self.addresses.items()}
         self.emulation = emulation
@@ -101,7 +101,7 @@ class Socket:
         self.loop.add_reader(self.socket.fileno(), self.read)
 
     def move(self, site: SiteId, address: Address) -> bool:
-        """Send to a site at another address from now on, and take what comes from there; whether it is another."""
+        """Move a site to another address; return whether it has changed."""
         if self.addresses[site] == address or address in self.known:
             return False
         del self.known[self.addresses[site]]
@@ -119,7 +119,7 @@ class Socket:
             self.socket.close()
 
     def read(self) -> None:
-        """Take what has come, as far as one turn goes."""
+        """Read the datagrams of one turn."""
         receive, known = self.receive_stamped if self.stamped else self.socket.recvfrom, self.known
         try:
             for count in range(READ_MAX):
@@ -127,7 +127,7 @@ class Socket:
                     datagram, address = receive(DATAGRAM_READ_BYTES)
                 except (BlockingIOError, InterruptedError):
                     if not count:
-                        self.read_errors()  # what else woke us, where a thread was told of the refusal
+                        self.read_errors()  # the thread of heartbeats may have met the refusal
                     break
                 except OSError:  # a peer's port is closed, for now or for good: the datagram is lost like any other
                     self.read_errors()
@@ -143,13 +143,13 @@ class Socket:
             self.on_read()
 
     def receive_stamped(self, size: int) -> tuple[bytes, Address]:
-        """Take a datagram, and note when it arrived."""
+        """Read a datagram and the time of its arrival."""
         datagram, ancillary, _, address = self.socket.recvmsg(size, ANCILLARY_BYTES)
         self.arrival_ns = stamp_of(ancillary)
         return datagram, address
 
     def read_errors(self) -> None:
-        """Take what the system tells of datagrams that did not arrive."""
+        """Read the system's reports of datagrams that did not arrive."""
         for _ in range(READ_MAX if MSG_ERRQUEUE else 0):
             try:
                 *_, address = self.socket.recvmsg(64, 256, MSG_ERRQUEUE)
@@ -186,7 +186,7 @@ class Socket:
                 self.socket.sendto(datagram, self.addresses[target])
 
     def broadcast(self, targets: Sequence[SiteId], datagram: bytes) -> None:
-        """Send one datagram to several sites, this one perhaps included, as nearly at one instant as can be."""
+        """Send one datagram to several sites, perhaps including this one, as simultaneously as possible."""
         reached = [target for target in targets if target not in self.cut]
         if self.emulation is None:
             for target in reached:
@@ -205,7 +205,7 @@ class Socket:
             self.alarm.set(self.held[0][0])
 
     def release(self, address: Address, datagram: bytes) -> None:
-        """Give a datagram to the system; what it does not take now waits."""
+        """Give a datagram to the system, or queue it where the system does not take it now."""
         if self.closed:
             return
         if not self.backlog:
@@ -236,7 +236,7 @@ class Socket:
                 self.socket.sendto(datagram, address)
             except (BlockingIOError, InterruptedError):
                 return
-            except ConnectionRefusedError:  # of an earlier one, which is told once
+            except ConnectionRefusedError:  # of an earlier one, and reported once
                 self.read_errors()
                 continue
             except OSError:

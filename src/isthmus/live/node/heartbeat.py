@@ -1,18 +1,18 @@
-"""Heartbeats of a site whose program keeps the event loop to itself: a thread repeats the last ones, for a while.
+"""Heartbeats of a site whose program blocks the event loop: a thread repeats the last ones, for a while.
 
-Problem: heartbeats leave from the event loop, which is the program's as well. One that computes for half a second, or
-that handles sixty megabytes, says nothing meanwhile; the others take that for a death and go on without it.
+Problem: heartbeats leave from the event loop, which is the program's as well. A program that computes for half a
+second, or handles sixty megabytes, sends none meanwhile; the others take it for dead and go on without it.
 
 Idea: the layer below suspicion notes each heartbeat with the time. A thread looks once per period; where the loop has
 been silent for `LATE_PERIODS`, the thread sends the last heartbeat again, in a datagram of its own, by the same socket.
-It says what the site last said, no more: no opinion is formed, no promise made. A process that is stopped, or gone, has
-no thread either, and is found as before.
+It repeats and adds nothing: no opinion is formed, no promise made. A process that is stopped or dead has no thread
+either, and is detected as before.
 
-Not for ever: a program that never comes back to its loop would hold the group up by flow control. After `most_ns` the
-thread is silent too, and the others go on without the site. A program that holds the interpreter's lock (a long call
-into C that does not release it) silences the thread at once; nothing in the process can help that.
+The time is bounded, as a program that never returns to its loop would block the group by flow control. After `most_ns`
+the thread is silent too, and the others go on without the site. A program that holds the lock of the interpreter (a
+call into C that does not release it) silences the thread at once; nothing in the process can prevent that.
 
-Over an emulated network it does nothing: that network's state is the loop's.
+It does not run over an emulated network, whose state belongs to the loop.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ Outlet = Callable[[SiteId, bytes], None]
 
 
 class HeartbeatThread:
-    """What the loop last said to whom, and the thread that repeats it."""
+    """The last heartbeat to each site, and the thread that repeats them."""
 
     def __init__(self, outlet: Outlet, period_ns: int, most_ns: int) -> None:
         self.outlet = outlet  # called from the thread
         self.period_ns = period_ns
-        self.most_ns = most_ns  # for so long it speaks for the loop
-        self.said: dict[SiteId, tuple[int, bytes]] = {}  # when and what; values are replaced, never changed
+        self.most_ns = most_ns  # how long it stands in for the loop
+        self.sent: dict[SiteId, tuple[int, bytes]] = {}  # when and what; values are replaced, never changed
         self.ended = threading.Event()
-        self.thread = threading.Thread(target=self.run, name="isthmus-pulse", daemon=True)
+        self.thread = threading.Thread(target=self.run, name="isthmus-heartbeats", daemon=True)
 
     def note(self, target: SiteId, now_ns: int, datagram: bytes) -> None:
-        """Note what the loop says now."""
-        self.said[target] = now_ns, datagram
+        """Note a heartbeat that the loop sends now."""
+        self.sent[target] = now_ns, datagram
 
     def tick(self, now_ns: int) -> None:
-        """Repeat what is overdue."""
-        last_ns = max([said_ns for said_ns, _ in list(self.said.values())], default=now_ns)
+        """Repeat the heartbeats if they are overdue."""
+        last_ns = max([sent_ns for sent_ns, _ in list(self.sent.values())], default=now_ns)
         if LATE_PERIODS * self.period_ns < now_ns - last_ns < self.most_ns:
-            for target, (_, datagram) in list(self.said.items()):
+            for target, (_, datagram) in list(self.sent.items()):
                 self.outlet(target, datagram)
 
     def run(self) -> None:
@@ -66,12 +66,12 @@ class HeartbeatThread:
 
 
 class HeartbeatRecorder(Layer):
-    """Below suspicion: has a pulse note what leaves."""
+    """A layer below suspicion that notes heartbeats for the thread."""
 
-    __slots__ = ("beginning", "encode", "known", "pulse")
+    __slots__ = ("beginning", "encode", "known", "thread")
 
-    def __init__(self, pulse: HeartbeatThread, beginning: bytes) -> None:
-        self.pulse = pulse
+    def __init__(self, thread: HeartbeatThread, beginning: bytes) -> None:
+        self.thread = thread
         self.beginning = beginning  # of each datagram of this life
         self.known: tuple[Message, bytes] | None = None  # the last message, and it as a datagram
 
@@ -80,5 +80,5 @@ class HeartbeatRecorder(Layer):
             packet = self.stack.codec.encode(message)
             self.known = message, self.beginning + entry(self.host.group, 0, packet)
         for target in targets:
-            self.pulse.note(target, self.host.now_ns, self.known[1])
+            self.thread.note(target, self.host.now_ns, self.known[1])
         self.send(targets, message)

@@ -1,16 +1,16 @@
-"""The lives of a live site whose groups agree on their views: what surrounds protocols/membership in a process.
+"""The lives of a site whose groups agree on views: its incarnations, the small file, and the first view.
 
-Problem: a site may crash and come back, be left out and go on, or find nobody there; and each time it must not be taken
-for what it was. Idea: a *life* is one `LiveSite` with its ports and stacks, under an incarnation of its own. A site
-that others went on without ends its life and begins the next in the same process, over the same socket, just as after a
-crash. What the next one must know is in a small file per group, if there is a folder for it.
+Problem: a site may crash and come back, be left out and go on, or start alone; and it must never be mistaken for an
+earlier life. Idea: a *life* is one `LiveSite` with its ports and stacks, under an incarnation of its own. A site that
+the others went on without ends its life and begins the next in the same process, over the same socket, just as after a
+crash. The next life reads what it must know from a small file per group, if a folder is given.
 
-The first view: a site founds a group where it is told to, or, if it is the first of the configured sites, once *all*
-others ask to be let in, since then nobody can be in a view. Where only most are there, nobody can know what the missing
-ones are in, and an operator must decide.
+The first view: a site founds a group where an operator says so, or, if it is the first of the configured sites, once
+*all* others ask to join, since then no site can be in a view. Where some are missing, no site can know which views
+those are in, and an operator must decide.
 
 Invariants: incarnations of a site rise, as seconds of the calendar and at least one more than any that it remembers;
-one that remembers nothing and is started twice within a second repeats its own, learns so and begins another life;
+a site without a file that is started twice within a second repeats its own, finds that out and begins another life;
 a record is on the disk before `save` returns; a file of another site, group or version is refused, not overwritten.
 """
 
@@ -37,7 +37,7 @@ class Saved(msgspec.Struct, frozen=True, array_like=True):
     version: int
     site: str
     group: str
-    incarnation: int  # the last that this site has had
+    incarnation: int  # the last one of this site
     record: Record | None
 
 
@@ -92,16 +92,16 @@ def next_incarnation(known: int, now_s: float | None = None) -> int:
     return max(known + 1, int(time.time() if now_s is None else now_s) - EPOCH_S)
 
 
-def first_view(agreement: Agreement, told_to: bool) -> View | None:
-    """The view to found a group with, alone, where that is ours to do; the others are then let in."""
+def first_view(agreement: Agreement, commanded: bool) -> View | None:
+    """The view with which this site founds a group, alone; None where it is not to. The others are then admitted."""
     home, host = agreement.home, agreement.host
     if agreement.is_seated() or not home.weights.get(host.site, 1):
         return None
     voters = [site for site in home.contacts if home.weights.get(site, 1)]
     asking = {joiner.life[0] for joiner in agreement.requests.joiners(host.now_ns)}
     everybody = asking.issuperset(site for site in home.contacts if site != host.site)
-    if not told_to and not (voters[0] == host.site and everybody):
+    if not commanded and not (voters[0] == host.site and everybody):
         return None
     weight = home.weights.get(host.site, 1)
-    number = host.incarnation if told_to else 1  # above all views that there may have been
+    number = host.incarnation if commanded else 1  # above all views that there may have been
     return View(number, (host.site,), (host.incarnation,), (weight,), ((host.site, host.incarnation),))

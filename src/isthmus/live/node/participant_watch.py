@@ -1,8 +1,8 @@
 """The failure detector of participants on a real machine: processes by their ids, channels by their sockets.
 
-A process is watched through a descriptor of its own (pidfd), which tells of its end and cannot be mistaken for a
-later process with the same number. A channel is a connected stream socket: its end, or a reset, is the participant's;
-whatever comes over it is a sign of life, and `PROBE` asks for one.
+A process is watched by a descriptor of its own (pidfd), which becomes readable at its end and never stands for a later
+process with the same number. A channel is a connected stream socket: its end, or a reset, ends the participant; any
+data is a sign of life, and `PROBE` asks for one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Key = tuple[str, str]  # participant group, name
 
 
 class ParticipantWatch:
-    """Tells once of each watched participant that has ended, or does not answer."""
+    """The watched participants of a site; `on_removal` is called once for each that has ended or does not answer."""
 
     def __init__(self, on_removal: Callable[[Removal[Key]], None], options: DetectorOptions | None = None) -> None:
         self.detector: LocalDetector[Key] = LocalDetector(options)
@@ -79,7 +79,7 @@ class ParticipantWatch:
             self._end(partial(self.detector.closed, key))
 
     def _tick(self) -> None:
-        """Probe, after what has come is read: a pause of this process is nobody else's silence."""
+        """Probe, after reading what has come: a pause of this process is not the silence of a participant."""
         for key in list(self.channels):
             self._read(key)
         probed, removals = self.detector.tick(time.monotonic_ns())

@@ -1,19 +1,19 @@
-"""The other sites: which life of each is heard, since when, and why one of them is not taken.
+"""The other sites: the life of each that is taken, when it was last heard, and what is wrong with it.
 
-Problem: transports number frames from 1 in a view, so a site that is started again under its old address looks to the
-others like one that repeats itself: what it sends is dropped, what it should get is thought acknowledged, and nobody
-says so. A peer that runs another stack is as silent.
+Problem: transports number frames from 1 in a view, so the frames of a site that is started again under its old address
+look like duplicates: what it sends is dropped, and what it should get counts as acknowledged, without a sign. A peer
+that runs another stack is as silent.
 
-Idea: every datagram names the life of its sender, and each site takes messages of the *first* life of a peer that it
-has heard. Any other life is refused with a datagram that says so, and the refused site fails. Where membership knows
-lives itself (`renewable`), a later one takes the place of the earlier, which is dropped from then on. A peer of another
-run is told what is run here, and asked for the same (`Hello`); both ends then name the difference.
+Idea: every datagram names the life of its sender, and a site takes messages of the *first* life of a peer that it has
+heard. Any other life is answered with a Refusal, and the refused site fails. Where membership knows lives itself
+(`renewable`), a later life replaces the earlier one, which is dropped from then on. Peers of different runs exchange
+Hellos; both ends then log the difference.
 
 Invariants: a life counts as heard with its first messages, not by its greeting, so that a site that died before it took
 part may be started again. Refusals name the life that they refuse; one that is meant for an earlier process of this
-address changes nothing. Nothing here is taken from a stranger but words for the log.
+address changes nothing. A datagram from an unknown address has no effect but on the log.
 
-Bounds: one answer per peer and `ANSWER_NS`, one for all strangers together; `TOLD_MAX` log lines per peer.
+Bounds: one answer per peer and `ANSWER_NS`, one for all unknown addresses together; `LOGGED_MAX` log lines per peer.
 """
 
 from __future__ import annotations
@@ -32,31 +32,15 @@ from isthmus.live.net.hello import Hello, Refusal, difference, encode_body, read
 ANSWER_NS = 1_000_000_000
 AHEAD_NS = 86_400_000_000_000  # a calendar may be off by a day
 SILENT_NS = 3_000_000_000
-TOLD_MAX = 8
-STRANGERS = SiteId(-1)  # as a peer that is answered
+LOGGED_MAX = 8
+STRANGERS = SiteId(-1)  # stands for all unknown addresses
 logger = logging.getLogger("isthmus.live")
 
 Outlet = Callable[[SiteId, bytes], None]  # a datagram to a site
 
 
 class Peers:
-    """What one site knows of the others."""
-
-    __slots__ = (
-        *("answered_ns", "expected", "foreign_count", "garbled_count", "heard", "hello", "life", "lives", "names"),
-        *(
-            "outlet",
-            "refused_count",
-            "refused_why",
-            "renewable",
-            "silent",
-            "site",
-            "stale_count",
-            "started_ns",
-            "token",
-        ),
-        *("told", "troubles"),
-    )
+    """The other sites, as one site knows them."""
 
     def __init__(
         self,
@@ -80,23 +64,23 @@ class Peers:
         self.lives: dict[SiteId, int] = {}  # of each site, the one whose messages are taken
         self.expected: dict[SiteId, bytes] = {}  # the head of such a datagram of each site, byte for byte
         self.heard: dict[SiteId, int] = {}  # when anything last came of that life, on the monotonic clock
-        self.silent: dict[SiteId, int] = {}  # those that are owed something and not heard: when last heard
-        self.troubles: dict[SiteId, str] = {}  # why a site is not taken, in words that follow its name
+        self.silent: dict[SiteId, int] = {}  # silent sites with unacknowledged data: when last heard
+        self.troubles: dict[SiteId, str] = {}  # what is wrong with a site, as a phrase that follows its name
         self.answered_ns: dict[SiteId, int] = {}
-        self.told: dict[SiteId, list[str]] = {}  # what was logged of a site, each once
-        self.refused_why = ""  # why the others do not take this site; "" while they do
+        self.logged: dict[SiteId, list[str]] = {}  # what was logged of a site, each once
+        self.refused_why = ""  # why the others refuse this site; "" while they do not
         self.foreign_count = 0  # datagrams of another program, version or run
-        self.garbled_count = 0  # datagrams of this run that did not come apart or decode
+        self.garbled_count = 0  # datagrams of this run that cannot be parsed
         self.refused_count = 0  # datagrams of a later life of a site
         self.stale_count = 0  # datagrams of an earlier life
 
     def name(self, site: SiteId) -> str:
         return f"site {self.names[site]}" if 0 <= site < len(self.names) else f"site {site}"
 
-    # What comes
+    # Receiving
 
     def admits(self, source: SiteId, datagram: bytes, now_ns: int) -> bool:
-        """Whether a datagram from a site's address has messages to be taken; if not, do what it calls for."""
+        """Whether a datagram from the address of a site has messages to be taken; otherwise handle it."""
         try:
             found = read_head(datagram)
             if found.site != source:
@@ -126,9 +110,9 @@ class Peers:
     def is_known_life(self, source: SiteId, life: int, now_ns: int) -> bool:
         """Whether this is the life of a site whose messages are taken; the first one heard is."""
         known = self.lives.get(source)
-        if life > self.life + now_ns - self.started_ns + AHEAD_NS:  # taken, it would shut out all that are true
+        if life > self.life + now_ns - self.started_ns + AHEAD_NS:  # taken, it would shut out all true lives
             self.foreign_count += 1
-            self.note_trouble(source, f"says that it was started at {moment(life)}, which is not yet")
+            self.note_trouble(source, f"claims to have started at {moment(life)}, which is in the future")
             return False
         if known is None or (self.renewable and life > known):
             self.lives[source] = life
@@ -143,7 +127,7 @@ class Peers:
         return True
 
     def refuse(self, source: SiteId, life: int, known: int, now_ns: int) -> None:
-        """Tell a site that was started again why nothing it sends is taken."""
+        """Refuse a life of a site that was started again."""
         if life > known:
             self.refused_count += 1
             self.note_trouble(
@@ -167,7 +151,7 @@ class Peers:
             logger.error("%s", self.refused_why)
 
     def on_hello(self, source: SiteId, found: Head, hello: Hello, now_ns: int) -> None:
-        """Greet a site of this run; of another, note what is different there."""
+        """Note a site of this run as present, or how a site of another run differs."""
         if found.token != self.token:
             self.foreign_count += 1
             self.note_trouble(source, difference(self.hello, hello))
@@ -177,13 +161,13 @@ class Peers:
                 self.refuse(source, found.life, known, now_ns)
                 return
             if source not in self.heard:
-                logger.info("%s is there", self.name(source))
+                logger.info("%s is present", self.name(source))
             self.heard[source] = now_ns
         if hello.asks:
             self.say_hello(source, now_ns, asks=False)
 
     def stranger(self, address: str, datagram: bytes, now_ns: int) -> bytes | None:
-        """Take note of a datagram from an address that is none of the group's; what to answer, if anything."""
+        """Note a datagram from an address that no site has; return the answer, if any."""
         self.foreign_count += 1
         try:
             found = read_head(datagram)
@@ -202,7 +186,7 @@ class Peers:
             return None
         return self.hello_datagram(asks=hello is None)
 
-    # What is said
+    # Sending
 
     def head(self, kind: int) -> bytes:
         return head(self.site, self.life, self.token, kind)
@@ -212,7 +196,7 @@ class Peers:
         return self.head(HELLO) + encode_body(own if own.asks is asks else msgspec.structs.replace(own, asks=asks))
 
     def greet(self) -> None:
-        """Tell all others that this site is there, and ask who is."""
+        """Greet all other sites, and ask for their greetings."""
         for number in range(len(self.names)):
             if number != self.site:
                 self.outlet(SiteId(number), self.hello_datagram(asks=True))
@@ -222,29 +206,29 @@ class Peers:
             self.outlet(target, self.hello_datagram(asks))
 
     def may_answer(self, target: SiteId, now_ns: int) -> bool:
-        """Whether a site was not answered just now: a stream of wrong datagrams is not a stream of answers."""
+        """Whether a site may be answered again: a stream of wrong datagrams is not to cause a stream of answers."""
         last = self.answered_ns.get(target)
         if last is not None and now_ns - last < ANSWER_NS:
             return False
         self.answered_ns[target] = now_ns
         return True
 
-    def note_trouble(self, site: SiteId, words: str) -> None:
-        """Remember why a site is not taken, and log it once; that it is of another run says the least."""
-        vague = words == "is of another run"
+    def note_trouble(self, site: SiteId, text: str) -> None:
+        """Note what is wrong with a site, and log it once; "another run" is the least specific."""
+        vague = text == "is of another run"
         if vague and site in self.troubles:
             return
-        self.troubles[site] = words
+        self.troubles[site] = text
         self.expected.pop(site, None)  # a good datagram ends the trouble, and must be looked at for that
-        told = self.told.setdefault(site, [])
-        if not vague and words not in told and len(told) < TOLD_MAX:
-            told.append(words)
-            logger.error("%s %s", self.name(site), words)
+        logged = self.logged.setdefault(site, [])
+        if not vague and text not in logged and len(logged) < LOGGED_MAX:
+            logged.append(text)
+            logger.error("%s %s", self.name(site), text)
 
     # Silence
 
     def watch(self, owed: Iterable[SiteId], now_ns: int) -> None:
-        """Log which of the sites that are owed something have fallen silent, and which are heard again."""
+        """Log the sites with unacknowledged data that fall silent, and those that are heard again."""
         for site in list(self.silent):
             if self.heard.get(site, self.started_ns) != self.silent[site]:
                 del self.silent[site]
@@ -253,20 +237,20 @@ class Peers:
             last = self.heard.get(site, self.started_ns)
             if site != self.site and site not in self.silent and now_ns - last > SILENT_NS:
                 self.silent[site] = last
-                logger.warning("%s %s, and something is owed to it", self.name(site), self.since(site, now_ns))
+                logger.warning("%s silent with unacknowledged data: it %s", self.name(site), self.since(site, now_ns))
 
     def since(self, site: SiteId, now_ns: int) -> str:
-        """When a site was last heard, and what is wrong with it, in words."""
+        """When a site was last heard, and what is wrong with it, as a phrase."""
         last = self.heard.get(site)
         if last is None:
-            words = f"has not been heard in {(now_ns - self.started_ns) / 1e9:.1f} s"
+            text = f"has not been heard in {(now_ns - self.started_ns) / 1e9:.1f} s"
         else:
-            words = f"was last heard {(now_ns - last) / 1e9:.1f} s ago"
-        return f"{words} ({self.name(site)} {self.troubles[site]})" if site in self.troubles else words
+            text = f"was last heard {(now_ns - last) / 1e9:.1f} s ago"
+        return f"{text} ({self.name(site)} {self.troubles[site]})" if site in self.troubles else text
 
 
 def moment(life: int) -> str:
-    """A life as the time at which it began; no number from the network is too large."""
+    """The time at which a life began, as text; no number from the network is too large."""
     try:
         return datetime.fromtimestamp(life / 1e9).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
     except (ValueError, OverflowError, OSError):

@@ -1,18 +1,18 @@
 """A live site and its ports: the effects of stacks in real time, without sockets or event loops.
 
-Problem: the same stacks must run on a real network, and what runs them must be tested without one. Idea: the clocks and
-the outlet come from outside. A driver calls `receive`, `fire_due` and the ports' events, then `finish`, which ends the
-turn; it asks `next_deadline_ns` when to call again, and is handed datagrams.
+Problem: the same stacks must run on a real network, and what runs them must be tested without one. Idea: clocks and
+outlet are passed in. A driver calls `receive`, `fire_due` and the events of ports, then `finish`, which ends the turn and
+sends datagrams; `next_deadline_ns` says when to call again.
 
-A *turn* is all that happens between two calls of `finish`: the datagrams that one look at the socket finds, the timers
-that are due, what the application submits in one round of its event loop. What is sent within a turn leaves at its end:
-the messages to one target share datagrams, in the order sent.
+A *turn* is all that happens between two calls of `finish`: the datagrams of one reading of the socket, the timers that
+are due, what the application submits in one round of its event loop. What is sent within a turn leaves at its end: the
+messages to one target share datagrams, in the order sent.
 
 Invariants:
 - `now_ns` of a port is set before each event; it and timers are monotonic, the trace has the wall clock;
 - a message to oneself comes back as an event of its own within the turn, never over the network, never lost;
 - events of one site never overlap;
-- a timer fires once for each time it was set; timers that a round of timers sets wait for the next.
+- a timer fires once each time it was set; a timer that is set by a timer waits for the next turn.
 """
 
 from __future__ import annotations
@@ -41,9 +41,7 @@ NOBODY = Hello(0, "", "", "", (), ())
 
 
 class Counters:
-    """What a site has sent, for its summary."""
-
-    __slots__ = ("control_bytes", "datagram_count", "message_count", "payload_bytes")
+    """Totals of what a site has sent, for its summary."""
 
     def __init__(self) -> None:
         self.datagram_count = 0  # sent to others
@@ -55,12 +53,6 @@ class Counters:
 
 class LiveSite:
     """One life of one site: what its ports share."""
-
-    __slots__ = (
-        *("arrival_ns", "beginning", "clock", "counters", "datagram_bytes", "heap", "incarnation", "log", "looped"),
-        *("measures", "outbox", "outlet", "peers", "ports", "random", "set_count", "site", "stamped", "timekeeper"),
-        *("timers", "wall", "wire_log"),
-    )
 
     def __init__(
         self,
@@ -95,17 +87,19 @@ class LiveSite:
         self.beginning = self.peers.head(MESSAGES)
         self.counters = Counters()
         self.ports: dict[int, LivePort] = {}  # by group
-        self.looped: deque[tuple[LivePort, int, Message]] = deque()  # to oneself: where, view, what; empty after turns
+        self.looped: deque[tuple[LivePort, int, Message]] = (
+            deque()
+        )  # to oneself; empty after turns
         self.outbox: dict[SiteId, list[bytes]] = {}  # messages with their heads; empty after turns
         self.timers: dict[tuple[Layer, int], int] = {}  # armed timers, each with its number in the heap
-        self.heap: list[tuple[int, int, Layer, int]] = []  # due time, number, whose, key; stale if the number differs
+        self.heap: list[tuple[int, int, Layer, int]] = []  # due time, number, layer, key; stale if the number differs
         self.set_count = 0
-        self.arrival_ns: int | None = None  # when the datagram in hand arrived, on the wall clock, where that is known
-        self.stamped = False  # whether the system tells that
+        self.arrival_ns: int | None = None  # arrival of the datagram being handled, on the wall clock; None: unknown
+        self.stamped = False  # whether the system stamps arrivals
         self.timekeeper: Timekeeper | None = None  # of the clock service, where it runs
 
     def read_clock(self, now_ns: int) -> Reading:
-        """The calendar at a time of the clock, a recent one: by the clock service, or as it is."""
+        """Calendar time at a recent time of the clock: by the clock service, or by the system."""
         if self.timekeeper is None:
             return Reading(self.wall(), None)
         served = self.timekeeper.service.read(now_ns)
@@ -186,7 +180,7 @@ class LiveSite:
         return None
 
     def finish(self) -> None:
-        """End a turn: carry out what it has left for its end, and let go of what was sent."""
+        """End a turn: carry out the effects of its events, and send what was gathered."""
         try:
             self.settle()
             if self.timekeeper is not None:
@@ -197,7 +191,7 @@ class LiveSite:
                 self.flush()
 
     def settle(self) -> None:
-        """Carry out what events have left, and hand back what was sent to oneself, each message as an event."""
+        """Carry out the effects of events, and take messages to oneself, each as an event."""
         while True:
             for port in self.ports.values():
                 if port.turn_due:
@@ -209,11 +203,11 @@ class LiveSite:
             port.take(self.site, view_id, message)
 
     def flush(self) -> None:
-        """Send the messages of this turn, those to one target together."""
+        """Send the messages of this turn, packed by target."""
         outbox, self.outbox = self.outbox, {}
         counters, before, datagrams = self.counters, [b""], [b""]
         for target, entries in outbox.items():
-            if entries != before:  # what goes to all alike is put together once
+            if entries != before:  # the same messages to several targets are packed once
                 before, datagrams = entries, list(join(self.beginning, entries, self.datagram_bytes))
             counters.datagram_count += len(datagrams)
             if self.measures:
@@ -222,7 +216,7 @@ class LiveSite:
                 self.outlet(target, datagram)
 
     def stop(self) -> None:
-        """Do nothing more: no timer is due, nothing leaves."""
+        """Stop: no timer fires and nothing is sent from now on."""
         self.timers.clear()
         self.heap.clear()
         self.looped.clear()
@@ -300,7 +294,7 @@ class LivePort(Port):
         owner.log.write(owner.wall(), Kind.GAUGE, subject, value, self.group, self.stack.view, 0, gauge)
 
     def trace_wire(self, kind: Kind, message: Message, value: int) -> None:
-        """Write a row for a message on its way; one that carries several names none."""
+        """Trace a message that is sent or received; a row for several carried messages names none."""
         subjects, owner = message.subjects(), self.owner
         size = packet_bytes(message, len(self.encode(message))) - message.payload_bytes()
         subject = subjects[0] if len(subjects) == 1 else None

@@ -1,4 +1,4 @@
-"""What a stack waits for, in words: which sites have not acknowledged or given credit, and when they were heard."""
+"""What a stack waits for, as text: the sites that lack acknowledgements or credit, and when they were last heard."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from isthmus.protocols.routing.process import ComposedProcess
 from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.credit import Credit
 
-WORD_S = 1.0  # after so long a wait is logged,
-REPEAT_S = 30.0  # and again
+LOG_S = 1.0  # after which a wait is logged,
+REPEAT_S = 30.0  # and logged again
 
 
 class WaitLog:
-    """Logs long waits, not too often."""
+    """A log of long waits, at a bounded rate."""
 
     __slots__ = ("logged_s",)
 
     def __init__(self) -> None:
         self.logged_s = 0.0  # when a wait was last logged
 
-    def log(self, doing: str, waited_s: float, why: Callable[[], str]) -> None:
+    def log(self, call: str, waited_s: float, why: Callable[[], str]) -> None:
         now_s = time.monotonic()
-        if now_s - self.logged_s >= (WORD_S if waited_s < 2 * WORD_S else REPEAT_S):
+        if now_s - self.logged_s >= (LOG_S if waited_s < 2 * LOG_S else REPEAT_S):
             self.logged_s = now_s
-            logger.warning("%s has waited %.1f s for %s", doing, waited_s, why())
+            logger.warning("%s has waited %.1f s for %s", call, waited_s, why())
 
 
 def unacknowledged(stack: Stack) -> list[SiteId]:
-    """The members that have not acknowledged all that they were sent."""
+    """The members with unacknowledged data."""
     return list(stack.find(Transport).lagging())
 
 
 def without_credit(stack: Stack) -> list[SiteId]:
-    """The members whose applications have not read enough to be sent more."""
+    """The members whose applications have not read enough to grant credit."""
     credit = next((layer for layer in stack.layers if isinstance(layer, Credit)), None)
     if credit is None:
         return []
@@ -45,12 +45,12 @@ def without_credit(stack: Stack) -> list[SiteId]:
 
 
 def owed(stack: Stack) -> list[SiteId]:
-    """The members that must be heard before all that was sent has arrived and been read."""
+    """The members without which not all that was sent has arrived and been read."""
     return list(dict.fromkeys([*unacknowledged(stack), *without_credit(stack)]))
 
 
 def waited_for(stack: Stack, peers: Peers, now_ns: int) -> str:
-    """What keeps the stack from being done with what was sent, for people."""
+    """What the stack waits for until all is sent and read, for people."""
     parts, slow = [], without_credit(stack)
     for site in slow:
         if site != peers.site:
@@ -66,7 +66,7 @@ def waited_for(stack: Stack, peers: Peers, now_ns: int) -> str:
 
 
 def beyond(stack: Stack) -> list[str]:
-    """What a message to other groups of a composition waits for in its sender's filter."""
+    """What a message to other groups of a composition waits for at its sender."""
     member = next((layer for layer in stack.layers if isinstance(layer, ComposedProcess)), None)
     if member is None or not member.waiting:
         return []

@@ -17,11 +17,11 @@ from isthmus.core.errors import RunError
 
 STOP_S = 10.0
 STDERR_LINES = 20
-OnEvent = Callable[[str, dict[str, Any]], None]  # which site says what
+OnEvent = Callable[[str, dict[str, Any]], None]  # the site, and what it reports
 
 
 class SiteSummary(msgspec.Struct, frozen=True):
-    """What one site tells at its end; docs/design/live.md explains the columns."""
+    """What one site counted; docs/design/live.md explains the columns."""
 
     submitted: int
     refused: int
@@ -42,11 +42,11 @@ NOTHING = SiteSummary(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)  # of a site that was kil
 class SiteChild:
     """One site's process, as the coordinator sees it."""
 
-    def __init__(self, name: str, process: asyncio.subprocess.Process, news: OnEvent) -> None:
+    def __init__(self, name: str, process: asyncio.subprocess.Process, on_event: OnEvent) -> None:
         self.name = name
-        self.news = news
+        self.on_event = on_event
         self.killed = False  # on purpose
-        self.stopped_ns: int | None = None  # on the wall clock: since when it stands still, on purpose
+        self.stopped_ns: int | None = None  # on the wall clock: since when it is stopped, on purpose
         self.process = process
         self.status: dict[str, Any] = {}  # the latest
         self.formed = False  # it is in its groups, with all their sites
@@ -56,7 +56,7 @@ class SiteChild:
         self.tasks = [asyncio.create_task(self.listen()), asyncio.create_task(self.listen_for_errors())]
 
     @classmethod
-    async def spawn(cls, name: str, arguments: Iterable[str], news: OnEvent) -> SiteChild:
+    async def spawn(cls, name: str, arguments: Iterable[str], on_event: OnEvent) -> SiteChild:
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "isthmus.live.run.site_process", *arguments),
@@ -65,34 +65,34 @@ class SiteChild:
             stderr=pipe,
             start_new_session=True,  # Ctrl-C is for the coordinator, which then stops the sites
         )
-        return cls(name, process, news)
+        return cls(name, process, on_event)
 
     async def listen(self) -> None:
         assert self.process.stdout is not None
         async for line in self.process.stdout:
-            word = json.loads(line)
-            if "port" in word:
-                self.port.set_result(word["port"])
-            elif "summary" in word:
-                self.summary = msgspec.convert(word["summary"], SiteSummary)
-            elif "formed" in word:
+            report = json.loads(line)
+            if "port" in report:
+                self.port.set_result(report["port"])
+            elif "summary" in report:
+                self.summary = msgspec.convert(report["summary"], SiteSummary)
+            elif "formed" in report:
                 self.formed = True
-            elif "view" in word or "suspects" in word:
-                self.news(self.name, word)
+            elif "view" in report or "suspects" in report:
+                self.on_event(self.name, report)
             else:
-                self.status = word
+                self.status = report
 
     async def listen_for_errors(self) -> None:
         assert self.process.stderr is not None
         async for line in self.process.stderr:
             self.errors.append(line.decode(errors="replace").rstrip())
 
-    def tell(self, word: dict[str, Any]) -> None:
+    def tell(self, command: dict[str, Any]) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(word).encode() + b"\n")
+        self.process.stdin.write(json.dumps(command).encode() + b"\n")
 
-    def stand_still(self) -> bool:
-        """Stop the process until `go_on`; whether it was going."""
+    def pause(self) -> bool:
+        """Stop the process until `go_on`; return whether it was running."""
         if self.process.returncode is not None or self.stopped_ns is not None:
             return False
         self.stopped_ns = time.time_ns()
@@ -100,25 +100,25 @@ class SiteChild:
         return True
 
     def go_on(self) -> None:
-        """Let the process go on, and know for how long it did not."""
+        """Continue the process, and report to it how long it was stopped."""
         if self.process.returncode is None and self.stopped_ns is not None:
             self.tell({"stood_ns": time.time_ns() - self.stopped_ns})
             self.process.send_signal(signal.SIGCONT)
         self.stopped_ns = None
 
     def kill(self) -> None:
-        """End the process at once, whatever it was about to do."""
+        """End the process at once."""
         if self.process.returncode is None:
             self.process.kill()
 
     def check(self) -> None:
-        """A site that ends before it is told to is the end of the run."""
+        """Fail the run where the process has ended too early."""
         if self.process.returncode is not None and not self.killed:
             why = self.errors[-1] if self.errors else f"exit code {self.process.returncode}"
             raise RunError(f"the process of site {self.name} ended too early: {why}")
 
     async def stop(self) -> None:
-        """End the process: it is asked by the end of its input, and killed where that does not help."""
+        """End the process by closing its input, and kill it where that does not help."""
         assert self.process.stdin is not None
         self.go_on()
         self.process.stdin.close()

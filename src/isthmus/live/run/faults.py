@@ -1,7 +1,8 @@
-"""The faults of a live run, and what is told of it: sites that are killed, started again, stopped, cut off, or leave.
+"""The faults of a live run, and its events in words: sites are killed, started again, stopped, cut off, or leave.
 
-A killed process cannot say that it crashed, nor complete its trace: whoever killed it writes what the process had not
-yet put into a segment (trace/tail.py), and that row, above all others that the process may have written.
+A killed process can neither trace its crash nor complete its trace. The injector does both: it writes the rows that the
+process had not yet put into a segment (trace/tail.py), and a CRASH row numbered above all that the process may have
+written.
 """
 
 from __future__ import annotations
@@ -29,25 +30,25 @@ News = Callable[[float, str], None]  # seconds since the start, and what happene
 
 
 class EventLog:
-    """Puts into words what sites tell, each thing once."""
+    """The events that sites report, as one line each."""
 
     def __init__(self, scenario: Scenario, news: News | None) -> None:
         self.names = [site.name for site in scenario.topology.sites]
         self.groups = {group.id: group.name for group in scenario.groups_of_run()}
         self.news = news
-        self.start_s: float | None = None  # None: the run has not begun; what is told has time 0
-        self.views: set[tuple[int, int]] = set()  # group and number of those that were told
+        self.start_s: float | None = None  # None: the run has not begun, and events have time 0
+        self.views: set[tuple[int, int]] = set()  # group and number of those that were reported
 
-    def hear(self, site: str, word: dict[str, Any]) -> None:
-        """Take what a site says of its views and of others."""
-        if "suspects" in word:
-            other = self.names[word["suspects"]]
-            self.say(f"{site} suspects {other}" if word["on"] else f"{site} trusts {other} again")
-        elif (word["group"], word["view"]) not in self.views:
-            self.views.add((word["group"], word["view"]))
-            group = self.groups.get(word["group"], "")
-            members = ", ".join(self.names[member] for member in word["members"])
-            self.say(f"view {word['view']}{' of ' + group if group else ''}: {members}")
+    def on_event(self, site: str, event: dict[str, Any]) -> None:
+        """Take a view or a suspicion that a site reports."""
+        if "suspects" in event:
+            other = self.names[event["suspects"]]
+            self.say(f"{site} suspects {other}" if event["on"] else f"{site} trusts {other} again")
+        elif (event["group"], event["view"]) not in self.views:
+            self.views.add((event["group"], event["view"]))
+            group = self.groups.get(event["group"], "")
+            members = ", ".join(self.names[member] for member in event["members"])
+            self.say(f"view {event['view']}{' of ' + group if group else ''}: {members}")
 
     def say(self, text: str) -> None:
         if self.news is not None:
@@ -55,7 +56,7 @@ class EventLog:
 
 
 class FaultInjector:
-    """Brings a scenario's faults about."""
+    """The faults of a scenario, brought about in its processes."""
 
     def __init__(
         self,
@@ -64,26 +65,26 @@ class FaultInjector:
         arguments: list[str],
         children: list[SiteChild],
         begin: dict[str, Any],
-        told: EventLog,
+        events: EventLog,
     ) -> None:
         self.scenario = scenario
         self.folder = folder
         self.arguments = arguments
         self.children = children
         self.begin = begin
-        self.told = told
+        self.events = events
         self.lives = [0] * len(children)
         self.standing: dict[Fault, SiteChild] = {}  # processes that are stopped, by the pause that did it
-        self.turns = [asyncio.Lock() for _ in children]  # of each site: its faults come one after the other
+        self.locks = [asyncio.Lock() for _ in children]  # by site: its faults come one after the other
         self.tasks: list[asyncio.Task[None]] = []  # faults that are being brought about
-        self.parts: list[set[SiteId]] = []  # which sites hear each other; []: all do
+        self.parts: list[set[SiteId]] = []  # sets of sites that reach each other; []: all do
 
-    async def strike(self) -> None:
-        """Bring about all faults, each at its time; a slow one, such as a start, holds up its own site only."""
+    async def run(self) -> None:
+        """Bring about all faults, each at its time; a slow one, such as a restart, delays its own site only."""
         faults = self.scenario.faults_of_run()
         moments = [(fault.at_ms, fault, False) for fault in faults]
         moments += [(fault.until_ms, fault, True) for fault in faults if isinstance(fault, Pause)]
-        start_s = self.told.start_s or time.monotonic()
+        start_s = self.events.start_s or time.monotonic()
         try:
             for at_ms, fault, ends in sorted(moments, key=lambda moment: moment[0]):
                 await asyncio.sleep(max(0.0, start_s + at_ms / 1e3 - time.monotonic()))
@@ -91,7 +92,7 @@ class FaultInjector:
                     self.divide(fault)
                 elif isinstance(fault, Crash | Recover | Leave | Pause):
                     self.tasks.append(asyncio.create_task(self.in_turn(fault, ends)))
-                    await asyncio.sleep(0)  # it takes its turn before the next one asks for it
+                    await asyncio.sleep(0)  # it takes the lock before the next one asks for it
             await asyncio.gather(*self.tasks)
         finally:
             for task in self.tasks:
@@ -99,15 +100,15 @@ class FaultInjector:
             await asyncio.gather(*self.tasks, return_exceptions=True)
 
     async def in_turn(self, fault: Crash | Recover | Leave | Pause, ends: bool) -> None:
-        """Bring about what happens to one site, after what happened to it before."""
+        """Bring about a fault of one site, after the earlier ones of that site."""
         site = self.scenario.topology.site_id(fault.site)
-        async with self.turns[site]:
+        async with self.locks[site]:
             if isinstance(fault, Crash):
                 await self.crash(site)
             elif isinstance(fault, Recover):
                 await self.recover(site)
             elif isinstance(fault, Leave):
-                self.told.say(f"{fault.site} is told to leave")
+                self.events.say(f"{fault.site} leaves")
                 self.children[site].tell({"leave": True})
             elif ends:
                 self.end_pause(fault)
@@ -117,35 +118,35 @@ class FaultInjector:
     def divide(self, fault: Partition | Heal) -> None:
         if isinstance(fault, Heal):
             self.cut([])
-            self.told.say("healed")
+            self.events.say("healed")
             return
         self.cut([set(named_sites(self.scenario.topology, group, "groups")) for group in fault.groups])
-        self.told.say(f"cut: {' | '.join(', '.join(group) for group in fault.groups)}")
+        self.events.say(f"cut: {' | '.join(', '.join(group) for group in fault.groups)}")
 
     def pause(self, fault: Pause) -> None:
         child = self.children[self.scenario.topology.site_id(fault.site)]
-        if not child.killed and child.stand_still():
+        if not child.killed and child.pause():
             self.standing[fault] = child
-            self.told.say(f"{child.name} is stopped")
+            self.events.say(f"{child.name} is stopped")
 
     def end_pause(self, fault: Fault) -> None:
-        """Have a process go on, unless it was killed meanwhile."""
+        """Continue a stopped process, unless it was killed meanwhile."""
         child = self.standing.pop(fault, None)
         if child is not None and not child.killed:
             child.go_on()
-            self.told.say(f"{child.name} goes on")
+            self.events.say(f"{child.name} goes on")
 
     def cut(self, sides: list[set[SiteId]]) -> None:
-        """Let sites of different sides, the rest being one, hear nothing of each other."""
-        everybody = {SiteId(number) for number in range(len(self.children))}
+        """Cut sites of different sides off from each other; the sites that are not named are one side."""
+        everyone = {SiteId(number) for number in range(len(self.children))}
         named: set[SiteId] = set().union(*sides)
-        self.parts = [*sides, everybody - named] if sides else [everybody]
+        self.parts = [*sides, everyone - named] if sides else [everyone]
         for number, child in enumerate(self.children):
             if not child.killed:
                 child.tell({"cut": self.unheard(SiteId(number))})
 
     def unheard(self, site: SiteId) -> list[SiteId]:
-        """The sites that a site hears nothing of now."""
+        """The sites that a site is cut off from now."""
         return sorted(other for part in self.parts if site not in part for other in part)
 
     async def crash(self, site: SiteId) -> None:
@@ -155,7 +156,7 @@ class FaultInjector:
         child.killed = True
         child.process.kill()
         await child.process.wait()
-        self.told.say(f"{child.name} is killed")
+        self.events.say(f"{child.name} is killed")
         with TraceWriter(
             self.folder, {"version": __version__}, prefix=f"site-{site:03d}-crash-{self.lives[site]}"
         ) as writer:
@@ -175,9 +176,9 @@ class FaultInjector:
         self.lives[site] += 1
         await old.stop()
         more = ["--site", str(site), "--life", str(self.lives[site]), "--port", str(self.begin["ports"][site])]
-        child = await SiteChild.spawn(old.name, [*self.arguments, *more], self.told.hear)
+        child = await SiteChild.spawn(old.name, [*self.arguments, *more], self.events.on_event)
         self.children[site] = child
         await child.port
         child.tell(self.begin)  # with the start, which is past
         child.tell({"cut": self.unheard(site)})
-        self.told.say(f"{child.name} is started again")
+        self.events.say(f"{child.name} is started again")

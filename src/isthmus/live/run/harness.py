@@ -1,8 +1,8 @@
-"""A live run: one process per site, started together, stopped when nothing is owed any more, and judged.
+"""A live run: one process per site, started together, and stopped when all messages have arrived.
 
-The coordinator tells the sites each other's ports and a common start, watches how many messages each has sent and
-delivered, and stops them once all that was sent has arrived, or when the drain time is over. A count is enough: after
-a site is done its number of messages stays, and deliveries only grow, so that equal sums mean that nothing is owed.
+The coordinator gives the sites all ports and a common start, compares the messages that were sent and delivered, and
+stops the sites once the sums are equal, or when the drain time is over. Sums are enough: a site that is done sends no
+more, and deliveries only grow.
 
 However it ends, by Ctrl-C too, every site process has ended when `run_live` returns: closing a site's standard input
 stops it, and one that does not stop within `STOP_S` is killed.
@@ -29,13 +29,13 @@ from isthmus.trace.schema import GROUP, KIND, Row
 
 READY_S = 60.0  # for a process to load its scenario and bind its socket
 FORMED_S = 30.0  # for sites to form their groups; then it begins with those that are in
-LEAD_S = 0.3  # from the last word before the start to the start
-OVER_S = 2.0  # for sites to learn that the run is over
+LEAD_S = 0.3  # from the last command before the start to the start
+OVER_S = 2.0  # for sites to learn of the end of the run
 SETTLE_S = 0.3  # how long a run goes on once nothing is owed, so that a late second delivery shows
 
 REST_S = 4.5  # without a delivery, after faults: nothing is owed; the last frames, if lost, are asked for every 2 s
 Progress = Callable[[float, int, int], None]  # seconds since the start, deliveries so far, deliveries owed
-Statuses = Callable[[Mapping[str, Mapping[str, Any]]], None]  # the last word of each site, by name
+Statuses = Callable[[Mapping[str, Mapping[str, Any]]], None]  # the last report of each site, by name
 
 
 async def run_live(
@@ -52,26 +52,26 @@ async def run_live(
     """Run a scenario that was loaded from a path; each site writes its segments into the folder.
 
     `children` is filled with the processes of the sites, for a caller that may have to kill them. `words` are more
-    arguments for the processes of sites, by name; `statuses` is given what sites tell, now and then.
+    arguments for the processes of sites, by name; `statuses` is given the reports of sites now and then.
     """
     scenario = live_scenario(scenario, str(path))
     agreed = scenario.membership.kind == "agreed"
     arguments = [str(path), "--out", str(folder), "--seed", str(scenario.seed)]
     arguments += [] if emulate else ["--no-emulate"]
     children = [] if children is None else children
-    told = EventLog(scenario, news)
+    events = EventLog(scenario, news)
     try:
         for number, site in enumerate(scenario.topology.sites):
             own = [*arguments, "--site", str(number), *words.get(site.name, ())]
-            children.append(await SiteChild.spawn(site.name, own, told.hear))
+            children.append(await SiteChild.spawn(site.name, own, events.on_event))
         begin = await start(children, agreed)
-        told.start_s = time.monotonic() + LEAD_S
-        trouble = FaultInjector(scenario, folder, arguments, children, begin, told)
-        striking = asyncio.create_task(trouble.strike())
+        events.start_s = time.monotonic() + LEAD_S
+        injector = FaultInjector(scenario, folder, arguments, children, begin, events)
+        injecting = asyncio.create_task(injector.run())
         try:
-            await watch(children, scenario, progress, striking, statuses)
+            await watch(children, scenario, progress, injecting, statuses)
         finally:
-            striking.cancel()
+            injecting.cancel()
         await end(children, agreed)
     finally:
         await asyncio.shield(asyncio.gather(*(child.stop() for child in children)))
@@ -82,7 +82,7 @@ async def run_live(
 
 
 async def start(children: list[SiteChild], agreed: bool) -> dict[str, Any]:
-    """Wait until all are there, and in their groups where they agree on views; say when it begins."""
+    """Wait until all processes are ready, and in their groups where they agree on views; then give the start time."""
     end_s = time.monotonic() + READY_S
     while not all(child.port.done() for child in children):
         for child in children:
@@ -109,8 +109,8 @@ async def watch(
     children: list[SiteChild],
     scenario: Scenario,
     progress: Progress | None,
-    striking: asyncio.Task[None],
-    told: Statuses | None = None,
+    injecting: asyncio.Task[None],
+    statuses_to: Statuses | None = None,
 ) -> None:
     """Wait until all that was sent has arrived, or the drain time is over; where clocks are kept, for all of the run.
 
@@ -128,11 +128,11 @@ async def watch(
         delivered, owed = tally(statuses)
         if progress is not None:
             progress(max(0.0, time.monotonic() - start_s), sum(delivered), sum(owed))
-        if told is not None:
-            told({child.name: child.status for child in children})
-        if striking.done():
-            striking.result()  # what went wrong with a fault
-        if delivered != before or not striking.done():
+        if statuses_to is not None:
+            statuses_to({child.name: child.status for child in children})
+        if injecting.done():
+            injecting.result()  # what went wrong with a fault
+        if delivered != before or not injecting.done():
             moved_s, before = time.monotonic(), delivered
         done = all(child.status.get("done") for child in children if not child.killed)
         at_rest = time.monotonic() - moved_s > REST_S if scenario.faults else delivered == owed
@@ -143,7 +143,7 @@ async def watch(
 
 
 async def end(children: list[SiteChild], agreed: bool) -> None:
-    """Tell all that the run is over; where they watch each other, wait until they know, so that none is suspected."""
+    """Announce the end of the run; where sites watch each other, wait until all know, so that none is suspected."""
     for child in children:
         if not child.killed:
             child.tell({"over": True})

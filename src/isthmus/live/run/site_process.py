@@ -1,23 +1,23 @@
 """The process of one site of a live run: `python -m isthmus.live.run.site_process SCENARIO --site N --out DIR`.
 
-It speaks with its parent process in lines of JSON, and with the other sites by UDP.
+It exchanges lines of JSON with its parent process, and datagrams with the other sites.
 
-    it says    {"port": 40001}                                    its socket is bound
-    it hears   {"ports": [40001, 40002]}                          all are
-    it says    {"formed": true}                                   where members agree on views: its groups have all in
-    it hears   {"start_ns": t}                                    the run starts at t on the wall clock
-    it says    {"sent": [3, 3], "delivered": 5, "done": false}    now and then: to each site, here, nothing more to send
-               with {"clock": {...}}                              where the clock service runs: how it stands
-    it says    {"view": 3, "group": 0, "members": [0, 2]}         where members agree on views, each that it installs
-    it says    {"suspects": 1, "on": true}                        and whom it suspects, or no longer
-    it hears   {"cut": [1]}                                       nothing goes to these sites or comes from them
-    it hears   {"leave": true}                                    it is to leave its groups
-    it hears   {"over": true}                                     the run has come to its end: all stop soon
-    it hears   {"stood_ns": 900000000}                            for so long its process was stopped, until now
-    it hears   the end of its input                               everything has arrived, or it is late
-    it says    {"summary": {...}}                                 the trace is written; it ends
+    out  {"port": 40001}                                    its socket is bound
+    in   {"ports": [40001, 40002]}                          all are
+    out  {"formed": true}                                   where members agree on views: its groups have all in
+    in   {"start_ns": t}                                    the run starts at t on the wall clock
+    out  {"sent": [3, 3], "delivered": 5, "done": false}    now and then: to each site, here, nothing more to send
+         with {"clock": {...}}                              where the clock service runs: its state
+    out  {"view": 3, "group": 0, "members": [0, 2]}         where members agree on views: each that it installs
+    out  {"suspects": 1, "on": true}                        a suspicion, and its end
+    in   {"cut": [1]}                                       nothing is sent to or taken from these sites
+    in   {"leave": true}                                    it is to leave its groups
+    in   {"over": true}                                     the run has come to its end: all stop soon
+    in   {"stood_ns": 900000000}                            how long the process was stopped, until now
+    in   the end of its input                               all messages have arrived, or the time is over
+    out  {"summary": {...}}                                 the trace is written; it ends
 
-The end of its input also shows that the parent is gone, and a signal to end means the same: no process outlives its
+The end of its input also means that the parent process is gone, and a signal means the same: no process outlives its
 run, and the trace is readable up to there.
 """
 
@@ -51,7 +51,7 @@ from isthmus.live.run.site_protocol import (
     may_be_killed,
     meta_of,
     prefix_of,
-    say,
+    report,
     summary_of,
 )
 from isthmus.protocols.application import Application
@@ -70,7 +70,7 @@ from isthmus.trace.writer import TraceWriter
 STATUS_S = 0.05
 ROLL_S = 1.0  # a segment is completed this often: a run can be followed, and a site that is killed loses little
 CATCH_UP_S = 0.1  # for a site that is started again to pass over what it should have sent
-GRACE_MS = 5_000.0  # beyond duration and drain: then the parent process is taken for stuck
+GRACE_MS = 5_000.0  # beyond duration and drain: then the parent process is taken to be stuck
 Writer = TraceWriter | TailedWriter
 
 
@@ -82,11 +82,11 @@ class Formation:
 
     def note_view(self, group: GroupId, view: View) -> None:
         """Report a view, and the end of the formation."""
-        say({"view": view.view_id, "group": group, "members": view.members})
+        report({"view": view.view_id, "group": group, "members": view.members})
         if self.missing.get(group) == len(view.members):
             del self.missing[group]
             if not self.missing:
-                say({"formed": True})
+                report({"formed": True})
 
 
 class SiteProcess:
@@ -112,9 +112,9 @@ class SiteProcess:
         self.emulate = emulate
         self.loop = asyncio.get_running_loop()
         self.stopped = asyncio.Event()
-        self.heard: asyncio.Queue[dict[str, Any]] = asyncio.Queue(16)
+        self.commands: asyncio.Queue[dict[str, Any]] = asyncio.Queue(16)
         self.start_ns = 0  # on the clock that never jumps
-        self.over = False  # the parent process said that the run has come to its end
+        self.over = False  # the parent process announced the end of the run
         self.runtime: SiteRuntime | None = None  # once the site takes part in its groups
 
     async def run(self) -> None:
@@ -123,8 +123,8 @@ class SiteProcess:
         listener = asyncio.create_task(self.listen())
         socket = Socket(address_of(self.scenario.topology, self.site, self.port))
         try:
-            say({"port": socket.port})
-            begin = await self.next_word()
+            report({"port": socket.port})
+            begin = await self.next_command()
             if begin is not None:
                 await self.take_part(socket, begin)
         finally:
@@ -132,25 +132,25 @@ class SiteProcess:
             listener.cancel()
 
     async def listen(self) -> None:
-        """Pass on what comes in by standard input; its end is a stop."""
+        """Queue the commands from standard input; its end stops the process."""
         reader = asyncio.StreamReader()
         await self.loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         while line := await reader.readline():
-            await self.heard.put(json.loads(line))
+            await self.commands.put(json.loads(line))
         self.stopped.set()
 
-    async def next_word(self) -> dict[str, Any] | None:
-        """What the parent process says next; None where the run is called off."""
-        hearing, stopping = asyncio.ensure_future(self.heard.get()), asyncio.ensure_future(self.stopped.wait())
-        done, waiting = await asyncio.wait({hearing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    async def next_command(self) -> dict[str, Any] | None:
+        """The next command of the parent process; None where the run is stopped."""
+        receiving, stopping = asyncio.ensure_future(self.commands.get()), asyncio.ensure_future(self.stopped.wait())
+        done, waiting = await asyncio.wait({receiving, stopping}, return_when=asyncio.FIRST_COMPLETED)
         for task in waiting:
             task.cancel()
-        return hearing.result() if hearing in done else None
+        return receiving.result() if receiving in done else None
 
     async def until_start(self, begin: dict[str, Any]) -> None:
-        """Wait for the start of the run; one that is started again knows when it was."""
-        word = begin if "start_ns" in begin else await self.next_word()
-        start_ns = time.time_ns() if word is None else word["start_ns"]
+        """Wait for the start of the run; a site that is started again knows the time."""
+        command = begin if "start_ns" in begin else await self.next_command()
+        start_ns = time.time_ns() if command is None else command["start_ns"]
         self.start_ns = time.monotonic_ns() + start_ns - time.time_ns()
         if not self.life:
             await asyncio.sleep(max(0, self.start_ns - time.monotonic_ns()) / NS_PER_S)
@@ -169,7 +169,7 @@ class SiteProcess:
             summary = await self.take_part_in_groups(socket, begin, log, writer)
             if isinstance(writer, TailedWriter):
                 writer.close()
-        say({"summary": summary})
+        report({"summary": summary})
 
     async def take_part_in_groups(
         self, socket: Socket, begin: dict[str, Any], log: SiteLog, writer: Writer
@@ -215,7 +215,7 @@ class SiteProcess:
             plans,
             agreed,
             handler,
-            SiteConfig(emulate=self.emulate, clocks=self.clock_plan, on_suspicion=self.say_opinion),
+            SiteConfig(emulate=self.emulate, clocks=self.clock_plan, on_suspicion=self.report_opinion),
             self.composed(),
             log,
             wire_log=scenario.trace == "wire",
@@ -232,7 +232,7 @@ class SiteProcess:
         if not self.life:
             if agreed is not None:
                 if not formation.missing:
-                    say({"formed": True})  # a site of no group
+                    report({"formed": True})  # a site of no group
                 await self.until_start(begin)
             traffic.start()
             participant_traffic.start()
@@ -272,11 +272,11 @@ class SiteProcess:
         else:
             driver.run(driver.site.ports[group], action)
 
-    def say_opinion(self, name: str, suspected: bool) -> None:
-        say({"suspects": self.scenario.topology.site_id(name), "on": suspected})
+    def report_opinion(self, name: str, suspected: bool) -> None:
+        report({"suspects": self.scenario.topology.site_id(name), "on": suspected})
 
     def participant_traffic(self, at: At, log: SiteLog) -> ParticipantTraffic:
-        """The participants of this site, who tell the trace what they said and heard."""
+        """The participants of this site, whose events go into the trace."""
         scenario, trace = self.scenario, ParticipantTrace(log)
         return ParticipantTraffic(
             *(scenario, self.site, at, lambda: time.monotonic_ns() - self.start_ns, scenario.groups_of_run()),
@@ -287,20 +287,20 @@ class SiteProcess:
         """Carry out the commands of the parent process while the run goes on."""
         assert self.runtime is not None
         while True:
-            word = await self.heard.get()
-            if "over" in word:
+            command = await self.commands.get()
+            if "over" in command:
                 self.over = True
                 socket.on_refused = None  # the sites that end first are not to be suspected for it
-            if "cut" in word:
-                socket.cut = frozenset(word["cut"])
-            if "stood_ns" in word:
-                self.runtime.gauge(Gauge.PAUSE_NS, word["stood_ns"])
-            if "leave" in word:
+            if "cut" in command:
+                socket.cut = frozenset(command["cut"])
+            if "stood_ns" in command:
+                self.runtime.gauge(Gauge.PAUSE_NS, command["stood_ns"])
+            if "leave" in command:
                 await self.runtime.leave()
 
     def is_over(self) -> bool:
-        """Whether the parent process said that the run has come to its end, before it stopped us."""
-        return not self.heard.empty() and bool(self.heard.get_nowait().get("over"))
+        """Whether the parent process announced the end of the run before it stopped this process."""
+        return not self.commands.empty() and bool(self.commands.get_nowait().get("over"))
 
     async def report_until_stopped(self, traffic: SiteTraffic, writer: Writer) -> None:
         """Report now and then how far this site has come, and complete segments of the trace."""
@@ -312,7 +312,7 @@ class SiteProcess:
             except TimeoutError:
                 counts = {"sent": traffic.sent_to, "delivered": delivered_of(traffic)}
                 keeper = None if self.runtime is None else self.runtime.timekeeper
-                say(counts | {"done": traffic.done(), "over": self.over} | as_json(keeper))
+                report(counts | {"done": traffic.done(), "over": self.over} | as_json(keeper))
             if self.loop.time() > roll_s:
                 roll_s = self.loop.time() + ROLL_S
                 writer.roll()

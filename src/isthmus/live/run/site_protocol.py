@@ -1,4 +1,4 @@
-"""What the process of a site of a live run tells: lines to its parent process, the head of its trace, its summary."""
+"""What the process of a site reports: lines to its parent process, the metadata of its trace, its summary."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def may_be_killed(scenario: Scenario) -> bool:
 
 
 def meta_of(scenario: Scenario, site: SiteId) -> dict[str, str]:
-    """What the trace of a site says of its run."""
+    """The metadata of the trace of a site."""
     meta = {"scenario": scenario.name, "seed": str(scenario.seed), "stack": scenario.stack.name}
     meta[PROMISES] = promise_of(scenario)
     names = [each.name for each in scenario.topology.sites]
@@ -45,7 +45,7 @@ def meta_of(scenario: Scenario, site: SiteId) -> dict[str, str]:
 
 
 def summary_of(traffic: SiteTraffic, site: LiveSite, socket: Socket) -> dict[str, Any]:
-    """What a site tells at its end."""
+    """What a site counted, for its last report."""
     counters, peers = site.counters, site.peers
     return {
         "submitted": traffic.submitted_count,
@@ -63,13 +63,13 @@ def summary_of(traffic: SiteTraffic, site: LiveSite, socket: Socket) -> dict[str
 
 
 def delivered_of(traffic: SiteTraffic) -> int:
-    """The messages that came for the applications of a site; a router has none, whatever passes it."""
+    """The messages for the applications of a site; a router has none."""
     return 0 if traffic.carries else traffic.delivered_count
 
 
-def say(word: dict[str, Any]) -> None:
-    """Tell the parent process; where it is gone, nobody needs to know."""
+def report(line: dict[str, Any]) -> None:
+    """Report to the parent process, if it is still there."""
     try:
-        print(json.dumps(word), flush=True)
+        print(json.dumps(line), flush=True)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

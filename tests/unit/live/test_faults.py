@@ -38,7 +38,7 @@ class FakeChild:
         self.kill_count += 1
 
 
-class SlowTrouble(FaultInjector):
+class SlowInjector(FaultInjector):
     """Starts a site again only once another has crashed."""
 
     def prepare(self) -> None:
@@ -56,7 +56,7 @@ class SlowTrouble(FaultInjector):
         self.started.append(site)
 
 
-def trouble(*faults: Fault) -> SlowTrouble:
+def injector(*faults: Fault) -> SlowInjector:
     channel = Channel(Constant(1.0))
     scenario = Scenario(
         topology=mesh(1, 4, channel, channel),
@@ -67,20 +67,20 @@ def trouble(*faults: Fault) -> SlowTrouble:
         membership=Membership(kind="agreed"),
     )
     children: Any = [FakeChild() for _ in scenario.topology.sites]
-    made = SlowTrouble(scenario, Path(), [], children, {}, EventLog(scenario, None))
+    made = SlowInjector(scenario, Path(), [], children, {}, EventLog(scenario, None))
     made.prepare()
     return made
 
 
 def test_a_slow_start_holds_up_its_own_site_only() -> None:
     async def run() -> None:
-        made = trouble(
+        made = injector(
             Crash(at_ms=1.0, site="c0-1"),
             Recover(at_ms=2.0, site="c0-1"),
             Crash(at_ms=3.0, site="c0-1"),  # after the start of this site, which is slow
             Crash(at_ms=4.0, site="c0-2"),  # without waiting for it
         )
-        await asyncio.wait_for(made.strike(), WAIT_S)
+        await asyncio.wait_for(made.run(), WAIT_S)
         assert made.started == [SiteId(1)]
         assert made.crashed == [SiteId(1), SiteId(2), SiteId(1)]
 
@@ -89,9 +89,9 @@ def test_a_slow_start_holds_up_its_own_site_only() -> None:
 
 def test_a_site_that_is_started_again_is_still_cut_off() -> None:
     async def run() -> None:
-        made = trouble(Partition(at_ms=1.0, groups=(("c0-0",), ("c0-1", "c0-2"))))
+        made = injector(Partition(at_ms=1.0, groups=(("c0-0",), ("c0-1", "c0-2"))))
         assert made.unheard(SiteId(0)) == []
-        await asyncio.wait_for(made.strike(), WAIT_S)
+        await asyncio.wait_for(made.run(), WAIT_S)
         assert [made.unheard(SiteId(site)) for site in range(4)] == [[1, 2, 3], [0, 3], [0, 3], [0, 1, 2]]
         made.divide(Heal(at_ms=2.0))
         assert [made.unheard(SiteId(site)) for site in range(4)] == [[], [], [], []]
