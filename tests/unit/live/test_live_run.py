@@ -156,7 +156,7 @@ def test_sites_that_agree_on_views_go_on_without_one_that_is_killed(tmp_path: Pa
             TIMEOUT_S,
         )
     )
-    assert "c-0 is killed" in news and "c-0 is started again" in news and "c-2 is told to leave" in news
+    assert "c-0 is killed" in news and "c-0 is started again" in news and "c-2 leaves" in news
     views = [text.split(": ")[1] for text in news if text.startswith("view ")]
     assert "c-1, c-2" in views and views.index("c-0, c-1, c-2") < views.index("c-1, c-2")
     found = {verdict.property: verdict for verdict in Oracle(read_rows(tmp_path / "live")).verdicts()}
