@@ -1,8 +1,8 @@
 """A live site and its ports: the effects of stacks in real time, without sockets or event loops.
 
 Problem: the same stacks must run on a real network, and what runs them must be tested without one. Idea: clocks and
-outlet are passed in. A driver calls `receive`, `fire_due` and the events of ports, then `finish`, which ends the turn and
-sends datagrams; `next_deadline_ns` says when to call again.
+outlet are passed in. A driver calls `receive`, `fire_due` and the events of ports, then `finish`, which ends the turn
+and sends datagrams; `next_deadline_ns` says when to call again.
 
 A *turn* is all that happens between two calls of `finish`: the datagrams of one reading of the socket, the timers that
 are due, what the application submits in one round of its event loop. What is sent within a turn leaves at its end: the
@@ -87,9 +87,7 @@ class LiveSite:
         self.beginning = self.peers.head(MESSAGES)
         self.counters = Counters()
         self.ports: dict[int, LivePort] = {}  # by group
-        self.looped: deque[tuple[LivePort, int, Message]] = (
-            deque()
-        )  # to oneself; empty after turns
+        self.looped: deque[tuple[LivePort, int, Message]] = deque()  # to oneself; empty after turns
         self.outbox: dict[SiteId, list[bytes]] = {}  # messages with their heads; empty after turns
         self.timers: dict[tuple[Layer, int], int] = {}  # armed timers, each with its number in the heap
         self.heap: list[tuple[int, int, Layer, int]] = []  # due time, number, layer, key; stale if the number differs
