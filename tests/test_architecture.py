@@ -240,7 +240,6 @@ DIVIDED = {
     "Reliable",
     "Safe",
     "Server",
-    "Tables",
     "TwinSummary",
 }
 COMMANDS_IMPORTED = {}
@@ -287,6 +286,7 @@ EXTENDED = {  # classes that others of their package extend: a contract, or a pa
     "CausalOrder": "the contract of causal orders, with what all of them do alike",
     "HistoryRules": "values alone, which options add to",
     "HistoryOrder": "a complete order; over gateways, RelayedOrder sends and acknowledges in its own way",
+    "FrameStore": "a complete cache of frames, which Tables fills",
     "ClockService": "a complete service; ClockClient measures the offset to its reference in its own way",
 }
 

@@ -130,16 +130,16 @@ def test_bad_parquet(spark, tmp_path, changes, words):
 
 
 def test_no_file_at_all_or_a_broken_one(spark, tmp_path):
-    refused(spark, tmp_path / "none", "nothing there")
+    refused(spark, tmp_path / "none", "no such file or directory")
     refused(spark, tmp_path, "no trace in this folder")
     (tmp_path / "a.parquet").touch()
     refused(spark, tmp_path / "a.parquet", "an empty file")
     (tmp_path / "a.parquet").write_text("PAR1 and then nothing that makes sense PAR1")
-    refused(spark, tmp_path / "a.parquet", "does not read", "Parquet")
+    refused(spark, tmp_path / "a.parquet", "unreadable", "Parquet")
     (tmp_path / "b.csv").write_text(CSV)
     refused(spark, tmp_path, "several formats (csv, parquet)")
     (tmp_path / "c.what").write_text("hello")
-    refused(spark, tmp_path / "c.what", "neither name nor content")
+    refused(spark, tmp_path / "c.what", "an unknown format")
 
 
 def test_a_page_that_is_damaged_fails_the_job_with_a_sentence(spark, tmp_path):
@@ -150,7 +150,7 @@ def test_a_page_that_is_damaged_fails_the_job_with_a_sentence(spark, tmp_path):
     data = bytearray((tmp_path / "t" / "part-00000.parquet").read_bytes())
     data[4:400] = b"\xff" * 396
     path.write_bytes(data)
-    refused(spark, path, "a file that does not read")
+    refused(spark, path, "an unreadable file")
 
 
 @pytest.mark.parametrize("text", [CSV, CSV.replace("1 2", '"[1, 2]"'), CSV.replace(",", ";"), "\ufeff" + CSV])
@@ -283,7 +283,7 @@ def test_shiviz_without_words_we_know(spark, tmp_path):
     [
         ("java.io.IOException: No space left on device\n\tat a.b", "a full disk"),
         ("Job aborted: ExecutorLostFailure (executor 1 exited)\n", "a lost executor"),
-        ("Cannot call methods on a stopped SparkContext.\nThis", "no connection"),
+        ("Cannot call methods on a stopped SparkContext.\nThis", "a lost connection"),
         ("java.lang.OutOfMemoryError: Java heap space\n\tat a.b", "too little memory"),
         ("o.a.SparkException: x\n\tat a.b\nCaused by: java.io.IOException: odd thing\n\tat c.d", "(odd thing)"),
     ],

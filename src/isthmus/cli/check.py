@@ -1,4 +1,4 @@
-"""`isthmus check`: judge a trace of any size and origin, say what was found, leave a proof with pictures.
+"""`isthmus check`: judge a trace of any size and origin; write verdicts and pictures of witnesses.
 
 Two engines give the same verdicts: this process, for what fits it, and Spark, for what does not or where it is asked
 for. Whatever Spark needs is imported only then: a small trace is judged in the time that it takes to read it.
@@ -36,7 +36,7 @@ NAMES_SHOWN = 30
 
 domain_option = click.option(
     "--domain", "domains", multiple=True, metavar="NAME=0,1[:inter|all]",
-    help="Judge these groups end to end, too; repeatable. inter: only messages that pass between them.",
+    help="Also judge these groups end to end; repeatable. inter: only messages that pass between them.",
 )  # fmt: skip
 
 
@@ -62,7 +62,7 @@ domain_option = click.option(
 )
 @click.option("--clock-accuracy", "accuracy_ms", type=click.FloatRange(min=0), help="Bound to the true time, ms.")
 @domain_option
-@click.option("--partial", is_flag=True, help="The trace stops early: conclude nothing from what it does not have.")
+@click.option("--partial", is_flag=True, help="The trace is cut short: conclude nothing from missing rows.")
 @click.option("--master", help="A Spark master, such as spark://host:7077; implies --engine spark. [local[*]]")
 @click.option("--remote", help="A Spark Connect server, such as sc://host:15002; implies --engine spark.")
 @click.option(

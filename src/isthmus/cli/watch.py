@@ -1,4 +1,4 @@
-"""`isthmus watch`: follow the segments that live sites write, keep their rows, and say when a verdict changes."""
+"""`isthmus watch`: follow the segments that live sites write, store their rows, and print changed verdicts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ USUAL = tuple(name for name in PROPERTIES if not name.startswith("clock-") and n
 @click.option(
     "-o", "--output", "out", type=click.Path(path_type=Path), help="The lake: rows, verdicts, checkpoint. [out/lake]"
 )
-@click.option("--once", is_flag=True, help="Take what is there now, judge it as a whole, and end.")
+@click.option("--once", is_flag=True, help="Judge the segments that exist now as a whole, then exit.")
 @click.option(
     "--property", "properties", type=click.Choice(PROPERTIES), multiple=True, help="Only this one; repeatable."
 )
@@ -47,8 +47,8 @@ def command(
 
     Rows go to OUTPUT/rows, partitioned by run, each exactly once however often the watch is stopped, killed and
     started again; the latest verdicts are in OUTPUT/verdicts. A violation that rests on a segment not yet there is
-    withdrawn when it arrives. What presumes that a run is over (agreement, validity) is judged with --once, or if asked
-    for.
+    withdrawn when it arrives. Properties of the end of a run (agreement, validity) are judged with --once, or if
+    named.
 
     Exit code with --once: 0 nothing is violated, 1 a violation, 3 nothing could be judged, or a property that was asked
     for by name has no evidence; 130 after Ctrl-C.
@@ -86,7 +86,7 @@ def command(
         verdicts = None if interrupted else lake.read_verdicts(spark)
         counts = {row.status: row["count"] for row in verdicts.groupBy("status").count().collect()} if verdicts else {}
     if interrupted:
-        console.print(f"Stopped; the same command goes on from {escape(str(lake.root))}.", soft_wrap=True)
+        console.print(f"Stopped; the same command resumes from {escape(str(lake.root))}.", soft_wrap=True)
         sys.exit(130)
     told = ", ".join(f"{counts.get(status, 0)} {status}" for status in COLORS)
     if as_json:
@@ -96,13 +96,13 @@ def command(
 
 
 def wait(query: StreamingQuery) -> None:
-    """Wait for the end of a query in short steps, so that Ctrl-C is heard."""
+    """Wait for the end of a query in short steps, so that Ctrl-C works."""
     while not query.awaitTermination(POLL_S):
         pass
 
 
 def line(change: VerdictChange) -> str:
-    """One change for people."""
+    """Return one change as a line."""
     where = f", domain {change.domain}" if change.domain else f", group {change.group}" if change.group > 0 else ""
     place = f"run {change.run}{where}"
     after = f"[{COLORS[change.after]}]{change.after}[/]"

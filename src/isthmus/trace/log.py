@@ -1,8 +1,8 @@
-"""How a host writes: rows of one process, numbered, each with its group and the view that the application is in.
+"""The rows that a host writes: numbered, of one process, each with its group and the application's view.
 
-A host tells kind, time, subject and group; this adds what every row has in common. A view change counts from its VIEW
-row on: what an ordering layer delivers while it closes the old view still belongs to the old one. Each group of the
-process is in a view of its own; a RECOVER row ends them all.
+A host passes kind, time, subject and group; this adds the columns that every row has. A view change counts from its
+VIEW row on: what an ordering layer delivers while it closes the old view still belongs to the old one. Each group of
+the process is in a view of its own; a RECOVER row ends them all.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from isthmus.trace.schema import NONE, MessageKey, Recording, Sink, digest_of
 
 DELIVER, RECOVER, REJECT, SUBMIT, VIEW = Kind.DELIVER, Kind.RECOVER, Kind.REJECT, Kind.SUBMIT, Kind.VIEW
 PAYLOAD_KINDS = (SUBMIT, DELIVER)  # whose value is the digest of the payload
-OF_MEMBERS = (SUBMIT, DELIVER, VIEW, Kind.TENTATIVE, Kind.REVOKE)  # what a courier does not do
+OF_MEMBERS = (SUBMIT, DELIVER, VIEW, Kind.TENTATIVE, Kind.REVOKE)  # not recorded at couriers
 NOTHING: MessageKey = (NONE, NONE, NONE)
 
 
 def identity(subject: Cast, group: int) -> MessageKey:
-    """The (origin, sender, number) of a message seen in a group; one that is carried for another names its author."""
+    """Return (origin, sender, number) of a message in a group; a carried message names its author."""
     if type(subject) is not Cast:
         return subject.identity(GroupId(group))
     return group, subject.sender, subject.number
 
 
 def without(view: View, couriers: Collection[int]) -> View:
-    """A view as its rows tell it: without those that only carry."""
+    """Return a view without its couriers, as its rows list it."""
     kept = [place for place, site in enumerate(view.members) if site not in couriers]
     weights = tuple(view.weights[place] for place in kept) if view.weights else ()
     return View(view.view_id, tuple(view.members[place] for place in kept), weights=weights)
 
 
 class Observer(Protocol):
-    """What is kept up with every event, whether rows are wanted or not."""
+    """Receiver of every event, whether rows are wanted or not."""
 
     def submit(self, now_ns: int, key: MessageKey, destinations: tuple[int, ...], group: int, /) -> None: ...
 
@@ -57,17 +57,17 @@ class SiteLog:
         run: int = 0,
         couriers: Collection[int] = (),
     ) -> None:
-        self.sink = sink  # None: no rows are wanted
-        self.summary = summary  # kept up with every event, rows or not
+        self.sink = sink  # None: record no rows
+        self.summary = summary  # receives every event, rows or not
         self.process = process
-        self.couriers = couriers  # processes that only carry: views do not name them, they deliver nothing
+        self.couriers = couriers  # processes that only forward: not in views, without deliveries
         self.run = run
         self.local = -1  # of the last row
-        self.rejected_count = 0  # packets of peers that were dropped as wrong
+        self.rejected_count = 0  # invalid packets of peers, dropped
         self.views: dict[int, int] = {}  # group to the number of its view; none before its first VIEW row
 
     def deliver(self, time_ns: int, subject: Cast, group: int) -> None:
-        """Add a DELIVER row; most rows are, so this does what `write` does and no more."""
+        """Add a DELIVER row: a fast path of `write` for most rows."""
         if self.process in self.couriers:
             return
         key = (group, subject.sender, subject.number) if type(subject) is Cast else identity(subject, group)

@@ -60,7 +60,7 @@ def segments(path: Path | str) -> list[Path]:
     if path.is_file():
         return [path]
     if not path.is_dir():
-        raise InputError(str(path), "", "nothing there", "a trace: a folder of Parquet files, or one such file")
+        raise InputError(str(path), "", "no such file or directory", "a Parquet file, or a folder of such files")
     found = [
         file
         for file in path.rglob("*.parquet")
@@ -149,9 +149,9 @@ def destination_tuples(column: pa.ListArray) -> Iterable[tuple[int, ...] | None]
 
 
 def unreadable(segment: Path, error: Exception) -> InputError:
-    """One sentence about a file that Arrow cannot read."""
+    """Return the error for a file that Arrow cannot read."""
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return InputError(str(segment), "", f"a file that does not read ({reason})", "a complete Parquet file")
+    return InputError(str(segment), "", f"an unreadable file ({reason})", "a complete Parquet file")
 
 
 def listed(names: list[str]) -> str:

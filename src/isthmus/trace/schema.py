@@ -1,6 +1,6 @@
 """The one shape of a trace: what happened, one row per event, integer columns.
 
-The problem: a simulator, live sites and foreign systems must tell their story so that one checker reads them all. The
+The problem: one checker must read the traces of a simulator, of live sites and of other systems. The
 idea: one flat Arrow schema whose columns are integers, in which the kind of a row says what its other columns mean
 (docs/TRACE.md has the table). A row in memory is a plain tuple in the order of the columns, because hosts build one
 for every event; whatever has an `append` is a sink, a Python list too.
@@ -13,7 +13,7 @@ written as null.
 
 Version 1 had neither `origin` nor `gauge`. Readers derive the first (the group, where there is a message) and take 0
 for the second, so both columns may be left out by any writer. Version 3 added the digest of the payload, as the value
-of SUBMIT and DELIVER rows (0: not told), and the kind RECORD. Version 4 added the weights of a view's members: after
+of SUBMIT and DELIVER rows (0: unknown), and the kind RECORD. Version 4 added the weights of a view's members: after
 the members in the destinations of a VIEW row, whose gauge then says how many members there are; and the gauge
 SENT_VIEW.
 """
@@ -100,7 +100,7 @@ class Gauge(IntEnum):
     STATE_BYTES = 10  # bytes of state transferred to a process that joined
     PARTICIPANT_JOIN = 11  # the participant that joined, by its number
     PARTICIPANT_LEAVE = 12  # the participant that left, by its number
-    PAUSE_NS = 13  # how long the process stood still, up to this row
+    PAUSE_NS = 13  # how long the process was paused, up to this row
     SENT_VIEW = 14  # the view that a message was sent in, which flow control held back over a change of views
     ZONE_ENTRIES = 15  # entries of a timestamp that a separator sends out of its zone, of messages that stay in it
 
@@ -109,28 +109,28 @@ class Recording(IntEnum):
     """The value of a RECORD row: how far the trace of its process reaches."""
 
     BEGUN = 0  # and nothing more is known: the writer was killed, unless a later row says otherwise
-    ENDED = 1  # the run came to its planned end, and all of it is here
-    CUT = 2  # the run was interrupted; what was under way then is not here
+    ENDED = 1  # the run came to its planned end, and its trace is complete
+    CUT = 2  # the run was interrupted; later events are missing
 
 
 class Sink(Protocol):
-    """Where a host puts its rows: a writer, or a plain list."""
+    """Destination of a host's rows: a writer, or a plain list."""
 
     def append(self, row: Row, /) -> None: ...
 
 
 def digest_of(payload: bytes) -> int:
-    """The digest of a payload that rows carry: its CRC-32, plus 1 so that it is never 0, which is "not told"."""
+    """Return the digest of a payload that rows carry: its CRC-32, plus 1 so that it is never 0, which means unknown."""
     return zlib.crc32(payload) + 1
 
 
 def view_of(row: Row) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The members that a VIEW row tells, and their weights; none where each has one vote."""
-    told, count = row[DESTINATIONS] or (), row[GAUGE]
-    return (tuple(told[:count]), tuple(told[count:])) if count else (tuple(told), ())
+    """Return the members in a VIEW row, and their weights; none where each has one vote."""
+    sites, count = row[DESTINATIONS] or (), row[GAUGE]
+    return (tuple(sites[:count]), tuple(sites[count:])) if count else (tuple(sites), ())
 
 
 def message_name(sender: int, number: int) -> str:
-    """A message for people: 3:7, or 3:1.7 when its sender was in its incarnation 1."""
+    """Return a readable message name: 3:7, or 3:1.7 where the sender was in incarnation 1."""
     incarnation, count = divmod(number, 1 << COUNTER_BITS)
     return f"{sender}:{incarnation}.{count}" if incarnation > 0 else f"{sender}:{number}"

@@ -1,11 +1,10 @@
-"""The rows that a trace has not put into a segment yet, kept where they outlive the process that wrote them.
+"""The rows of a trace that are in no complete segment yet, in a file that outlives its writer.
 
-Problem: a process that is killed takes along what it had in memory, and the checks then know nothing for sure of what
-it submitted last. Idea: until they are in a complete segment, rows are in a file beside it, too. A row is handed to the
-system before the event that it tells of has any effect, so that whoever killed the process finds all of them there and
-completes the trace in its place.
+Problem: a killed process loses its memory, and the checks would know nothing for sure of what it submitted last. Idea:
+until they are in a complete segment, rows are in a file beside it, too. A row is handed to the system before its event
+has any effect, so that a supervisor that kills the process can complete the trace.
 
-What the *machine* loses is lost: nothing is synced to the disk. A row that was being written at the end is no row.
+Nothing is synced to the disk: a crash of the machine loses rows. A partial row at the end is ignored.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ if TYPE_CHECKING:
     from isthmus.trace.writer import TraceWriter
 
 LENGTH = struct.Struct("<I")
-FOLDER = "_tails"  # within that of the trace; readers pass over such names
+FOLDER = "_tails"  # in the trace's folder; readers skip such names
 
 
 def tail_path(folder: Path, prefix: str) -> Path:
-    """Where the tail of a writer is."""
+    """Return the path of a writer's tail."""
     return folder / FOLDER / f"{prefix}.rows"
 
 
@@ -60,7 +59,7 @@ class TailedWriter:
 
 
 def read_tail(path: Path) -> list[Row]:
-    """The rows of a tail, in order; none where there is no tail."""
+    """Return the rows of a tail, in order; empty where there is no tail."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:

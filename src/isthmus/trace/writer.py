@@ -104,7 +104,7 @@ class TraceWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is in memory as one row group; a segment that is long enough is completed."""
+        """Write the rows in memory as one row group; complete a segment that is long enough."""
         if self.closed:
             raise LocalError(f"the trace {self._folder} is closed")
         if self._rows:
@@ -127,7 +127,7 @@ class TraceWriter:
             self._complete()
 
     def close(self) -> None:
-        """Write what is left and complete the last segment; a second call does nothing."""
+        """Write the remaining rows and complete the last segment; idempotent."""
         if self.closed:
             return
         try:
@@ -148,10 +148,10 @@ class TraceWriter:
             self.close()
         except InputError:
             if error is None:
-                raise  # otherwise the first error is the one to tell
+                raise  # otherwise the first error is reported
 
     def _claim(self, overwrite: bool) -> None:
-        """Refuse, or remove, the segments that are in the way."""
+        """Refuse, or remove, segments of an earlier trace."""
         for path in sorted(self._folder.iterdir()):
             hidden = path.name.startswith(".")
             match = SEGMENT.match(path.name.lstrip("."))
@@ -184,7 +184,7 @@ class TraceWriter:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Turn what the disk says into one sentence; the half-written segment goes, the complete ones stay."""
+        """Report an OSError as one sentence; remove the partial segment, keep the complete ones."""
         try:
             yield
         except OSError as error:
@@ -201,7 +201,7 @@ class TraceWriter:
 
 
 def to_batch(rows: list[Row], schema: pa.Schema = SCHEMA) -> pa.RecordBatch:
-    """Rows as columns; a row of the wrong shape is a mistake of the host that built it."""
+    """Rows as columns; a row of the wrong shape is an error of its host."""
     count = len(rows)
     arrays: list[pa.Array] = []
     for index, name, pick, dtype in PICKS:

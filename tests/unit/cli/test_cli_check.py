@@ -166,7 +166,7 @@ def test_hosts_of_a_log_are_named_and_what_is_misspelt_is_counted(invoke, tmp_pa
     assert result.exit_code == 1, result.output
     assert "Processes: 0 is bob, 1 is amy." in result.output
     assert "bob never delivered bob:1, submitted by bob" in result.output
-    assert "1 event passed over as misspelt: 'delivr' 1 time (first in t.log:6)." in result.output
+    assert "1 event ignored as misspelt: 'delivr' 1 time (first in t.log:6)." in result.output
     submitted = proof(tmp_path / "out" / "check")["properties"][0]["witness"]["events"][0]
     assert submitted["place"] == "t.log:2" and submitted["message"]["name"] == "bob:1"
 

@@ -92,7 +92,7 @@ def test_where_nothing_listens_is_said_at_once():
         port = probe.getsockname()[1]
         dead = f"spark://127.0.0.1:{port},localhost:{port}"
         for options in ({"master": dead}, {"remote": f"sc://127.0.0.1:{port}/;user_id=x"}):
-            with pytest.raises(InputError, match="where nothing answers"), spark_session(**options):
+            with pytest.raises(InputError, match="which does not answer"), spark_session(**options):
                 pass
         probe.listen()
         refuse_silent("--master", f"spark://127.0.0.1:{port}", "")

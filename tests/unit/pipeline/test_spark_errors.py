@@ -23,13 +23,13 @@ PLAN = "\n".join(f"+- Project [run#{number}L, process#{number}]" for number in r
         (
             "Caused by: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading "
             "file file:///data/a%20b.parquet. SQLSTATE: KD001\n\tat x\nCaused by: java.lang.Error: not a Parquet file",
-            "/data/a b.parquet: found a file that does not read (not a Parquet",
+            "/data/a b.parquet: found an unreadable file (not a Parquet",
         ),
-        ("[PATH_NOT_FOUND] Path does not exist: file:/data/none. SQLSTATE: 42K03", "/data/none: found nothing there"),
+        ("[PATH_NOT_FOUND] Path does not exist: file:/data/none. SQLSTATE: 42K03", "/data/none: found no such file"),
         ("java.io.FileNotFoundException: /data/x (Permission denied)", "found "),
         ("Caused by: java.lang.OutOfMemoryError: Java heap space", "too little memory for Java"),
         ("Caused by: org.apache.spark.SparkException: Python worker failed to connect back.", "ten seconds"),
-        ("Caused by: java.io.IOException: All masters are unresponsive! Giving up.", "no connection"),
+        ("Caused by: java.io.IOException: All masters are unresponsive! Giving up.", "a lost connection"),
         (
             "Traceback (most recent call last):\nisthmus.core.errors.InputError: /t/a.parquet: kind: found 99; "
             "expected 1 to 15\n\n\tat org.apache.spark",

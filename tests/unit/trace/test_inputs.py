@@ -164,7 +164,7 @@ def test_hosts_runs_and_misspelt_words_of_a_log(tmp_path):
         (0, 1, Kind.DELIVER, None),
         (1, 1, Kind.CRASH, None),
     ]
-    assert source.notes() == ["1 event passed over as misspelt: 'Delivered' 1 time (first in t.log:8)"]
+    assert source.notes() == ["1 event ignored as misspelt: 'Delivered' 1 time (first in t.log:8)"]
 
 
 def test_a_log_without_a_word_of_ours_is_refused(tmp_path):

@@ -1,6 +1,6 @@
 """One Spark session a command: local by default, any master or Connect server by name; quiet on the terminal.
 
-It shows no UI and no progress of its own; what Spark logs goes to a file nobody has to see. Where all of Spark is on
+It shows no UI and no progress of its own; Spark's log goes to a scratch file. Where all of Spark is on
 this machine, a local master or one at a loopback address, the driver is bound to the loopback and nobody else can reach
 it. The executors of any other master must call the driver back, so there Spark chooses the address; SPARK_LOCAL_IP in
 the environment names another. A Connect server has its driver elsewhere and gets none of this. The settings are few
@@ -92,7 +92,7 @@ def spark_session(
 
 def connect(remote: str, settings: dict[str, str]) -> SparkSession:
     """A session of a Connect server."""
-    refuse_silent("--remote", remote, "sc://host:port of a Connect server that runs")
+    refuse_silent("--remote", remote, "sc://host:port of a running Connect server")
     builder = SparkSession.builder.remote(remote)
     for key, value in {**SETTINGS, **settings}.items():
         builder = builder.config(key, value)
@@ -105,7 +105,7 @@ def connect(remote: str, settings: dict[str, str]) -> SparkSession:
 
 
 def cores_of(spark: SparkSession) -> int:
-    """How many tasks run at a time."""
+    """Return the number of tasks that run at once."""
     try:
         return spark.sparkContext.defaultParallelism
     except Exception:  # Connect has no context
@@ -131,7 +131,7 @@ def driver_settings(master: str, memory: str, scratch: Path) -> dict[str, str]:
 
 def start(master: str, memory: str, scratch: Path, settings: dict[str, str] | None, java: str) -> SparkSession:
     """A session with a driver in this process's own Java."""
-    refuse_silent("--master", master, "a running master, or none for this machine alone")
+    refuse_silent("--master", master, "a running master, or no --master to run on this machine")
     os.environ["JAVA_HOME"] = java_home()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -149,7 +149,7 @@ def start(master: str, memory: str, scratch: Path, settings: dict[str, str] | No
         log = (scratch / "launch.log").read_text(encoding="utf-8", errors="replace")
         said = first_line(log) or first_line(error)
         raise InputError(
-            "Spark", "", f"no start with master {master} ({said})", "a running master, and a Java that works"
+            "Spark", "", f"no start with master {master} ({said})", "a running master and a working Java"
         ) from error
 
 
@@ -160,7 +160,7 @@ def collector() -> str:
 
 
 def refuse_silent(option: str, address: str, right: str) -> None:
-    """Say at once that nothing listens at an address; Spark itself would try for minutes."""
+    """Refuse an address at which nothing listens; Spark itself would retry for minutes."""
     match = ADDRESS.match(address)
     if match is None:
         return
@@ -172,7 +172,7 @@ def refuse_silent(option: str, address: str, right: str) -> None:
             said = error
         else:
             return
-    raise InputError(option, "", f"{address}, where nothing answers ({said})", right)
+    raise InputError(option, "", f"{address}, which does not answer ({said})", right)
 
 
 @contextmanager

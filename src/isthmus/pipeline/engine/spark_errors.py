@@ -1,4 +1,4 @@
-"""What Spark says when a job fails, as one sentence.
+"""Errors of Spark jobs, each as one sentence.
 
 The problem: a full disk, a damaged file or a lost executor reaches Python as a page of Java, wrapped once or three
 times, as a different type by each way of connecting. The idea: the text tells the cause whatever the wrapping, so a
@@ -54,7 +54,7 @@ def refuse(place: Column | str, key: str, found: Column | str, expected: str) ->
 def one_sentence(source: str = "Spark") -> Iterator[None]:
     """Turn what Spark raises inside the block into an `InputError`; `source` is named where the text names no file.
 
-    What fails while a command that was ended cleans up is not told: that it was ended is.
+    Errors during the clean-up of an interrupted command are dropped in favour of the interrupt.
     """
     hush()
     try:
@@ -87,13 +87,13 @@ def of_spark(error: BaseException) -> bool:
 def sentence(error: BaseException, source: str = "Spark") -> InputError:
     """The one sentence for an error of Spark."""
     text = str(error) or type(error).__name__
-    failure = InputError(source, "", f"a failure of Spark ({innermost(text)})", "a job that ends")
+    failure = InputError(source, "", f"a failed Spark job ({innermost(text)})", "a job that completes")
     found = next(filter(None, (rule(text, source) for rule in RULES)), failure)
     return InputError(*map(clipped, (found.source, found.key, found.found, found.expected)))
 
 
 def clipped(part: str) -> str:
-    """A part of a sentence that is no longer than people read."""
+    """Return a part of a sentence, cut to PART_MAX characters."""
     line = " ".join(part.split())
     return line if len(line) <= PART_MAX else f"{line[:PART_MAX]} ..."
 
@@ -109,7 +109,7 @@ def ours(text: str, source: str) -> InputError | None:  # noqa: ARG001
 def full_disk(text: str, source: str) -> InputError | None:  # noqa: ARG001
     if not any(words in text for words in ("No space left on device", "Disk quota exceeded", "File too large")):
         return None
-    return InputError("Spark", "", "a full disk", "room for its scratch files (TMPDIR) and for what it writes")
+    return InputError("Spark", "", "a full disk", "space for its scratch files (TMPDIR) and its output")
 
 
 def bad_file(text: str, source: str) -> InputError | None:
@@ -118,9 +118,7 @@ def bad_file(text: str, source: str) -> InputError | None:
         return None
     if "MALFORMED" in text:
         return InputError(local(found["file"]), "", malformed(text), "as many fields as the header, or one JSON object")
-    return InputError(
-        local(found["file"]) or source, "", f"a file that does not read ({innermost(text)})", "a whole file"
-    )
+    return InputError(local(found["file"]) or source, "", f"an unreadable file ({innermost(text)})", "a complete file")
 
 
 def malformed(text: str) -> str:
@@ -131,10 +129,10 @@ def malformed(text: str) -> str:
 def missing_path(text: str, source: str) -> InputError | None:
     found = re.search(r"PATH_NOT_FOUND\] Path does not exist: (\S+?)\.? ", text)
     if found is not None:
-        return InputError(local(found[1]), "", "nothing there", "a trace that every executor can see")
+        return InputError(local(found[1]), "", "no such file or directory", "a trace that every executor can see")
     if "FileNotFoundException" in text or "FILE_NOT_EXIST" in text:
         return InputError(
-            source, "", f"a file that vanished ({innermost(text)})", "files that stay while they are read"
+            source, "", f"a file that vanished ({innermost(text)})", "files that are not removed while being read"
         )
     return None
 
@@ -149,19 +147,17 @@ def unwritable(text: str, source: str) -> InputError | None:
     if found is None:
         return None
     place = local(next(filter(None, found.groups()), source)).split("/_temporary", maxsplit=1)[0]
-    return InputError(place, "", "a place that cannot be written or read", "a folder with leave to write")
+    return InputError(place, "", "no permission to write or read", "a writable folder")
 
 
 def lost(text: str, source: str) -> InputError | None:  # noqa: ARG001
     if "OutOfMemoryError" in text or "Java heap space" in text:
         return InputError("Spark", "", "too little memory for Java", "more of it, or fewer cores (--master local[1])")
     if "ExecutorLostFailure" in text or "Python worker exited unexpectedly" in text:
-        return InputError(
-            "Spark", "", f"a lost executor ({innermost(text)})", "executors that live, with enough memory"
-        )
+        return InputError("Spark", "", f"a lost executor ({innermost(text)})", "running executors with enough memory")
     if "failed to connect back" in text:
-        slow = "a Python process that took more than the ten seconds Spark gives it to start"
-        return InputError("Spark", "", slow, "a machine less busy; start it again, a stream goes on where it was")
+        slow = "a Python worker that took more than ten seconds to start"
+        return InputError("Spark", "", slow, "a less busy machine; run it again, a stream resumes where it stopped")
     gone = (
         "stopped SparkContext",
         "SparkContext was shut down",
@@ -170,7 +166,7 @@ def lost(text: str, source: str) -> InputError | None:  # noqa: ARG001
     )
     refused = ("Connection refused", "StatusCode.UNAVAILABLE", "Connection reset", "Error while receiving")
     if any(words in text for words in gone + refused):
-        return InputError("Spark", "", "no connection to it any more", "a driver, master or server that stays up")
+        return InputError("Spark", "", "a lost connection", "a driver, master or server that keeps running")
     return None
 
 
@@ -189,7 +185,7 @@ def innermost(text: str) -> str:
 
 
 def local(place: str) -> str:
-    """A path as people write it."""
+    """Return a plain path."""
     return unquote(re.sub(r"file:/+", "/", place))
 
 
@@ -201,5 +197,5 @@ def hush() -> None:
 
 
 def not_of_py4j(record: logging.LogRecord) -> bool:
-    """False for what py4j logs of a call that Ctrl-C or a stop has cut short; whoever made the call gets the error."""
+    """False for what py4j logs of a call that Ctrl-C or a stop has cut short; its caller gets the error."""
     return "py4j" not in Path(record.pathname).parts

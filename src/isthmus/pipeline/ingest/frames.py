@@ -178,7 +178,7 @@ def head_lines(file: Path, count: int) -> list[str]:
             texts = (line.decode("utf-8-sig").rstrip("\r\n") for line in stream)
             lines = list(islice((text for text in texts if text.strip()), count))
     except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise InputError(str(file), "", f"a file that does not read as text ({error})", "lines in UTF-8") from error
+        raise InputError(str(file), "", f"a file that is not text ({error})", "lines in UTF-8") from error
     if not lines:
         raise InputError(str(file), "", "only blank lines", "a trace with at least one row")
     return lines

@@ -131,7 +131,7 @@ def follow(
     """Start following a folder; `once` ends when all that is there now has been taken."""
     source = Path(folder).resolve()
     if not source.is_dir() and once:
-        raise InputError(str(folder), "", "nothing there", "a folder that sites write their segments to")
+        raise InputError(str(folder), "", "no such file or directory", "a folder that sites write their segments to")
     source.mkdir(parents=True, exist_ok=True)
     lake.claim(source)
     stream = segments_of(spark, source, segments_max)

@@ -115,7 +115,7 @@ def sweep_together(
     if not grids or any(len(names) > 1 for names in studies) or len(set().union(*studies)) < sum(map(len, studies)):
         raise LocalError("a grid is of one study, and a study has one grid")
     if bad := [name for names in studies for name in names if name == OUTCOMES or not re.fullmatch(r"[\w.-]+", name)]:
-        raise LocalError(f"{bad[0]!r} is no name for a folder of a study")
+        raise LocalError(f"{bad[0]!r} is not a valid name for the folder of a study")
     for folder, specs in grids.items():
         if [spec.run for spec in specs] != list(range(len(specs))):
             raise LocalError("the number of a run is its place in the grid")
@@ -148,7 +148,7 @@ def settle(
     """Give a folder its part of what was written."""
     found = [outcomes[key] for spec in specs if (key := (spec.study, spec.run)) in outcomes]
     if len(found) != len(specs):
-        raise LocalError(f"{len(specs)} runs were asked for, {len(found)} came back")
+        raise LocalError(f"{len(specs)} runs were requested, {len(found)} completed")
     table = runs_table(specs, found)
     trace, runs = folder / "trace", folder / "runs.parquet"
     trace.mkdir()
@@ -223,7 +223,7 @@ def counter_of(spark: SparkSession) -> Accumulator[int] | None:
 
 @contextmanager
 def watched(count: Callable[[], int | None], total: int, progress: Progress | None) -> Iterator[None]:
-    """Tell how many runs are done while the block runs; tasks report when they end."""
+    """Report how many runs are done while the block runs; tasks report when they end."""
     if progress is None:
         yield
         return

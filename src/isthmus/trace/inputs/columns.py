@@ -1,6 +1,6 @@
-"""Columns of other systems' traces: which are required, what stands for the others, and what is said of wrong ones.
+"""Columns of other systems' traces: required ones, defaults of the others, and errors for wrong ones.
 
-Both readers of foreign traces, in this process (texts.py, parquet.py) and on Spark (pipeline/ingest/columns.py), take
+Both readers of foreign traces, in this process (text.py, parquet.py) and on Spark (pipeline/ingest/columns.py), take
 their rules and sentences from here.
 """
 
@@ -28,7 +28,7 @@ KINDS_EXPECTED = f"1 to {len(Kind)} or one of {KIND_NAMES}"
 HIVE = re.compile(r"^(\w+)=(.+)$")
 
 
-CLOSE = 0.75  # how alike two words are, by difflib, that are taken for the same
+CLOSE = 0.75  # similarity, by difflib, above which a name is taken for a misspelling
 VIEW_NUMBER = "the number of the view in view and value, or in one of them alone"
 
 

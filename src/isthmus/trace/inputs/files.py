@@ -1,4 +1,4 @@
-"""Which files a trace is made of, and in which format: by their names, or by their first bytes."""
+"""The files of a trace and their format, by their names or their first bytes."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ CHUNK_BYTES = 1 << 20
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files of a trace, by name; a folder's hidden ones are none."""
+    """Return the files of a trace, by name, without hidden ones."""
     if path.is_file():
         return [path]
     if not path.is_dir():
-        raise InputError(str(path), "", "nothing there", "a trace: a folder of files, or one file")
+        raise InputError(str(path), "", "no such file or directory", "a trace: a folder of files, or one file")
     found = [
         file
         for file in path.rglob("*")
@@ -67,7 +67,7 @@ def form_of(path: Path, files: Sequence[Path], asked: str) -> str:
         raise InputError(str(path), "", f"files of several formats ({', '.join(forms)})", "one, or --format to choose")
     named, seen = forms[0], content_form(files[0])
     if not named and not seen:
-        raise InputError(str(files[0]), "", "a format that neither name nor content tells", ENDINGS)
+        raise InputError(str(files[0]), "", "an unknown format, by name and content", ENDINGS)
     if named and seen not in ("", named) and "parquet" in (named, seen):
         found = f"{TITLES[seen]} in a file named as {TITLES[named]}"
         raise InputError(str(files[0]), "", found, f"--format {seen}, or a name that ends in {endings(seen)}")
@@ -102,7 +102,7 @@ def opened(file: Path) -> IO[bytes]:
 
 
 def line_count(files: Sequence[Path]) -> int:
-    """How many lines some texts have."""
+    """Return the number of lines of text files."""
     count = 0
     for file in files:
         try:
@@ -116,7 +116,7 @@ def line_count(files: Sequence[Path]) -> int:
 
 
 def unreadable_text(file: Path, error: Exception) -> InputError:
-    return InputError(str(file), "", f"a file that does not read as text ({error})", "lines in UTF-8")
+    return InputError(str(file), "", f"a file that is not text ({error})", "lines in UTF-8")
 
 
 def digest_of_files(root: Path, files: Sequence[Path]) -> str:

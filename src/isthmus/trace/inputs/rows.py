@@ -1,4 +1,4 @@
-"""A trace of any format as rows in this process, with what is known about it besides: names, lines, size, hash."""
+"""A trace of any format as rows in this process, with its names, lines, size and hash."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RowPlace = tuple[int, int, int]  # run, process, local: a row
 
 
 class TraceInput:
-    """A file, or a folder of files of one format; nothing is read before it is asked for."""
+    """A file, or a folder of files of one format; read on demand."""
 
     __slots__ = ("_log", "files", "form", "path", "patterns")
 
@@ -37,7 +37,7 @@ class TraceInput:
         return self._log
 
     def size(self) -> int:
-        """About how many rows there are, at most: by the footers of Parquet, by the lines of a text."""
+        """Return an upper bound on the rows, from Parquet metadata or lines of text."""
         if self.form == "parquet":
             return table_count(self.files)
         lines = line_count(self.files)
@@ -52,7 +52,7 @@ class TraceInput:
                 yield row
 
     def places(self, wanted: Container[RowPlace]) -> dict[RowPlace, str]:
-        """The file and line of some rows of a text; nothing of Parquet."""
+        """Return the file and line of some rows of a text; empty for Parquet."""
         if self.form == "parquet":
             return {}
         return {
@@ -76,11 +76,11 @@ class TraceInput:
         return table_meta(self.files[0]) if self.form == "parquet" else {}
 
     def domains(self) -> tuple[Domain, ...]:
-        """The ordering domains that a run of ours has told."""
+        """Return the ordering domains that a run of Isthmus recorded."""
         return read_domains(self.meta())
 
     def promised(self) -> set[str] | None:
-        """What the stacks of a run of ours promise; None where the input does not say."""
+        """Return the properties that the stacks of a run of Isthmus promise; None where unknown."""
         if self.form != "parquet":
             return None
         words = [table_meta(file).get(PROMISES) for file in self.files]
@@ -88,7 +88,7 @@ class TraceInput:
         return {name for names in told for name in names} if told else None
 
     def notes(self) -> list[str]:
-        """What a user should know of the reading: events of a log, or columns, that look misspelt."""
+        """Return notes on events of a log, or columns, that look misspelt."""
         if self.form != "shiviz":
             return misspelt_columns(self._columns())
         if not self.log.misspelt:
@@ -98,7 +98,7 @@ class TraceInput:
             for word, (count, where) in sorted(self.log.misspelt.items())
         )
         count = sum(count for count, _ in self.log.misspelt.values())
-        return [f"{count} event{'s' if count > 1 else ''} passed over as misspelt: {told}"]
+        return [f"{count} event{'s' if count > 1 else ''} ignored as misspelt: {told}"]
 
     def _columns(self) -> Sequence[str]:
         """The columns that the first file has, by its head or its first object."""

@@ -60,7 +60,7 @@ class LogEvent(NamedTuple):
 
 
 class ShivizLog:
-    """What some logs say: events, which host is which process, and what looks misspelt."""
+    """The events of ShiViz logs, the process of each host, and events that look misspelt."""
 
     __slots__ = ("events", "hosts", "misspelt")
 

@@ -1,4 +1,4 @@
-"""CSV and JSON lines as rows, each with its file and line, so that what is wrong can be pointed at.
+"""CSV and JSON lines as rows, each with its file and line, for error messages.
 
 The columns are those of the trace (docs/TRACE.md); values are integers or their texts, kinds also names, destinations a
 list or the text of one. Rows without a local number take it from their order in the files, for each process.
