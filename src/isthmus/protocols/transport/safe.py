@@ -9,7 +9,7 @@ it, its origin and this site included, or all its targets do. The next view is a
 one of the reporters has the frame, and it is in the cut. As an ordering layer's own frames wait likewise, its order is
 uniform as well.
 
-A layer may want some bodies on arrival, to guess at their order, and be told once they are safe
+A layer may take some bodies on arrival, to guess at their order, and again once they are safe
 (`Layer.unsafe_bodies`): an optimistic order is tentative at once and final when numbers and messages are safe.
 
 Acknowledgements come sooner than without safe delivery, as each message waits for them. A member that has waited for

@@ -33,7 +33,7 @@ class ReliableOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keep_max: int = 8192  # own unstable frames; twice as many of each other origin
     keep_max_bytes: int = 16_777_216  # likewise
     hold_max: int = 1024  # frames ahead of a gap, per origin
-    repair_max: int = REPAIR_MAX  # frames asked for by one Nak, and sent for one
+    repair_max: int = REPAIR_MAX  # frames requested by one Nak, and sent in answer
 
     def __post_init__(self) -> None:
         check_range("nak_delay_ms", self.nak_delay_ms, 0, DURATION_MAX_MS)
@@ -123,28 +123,40 @@ class Stream:
     """The frames of one origin at this site, in this view."""
 
     __slots__ = (
-        *("arrived", "asked", "asking", "counted", "held", "kept", "number", "origin", "patient", "received"),
-        *("room_to", "stable", "top", "tries"),
+        "arrived",
+        "asked",
+        "asking",
+        "counted",
+        "held",
+        "kept",
+        "number",
+        "origin",
+        "patient",
+        "received",
+        "room_to",
+        "stable",
+        "top",
+        "tries",
     )
 
     def __init__(self, origin: SiteId, room_to: int = MAX_BYTES) -> None:
         self.origin = origin
         self.received = 0
-        self.number = 0  # of the last message of the application that was handed up in order
-        self.stable = 0  # the origin has said that all its targets have the frames up to this number
-        self.top = 0  # what is missing has been sent here up to this number; nothing where it is not above received
+        self.number = 0  # of the last message of the application that was delivered in order
+        self.stable = 0  # the origin has announced that all its targets have the frames up to this number
+        self.top = 0  # the last number known to be sent to this site; nothing is missing unless it is above received
         self.arrived = 0  # bytes of all frames that were taken or held, in this view
-        self.room_to = room_to  # while less has arrived, what is kept and held is surely within its bound
-        self.counted = -1  # frames kept when that was last found to be at its bound
+        self.room_to = room_to  # while less has arrived, kept and held frames are surely within their bound
+        self.counted = -1  # frames kept when they were last found to be at their bound
         self.held: dict[int, Data[Any]] = {}  # the number before it -> a frame ahead of a gap
-        self.kept: dict[int, Data[Any]] = {}  # number -> a frame handed up and not yet stable
+        self.kept: dict[int, Data[Any]] = {}  # number -> a frame delivered and not yet stable
         self.asking = False  # a Nak timer is set
         self.patient = False  # it is set for as long as an answer takes: progress makes it short
         self.asked = Asked()
         self.tries = 0  # Naks since the last progress
 
     def has_room(self, frames: int, size: int) -> bool:
-        """Whether less is kept than so many frames and bytes; counts bytes only where the bound may be reached."""
+        """Whether less is kept than a number of frames and bytes; counts bytes only near the bound."""
         if len(self.kept) >= frames:
             return False
         if self.arrived < self.room_to:

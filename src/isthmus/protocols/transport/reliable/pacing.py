@@ -11,9 +11,9 @@ and four times how far they are from it. A wait that passed in vain may be chanc
 without any answer between them, each doubles the next, up to `LONGEST_WAIT_MS`. Where an answer comes and one that was
 asked for before it does not, that one is requested again without a wait; a holder sends it at most once per round trip.
 
-A gap may be mere reordering, so it is not asked for before it has some age. A frame that was asked for and came by
-itself shows that this was too soon: from then on gaps are given as long as it was late (`patience_ms`), which every
-answer shortens a little.
+A gap may be mere reordering, so it is not requested before it has some age. A frame that was requested and came by
+itself shows that this was too soon: from then on gaps must be as old as it was late (`patience_ms`), which every answer
+shortens a little.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Pacing:
 
     def __init__(self, first_ms: float, delay_ms: float) -> None:
         self.first_ms = first_ms  # the wait as long as nothing is known
-        self.delay_ms = delay_ms  # how old a gap must be to be asked for, at least
+        self.delay_ms = delay_ms  # the least age of a gap that is requested
         self.least_ms = 2 * delay_ms
         self.patience_ms: dict[SiteId, float] = {}  # the same where frames of an origin overtake each other by more
         self.round_ms: dict[SiteId, float] = {}  # with a site, the mean
@@ -76,7 +76,7 @@ class Pacing:
         return round(max(wait_ms, min(doubled_ms, LONGEST_WAIT_MS)) * 1e6)
 
     def urgent_ns(self, site: SiteId, round_ns: int = 0) -> int:
-        """The longest wait for what was asked for before, once the origin is heard of."""
+        """The longest wait for an earlier request, once the origin is heard from."""
         return round(max(self.once_ms(site, round_ns), URGENT_WAIT_MS) * 1e6)
 
     def once_ms(self, site: SiteId, round_ns: int) -> float:
@@ -105,13 +105,13 @@ class Pacing:
             self.patience_ms[site] *= 1 - LESS
 
     def came_late(self, origin: SiteId, late_ns: int) -> None:
-        """Note that a frame came by itself, so long after it was asked for: the next gap is given more time."""
+        """Note that a frame came by itself, `late_ns` after its request: the next gap is given more time."""
         longest_ms = max(self.delay_ms, self.round_ms.get(origin, self.first_ms))
         late_ms = self.delay_ns(origin) / 1e6 + late_ns / 1e6
         self.patience_ms[origin] = min(longest_ms, max(late_ms, self.patience_ms.get(origin, 0.0)))
 
     def delay_ns(self, origin: SiteId) -> int:
-        """How old a gap must be to be asked for."""
+        """The age at which a gap is requested."""
         return round(max(self.delay_ms, self.patience_ms.get(origin, 0.0)) * 1e6)
 
 
@@ -156,9 +156,9 @@ class Asked:
         return None if asked_ns is None else now_ns - asked_ns
 
     def overtaken(self, number: int) -> bool:
-        """Give up what was asked for no later than a frame that is here now, and should have come before it.
+        """Give up lower numbers requested no later than a frame that is here now.
 
-        Its answer is lost, or is overtaken; whether there is any such frame.
+        Their answers are lost, or overtaken; whether there are any.
         """
         asked_ns = max([run.asked_ns for run in self.runs if run.first <= number <= run.last], default=-1)
         runs = []
@@ -173,7 +173,7 @@ class Asked:
         return found
 
     def late_ns(self, number: int, now_ns: int) -> int | None:
-        """How long ago a frame was asked for that came by itself; None unless it was asked for once."""
+        """How long ago a frame that came by itself was requested; None unless it was requested once."""
         found = [run for run in self.runs if run.first <= number <= run.last]
         return now_ns - found[0].asked_ns if len(found) == 1 and found[0].once and not found[0].lost else None
 

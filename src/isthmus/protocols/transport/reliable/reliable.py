@@ -333,7 +333,7 @@ class Reliable(Transport):
             return
         kept = stream.kept
         if (len(kept) >= self.keep_most or stream.arrived >= stream.room_to) and not self.keeps_more(stream):
-            return  # until its origin's Status says what is stable; then it is asked for again
+            return  # until its origin's Status names the stable number; then it is requested again
         stream.arrived += size
         if kind is Cast and self.at_once and body.number > stream.number:  # `take`, for what is most frequent
             stream.received = seq
