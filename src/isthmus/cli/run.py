@@ -85,7 +85,7 @@ def print_judgement(result: RunResult, run: int = 0) -> None:
 
 
 def end_with(result: RunResult) -> None:
-    """Say on stderr what went wrong, and exit with the code of the result."""
+    """Say on stderr what went wrong, and exit with the code of the result, if it is not 0."""
     replay = f"; replay it with: {result.replay}" if result.replay else ""
     code = result.exit_code()
     if result.error:
@@ -94,7 +94,8 @@ def end_with(result: RunResult) -> None:
         click.echo(f"isthmus: violated: {violations(result)}{replay}", err=True)
     elif code == 3:
         click.echo("isthmus: not all promises could be judged: see the verdicts that are unknown", err=True)
-    sys.exit(code)
+    if code:
+        sys.exit(code)
 
 
 def violations(result: RunResult) -> str:
