@@ -18,6 +18,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from isthmus.cli.console import wide_console
+from isthmus.cli.options import format_options
 from isthmus.cli.verdicts import COLORS
 from isthmus.core.errors import InputError
 from isthmus.core.units import NS_PER_MS
@@ -27,7 +28,6 @@ from isthmus.judge.runs import Judged, Summary, Told, judge
 from isthmus.judge.verdict import exit_code
 from isthmus.judge.witness import sentence
 from isthmus.trace.domain import parse_domains
-from isthmus.trace.inputs.files import FORMS
 from isthmus.trace.inputs.rows import RowPlace, TraceInput
 from isthmus.trace.inputs.shiviz import patterns_of
 
@@ -52,8 +52,7 @@ domain_option = click.option(
     show_default=True,
     help=f"local: in this process; spark: on Spark. auto: local up to {LOCAL_ROWS_MAX:,} rows.",
 )
-@click.option("--format", "form", type=click.Choice(("auto", *FORMS)), default="auto", show_default=True)
-@click.option("--pattern", "patterns", multiple=True, help="For ShiViz: KIND=REGEX with the groups sender, number, to.")
+@format_options
 @click.option(
     "--clock-precision",
     "precision_ms",

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from isthmus.trace.inputs.files import FORMS
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 HELP = {"help_option_names": ["-h", "--help"]}
 PATH = click.Path(path_type=Path)
@@ -21,6 +23,17 @@ quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print errors on
 
 def output_option(text: str, default: Path | None = None) -> Callable[[Command], Command]:
     return click.option("-o", "--output", type=PATH, default=default, show_default=default is not None, help=text)
+
+
+def format_options(command: Command) -> Command:
+    """The options that say what form the files of a trace have."""
+    pattern = click.option(
+        "--pattern", "patterns", multiple=True, help="For ShiViz: KIND=REGEX with the groups sender, number, to."
+    )
+    forms = click.Choice(("auto", *FORMS))
+    text = "Form of the files, where their names do not say it."
+    form = click.option("--format", "form", type=forms, default="auto", show_default=True, help=text)
+    return form(pattern(command))
 
 
 def output_folder(scenario: str, stack: str, seed: int, suffix: str = "") -> Path:

@@ -37,7 +37,8 @@ CLAIM_COLORS = {  # a paper's claim that does not hold is a finding, not a defec
 FAILED_MAX = 5  # failed runs printed; all are counted
 LOCAL_SHUFFLE = {"spark.sql.shuffle.partitions": "16"}  # on one machine, 200 partitions are mostly overhead
 
-scale_option = click.option("--scale", type=click.Choice(SCALES), default="quick", show_default=True)
+SCALE_HELP = "quick: a few minutes for all; full: every cell and seed."
+scale_option = click.option("--scale", type=click.Choice(SCALES), default="quick", show_default=True, help=SCALE_HELP)
 seeds_option = click.option("--seeds", type=click.IntRange(min=1), help="Number of seeds. [that of the study]")
 
 
@@ -72,7 +73,13 @@ def command() -> None:
 @command.command("list")
 @json_option
 def list_studies(as_json: bool) -> None:
-    """List the studies with their questions and sizes."""
+    """List the studies with their questions and sizes.
+
+    \b
+    Examples:
+      isthmus study list
+      isthmus study list --json
+    """
     if as_json:
         names = ("name", "title", "question", "paper", "source", "seeds", "runs", "properties")
         print_json([{name: getattr(study, name) for name in names} for study in STUDIES.values()])

@@ -12,9 +12,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from isthmus.cli.console import wide_console
+from isthmus.cli.options import format_options
 from isthmus.core.layer import ClockState, Kind
 from isthmus.judge.witness import name_in
-from isthmus.trace.inputs.files import FORMS
 from isthmus.trace.inputs.rows import TraceInput
 from isthmus.trace.inputs.shiviz import patterns_of
 from isthmus.trace.schema import (
@@ -74,8 +74,7 @@ def command() -> None:
 @click.option("--process", type=int, multiple=True, help="Only this process; repeatable.")
 @click.option("--kind", type=click.Choice(list(KINDS)), multiple=True, help="Only this kind; repeatable.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Maximum rows to print.")
-@click.option("--format", "form", type=click.Choice(("auto", *FORMS)), default="auto", show_default=True)
-@click.option("--pattern", "patterns", multiple=True, help="For ShiViz logs, as in `isthmus check`.")
+@format_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines, which `isthmus check` reads.")
 def show(
     path: Path, run: int | None, process: tuple[int, ...], kind: tuple[str, ...], limit: int, form: str,

@@ -27,7 +27,7 @@ USUAL = tuple(name for name in PROPERTIES if not name.startswith("clock-") and n
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @click.option(
-    "-o", "--output", "out", type=click.Path(path_type=Path), help="The lake: rows, verdicts, checkpoint. [out/lake]"
+    "-o", "--output", type=click.Path(path_type=Path), help="The lake: rows, verdicts, checkpoint. [out/lake]"
 )
 @click.option("--once", is_flag=True, help="Judge the segments that exist now as a whole, then exit.")
 @click.option(
@@ -40,7 +40,7 @@ USUAL = tuple(name for name in PROPERTIES if not name.startswith("clock-") and n
 @click.option("--master", help="A Spark master that sees the same folders. [local[*]]")
 @click.option("--json", "as_json", is_flag=True, help="Print each change, and the counts at the end, as a JSON line.")
 def command(
-    folder: Path, out: Path | None, once: bool, properties: tuple[str, ...], every: float, segments: int | None,
+    folder: Path, output: Path | None, once: bool, properties: tuple[str, ...], every: float, segments: int | None,
     master: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Follow a trace as it is written, and print verdicts as they change.
@@ -60,7 +60,7 @@ def command(
       isthmus watch out/live --once
     """
     chosen = properties or tuple(name for name in USUAL if once or name not in AT_REST)
-    lake = Lake(out or Path("out/lake"))
+    lake = Lake(output or Path("out/lake"))
     console = wide_console()
     console.quiet = as_json
     status = console.status("starting Spark")

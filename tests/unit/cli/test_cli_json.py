@@ -46,13 +46,9 @@ def commands(group: click.Command, path: str = "isthmus") -> list[tuple[str, cli
 
 
 ALL = commands(root)
-NOT_YET = {"isthmus check", "isthmus watch", "isthmus study run", "isthmus study list", "isthmus study replay"}
 
 
-DONE = [(name, command) for name, command in ALL if name not in NOT_YET]
-
-
-@pytest.mark.parametrize("name,command", DONE, ids=[name for name, _ in DONE])
+@pytest.mark.parametrize("name,command", ALL, ids=[name for name, _ in ALL])
 def test_every_command_has_examples_and_the_shared_options(name: str, command: click.Command) -> None:
     assert "Examples:" in (command.help or "") and f"{name} " in (command.help or "") + " ", name
     given = {option: parameter for parameter in command.params for option in parameter.opts}

@@ -58,6 +58,8 @@ def each(work: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -> It
                     raise WorkerDied(
                         f"a worker process ended with code {code}; out of memory? Fewer --jobs may do"
                     ) from None
+                if isinstance(result, ModuleNotFoundError):  # the install lacks an extra
+                    raise result
                 deal(pipe)
                 yield place, result
     finally:
@@ -99,4 +101,7 @@ def serve(work: Callable[[Task], Result], pipe: Connection) -> None:
             task = pipe.recv()
         except EOFError:
             return
-        pipe.send(work(task))
+        try:
+            pipe.send(work(task))
+        except ModuleNotFoundError as error:
+            pipe.send(error)
