@@ -32,6 +32,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import msgspec
+
 RATIO_MAX = 1.05
 LIMIT_S = 600  # of one measurement
 SITES, DELIVERIES = 3, 60_000  # of the live group, together
@@ -73,6 +75,7 @@ def measure_sim(stack: str) -> float:
     text += f'[stack]\nname = "{stack}"\n[[workloads]]\nkind = "poisson"\nrate_per_s = {STACKS[stack]}\n'
     Path("scenario.toml").write_text(text)
     scenario = isthmus.load_scenario(Path("scenario.toml"))
+    isthmus.simulate(msgspec.structs.replace(scenario, duration_ms=100.0))  # imports what only runs need
     start_s = time.process_time()
     run = isthmus.simulate(scenario)
     used_s = time.process_time() - start_s  # with the judge: `cpu_s` of older trees leaves it out, of later ones not
