@@ -16,8 +16,7 @@ from isthmus.fuzz.judge import judge
 from isthmus.fuzz.scenarios import random_scenario
 from isthmus.protocols.application import Application
 from isthmus.protocols.estimator import Estimator
-from isthmus.protocols.total.hybrid import hybrid
-from isthmus.protocols.total.hybrid import planned
+from isthmus.protocols.total.hybrid import hybrid, planned
 from isthmus.protocols.total.hybrid.hybrid import Hybrid
 from isthmus.protocols.total.hybrid.planned import Planner, RoleSituation
 from isthmus.protocols.total.hybrid.roles import SENDING, PlannedRoles

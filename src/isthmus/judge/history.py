@@ -74,8 +74,18 @@ class Life:
     """One incarnation of a process in one group."""
 
     __slots__ = (
-        *("delivered", "deliveries", "epochs", "group", "incarnation", "marks", "process", "reached", "sent", "tags"),
-        *("up", "whole"),
+        "delivered",
+        "deliveries",
+        "epochs",
+        "group",
+        "incarnation",
+        "marks",
+        "process",
+        "reached",
+        "sent",
+        "tags",
+        "up",
+        "whole",
     )
 
     def __init__(self, group: GroupHistory, process: int, incarnation: int, first: int) -> None:
@@ -150,32 +160,28 @@ class GroupHistory:
     """All that happened in one group, or in a domain."""
 
     __slots__ = (
-        *(
-            "_addressed",
-            "_alive",
-            "_everyone",
-            "again",
-            "clock_bounds",
-            "cut",
-            "domain",
-            "ended",
-            "ids",
-            "late",
-            "lives",
-        ),
-        *(
-            "members",
-            "missing",
-            "names",
-            "number",
-            "places",
-            "readings",
-            "sent_in",
-            "submitted",
-            "suspects",
-            "unsettled",
-            "view_rows",
-        ),
+        "_addressed",
+        "_alive",
+        "_everyone",
+        "again",
+        "clock_bounds",
+        "cut",
+        "domain",
+        "ended",
+        "ids",
+        "late",
+        "lives",
+        "members",
+        "missing",
+        "names",
+        "number",
+        "places",
+        "readings",
+        "sent_in",
+        "submitted",
+        "suspects",
+        "unsettled",
+        "view_rows",
     )
 
     def __init__(self, number: int, domain: Domain | None = None) -> None:

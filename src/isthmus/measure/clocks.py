@@ -21,7 +21,14 @@ class ClockFigures:
     """The worst of all readings so far."""
 
     __slots__ = (
-        *("accuracy_ns", "backward_count", "error_ns", "lan_of", "last", "miss_count", "precision_ns", "reading_count"),
+        "accuracy_ns",
+        "backward_count",
+        "error_ns",
+        "lan_of",
+        "last",
+        "miss_count",
+        "precision_ns",
+        "reading_count",
         "world_ns",
     )
 

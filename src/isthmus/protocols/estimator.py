@@ -108,7 +108,16 @@ class Estimator(Layer):
     """Estimates of periods and delays."""
 
     __slots__ = (
-        *("again", "collector", "delays", "last_ns", "members", "options", "own", "periods", "reported", "reports"),
+        "again",
+        "collector",
+        "delays",
+        "last_ns",
+        "members",
+        "options",
+        "own",
+        "periods",
+        "reported",
+        "reports",
     )
     timer_names = ("probe",)
 

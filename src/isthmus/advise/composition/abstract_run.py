@@ -65,8 +65,24 @@ class AbstractRun:
     """One execution of a script of messages."""
 
     __slots__ = (
-        *("_counter", "_delivered", "_heap", "_held", "_late", "_local", "_members", "_network", "_next"),
-        *("_nodes", "_outgoing", "_random", "_script", "_sent", "_taken", "_waiting", "_walks", "rows"),
+        "_counter",
+        "_delivered",
+        "_heap",
+        "_held",
+        "_late",
+        "_local",
+        "_members",
+        "_network",
+        "_next",
+        "_nodes",
+        "_outgoing",
+        "_random",
+        "_script",
+        "_sent",
+        "_taken",
+        "_waiting",
+        "_walks",
+        "rows",
     )
 
     def __init__(

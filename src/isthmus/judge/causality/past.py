@@ -194,9 +194,27 @@ class Pass:
     """One pass over a group; its arrays are lists, which plain Python indexes faster, where it is not compiled."""
 
     __slots__ = (
-        *("count", "due", "end", "fast", "flight", "flights", "found", "free", "given", "guess", "guesses", "learnt"),
-        *("left", "lives", "number", "place", "ready", "state", "steps", "waiting"),
         "column",
+        "count",
+        "due",
+        "end",
+        "fast",
+        "flight",
+        "flights",
+        "found",
+        "free",
+        "given",
+        "guess",
+        "guesses",
+        "learnt",
+        "left",
+        "lives",
+        "number",
+        "place",
+        "ready",
+        "state",
+        "steps",
+        "waiting",
     )
 
     def __init__(

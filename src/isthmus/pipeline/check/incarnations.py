@@ -80,14 +80,17 @@ def lives(rows: DataFrame) -> DataFrame:
         "life", F.sum(F.when(recover, 1).otherwise(0)).over(order).cast("int")
     )
     first = told.select(
-        *("run", "process"),
+        "run",
+        "process",
         F.lit(0).alias("life"),
         F.lit(BEGIN).alias("start"),
         F.lit(True).alias("off"),
         F.lit(None).cast("long").alias("crash"),
     )
     later = told.select(
-        *("run", "process", "life"),
+        "run",
+        "process",
+        "life",
         F.when(recover, F.col("local")).alias("start"),
         (~recover).alias("off"),
         F.when(~recover, F.col("local")).alias("crash"),

@@ -65,9 +65,19 @@ TOLD = (Kind.SUBMIT, Kind.VIEW, Kind.SUSPECT, Kind.TRUST, Kind.CRASH, Kind.RECOV
 ABOUT = (Kind.SUBMIT, Kind.TENTATIVE, Kind.DELIVER, Kind.REVOKE, Kind.VIEW, Kind.CLOCK)
 COUNTED = (*ABOUT, Kind.CRASH, Kind.RECOVER, Kind.RECORD)
 SUBMITTED = (  # what a message's SUBMIT row says; null where there is none
-    *("from_life", "from_up", "from_view", "from_stay", "from_final", "from_local", "from_ns", "from_bytes"),
+    "from_life",
+    "from_up",
+    "from_view",
+    "from_stay",
+    "from_final",
+    "from_local",
+    "from_ns",
+    "from_bytes",
     "from_digest",
-    *("index", "submits", "destinations", "home"),
+    "index",
+    "submits",
+    "destinations",
+    "home",
 )
 NEIGHBOURS = 8  # processes of a block, at most
 BLOCKS = 16  # of a group, at least, if it has as many processes

@@ -21,9 +21,19 @@ from isthmus.pipeline.check.incarnations import distinct_count, is_own, is_whole
 from isthmus.pipeline.engine.formats import GROUP, MESSAGE
 
 ALARMS = (
-    *("repeated", "unsent", "altered", "again", "astray", "moved"),  # messages that are wrong by themselves
-    *("incomplete", "early", "descending", "disorderly"),  # messages that may be wrong beside others
-    *("unsure", "counted_unsure", "static"),  # what checks have to tell apart
+    "repeated",
+    "unsent",
+    "altered",
+    "again",
+    "astray",
+    "moved",  # messages that are wrong by themselves
+    "incomplete",
+    "early",
+    "descending",
+    "disorderly",  # messages that may be wrong beside others
+    "unsure",
+    "counted_unsure",
+    "static",  # what checks have to tell apart
     "doubled",  # rows that are there twice, for which all is judged anew without them
 )
 VARIANTS = (("", "lives"), ("counted_", "counted_lives"))  # of what uniform-total, and total, takes into account

@@ -50,8 +50,19 @@ class ClockService(Layer):
     """The clock of a site, synchronised with its LAN's and, by references, with true time."""
 
     __slots__ = (
-        *("adopted_count", "clock", "closed", "members", "missed_count", "options", "points", "referenced_ns"),
-        *("remote", "round", "span", "table", "tables"),
+        "adopted_count",
+        "clock",
+        "closed",
+        "members",
+        "missed_count",
+        "options",
+        "points",
+        "referenced_ns",
+        "remote",
+        "round",
+        "span",
+        "table",
+        "tables",
     )
     timer_names = ("round", "send", "close", "ask", "install")
     host: ClockHost

@@ -80,8 +80,21 @@ class Flooding(Transport):
     """Floods messages along an overlay, and delivers each at its first receipt."""
 
     __slots__ = (
-        *("armed", "clock", "counts", "full", "index", "kept", "late", "near", "news", "options", "overlay"),
-        *("own_due", "place", "stable", "without"),
+        "armed",
+        "clock",
+        "counts",
+        "full",
+        "index",
+        "kept",
+        "late",
+        "near",
+        "news",
+        "options",
+        "overlay",
+        "own_due",
+        "place",
+        "stable",
+        "without",
     )
     timer_names = ("report",)
 

@@ -81,8 +81,25 @@ class SafeFlooding(Transport):
     """Floods messages along safe links, and opens and closes links while they flow."""
 
     __slots__ = (
-        *("attached", "begun", "dead", "early", "forgotten", "ids", "into", "leaving", "links", "log", "near"),
-        *("number", "options", "overlay", "own_due", "pings", "seen", "stranded", "stranded_by"),
+        "attached",
+        "begun",
+        "dead",
+        "early",
+        "forgotten",
+        "ids",
+        "into",
+        "leaving",
+        "links",
+        "log",
+        "near",
+        "number",
+        "options",
+        "overlay",
+        "own_due",
+        "pings",
+        "seen",
+        "stranded",
+        "stranded_by",
     )
     timer_names = ("open_",)
 

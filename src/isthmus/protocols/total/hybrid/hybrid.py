@@ -69,9 +69,29 @@ class Hybrid(Layer):
     """Delivers in the order of tickets, and changes roles with rates and delays."""
 
     __slots__ = (
-        *("ahead", "clock", "count", "entering", "entries", "estimator", "heard", "informed", "null_armed", "null_ns"),
-        *("options", "order", "outlook", "phase", "received", "reevaluate_role", "resume_pending", "sent_ns"),
-        *("sequencer", "stirred", "terms", "unsent", "view"),
+        "ahead",
+        "clock",
+        "count",
+        "entering",
+        "entries",
+        "estimator",
+        "heard",
+        "informed",
+        "null_armed",
+        "null_ns",
+        "options",
+        "order",
+        "outlook",
+        "phase",
+        "received",
+        "reevaluate_role",
+        "resume_pending",
+        "sent_ns",
+        "sequencer",
+        "stirred",
+        "terms",
+        "unsent",
+        "view",
     )
     timer_names = ("null", "check")
 

@@ -29,7 +29,17 @@ class TicketOrder:
     """The tickets of one view at one site."""
 
     __slots__ = (
-        *("active", "clock", "delivered", "heap", "horizon", "known", "last", "passed", "site", "under_way", "waiting"),
+        "active",
+        "clock",
+        "delivered",
+        "heap",
+        "horizon",
+        "known",
+        "last",
+        "passed",
+        "site",
+        "under_way",
+        "waiting",
     )
 
     def __init__(self, site: SiteId, members: Iterable[SiteId], active: Iterable[SiteId], clock: int) -> None:

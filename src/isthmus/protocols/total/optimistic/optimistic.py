@@ -52,8 +52,25 @@ class Optimistic(Layer):
     """Delivers tentatively when a delay rule says so, finally in the order of the sequencer's numbers."""
 
     __slots__ = (
-        *("batch_ns", "delivered", "due", "due_count", "early", "fifo", "issued", "numbers", "pending", "policy"),
-        *("preferred", "requests", "safe", "sent_count", "sequencer", "to_number", "unsafe", "view", "waiting"),
+        "batch_ns",
+        "delivered",
+        "due",
+        "due_count",
+        "early",
+        "fifo",
+        "issued",
+        "numbers",
+        "pending",
+        "policy",
+        "preferred",
+        "requests",
+        "safe",
+        "sent_count",
+        "sequencer",
+        "to_number",
+        "unsafe",
+        "view",
+        "waiting",
     )
     timer_names = ("issue", "due_")
 

@@ -121,8 +121,26 @@ class Ring(Layer):
     """Sends when the token is here, and delivers by the positions that holders announce."""
 
     __slots__ = (
-        *("ahead", "asked", "assured", "data", "early", "left", "options", "order", "pacing", "passed", "phase"),
-        *("repeats", "round", "sent", "ticketed", "token", "twice", "view", "waiting", "waking"),
+        "ahead",
+        "asked",
+        "assured",
+        "data",
+        "early",
+        "left",
+        "options",
+        "order",
+        "pacing",
+        "passed",
+        "phase",
+        "repeats",
+        "round",
+        "sent",
+        "ticketed",
+        "token",
+        "twice",
+        "view",
+        "waiting",
+        "waking",
     )
 
     timer_names = ("repeat",)
