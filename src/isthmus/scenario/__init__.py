@@ -1,1 +1,1 @@
-"""What to run: topology, stack, workload, faults and seed as one value."""
+"""A scenario as one value: topology, stack, workload, faults and seed."""

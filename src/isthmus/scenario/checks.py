@@ -1,4 +1,4 @@
-"""Checks of a part of a scenario, whose refusals name the whole key."""
+"""Checks of parts of a scenario; their errors name the full key."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ T = TypeVar("T")
 
 @cache
 def defaults_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The keys of a table, each with what it is where it is left out."""
+    """Return the keys of a table with their defaults."""
     return {field.name: field.default for field in msgspec.structs.fields(kind)}
 
 
 def given_keys(table: msgspec.Struct) -> list[str]:
-    """The keys of a table whose values are not what they are where they are left out."""
+    """Return the keys of a table whose values differ from their defaults."""
     return [name for name, default in defaults_of(type(table)).items() if getattr(table, name) != default]
 
 
 def with_key(key: str, check: Callable[[], T]) -> T:
-    """What a check finds; what it refuses is named by a key."""
+    """Return the result of a check; an error names the given key."""
     try:
         return check()
     except BadValue as error:
@@ -33,7 +33,7 @@ def with_key(key: str, check: Callable[[], T]) -> T:
 
 
 def with_prefix(prefix: str, check: Callable[[], object]) -> None:
-    """Run a check; what it refuses is named with the prefix of its key."""
+    """Run a check; an error names its key with the prefix."""
     try:
         check()
     except BadValue as error:

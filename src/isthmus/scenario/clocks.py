@@ -1,7 +1,7 @@
-"""Clocks of a scenario: how far hardware clocks are off, how a LAN broadcasts, and the service that synchronises them.
+"""Clocks of a scenario: errors of hardware clocks, LAN broadcast, and the clock synchronisation service.
 
-What is true of the simulated world (drift, tightness, error of references) stands beside the service; what the service
-assumes is the same unless it says otherwise. A service that assumes less than is true may publish wrong intervals.
+Properties of the simulated world (drift, tightness, reference error) are set beside the service; the assumptions of the
+service default to them. A service that assumes less than the true values may publish wrong intervals.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from isthmus.topology.model import Topology
 
 
 class Broadcasts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a LAN carries one transmission to all: after a common access delay, at nearly the same instant."""
+    """LAN broadcast: one transmission reaches all sites after a common access delay, at nearly the same instant."""
 
     tightness_us: float = 10.0  # each receiver draws its own delay from 0 to this
-    repeat: float = 0.0  # probability that one receiver gets the frame by a second attempt
-    repeat_ms: tuple[float, float] = (2.0, 8.0)  # how much later, from and to
-    loss: float = 0.0  # probability that a receiver does not get it at all
+    repeat: float = 0.0  # probability that one receiver gets the frame only at a second attempt
+    repeat_ms: tuple[float, float] = (2.0, 8.0)  # extra delay of the second attempt: lower and upper bound
+    loss: float = 0.0  # probability that a given receiver does not get the frame
 
     def __post_init__(self) -> None:
         check_range("tightness_us", self.tightness_us, 0.0, SPAN_US_MAX)
@@ -32,13 +32,13 @@ class Broadcasts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class TimeService(ClockPolicy, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The clock service of all sites; what it assumes is what is true where nothing is said."""
+    """The clock service of all sites; assumptions left out equal the true values."""
 
     drift_ppm: float | None = None
     tightness_us: float | None = None
     granularity_us: float | None = None
     reference_error_us: float | None = None
-    sample_ms: float = 1_000.0  # the clocks of all sites are read into the trace this often
+    sample_ms: float = 1_000.0  # period at which the clocks of all sites are traced
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -46,15 +46,15 @@ class TimeService(ClockPolicy, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Clocks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How far site clocks are off: each draws its offset and drift from plus or minus these."""
+    """Errors of the site clocks: offset and drift are drawn within plus or minus these values."""
 
     offset_ms: float = 0.0
     drift_ppm: float = 0.0
-    extreme: bool = False  # every rate is at one of the two ends, from site to site by turns
+    extreme: bool = False  # every rate is at one end of the range, alternating from site to site
     granularity_us: float = 0.0  # of receive stamps
-    reference_error_us: float = 1.0  # how far a reference is off, at most, that is not faulty
+    reference_error_us: float = 1.0  # maximum error of a reference that is not faulty
     broadcast: Broadcasts = Broadcasts()
-    service: TimeService | None = None  # None: sites have their own calendars, as they are
+    service: TimeService | None = None  # None: sites have unsynchronised calendars
 
     def __post_init__(self) -> None:
         span_ms("offset_ms", self.offset_ms)
@@ -66,7 +66,7 @@ class Clocks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise BadValue("drift_ppm", repr(self.drift_ppm), f"at most {DRIFT_PPM_MAX:g}, with a clock service")
 
     def options(self, topology: Topology, lan: int) -> ClockOptions:
-        """What the service of a LAN is told; refuses a LAN without a reference where the service does."""
+        """Return the service options of a LAN; reject a LAN without a reference if the service requires one."""
         given = self.service
         assert given is not None
         cluster = topology.clusters[lan]
@@ -92,7 +92,7 @@ class Clocks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         )
 
     def check(self, topology: Topology) -> None:
-        """Refuse LANs that the service cannot serve."""
+        """Reject LANs that the service cannot serve."""
         if self.service is not None:
             for lan in range(len(topology.clusters)):
                 self.options(topology, lan)

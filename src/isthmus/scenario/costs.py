@@ -1,10 +1,10 @@
-"""What a message costs hosts and LANs: CPU time per interface, and one transmission per broadcast.
+"""Costs of a message at hosts and LANs: CPU time per interface, and one transmission per broadcast.
 
-By default hosts take no time and a LAN carries everything at once. With costs, every site has an interface, with a CPU
-of its own, for each LAN that it is on. A packet takes CPU time at its sender, then the wire of the LAN, which carries
-one transmission at a time and reaches all targets by it, then CPU time at each receiver. The token of a ring takes a
-time of its own instead, per hop. Each group has a LAN of its own, unless `lans` puts several on one. The delays of the
-topology come on top: the propagation.
+By default hosts take no time and a LAN carries any number of packets at once. With costs, every site has one interface,
+with its own CPU, per LAN. A packet takes CPU time at its sender, then the wire of the LAN, which carries one
+transmission at a time to all targets, then CPU time at each receiver. The token of a ring instead takes a fixed time
+per hop. Each group has its own LAN, unless `lans` places several on one. The delays of the topology are added on top,
+as propagation.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ NS_PER_US = 1000
 
 
 class CostSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Costs of a packet, the same for all; the defaults are those that the study of compositions is measured by."""
+    """Costs of a packet, the same at all sites; the defaults are those of the study of compositions."""
 
     send_us: float = 200.0  # of the sender's CPU
     wire_us: float = 80.0  # of the LAN
     receive_us: float = 300.0  # of each receiver's CPU
-    token_us: float = 1000.0  # a hop of the ring's token, instead of all three
-    control_free: bool = False  # packets without a message of the application cost nothing
-    queue_max: int = 10_000  # packets that wait at an interface, each way; one more is dropped
+    token_us: float = 1000.0  # per hop of the ring's token, in place of the other three
+    control_free: bool = False  # packets without an application message cost nothing
+    queue_max: int = 10_000  # packets queued at an interface in each direction; any more are dropped
     lans: tuple[tuple[str, ...], ...] = ()  # names of groups that share a LAN
 
     def __post_init__(self) -> None:
@@ -36,7 +36,7 @@ class CostSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         check_range("queue_max", self.queue_max, 1, COUNT_MAX, "a whole number")
 
     def lans_of(self, groups: Sequence[str]) -> list[int]:
-        """The LAN of each group, by number; refuses names that are unknown, or on two LANs."""
+        """Return the LAN number of each group; reject names that are unknown or on two LANs."""
         found = list(range(len(groups)))
         placed: set[str] = set()
         for index, lan in enumerate(self.lans):

@@ -1,4 +1,4 @@
-"""What goes wrong, when and where, as data: named faults at given times, or a number of each drawn from the seed."""
+"""Faults of a scenario as data: faults at given times, or a number of each kind drawn from the seed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DRAWN_MAX = 1000  # faults of one kind
 
 
 class At(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True):
-    """What all faults share."""
+    """Base of all faults."""
 
     at_ms: float
 
@@ -26,14 +26,14 @@ class At(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unk
         self.check()
 
     def check(self) -> None:
-        """Refuse what this kind of fault cannot mean."""
+        """Reject values that are invalid for this kind of fault."""
 
     def check_names(self, topology: Topology) -> None:
-        """Refuse names that the topology does not have."""
+        """Reject names that are not in the topology."""
 
 
 def check_end(at_ms: float, until_ms: float) -> None:
-    """Refuse a fault that does not last."""
+    """Reject a fault that ends before it begins."""
     if not at_ms < until_ms <= DURATION_MAX_MS:
         raise BadValue("until_ms", repr(until_ms), f"a time after at_ms ({at_ms:g})")
 
@@ -51,19 +51,19 @@ class OneSite(At, frozen=True, kw_only=True):
 
 
 class Crash(OneSite, frozen=True, kw_only=True, tag="crash"):
-    """The site stops and forgets everything; what it sent is still under way."""
+    """A crash: the site stops and loses its state; packets already sent remain in flight."""
 
 
 class Recover(OneSite, frozen=True, kw_only=True, tag="recover"):
-    """A crashed site comes back with a new incarnation and joins the next view."""
+    """A recovery: a crashed site restarts with a new incarnation and joins the next view."""
 
 
 class Leave(OneSite, frozen=True, kw_only=True, tag="leave"):
-    """The site asks to be left out of the next view, and ends when it is; only where members agree on views."""
+    """A leave: the site requests removal from the next view and then ends; agreed membership only."""
 
 
 class Pause(OneSite, frozen=True, kw_only=True, tag="pause"):
-    """The site stands still, as a stopped process does, then goes on; only where members agree on views."""
+    """A pause: the site stops for a while, as a process does at SIGSTOP, then resumes; agreed membership only."""
 
     until_ms: float
 
@@ -72,7 +72,7 @@ class Pause(OneSite, frozen=True, kw_only=True, tag="pause"):
 
 
 class ClockJump(OneSite, frozen=True, kw_only=True, tag="clock-jump"):
-    """The site's clock is set forward or back."""
+    """A clock jump: the site's clock is set forward or back."""
 
     by_ms: float
 
@@ -81,7 +81,7 @@ class ClockJump(OneSite, frozen=True, kw_only=True, tag="clock-jump"):
 
 
 class Partition(At, frozen=True, kw_only=True, tag="partition"):
-    """Nothing passes between the groups until the next heal; sites that are not named form one more group."""
+    """A partition: no packets between the groups until the next heal; sites not named form one more group."""
 
     groups: tuple[tuple[str, ...], ...]
 
@@ -99,14 +99,14 @@ class Partition(At, frozen=True, kw_only=True, tag="partition"):
 
 
 class Heal(At, frozen=True, kw_only=True, tag="heal"):
-    """All partitions end."""
+    """A heal: all partitions end."""
 
 
 class Between(At, frozen=True, kw_only=True):
-    """A fault of the channels from some sites to others, for a while."""
+    """A temporary fault of the channels from some sites to others."""
 
     until_ms: float
-    source: tuple[str, ...] = ()  # () for all
+    source: tuple[str, ...] = ()  # () for all sites
     target: tuple[str, ...] = ()
 
     def check(self) -> None:
@@ -118,7 +118,7 @@ class Between(At, frozen=True, kw_only=True):
 
 
 class Loss(Between, frozen=True, kw_only=True, tag="loss"):
-    """More packets are lost."""
+    """Additional packet loss."""
 
     probability: float
 
@@ -128,7 +128,7 @@ class Loss(Between, frozen=True, kw_only=True, tag="loss"):
 
 
 class DelayShift(Between, frozen=True, kw_only=True, tag="delay-shift"):
-    """Delays grow: times a factor, plus a constant."""
+    """Longer delays: multiplied by a factor, plus a constant."""
 
     factor: float = 1.0
     add_ms: float = 0.0
@@ -140,7 +140,7 @@ class DelayShift(Between, frozen=True, kw_only=True, tag="delay-shift"):
 
 
 class Relink(At, frozen=True, kw_only=True, tag="relink"):
-    """Gateways are linked anew: relayed messages take other ways, from the view that this leads to on."""
+    """New links between gateways: from the resulting view on, relayed messages take other routes."""
 
     links: tuple[tuple[str, str], ...]
 
@@ -148,7 +148,7 @@ class Relink(At, frozen=True, kw_only=True, tag="relink"):
         lans_of(self.topology(topology))
 
     def topology(self, before: Topology) -> Topology:
-        """The topology with these links between gateways."""
+        """Return the topology with these links between gateways."""
         ends = []
         for index, (a, b) in enumerate(self.links):
             try:
@@ -161,7 +161,7 @@ class Relink(At, frozen=True, kw_only=True, tag="relink"):
 
 
 class ReferenceFault(OneSite, frozen=True, kw_only=True):
-    """A fault of a site's reference of true time, for a while."""
+    """A temporary fault of a site's reference of true time."""
 
     until_ms: float = DURATION_MAX_MS
 
@@ -177,7 +177,7 @@ class ReferenceFault(OneSite, frozen=True, kw_only=True):
 
 
 class ReferenceLie(ReferenceFault, frozen=True, kw_only=True, tag="reference-lie"):
-    """Each reading is off by another amount, up to this."""
+    """A lying reference: each reading has its own error, up to this bound."""
 
     by_ms: float
 
@@ -187,7 +187,7 @@ class ReferenceLie(ReferenceFault, frozen=True, kw_only=True, tag="reference-lie
 
 
 class ReferenceJump(ReferenceFault, frozen=True, kw_only=True, tag="reference-jump"):
-    """All readings are off by this."""
+    """A jump of the reference: all readings have this error."""
 
     by_ms: float
 
@@ -197,7 +197,7 @@ class ReferenceJump(ReferenceFault, frozen=True, kw_only=True, tag="reference-ju
 
 
 class ReferenceDeath(ReferenceFault, frozen=True, kw_only=True, tag="reference-death"):
-    """There are no readings."""
+    """A dead reference: no readings."""
 
 
 OfReference = ReferenceLie | ReferenceJump | ReferenceDeath
@@ -205,11 +205,11 @@ Fault = Crash | Recover | Leave | Pause | ClockJump | Partition | Heal | Loss | 
 
 
 class RandomFaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many of each fault to draw from the seed, within the scenario's duration."""
+    """Numbers of faults to draw from the seed, within the scenario's duration."""
 
-    crashes: int = 0  # of different sites; at least a majority stays up
-    recover: float = 0.0  # the share of crashed sites that come back
-    partitions: int = 0  # one after the other, each of which heals
+    crashes: int = 0  # of distinct sites; a majority stays up
+    recover: float = 0.0  # fraction of crashed sites that recover
+    partitions: int = 0  # one after the other; each heals
     losses: int = 0
     loss_max: float = 0.3
     delay_shifts: int = 0
@@ -226,7 +226,7 @@ class RandomFaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         check_range("delay_factor_max", self.delay_factor_max, 1, FACTOR_MAX)
 
     def draw(self, topology: Topology, random: Random, duration_ms: float) -> list[Fault]:
-        """The faults themselves, in order of time."""
+        """Return the drawn faults in order of time."""
         names = [site.name for site in topology.sites]
         faults: list[Fault] = []
 

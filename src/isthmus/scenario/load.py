@@ -1,7 +1,7 @@
-"""Scenarios from TOML: a file that holds its topology and its stack, or names the files that do.
+"""Scenarios loaded from TOML: a file that holds its topology and stack, or names the files that do.
 
-Paths inside a scenario are relative to the scenario's own file. A recorded workload's traffic is read here, so that
-the scenario is complete in itself and can travel to another machine.
+Paths inside a scenario are relative to the scenario file. The traffic of a recorded workload is read here, so that
+the scenario is self-contained and can be moved to another machine.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MESSAGE_EVENTS = ("msg", "message")
 
 
 def load_scenario(path: Path, seed: int | None = None) -> Scenario:
-    """Read a scenario; a seed given here stands over the file's."""
+    """Read a scenario; a seed given here overrides that of the file."""
     return scenario_from_tables(read_toml(path), str(path), path.parent, seed)
 
 
@@ -42,14 +42,14 @@ def scenario_from_tables(tables: dict[str, Any], source: str, folder: Path, seed
     workloads = workloads_of(rest.pop("workloads", None), source, folder)
     composition = composition_of(rest.pop("composition", None), source, folder)
     if composition is not None and "stack" not in rest:
-        rest["stack"] = {"name": "fifo"}  # of none of its groups, where all name theirs
+        rest["stack"] = {"name": "fifo"}  # every group names its own stack, so this default is unused
     stack = stack_of(rest.get("stack"), source, folder)
     if seed is not None:
         rest["seed"] = seed
     for key in ("membership", "network"):
-        if isinstance(rest.get(key), str):  # the kind alone
+        if isinstance(rest.get(key), str):  # only the kind
             rest[key] = {"kind": rest[key]}
-    # What is typed already stands aside while msgspec checks the rest; of the stack, its name stays.
+    # Values already converted are left out while msgspec checks the rest; of the stack, only the name is passed.
     options = convert(rest | {"stack": {"name": stack.name}}, Settings, source)
     settings = msgspec.structs.asdict(options) | {"stack": stack}
     if composition is not None:
@@ -89,7 +89,7 @@ def stack_of(given: Any, source: str, folder: Path) -> StackSpec:
 
 
 def composition_of(given: Any, source: str, folder: Path) -> Composition | None:
-    """A composition from a file or a table; one that gives less than its domains want is refused."""
+    """Return a composition from a file or a table; reject one that gives less than its domains require."""
     if given is None:
         return None
     composition = read_composition(given, source, folder)
@@ -98,7 +98,7 @@ def composition_of(given: Any, source: str, folder: Path) -> Composition | None:
 
 
 def read_composition(given: Any, source: str, folder: Path) -> Composition:
-    """A composition from a file or a table, whatever it gives."""
+    """Return a composition from a file or a table, without checking its domains."""
     if isinstance(given, str):
         if not (folder / given).is_file():
             raise InputError(source, "composition", f"{given!r}, which is no file", "the path of a composition file")
@@ -109,7 +109,7 @@ def read_composition(given: Any, source: str, folder: Path) -> Composition:
 
 
 def load_composition_of(path: Path) -> Composition:
-    """The composition that a file is, or that of a scenario; whatever it gives."""
+    """Return the composition in a file, or that of a scenario file, without checking its domains."""
     tables = read_toml(path)
     if not is_scenario(tables):
         return composition_from_tables(tables, str(path))
@@ -120,7 +120,7 @@ def load_composition_of(path: Path) -> Composition:
 
 
 def is_scenario(tables: dict[str, Any]) -> bool:
-    """Whether tables are a scenario's and not a composition's."""
+    """Return whether tables are those of a scenario and not of a composition."""
     return any(key in tables for key in ("composition", "topology", "workloads"))
 
 
@@ -135,7 +135,7 @@ def topology_of(given: Any, source: str, folder: Path) -> Topology:
 
 
 def complete(workload: Workload, source: str, key: str, folder: Path) -> Workload:
-    """Read the traffic of a recorded workload; others are complete."""
+    """Return the workload, with traffic read from the file if it is recorded."""
     if not isinstance(workload, Recorded) or workload.file is None or workload.events:
         return workload
     events = read_traffic(folder / workload.file, workload.trace, f"{source}: {key}.file")
@@ -146,7 +146,7 @@ def complete(workload: Workload, source: str, key: str, folder: Path) -> Workloa
 
 
 def read_traffic(path: Path, trace: str | None, place: str) -> tuple[tuple[float, int, int], ...]:
-    """Seconds since the first message, sender by order of appearance, bytes: from a CSV of recorded messages."""
+    """Return (seconds since the first message, sender by order of appearance, bytes) per row of a recorded CSV."""
     rows: list[tuple[float, str, int]] = []
     try:
         with path.open(newline="", encoding="utf-8-sig") as lines:
@@ -183,7 +183,7 @@ def read_traffic(path: Path, trace: str | None, place: str) -> tuple[tuple[float
 
 
 def seconds(text: str) -> float:
-    """A time as a number of seconds: written as one, or as a date and time."""
+    """Return a time in seconds, given as a number or as a date and time."""
     try:
         value = float(text)
     except ValueError:
@@ -195,7 +195,7 @@ def seconds(text: str) -> float:
 
 
 def size(text: str | None) -> int:
-    """A number of bytes; one where nothing is said."""
+    """Return a number of bytes; one if none is given."""
     value = max(1, int(text or 1))
     if value > PAYLOAD_MAX:
         raise ValueError(text)

@@ -1,4 +1,4 @@
-"""Who decides on the views of a scenario: an ideal service, or the members by agreement, with what that takes."""
+"""Membership of a scenario: an ideal service, or agreement among the members, with its options."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from isthmus.scenario.workload import span_ms
 from isthmus.topology.model import Topology
 
 WEIGHT_MAX = 1_000_000  # votes of one site
-ROUND_TRIP_MIN_MS = 5.0  # of members that agree on views: below, the machine's own pauses count more
+ROUND_TRIP_MIN_MS = 5.0  # for agreed membership: below this, pauses of the machine itself dominate
 
 
 class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How members that agree on views themselves do so."""
+    """Options of agreed membership."""
 
-    round_trip_ms: float | None = None  # the longest usual one; None: twice the topology's longest mean delay
-    file: bool = False  # a small file outlives a crash
-    weights: dict[str, int] = msgspec.field(default_factory=dict)  # votes of sites; otherwise 1
+    round_trip_ms: float | None = None  # longest usual round trip; None: twice the longest mean delay of the topology
+    file: bool = False  # a small file survives a crash
+    weights: dict[str, int] = msgspec.field(default_factory=dict)  # votes by site; default 1
     rounds: AgreementOptions = AgreementOptions()
     lan: Timing = LAN
     wan: Timing = WAN
@@ -35,30 +35,30 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             check_range(f"weights.{site}", votes, 0, WEIGHT_MAX, "a whole number")
 
     def votes(self, topology: Topology) -> dict[SiteId, int]:
-        """The weights by site."""
+        """Return the votes by site."""
         votes = {topology.site_id(site): votes for site, votes in self.weights.items()}
         if len(votes) == len(topology.sites) and not any(votes.values()):
             raise BadValue("", "a weight of 0 for every site", "at least one site with a vote")
         return votes
 
     def round_trip_of(self, topology: Topology) -> float:
-        """The longest usual round trip, ms."""
+        """Return the longest usual round trip, ms."""
         sites = [SiteId(number) for number in range(len(topology.sites))]
         longest = max([topology.mean_ms(a, b) for a in sites for b in sites if a != b], default=0.0)
         return self.round_trip_ms or max(2 * longest, ROUND_TRIP_MIN_MS)
 
 
 class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who decides on views: the ideal view-synchronous service of the simulator, or the members themselves."""
+    """Membership: views from the simulator's ideal view-synchronous service, or by agreement among the members."""
 
     kind: Literal["ideal", "agreed"] | None = None  # None: ideal in the simulator, agreed live
     agreed: Agreed = Agreed()
-    absent: tuple[str, ...] = ()  # sites that are down at the start; a recover fault brings them
-    # Of the ideal service:
+    absent: tuple[str, ...] = ()  # sites that are down at the start; a recover fault starts them
+    # Ideal service only:
     detection_ms: float = 500.0  # from a crash or a recovery to the start of the view change
-    majority: bool = False  # a side of a partition without a majority of the last view gets no views
-    stagger_ms: float = 0.0  # members install a view at random times of their own, and resume at others, within this
-    hasty: bool = False  # views do not wait for what is under way; needs the reliable transport
+    majority: bool = False  # a side of a partition without a majority of the last view installs no views
+    stagger_ms: float = 0.0  # members install a view at random times within this span, then resume within another
+    hasty: bool = False  # views do not wait for packets in flight; needs the reliable transport
 
     def __post_init__(self) -> None:
         span_ms("detection_ms", self.detection_ms)

@@ -1,7 +1,7 @@
-"""A scenario: everything that decides what happens in a run, as one frozen value.
+"""A scenario: everything that determines a run, as one frozen value.
 
-Names in it are names of the topology, checked when the value is made. `faults_of_run` and the random sources are
-derived from the seed, so that a run is a function of the scenario alone.
+Names refer to the topology and are checked on construction. `faults_of_run` and the random sources are derived from the
+seed, so that a run is a function of the scenario alone.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ NAME_MAX = 100
 
 
 class HybridSpec(HybridPolicy, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Roles and policies of the ticket protocols, with sites by their names."""
+    """Roles and policies of the ticket protocols, with sites given by name."""
 
-    active: tuple[str, ...] = ()  # sites or clusters; () of the stack hybrid: the cluster agents
-    # Passive site: active site; otherwise the nearest active one:
+    active: tuple[str, ...] = ()  # sites or clusters; () with the stack hybrid: the cluster agents
+    # Passive site to active site; default: the nearest active one:
     sequencer_of: dict[str, str] = msgspec.field(default_factory=dict)
     rule: Literal["planned", "dynamic", "paper", "restless"] = "planned"  # of the stack dynamic-hybrid
 
@@ -75,7 +75,7 @@ class HybridSpec(HybridPolicy, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which stack, with which options."""
+    """A stack and its options."""
 
     name: str
     transport: Literal["reliable", "direct"] = "reliable"
@@ -85,11 +85,11 @@ class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     reliable: ReliableOptions = ReliableOptions()
     optimistic: OptimisticOptions = OptimisticOptions()
     hybrid: HybridSpec = HybridSpec()
-    relay: RelayOptions | None = None  # one copy of a multicast per remote LAN; a table, which may be empty
-    safe: bool = False  # deliver only what a quorum of the view has
+    relay: RelayOptions | None = None  # one multicast copy per remote LAN; an empty table enables it
+    safe: bool = False  # deliver only messages that a quorum of the view holds
     causal: CausalPolicy = CausalPolicy()
     ring: RingOptions = RingOptions()
-    fragments: FragmentOptions = FragmentOptions()  # of messages that do not fit into a frame
+    fragments: FragmentOptions = FragmentOptions()  # for messages that do not fit into a frame
     overlay: OverlaySpec = OverlaySpec()
     dynamic: DynamicOptions = DynamicOptions()
 
@@ -112,13 +112,13 @@ class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise BadValue("safe", "true", "false, over the direct transport, which knows nothing of who has what")
 
     def causal_options(self, topology: Topology) -> CausalOptions:
-        """What the causal stacks make of a topology; refuses LANs that messages cannot be relayed over."""
+        """Return the options of the causal stacks for a topology; reject LANs over which messages cannot be relayed."""
         policy = {name: getattr(self.causal, name) for name in CausalPolicy.__struct_fields__}
         return resolve_lans(self.name, topology, CausalOptions(**policy))
 
 
 class Reader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A slow application: it takes this long for each message that it is given."""
+    """A slow application: it takes this long per delivered message."""
 
     sites: tuple[str, ...]
     consume_ms: float
@@ -130,11 +130,11 @@ class Reader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class GroupSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One of several groups of a scenario, each with its own members, stack and views."""
+    """One of several groups of a scenario, with its own members, stack and views."""
 
     name: str
     sites: tuple[str, ...] = ()  # sites or clusters; () for all
-    stack: StackSpec | None = None  # None: the scenario's
+    stack: StackSpec | None = None  # None: that of the scenario
 
 
 class GroupOfRun(msgspec.Struct, frozen=True):
@@ -145,39 +145,39 @@ class GroupOfRun(msgspec.Struct, frozen=True):
     members: Targets
     stack: StackSpec
     options: StackOptions
-    processes: Targets  # the members with applications: all but routers
+    processes: Targets  # members that run applications: all but routers
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A scenario but for its network and its traffic."""
+    """A scenario without its network and traffic."""
 
     stack: StackSpec
     name: str = "scenario"
     seed: int = 0
     duration_ms: float = 10_000.0
-    drain_ms: float = 30_000.0  # how long to wait, at most, for what is under way at the end
+    drain_ms: float = 30_000.0  # maximum wait at the end for messages in flight
     faults: tuple[Fault, ...] = ()
     random_faults: RandomFaults = RandomFaults()
     clocks: Clocks = Clocks()
     readers: tuple[Reader, ...] = ()
     membership: Membership = Membership()
     network: NetworkSpec = NetworkSpec()
-    groups: tuple[GroupSpec, ...] = ()  # (): one, of all sites, with the scenario's stack
+    groups: tuple[GroupSpec, ...] = ()  # (): one group of all sites, with the scenario's stack
     participants: tuple[ParticipantSpec, ...] = ()
-    participant_groups: dict[str, Conditions] = msgspec.field(default_factory=dict)  # when each may act
+    participant_groups: dict[str, Conditions] = msgspec.field(default_factory=dict)  # when each group may act
     router: RouterOptions = RouterOptions()  # of all routers of a composition
-    turn_ms: float = 0.0  # how long a turn of a site lasts; 0: a turn is one event
-    payloads: Literal["same", "varied"] = "same"  # varied: of contents that are checked at delivery
-    wire: Literal["sized", "reference", "codec"] = "sized"  # count bytes; or do not; or encode and decode, too
-    trace: Literal["events", "wire", "none"] = "events"  # wire: every send and receive, too
+    turn_ms: float = 0.0  # duration of a turn of a site; 0: a turn is one event
+    payloads: Literal["same", "varied"] = "same"  # varied: contents are checked at delivery
+    wire: Literal["sized", "reference", "codec"] = "sized"  # count bytes; or not; or also encode and decode
+    trace: Literal["events", "wire", "none"] = "events"  # wire: also every send and receive
 
 
 class Scenario(Settings, frozen=True, kw_only=True):
-    """Topology, stack, workload, faults, seed and duration."""
+    """A complete scenario: topology, stack, workload, faults, seed and duration."""
 
     topology: Topology
     workloads: tuple[Workload, ...]
-    composition: Composition | None = None  # whose nodes the groups are, in its order
+    composition: Composition | None = None  # its nodes are the groups, in order
 
     def __post_init__(self) -> None:
         if not 0 < len(self.name) <= NAME_MAX or "/" in self.name or not self.name.isprintable():
@@ -244,7 +244,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
             raise BadValue("to", repr(workload.to), f"at most the {most} sites of {whose}{named}")
 
     def members_of(self, name: str) -> Targets:
-        """The sites of a group; of the first one where no name is given."""
+        """Return the sites of a group; those of the first group if no name is given."""
         everyone = tuple(SiteId(number) for number in range(len(self.topology.sites)))
         if not name and not self.groups:
             return everyone
@@ -280,7 +280,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
             raise BadValue("at_ms", repr(fault.at_ms), f"a time within the scenario's {self.duration_ms:g} ms")
 
     def check_direct(self, stack: StackSpec, key: str) -> None:
-        """A direct transport stands on channels that lose nothing, and reorder only where the stack bears it."""
+        """Reject a direct transport over lossy channels, or over reordering ones if the stack does not allow it."""
         right = "reliable, where channels lose, repeat or reorder"
         reorders = STACKS[stack.name].reorders
         for channel in self.topology.all_channels():
@@ -295,16 +295,16 @@ class Scenario(Settings, frozen=True, kw_only=True):
             raise BadValue(f"{key}.transport", "'direct'", right)
 
     def random(self, *purpose: object) -> Random:
-        """A random source of its own for each purpose; text seeds do not depend on the hash seed."""
+        """Return a random source per purpose; text seeds do not depend on the hash seed."""
         return Random("/".join(map(str, (self.seed, *purpose))))
 
     def faults_of_run(self) -> list[Fault]:
-        """The given faults and the drawn ones, in order of time."""
+        """Return the given and the drawn faults, in order of time."""
         drawn = self.random_faults.draw(self.topology, self.random("faults"), self.duration_ms)
         return sorted([*self.faults, *drawn], key=lambda fault: fault.at_ms)
 
     def groups_of_run(self) -> list[GroupOfRun]:
-        """The groups with their names resolved; one of all sites where none is given."""
+        """Return the groups with names resolved; one group of all sites by default."""
         given = self.groups or (GroupSpec(name=""),)
         made = []
         for number, group in enumerate(given):
@@ -318,7 +318,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
         return made
 
     def stack_options(self, stack: StackSpec | None = None, bare: bool = False) -> StackOptions:
-        """The options of a stack, or of the scenario's, with names resolved."""
+        """Return the options of a stack, by default the scenario's, with names resolved."""
         spec = stack or self.stack
         sequencer = None if spec.sequencer is None else self.topology.site_id(spec.sequencer)
         direct = spec.transport == "direct"

@@ -1,4 +1,4 @@
-"""The overlay of a stack that floods, as a scenario writes it."""
+"""The overlay of a flooding stack, as written in a scenario."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from isthmus.topology.overlay.links import Kind, Overlay
 
 
 class OverlaySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Along which links messages are flooded."""
+    """The links over which messages are flooded."""
 
     kind: Kind = "hypercube"
     degree: int | None = None  # of a random graph; None: that of the hypercube
     seed: int = 0  # of a random graph
-    ids: Literal["numbers", "topology"] = "numbers"  # topology: sites that are near each other become neighbours
+    ids: Literal["numbers", "topology"] = "numbers"  # topology: nearby sites become neighbours
 
     def plain(self) -> Overlay:
-        """The same with ids by the numbers of sites."""
+        """Return the same overlay with ids by site number."""
         return Overlay(self.kind, self.degree, self.seed)
 
     def of(self, topology: Topology) -> Overlay:
-        """What a topology makes of it."""
+        """Return the overlay for a topology."""
         overlay = self.plain()
         if self.ids == "numbers":
             return overlay

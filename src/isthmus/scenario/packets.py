@@ -1,8 +1,8 @@
-"""The network of a scenario: delays between sites, or packets over links that have a rate and a queue.
+"""The network of a scenario: delays between sites, or packets over links with a rate and a queue.
 
-By default a packet takes a time that is drawn from its channels, whatever else is under way (sim/network/delays.py).
-Over the packet network (sim/packets/) it passes link by link and waits in the queue of each: which link is narrow, and
-who shares it, then decides how late it is.
+By default the delay of a packet is drawn from its channels, independently of other traffic (sim/network/delays.py).
+Over the packet network (sim/packets/) a packet passes link by link and waits in the queue of each: its delay then
+depends on the bottleneck link and on the traffic that shares it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RATE_MAX_PER_S = 1e6
 
 
 class Background(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Packets that load the links and concern nobody: Poisson flows between pairs of sites drawn at random."""
+    """Background load on the links: Poisson flows between pairs of sites drawn at random."""
 
     flows: int
     rate_per_s: float  # packets of each flow
@@ -42,23 +42,23 @@ class Background(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class NetworkSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What carries the packets of a run."""
+    """The network that carries the packets of a run."""
 
     kind: Literal["delays", "packets"] = "delays"
-    costs: CostSpec | None = None  # of hosts and LANs, with delays; a table, which may be empty; None: nothing
-    # Of the packet network:
-    graph: Literal["topology", "random"] = "topology"  # links as the topology has them; or G(n, p), from the seed
+    costs: CostSpec | None = None  # costs of hosts and LANs, with delays; an empty table enables them; None: no costs
+    # Packet network only:
+    graph: Literal["topology", "random"] = "topology"  # the links of the topology; or G(n, p), drawn from the seed
     mean_degree: float | None = None  # of the random graph: n p
     propagation_ms: tuple[float, float] = (0.0, 1.0)  # of its links, uniform
-    bandwidth_mbps: float = 10.0  # of all its links; of a topology, those that have none of their own
-    fragment_bytes: int = 1468  # a larger message is cut; each part has a header of its own
+    bandwidth_mbps: float = 10.0  # of random links, and of topology links without a bandwidth of their own
+    fragment_bytes: int = 1468  # a larger message is fragmented; each fragment has its own header
     multicast: Literal["tree", "unicast"] = "tree"  # one copy per branch of a tree, or one packet per target
-    control_bytes: int | None = None  # counted for each message beside header and payload; None: as it is encoded
+    control_bytes: int | None = None  # size counted per message beside header and payload; None: the encoded size
     background: Background | None = None
-    engine: Literal["auto", "python", "compiled"] = "auto"  # the same answer; auto: compiled where numba is installed
-    endpoints: Literal["layers", "compiled", "auto"] = "layers"  # twins of some stacks; auto: where numba is installed
-    hops: bool = False  # trace every hop, too
-    queue_max: int | None = None  # packets on a link, beyond which the last is dropped; None: none is (plain engine)
+    engine: Literal["auto", "python", "compiled"] = "auto"  # same results; auto: compiled if numba is installed
+    endpoints: Literal["layers", "compiled", "auto"] = "layers"  # compiled: some stacks; auto: if numba is there
+    hops: bool = False  # also trace every hop
+    queue_max: int | None = None  # packets per link; further ones are dropped; None: unbounded (plain engine)
 
     def __post_init__(self) -> None:
         if self.kind != "packets":
@@ -89,7 +89,7 @@ class NetworkSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             self.check_compiled()
 
     def check_compiled(self) -> None:
-        """Compiled end points know nothing of an encoding, and hops are passed without a row."""
+        """Reject options that compiled end points do not support: encoded sizes, the plain engine and traced hops."""
         if self.control_bytes is None:
             raise BadValue("control_bytes", "nothing", "a number of bytes, where end points are compiled")
         if self.engine == "python":
@@ -99,7 +99,7 @@ class NetworkSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def check_network(scenario: Scenario) -> None:
-    """Refuse what a packet network has not: faults of links; and what compiled end points do not do."""
+    """Reject what a packet network does not support: link faults, and the limits of compiled end points."""
     spec, drawn = scenario.network, scenario.random_faults
     if spec.costs is not None:
         names = [group.name for group in scenario.groups]
@@ -122,7 +122,7 @@ def check_network(scenario: Scenario) -> None:
 
 
 def check_twins(scenario: Scenario) -> None:
-    """Compiled end points know two stacks, one group that stays as it is, and messages to all."""
+    """Reject what compiled end points lack: they support two stacks, one static group, and messages to all."""
     twins = [name for name, stack in STACKS.items() if stack.twin]
     stack, spec = scenario.stack, scenario.network
     wanted = "tree" if STACKS[stack.name].twin == "vector" else "unicast"

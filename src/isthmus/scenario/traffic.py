@@ -1,16 +1,16 @@
-"""One site's applications: put its share of a scenario's workloads to the stacks, and read as slowly as they should.
+"""The applications of one site: submit its share of a scenario's workloads, and read at the configured speed.
 
-Both hosts use it, each with its own way to do something at a time; the same random sources decide when and to whom, so
-that one scenario means the same traffic on both. A site that is down sends nothing, but its sources go on: what a
-later incarnation sends does not depend on how long it was away.
+Both hosts use it, each with its own way to schedule actions; the same random sources decide times and destinations, so
+that one scenario means the same traffic on both. A site that is down sends nothing, but its sources advance: what a
+later incarnation sends does not depend on the length of the outage.
 
-Where payloads are varied, each is a function of its message's identity, and whoever delivers it checks it: a protocol
-that mixes up messages is found whatever it mixes up. What a burst submits in one turn goes down as a list.
+Varied payloads are a function of the message's identity, and are checked at every delivery: a protocol that mixes up
+messages is detected whatever it mixes up. Messages that a burst submits in one turn are passed down as a list.
 
-A closed loop goes by deliveries: what its sender delivers of its own is counted off, of the first loop that waits.
+A closed loop is driven by deliveries: a sender's delivery of its own message counts for the first loop that waits.
 
 Bounds: one arrival, or one burst, is scheduled per workload; unread messages are bounded by flow control; replies wait
-at most as long as the scenario's delay, each for a message delivered.
+at most the scenario's delay, one per delivered message.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from isthmus.scenario.composition.check import addressed, couriers_of, routes_of
 from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.scenario.workload import Arrival, Burst, Closed, Poisson, Reply, Workload, named_sites
 
-ALL_THEN_ONE = tuple(Poisson(rate_per_s=1, to_groups=to) for to in ("all", "other"))  # what a closed loop mixes
-FRESH = 0  # depth of a message that answers nothing; the first byte of a payload
+ALL_THEN_ONE = tuple(Poisson(rate_per_s=1, to_groups=to) for to in ("all", "other"))  # destinations of a closed loop
+FRESH = 0  # depth of a message that is not a reply; the first byte of a payload
 
-At = Callable[[int, GroupId, Callable[[], None]], None]  # do something in a group at a time, in ns from the start
+At = Callable[[int, GroupId, Callable[[], None]], None]  # schedule an action in a group, in ns from the start
 
 
 class MessageSource:
@@ -50,18 +50,18 @@ class MessageSource:
         self.workload = workload
         self.group = group.id
         self.members: Targets = group.processes
-        self.to_groups: list[tuple[GroupId, ...]] = []  # of which one is drawn for each message; none: its own group
-        self.mixed: list[tuple[GroupId, ...]] = []  # of a closed loop with messages to others: all groups, then each
+        self.to_groups: list[tuple[GroupId, ...]] = []  # one is drawn per message; empty: its own group
+        self.mixed: list[tuple[GroupId, ...]] = []  # of a closed loop, for other groups: all, then each
         self.random = random
         self.arrivals = arrivals
         self.one_turn = isinstance(workload, Closed) or (isinstance(workload, Burst) and workload.one_turn)
-        self.turn_max = group.stack.credit.queue_max  # messages of one list
+        self.turn_max = group.stack.credit.queue_max  # maximum messages per list
         self.beyond: Arrival | None = None  # the first arrival after a turn
-        self.rounds = workload.rounds - 1 if isinstance(workload, Closed) else 0  # batches of a closed loop to come
-        self.open = 0  # messages of the last batch of a closed loop that their sender has not delivered
+        self.rounds = workload.rounds - 1 if isinstance(workload, Closed) else 0  # remaining batches of a closed loop
+        self.open = 0  # messages of the last batch of a closed loop not yet delivered by their sender
 
     def take(self) -> list[Arrival]:
-        """The next arrival, or all of one instant where they are one turn."""
+        """Return the next arrival, or all arrivals of one instant if they share a turn."""
         first, self.beyond = self.beyond or next(self.arrivals, None), None
         if first is None or not self.one_turn:
             return [] if first is None else [first]
@@ -73,7 +73,7 @@ class MessageSource:
 
 
 class Mailbox:
-    """The application of one incarnation of the site in one group, and what it has not read."""
+    """The application of one incarnation of the site in one group, with its unread messages."""
 
     __slots__ = ("application", "unread")
 
@@ -83,7 +83,7 @@ class Mailbox:
 
 
 class SiteTraffic:
-    """The applications of one site, one after the other; `at` and `now_ns` count from the start of the run."""
+    """The applications of one site, across its incarnations; `at` and `now_ns` count from the start of the run."""
 
     def __init__(
         self,
@@ -99,12 +99,12 @@ class SiteTraffic:
         self.now_ns = now_ns
         self.end_ns = round(scenario.duration_ms * NS_PER_MS)
         self.varied = scenario.payloads == "varied"
-        self.mailboxes: dict[GroupId, Mailbox] = {}  # none while the site is down
-        self.carries = site in couriers_of(scenario.composition, self.topology)  # it is a router, with nothing to read
+        self.mailboxes: dict[GroupId, Mailbox] = {}  # empty while the site is down
+        self.carries = site in couriers_of(scenario.composition, self.topology)  # a router: no application reads here
         self.sent_to = [0] * len(self.topology.sites)  # messages addressed to each site
         self.submitted_count = self.refused_count = 0
-        self.pending_count = 0  # messages that are scheduled and not submitted yet
-        self.consume_ns = 0  # what the application takes for a message; 0: it reads at once
+        self.pending_count = 0  # messages scheduled but not yet submitted
+        self.consume_ns = 0  # time per message of a slow application; 0: it reads at once
         for reader in scenario.readers:
             if site in named_sites(self.topology, reader.sites, "sites"):
                 self.consume_ns = round(reader.consume_ms * NS_PER_MS)
@@ -128,7 +128,7 @@ class SiteTraffic:
                 kind.append(source)
 
     def boot(self, group: GroupId = ONLY_GROUP) -> Application:
-        """The application of a new incarnation of the site in a group."""
+        """Return the application of a new incarnation of the site in a group."""
         replies = [source for source in self.replies if source.group == group]
         closed = [source for source in self.sources if source.group == group and isinstance(source.workload, Closed)]
 
@@ -145,11 +145,11 @@ class SiteTraffic:
 
     @property
     def delivered_count(self) -> int:
-        """The messages delivered to the applications of this incarnation."""
+        """Count the messages delivered to the applications of this incarnation."""
         return sum(mailbox.application.delivered_count for mailbox in self.mailboxes.values())
 
     def crash(self) -> None:
-        """The applications are gone, with all that they had not read."""
+        """Drop the applications, with their unread messages."""
         self.mailboxes = {}
 
     def start(self) -> None:
@@ -157,7 +157,7 @@ class SiteTraffic:
             self.schedule(source)
 
     def done(self) -> bool:
-        """Whether this site will submit nothing more, except in answer to what it has not delivered yet."""
+        """Return whether this site will submit nothing more, except replies to future deliveries."""
         return self.pending_count == 0 and self.now_ns() >= self.end_ns
 
     def schedule(self, source: MessageSource) -> None:
@@ -169,7 +169,7 @@ class SiteTraffic:
     def arrive(self, source: MessageSource, arrivals: list[Arrival]) -> None:
         mailbox = self.mailboxes.get(source.group)
         elsewhere = source.to_groups or source.mixed
-        source.open = len(arrivals)  # before the first leaves: a host may bring it back at once
+        source.open = len(arrivals)  # set before the first submit: a host may deliver a message at once
         if source.mixed and mailbox is not None:
             mailbox.application.stack.find(ComposedProcess).on_passed = partial(self.close_loop, [source])
         if len(arrivals) > 1 and source.workload.to == "all" and not elsewhere and mailbox is not None:
@@ -180,7 +180,7 @@ class SiteTraffic:
         self.schedule(source)
 
     def submit_turn(self, source: MessageSource, mailbox: Mailbox, sizes: list[int]) -> None:
-        """Submit messages of one turn as lists no longer than the send queue; singly once the stack takes no more."""
+        """Submit the messages of one turn as lists that fit the send queue; singly once the stack accepts no more."""
         application, part = mailbox.application, source.turn_max
         while sizes and application.writable():
             casts = [application.prepare(payload(FRESH, size, self.mark(mailbox, size))) for size in sizes[:part]]
@@ -211,7 +211,7 @@ class SiteTraffic:
         self.note_submitted(source, 1, destinations)
 
     def close_loop(self, closed: list[MessageSource]) -> None:
-        """Count a message that came back to its sender; after the last of a batch the next one is due."""
+        """Count a message that returned to its sender; after the last of a batch, schedule the next one."""
         source = next((source for source in closed if source.open), None)
         if source is None:
             return
@@ -229,7 +229,7 @@ class SiteTraffic:
             self.sent_to[site] += count
 
     def mark(self, mailbox: Mailbox, size: int, whole: bool = False) -> int:
-        """What tells the next message of the site, of a size, from all others, where payloads are varied."""
+        """Return the mark that makes the site's next payload unique; used where payloads are varied."""
         port = mailbox.application.host
         assert isinstance(port, Port)
         numbers = 1 if whole else mailbox.application.fragments.count_of(size)
@@ -244,7 +244,7 @@ class SiteTraffic:
             self.consider(source, cast)
 
     def consider(self, source: MessageSource, cast: Cast) -> None:
-        """Answer a message, if chance will have it and it is not an answer too many."""
+        """Reply to a message, with the configured probability and up to the maximum depth."""
         reply, now = source.workload, self.now_ns()
         assert isinstance(reply, Reply)
         depth = cast.payload[0] if cast.payload else FRESH
@@ -254,7 +254,7 @@ class SiteTraffic:
             self.at(at_ns, source.group, lambda: self.submit(source, depth + 1, size))
 
     def read(self, mailbox: Mailbox, cast: Cast) -> None:
-        """Begin to read, where nothing is being read already."""
+        """Queue a message for reading; start if the application is idle."""
         mailbox.unread.append(cast)
         if len(mailbox.unread) == 1:
             self.read_on(mailbox)
@@ -264,19 +264,19 @@ class SiteTraffic:
         self.at(self.now_ns() + self.consume_ns, group, lambda: self.consume(mailbox))
 
     def consume(self, mailbox: Mailbox) -> None:
-        if self.mailboxes.get(mailbox.application.host.group) is mailbox:  # the same incarnation
+        if self.mailboxes.get(mailbox.application.host.group) is mailbox:  # the incarnation is unchanged
             mailbox.application.consumed(mailbox.unread.popleft())
             if mailbox.unread:
                 self.read_on(mailbox)
 
 
 def sets_of(routes: CompositionRoutes, workload: Workload, group: GroupId) -> list[tuple[GroupId, ...]]:
-    """The sets of groups that messages of a workload may go to."""
+    """Return the sets of groups that messages of a workload may go to."""
     return [tuple(map(GroupId, to)) for to in addressed(routes, workload, group)]
 
 
 def groups_of_next(source: MessageSource) -> tuple[GroupId, ...]:
-    """The groups that the next message of a source goes to; none: its own alone."""
+    """Return the destination groups of a source's next message; empty: its own group only."""
     draw, workload = source.random, source.workload
     if source.mixed and isinstance(workload, Closed):
         if draw.random() >= workload.inter_share:
@@ -288,7 +288,7 @@ def groups_of_next(source: MessageSource) -> tuple[GroupId, ...]:
 
 
 def payload(depth: int, size: int, mark: int = 0) -> bytes:
-    """A payload of a size that holds a depth, and a mark where there is one."""
+    """Return a payload of the given size that holds a depth and, if given, a mark."""
     if not mark or not size:
         return plain_payload(depth, size)
     filled: bytes = (bytes([depth]) + mark.to_bytes(8, "little") * (size // 8 + 1))[:size]
@@ -297,17 +297,17 @@ def payload(depth: int, size: int, mark: int = 0) -> bytes:
 
 @cache
 def plain_payload(depth: int, size: int) -> bytes:
-    """The one payload of a depth and a size."""
+    """Return the payload of a depth and a size without a mark."""
     return bytes([depth]) + bytes(size - 1) if size > 0 else b""
 
 
 def mark_of(sender: SiteId, number: int) -> int:
-    """A mark for a message, of which even the low bytes differ between messages."""
+    """Return the mark of a message; even its low bytes differ between messages."""
     return sender + 1 + 997 * (number & 0xFFFFFFFF)
 
 
 def check_payload(cast: Cast) -> None:
-    """Refuse a payload that is not the one which a message of this identity was given."""
+    """Reject a payload that does not match the identity of its message."""
     _, sender, number = cast.identity(ONLY_GROUP)
     depth = cast.payload[0] if cast.payload else FRESH
     if cast.payload != payload(depth, len(cast.payload), mark_of(sender, number)):

@@ -1,11 +1,11 @@
-"""The same scenario over another stack: what a command means by `--stack`.
+"""The same scenario over another stack: the semantics of `--stack`.
 
-A stack is named, or given as a file such as `isthmus plan` writes. A named one keeps of the scenario's options those
-that it takes, by the registry of stacks: the sequencer of token-site stays that of optimistic, and the transport that
-of all. Groups that have a stack of their own keep it: they are part of what stays the same.
+A stack is given by name, or as a file such as `isthmus plan` writes. A named stack takes over those scenario options
+that it supports, by the registry of stacks: token-site takes the sequencer of optimistic, and every stack takes the
+transport. Groups with a stack of their own keep it.
 
-In a composition the other stack is that of all groups of processes; IGPs keep theirs. Where its domains would then get
-less than they want, it is refused, with the reason.
+In a composition the new stack applies to all groups of processes; IGPs keep theirs. If the domains would then get less
+than they require, the change is rejected, with the reason.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from isthmus.stacks.registry import STACKS
 
 
 def stack_named(name: str, like: StackSpec) -> StackSpec:
-    """A stack by its name, with those options of another that it takes; or the one that a file describes."""
+    """Return a stack by name, with the supported options of another; or the stack described by a file."""
     if name in STACKS:
         kept = {option: getattr(like, option) for option in STACKS[name].options}
         return StackSpec(name=name, **kept)
@@ -35,7 +35,7 @@ def stack_named(name: str, like: StackSpec) -> StackSpec:
 
 
 def with_stack(scenario: Scenario, name: str) -> Scenario:
-    """The scenario over another stack; an error where it does not run there, or where no group has its stack."""
+    """Return the scenario over another stack; raise InputError if the stack does not run there or no group uses it."""
     if scenario.composition is not None:
         return composed_with(scenario, scenario.composition, name)
     if scenario.groups and all(group.stack is not None for group in scenario.groups):
@@ -47,7 +47,7 @@ def with_stack(scenario: Scenario, name: str) -> Scenario:
 
 
 def composed_with(scenario: Scenario, composition: Composition, name: str) -> Scenario:
-    """A composed scenario with another stack in all groups of processes."""
+    """Return a composed scenario with another stack in all groups of processes."""
     stack, source = stack_named(name, scenario.stack), f"--stack {name}"
     semantics = semantics_of_stack(stack.name)
     groups = [msgspec.structs.replace(group, stack=stack.name, semantics=semantics) for group in composition.groups]

@@ -1,8 +1,8 @@
-"""Who sends what, when and to whom, as data.
+"""Workloads as data: senders, sizes, times and destinations of messages.
 
 Each kind of workload yields, for each of its sites, the times of its messages; the site's own random source decides,
-so that the same seed gives the same arrivals whatever the protocol does with them. A reply workload has no times of
-its own: it answers deliveries; a closed one has the first of its batches, and deliveries tell when the next is due.
+so that the same seed gives the same arrivals under every protocol. A reply workload has no times of its own: it
+replies to deliveries; a closed one has the times of its first batch only, and deliveries trigger the next ones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Arrival = tuple[int, int]  # time in ns, payload bytes
 
 
 PAYLOAD_MAX = LARGEST_BYTES  # each is held in memory
-RATE_MIN, RATE_MAX = 1e-9, 1e6  # messages a second: one in 30 years, one a microsecond
+RATE_MIN, RATE_MAX = 1e-9, 1e6  # messages per second: one in 30 years, one per microsecond
 TO_GROUPS = ("all", "other", "others")
 BURST_MAX = 1_000_000
 
@@ -42,17 +42,17 @@ def probability(key: str, value: float) -> None:
 
 
 class Traffic(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True):
-    """What all workloads share."""
+    """Base of all workloads."""
 
-    group: str = ""  # in which it sends; "" for the first
+    group: str = ""  # the sending group; "" for the first
     sites: tuple[str, ...] = ()  # sites or clusters that send; () for all of the group
     to: str | int | tuple[str, ...] = "all"  # "all", names of sites or clusters, or that many drawn at random
-    among: tuple[str, ...] = ()  # sites or clusters of which that many are drawn; () for all of the group
+    among: tuple[str, ...] = ()  # sites or clusters to draw them from; () for all of the group
     to_groups: str | tuple[str, ...] = ()  # of a composition: names, "all", "other" (one drawn), "others"; (): its own
     payload_bytes: int = 64
     start_ms: float = 0.0
-    stop_ms: float | None = None  # the end of the scenario
-    count: int | None = None  # messages a site sends at most
+    stop_ms: float | None = None  # None: the end of the scenario
+    count: int | None = None  # maximum messages per site
 
     def __post_init__(self) -> None:
         check_range("payload_bytes", self.payload_bytes, 0, PAYLOAD_MAX, "a whole number")
@@ -76,25 +76,25 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbi
         self.check()
 
     def check(self) -> None:
-        """Refuse what this kind of workload cannot mean."""
+        """Reject values that are invalid for this kind of workload."""
 
     def gaps(self, random: Random) -> Iterator[float]:  # noqa: ARG002
-        """The times between messages in ns, the first from the start on; none of one that gives `arrivals` itself."""
+        """Yield the gaps between messages in ns, the first from the start; empty if `arrivals` is overridden."""
         return iter(())
 
     def senders(self, topology: Topology, members: Targets | None = None) -> Targets:
-        """The sites that send, of the members of the group."""
+        """Return the sending sites, out of the members of the group."""
         if members is None:
             members = tuple(SiteId(number) for number in range(len(topology.sites)))
         named = named_sites(topology, self.sites, "sites")
         return tuple(site for site in members if site in named) if named else members
 
     def largest_bytes(self) -> int:
-        """The size of its largest message."""
+        """Return the size of the largest message."""
         return self.payload_bytes
 
     def arrivals(self, random: Random, place: int, places: int) -> Iterator[Arrival]:  # noqa: ARG002
-        """The messages of the sender at a place among the workload's senders."""
+        """Yield the messages of the sender at a place among the workload's senders."""
         now = self.start_ms * NS_PER_MS
         for number, gap in enumerate(self.gaps(random)):
             now += gap
@@ -103,14 +103,14 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbi
             yield round(now), self.payload_bytes
 
     def candidates(self, topology: Topology, members: Targets) -> Targets:
-        """The members of which destinations are drawn."""
+        """Return the members that destinations are drawn from."""
         if not self.among:
             return members
         named = frozenset(named_sites(topology, self.among, "among"))
         return tuple(site for site in members if site in named)
 
     def destinations(self, topology: Topology, members: Targets, random: Random) -> Targets:
-        """To whom the next message goes, in order of site ids."""
+        """Return the destinations of the next message, in order of site ids."""
         if self.to == "all":
             return ALL
         if isinstance(self.to, int):
@@ -120,10 +120,10 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbi
 
 
 class Periodic(Traffic, frozen=True, kw_only=True, tag="periodic"):
-    """A message every period, give or take a little (quasi-periodic)."""
+    """One message per period, with jitter (quasi-periodic)."""
 
     rate_per_s: float
-    jitter: float = 0.02  # standard deviation of a gap, as a share of the period
+    jitter: float = 0.02  # standard deviation of a gap, as a fraction of the period
 
     def check(self) -> None:
         rate("rate_per_s", self.rate_per_s)
@@ -137,7 +137,7 @@ class Periodic(Traffic, frozen=True, kw_only=True, tag="periodic"):
 
 
 class Poisson(Traffic, frozen=True, kw_only=True, tag="poisson"):
-    """Messages independent of each other."""
+    """Independent messages at a mean rate (a Poisson process)."""
 
     rate_per_s: float
 
@@ -150,12 +150,12 @@ class Poisson(Traffic, frozen=True, kw_only=True, tag="poisson"):
 
 
 class Burst(Traffic, frozen=True, kw_only=True, tag="burst"):
-    """Several messages together, again and again, at every sender at the same time."""
+    """Bursts of messages, repeated, at every sender at the same time."""
 
     period_ms: float
     burst_count: int  # messages in a burst
     spacing_ms: float = 0.0  # between the messages of one burst
-    one_turn: bool = False  # what is due at one instant is submitted in one turn
+    one_turn: bool = False  # messages due at one instant are submitted in one turn
 
     def check(self) -> None:
         span_ms("period_ms", self.period_ms, PERIOD_MIN_MS)
@@ -172,15 +172,15 @@ class Burst(Traffic, frozen=True, kw_only=True, tag="burst"):
 
 
 class Closed(Traffic, frozen=True, kw_only=True, tag="closed"):
-    """A batch at the start, and the next whenever the sender has delivered the last one of its own: a closed loop.
+    """A closed loop: a batch at the start, and the next once the sender has delivered all its own messages of the last.
 
     Over a ring this is the worst time to send: the token has just left. In a composition, messages to other groups
-    count once they have passed their own. A sender that crashes does not begin again.
+    count once they have passed their own. A sender that crashes does not restart the loop.
     """
 
     burst_count: int  # messages in a batch
     rounds: int  # batches
-    inter_share: float = 0.0  # of the messages: to other groups of a composition, half to all, half to one drawn
+    inter_share: float = 0.0  # fraction sent to other groups of a composition: half to all, half to one drawn
 
     def check(self) -> None:
         probability("inter_share", self.inter_share)
@@ -194,14 +194,14 @@ class Closed(Traffic, frozen=True, kw_only=True, tag="closed"):
         check_range("rounds", self.rounds, 1, BURST_MAX, "a whole number")
 
     def arrivals(self, random: Random, place: int, places: int) -> Iterator[Arrival]:  # noqa: ARG002
-        """The first batch; when later ones are due, only deliveries tell."""
+        """Yield the first batch; deliveries trigger the later ones."""
         start = round(self.start_ms * NS_PER_MS)
         for _ in range(self.burst_count if self.count is None else min(self.count, self.burst_count)):
             yield start, self.payload_bytes
 
 
 class OnOff(Traffic, frozen=True, kw_only=True, tag="on-off"):
-    """Poisson while on, silent while off; the times on and off are exponential."""
+    """An on-off source: Poisson while on, silent while off; both durations are exponential."""
 
     rate_per_s: float  # while on
     on_ms: float
@@ -211,7 +211,7 @@ class OnOff(Traffic, frozen=True, kw_only=True, tag="on-off"):
         rate("rate_per_s", self.rate_per_s)
         span_ms("on_ms", self.on_ms, PERIOD_MIN_MS)
         span_ms("off_ms", self.off_ms, PERIOD_MIN_MS)
-        if self.on_ms * self.rate_per_s < 1:  # otherwise one draws and draws for the next message
+        if self.on_ms * self.rate_per_s < 1:  # with fewer messages, drawing the next one takes too long
             raise BadValue("on_ms", repr(self.on_ms), "a mean time on that has a message once in a thousand times")
 
     def gaps(self, random: Random) -> Iterator[float]:
@@ -219,7 +219,7 @@ class OnOff(Traffic, frozen=True, kw_only=True, tag="on-off"):
         left = random.expovariate(1 / self.on_ms) * NS_PER_MS
         while True:
             gap = random.expovariate(self.rate_per_s) * NS_PER_S
-            while gap > left:  # the period ends first: wait, then draw afresh, as the process has no memory
+            while gap > left:  # the period ends first: wait, then draw afresh, as the process is memoryless
                 pause += left + random.expovariate(1 / self.off_ms) * NS_PER_MS
                 left = random.expovariate(1 / self.on_ms) * NS_PER_MS
                 gap = random.expovariate(self.rate_per_s) * NS_PER_S
@@ -229,11 +229,11 @@ class OnOff(Traffic, frozen=True, kw_only=True, tag="on-off"):
 
 
 class Recorded(Traffic, frozen=True, kw_only=True, tag="recorded"):
-    """Messages as somebody once sent them, with time compressed; senders are dealt out to the sites in turn."""
+    """Recorded messages, with time compressed; senders are assigned to the sites in turn."""
 
-    file: str | None = None  # CSV: columns time, sender, and where there are any bytes, event, trace
-    compression: float = 1.0  # how many times faster than recorded
-    trace: str | None = None  # only the rows with this in column trace
+    file: str | None = None  # CSV: columns time and sender; optional: bytes, event, trace
+    compression: float = 1.0  # speed-up relative to the recording
+    trace: str | None = None  # only rows with this value in column trace
     events: tuple[tuple[float, int, int], ...] = ()  # seconds, sender, bytes; read from the file, or given instead
 
     def largest_bytes(self) -> int:
@@ -266,7 +266,7 @@ class Recorded(Traffic, frozen=True, kw_only=True, tag="recorded"):
 
 
 class Reply(Traffic, frozen=True, kw_only=True, tag="reply"):
-    """An answer to a delivered message; answers to answers only up to a depth, so that it ends."""
+    """Replies to delivered messages; replies to replies only up to a depth, so that it terminates."""
 
     probability: float = 1.0
     delay_ms: float = 0.0
@@ -285,7 +285,7 @@ Workload = Periodic | Poisson | Burst | Closed | OnOff | Recorded | Reply
 
 
 def named_sites(topology: Topology, names: tuple[str, ...], key: str) -> Targets:
-    """The sites that names of sites and clusters stand for, in order of ids; an unknown name is an error at its key."""
+    """Return the sites denoted by names of sites and clusters, in order of ids; report unknown names at their key."""
     found: set[SiteId] = set()
     for index, name in enumerate(names):
         try:

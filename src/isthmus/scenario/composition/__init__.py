@@ -1,1 +1,1 @@
-"""Compositions of a scenario: read from TOML, checked, and turned into groups."""
+"""Compositions of a scenario: loaded from TOML, checked, and turned into groups."""

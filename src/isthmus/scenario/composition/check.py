@@ -1,8 +1,8 @@
-"""A composition in a scenario: whether the two fit, which ways its messages go, and what its domains are judged by.
+"""Checks of a composition against its scenario, its routes, and the ordering domains of its judge.
 
-The sites of the topology are the processes and the routers of the composition, by name. Nodes are the groups of the
-run, in the order of the composition: groups, then IGPs. Routers are members of their nodes, and processes of none:
-they submit nothing of their own, and a trace's views do not name them.
+The sites of the topology are the processes and routers of the composition, matched by name. Nodes are the groups of the
+run, in the order of the composition: groups, then IGPs. Routers are members of their nodes but not processes: they
+submit nothing of their own, and the views in a trace do not list them.
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ class Named(Protocol):
 
 @cache
 def routes_of(composition: Composition, topology: Topology) -> CompositionRoutes:
-    """The composition with the sites of a topology."""
+    """Return the routes of a composition over the sites of a topology."""
     numbers = {site.name: SiteId(number) for number, site in enumerate(topology.sites)}
     return CompositionRoutes(composition, numbers)
 
 
 @cache
 def recomputed_routes_of(composition: Composition, topology: Topology) -> RecomputedRoutes:
-    """The same, with routers that find the ways; raises BadValue where they may not."""
+    """Return the routes with routers that compute them; raise BadValue where they may not."""
     numbers = {site.name: SiteId(number) for number, site in enumerate(topology.sites)}
     return RecomputedRoutes(composition, numbers)
 
 
 def couriers_of(composition: Composition | None, topology: Topology) -> Targets:
-    """The sites that only carry: the routers."""
+    """Return the sites that only forward: the routers."""
     return () if composition is None else tuple(sorted(routes_of(composition, topology).router_of))
 
 
 def processes_of(composition: Composition | None, topology: Topology, members: Targets) -> Targets:
-    """The members of a group that have applications."""
+    """Return the members of a group that run applications."""
     couriers = couriers_of(composition, topology)
     return tuple(site for site in members if site not in couriers)
 
 
 def is_bare(composition: Composition | None, number: int) -> bool:
-    """Whether a group is a node of bare datagrams."""
+    """Return whether a group is a node of bare datagrams."""
     if composition is None:
         return False
     node = composition.nodes[number]
@@ -66,7 +66,7 @@ def is_bare(composition: Composition | None, number: int) -> bool:
 
 
 def check_views(composition: Composition | None, agreed: bool) -> None:
-    """Refuse views by agreement over datagrams: what is lost of a view could not be had from anybody."""
+    """Reject agreed views over datagrams: lost messages of a view could not be recovered from any member."""
     bare = [] if composition is None else [igp.name for igp in composition.igps if igp.kind == "datagrams"]
     if agreed and bare:
         raise BadValue(
@@ -77,7 +77,7 @@ def check_views(composition: Composition | None, agreed: bool) -> None:
 def check_composition(
     composition: Composition | None, topology: Topology, workloads: Sequence[Workload], groups: Sequence[Named]
 ) -> None:
-    """Refuse sites that the topology lacks, and messages that the composition does not take."""
+    """Reject sites missing from the topology, and messages that the composition does not accept."""
     if composition is None:
         for index, workload in enumerate(workloads):
             if workload.to_groups:
@@ -95,7 +95,7 @@ def check_composition(
 
 
 def check_recomputed(composition: Composition | None, topology: Topology, options: RouterOptions) -> None:
-    """Refuse routes that are to be recomputed where routers may not choose ways."""
+    """Reject recomputed routes where routers may not choose routes."""
     if options.routes == "recomputed":
         if composition is None:
             raise BadValue("router.routes", "'recomputed'", "a scenario with a composition")
@@ -103,7 +103,7 @@ def check_recomputed(composition: Composition | None, topology: Topology, option
 
 
 def check_traffic(routes: CompositionRoutes, topology: Topology, workload: Workload) -> None:
-    """Refuse messages of routers or to them, those that the composition has no way for, and those too large."""
+    """Reject messages from or to routers, messages without a route, and oversized messages."""
     composition = routes.composition
     group = group_number(composition, workload.group)
     name, processes = composition.groups[group].name, routes.processes[group]
@@ -128,7 +128,7 @@ def check_traffic(routes: CompositionRoutes, topology: Topology, workload: Workl
 
 
 def missing_site(composition: Composition, topology: Topology) -> tuple[str, str] | None:
-    """A site of a composition that a topology lacks, as what was found and what was expected; None: it has all."""
+    """Return the first composition site that the topology lacks, as (found, expected); None if all exist."""
     known = [site.name for site in topology.sites]
     name = next((name for name in site_names(composition) if name not in known), None)
     if name is None:
@@ -138,14 +138,14 @@ def missing_site(composition: Composition, topology: Topology) -> tuple[str, str
 
 
 def check_sites(composition: Composition, topology: Topology, source: str) -> None:
-    """Refuse a composition with sites that a topology lacks."""
+    """Reject a composition with sites that a topology lacks."""
     missing = missing_site(composition, topology)
     if missing:
         raise InputError(source, "", *missing)
 
 
 def group_number(composition: Composition, name: str) -> int:
-    """The number of a group that sends, by its name; the first where none is given."""
+    """Return the number of the sending group by name; the first group if no name is given."""
     names = [group.name for group in composition.groups]
     if name and name not in names:
         raise BadValue("group", repr(name), f"a group of the composition: {one_of(name, names)}")
@@ -153,7 +153,7 @@ def group_number(composition: Composition, name: str) -> int:
 
 
 def addressed(routes: CompositionRoutes, workload: Workload, source: int) -> list[tuple[int, ...]]:
-    """The sets of groups that a workload's messages go to; one is drawn for each message."""
+    """Return the sets of destination groups of a workload; one is drawn per message."""
     given, composition = workload.to_groups, routes.composition
     if not given:
         return [(source,)]
@@ -177,9 +177,9 @@ def is_open(composition: Composition, name: str) -> bool:
 
 
 def check_wanted(composition: Composition, source: str) -> None:
-    """Refuse a composition whose domains want more than it gives, with the answer of the calculus.
+    """Reject a composition that gives less than its domains require, with the answer of the calculus.
 
-    A domain is judged with all that share groups with it: what is delivered in its groups is theirs, too.
+    A domain is judged together with all domains that share groups with it: deliveries in its groups are also theirs.
     """
     for part in connected_domains(composition.domains):
         for domain in part:
@@ -193,7 +193,7 @@ def check_wanted(composition: Composition, source: str) -> None:
 
 
 def domains_of(composition: Composition | None) -> tuple[Domain, ...]:
-    """The domains as the checks know them: groups by number."""
+    """Return the domains in the form that the checks use: groups by number."""
     if composition is None:
         return ()
     numbers = {node.name: number for number, node in enumerate(composition.nodes)}
@@ -204,5 +204,5 @@ def domains_of(composition: Composition | None) -> tuple[Domain, ...]:
 
 
 def wanted_properties(domain: OrderingDomain) -> tuple[str, ...]:
-    """What the checks are asked of a domain: that nothing is made up or repeated, and the orders that it wants."""
+    """Return the properties checked of a domain: integrity, and the orders that it requires."""
     return ("integrity", *PARTS[domain.wants])

@@ -1,9 +1,9 @@
-"""Compositions from TOML, and back to tables.
+"""Compositions loaded from TOML, and converted back to tables.
 
 Groups and IGPs name a stack, whose promises give the semantics, or the semantics themselves. Members are names, or a
-number of processes that are named after their group. What is left out: a group is open, an IGP is a group with a stack
-(a link is FIFO, datagrams keep nothing), a router is alone, a domain has all groups, judges messages between groups and
-forwards plainly. docs/design/routing.md has the form with every key. Every mistake raises one `InputError`.
+number of processes named after their group. Defaults: a group is open, an IGP is a group with a stack (a link is FIFO,
+datagrams guarantee nothing), a router is not replicated, a domain covers all groups, judges messages between groups
+and forwards plainly. docs/design/routing.md describes every key. Every mistake raises one `InputError`.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def complete_domain(raw: RawDomain, everyone: tuple[str, ...], source: str, key:
 
 
 def semantics_of(stack: str | None, semantics: Semantics | None, source: str, key: str) -> Semantics:
-    """The semantics that are given, or those that a stack promises."""
+    """Return the given semantics, or those that a stack promises."""
     if (stack is None) == (semantics is None):
         found = "both a stack and semantics" if stack is not None else "neither a stack nor semantics"
         raise InputError(source, key, found, "one of the two")
@@ -189,7 +189,7 @@ def semantics_of(stack: str | None, semantics: Semantics | None, source: str, ke
 
 
 def semantics_of_stack(stack: str) -> Semantics:
-    """What a named stack promises, in the words of compositions."""
+    """Return what a named stack promises, as the semantics of a composition."""
     promised = STACKS[stack].properties
     if "total" in promised:
         return "fifo-total" if "fifo" in promised else "total"
@@ -197,7 +197,7 @@ def semantics_of_stack(stack: str) -> Semantics:
 
 
 def composition_tables(composition: Composition) -> dict[str, Any]:
-    """The tables that load as an equal composition."""
+    """Return tables that load as an equal composition."""
     groups = []
     for group in composition.groups:
         numbered = group.members == tuple(f"{group.name}-{number}" for number in range(len(group.members)))
@@ -225,7 +225,7 @@ def order_table(node: ProcessGroup | Igp) -> dict[str, str]:
 
 
 def domain_table(domain: OrderingDomain) -> dict[str, Any]:
-    """A domain as written: what differs from what holds otherwise."""
+    """Return a domain as written: only values that differ from the defaults."""
     table: dict[str, Any] = {"name": domain.name, "groups": list(domain.groups), "wants": domain.wants}
     table |= {"scope": domain.scope, "forwarding": domain.forwarding}
     if domain.flows:

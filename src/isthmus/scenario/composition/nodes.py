@@ -1,8 +1,8 @@
-"""The nodes of a composition as groups of a scenario, with their stacks.
+"""Nodes of a composition as groups of a scenario, with their stacks.
 
-A node that names a stack runs it, with the scenario's options where it is the scenario's stack, or with those that a
-[[groups]] table of the scenario gives. A node that only tells its semantics runs the plainest stack that keeps them. A
-link is the stack fifo between two routers; datagrams are packets as the network brings them.
+A node that names a stack runs it, with the scenario's options if it is the scenario's stack, or with the options of a
+[[groups]] table of the scenario. A node that only gives its semantics runs the simplest stack that provides them. A
+link is the stack fifo between two routers; datagrams are packets as delivered by the network.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PLAINEST = {
 def nodes_as_groups(
     composition: Composition, given: Sequence[GroupSpec] = (), stack: StackSpec | None = None, source: str = ""
 ) -> tuple[GroupSpec, ...]:
-    """One group per node; `given` may say with which options a node runs its stack."""
+    """Return one group per node; `given` may set the options of a node's stack."""
     names = [node.name for node in composition.nodes]
     specs: dict[str, StackSpec] = {}
     for index, group in enumerate(given):
@@ -64,11 +64,11 @@ def nodes_as_groups(
     return tuple(made)
 
 
-Routing = Callable[[GroupId, StackOptions], StackOptions]  # of one life of a site: adds what a node's stack needs
+Routing = Callable[[GroupId, StackOptions], StackOptions]  # per incarnation of a site: adds what a node's stack needs
 
 
 def routing_at(composition: Composition, topology: Topology, site: SiteId, options: RouterOptions) -> Routing:
-    """What one life of a site adds to its nodes' stacks: the filters of a process, or the ends of a router."""
+    """Return what one incarnation of a site adds to its stacks: the filters of a process, or the ends of a router."""
     routes: CompositionRoutes
     if options.routes == "recomputed":
         routes = found = recomputed_routes_of(composition, topology)
@@ -76,7 +76,7 @@ def routing_at(composition: Composition, topology: Topology, site: SiteId, optio
     else:
         routes = routes_of(composition, topology)
         router = Router(routes, site, options) if site in routes.router_of else None
-    prioritised = {  # processes of domains in which messages between groups have priority
+    prioritised = {  # processes of domains that prioritise messages between groups
         process: None
         for domain in composition.domains
         if domain.prioritised
@@ -95,7 +95,7 @@ def routing_at(composition: Composition, topology: Topology, site: SiteId, optio
 
 
 def safely(stack: StackSpec, node: str, source: str, key: str) -> StackSpec:
-    """The stack with safe delivery, as a node with replicated routers needs it."""
+    """Return the stack with safe delivery, which a node with replicated routers requires."""
     if "safe" not in STACKS[stack.name].options or stack.transport != "reliable":
         able = ", ".join(name for name, known in STACKS.items() if "safe" in known.options)
         found = f"{stack.name!r} over the {stack.transport} transport" if stack.transport != "reliable" else stack.name
@@ -104,7 +104,7 @@ def safely(stack: StackSpec, node: str, source: str, key: str) -> StackSpec:
 
 
 def routed_options(scenario: Scenario, site: SiteId) -> Callable[[GroupOfRun], StackOptions]:
-    """The options of each group at one life of a site; in a composition with its filters, or its router's ends."""
+    """Return the options of each group at one incarnation of a site, with filters or router ends in a composition."""
     if scenario.composition is None:
         return lambda group: group.options
     routed = routing_at(scenario.composition, scenario.topology, site, scenario.router)
@@ -116,13 +116,13 @@ def parts(keeps: object) -> tuple[bool, ...]:
 
 
 def sites_of(composition: Composition, node: ProcessGroup | Igp) -> tuple[str, ...]:
-    """The members of a node: its processes, and its routers."""
+    """Return the members of a node: its processes and its routers."""
     processes = node.members if isinstance(node, ProcessGroup) else ()
     routers = [name for router in composition.routers_of(node.name) for name in replica_names(router)]
     return (*processes, *routers)
 
 
 def stack_of_node(node: ProcessGroup | Igp, stack: StackSpec | None) -> StackSpec:
-    """The stack that a node runs where nothing else is said."""
+    """Return the default stack of a node."""
     name = node.stack or PLAINEST[node.semantics]
     return stack if stack is not None and stack.name == name else StackSpec(name=name)

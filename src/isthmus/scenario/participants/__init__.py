@@ -1,1 +1,1 @@
-"""Participants of a scenario: what they do, and how they appear in a trace."""
+"""Participants of a scenario: their behaviour, and their rows in a trace."""

@@ -1,4 +1,4 @@
-"""Participants in a scenario: who joins which participant group at which site, when, and what it sends."""
+"""Participants in a scenario: site, participant group, times of joining and leaving, and messages."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from isthmus.core.validation import PERIOD_MIN_MS, BadValue, check_range, show
 from isthmus.protocols.participants.wire import NAME_MAX
 from isthmus.scenario.workload import PAYLOAD_MAX, span_ms
 
-LABEL_BYTES = 24  # a payload begins with what tells it from all others of its sender
+LABEL_BYTES = 24  # a payload begins with a label that is unique per sender
 
 
 class ParticipantSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A participant; where its site comes back from a crash in between, it joins again."""
+    """A participant; it joins again if its site recovers from a crash before it leaves."""
 
     name: str
     group: str  # the participant group
@@ -20,7 +20,7 @@ class ParticipantSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     within: str = ""  # the site group; "" for the first
     join_ms: float = 0.0
     leave_ms: float | None = None  # None: it stays
-    period_ms: float | None = None  # between the messages that it sends while it is a member; None: it sends none
+    period_ms: float | None = None  # between its messages while it is a member; None: it sends none
     payload_bytes: int = 100
 
     def __post_init__(self) -> None:

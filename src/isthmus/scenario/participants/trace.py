@@ -1,11 +1,11 @@
-"""Participant groups in a trace: each is a group of its own, nested in a site group, so that every check knows it.
+"""Trace rows of participant groups: each is a separate group, nested in a site group, so that every check applies.
 
 A VIEW row names the sites that host members; SUBMIT and DELIVER rows name messages by the site of their sender and by
-the label that begins their payload, which is the same however often a message was repeated. The number of the group is
-a digest of its name, of the site group and of its *era*: where nobody kept the state of the site group, views of
-participants are numbered anew, and are then views of another group.
+the label that begins their payload, which retransmissions share. The number of the group is a digest of its name, of
+the site group and of its *era*: where no member kept the state of the site group, participant views are numbered from
+the start again, and belong to a different group.
 
-The origin of such a VIEW row is the site group: that is how a reader knows that the group is nested (judge/nested.py).
+The origin of such a VIEW row is the site group, which identifies the group as nested (judge/nested.py).
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from isthmus.scenario.participants.traffic import ParticipantEvent, SentMessage
 from isthmus.trace.log import SiteLog
 from isthmus.trace.schema import COUNTER_BITS, NONE, digest_of
 
-FIRST_PARTICIPANT_GROUP = 1 << 30  # participant groups have numbers from here on
+FIRST_PARTICIPANT_GROUP = 1 << 30  # numbers of participant groups start here
 
 
 def participant_group(within: GroupId, name: str, era: int) -> int:
-    """The number of a participant group in a trace."""
+    """Return the number of a participant group in a trace."""
     return FIRST_PARTICIPANT_GROUP | zlib.crc32(f"{within}/{era}/{name}".encode()) % FIRST_PARTICIPANT_GROUP
 
 
 def message_number(payload: bytes) -> int:
-    """The number of a message, from its label."""
+    """Return the number of a message, from its label."""
     incarnation, count = map(int, payload[:LABEL_BYTES].split(b"."))
     return incarnation << COUNTER_BITS | count
 
 
 class ParticipantTrace:
-    """Writes what participants of one site said and were told into the trace of the site."""
+    """A writer of the participant events of one site into its trace."""
 
     __slots__ = ("log",)
 
@@ -51,7 +51,7 @@ class ParticipantTrace:
         if isinstance(what, ParticipantView):
             hosts = hosts_of(what.members)
             if note.site not in hosts:
-                return  # as for sites: whoever is out is told of no view
+                return  # sites outside the view get no VIEW row, as for site groups
             log.views[group] = what.number
             kind, message, size, value = Kind.VIEW, (note.within, NONE, NONE), 0, what.number
         else:

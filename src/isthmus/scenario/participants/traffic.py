@@ -1,8 +1,8 @@
-"""The participants of one site, as a scenario has them: they join, send, leave, and join again after a crash.
+"""The participants of one site, as given by a scenario: they join, send, leave, and rejoin after a crash.
 
-A host gives a way to do something at a time, as for the site's applications (traffic.py), and takes notes of what
-happens: who said what, and what the participants here were told, in order. From these notes, or from the rows that
-light_log.py makes of them, a run of participants is judged and shown.
+A host supplies a way to schedule actions, as for the site's applications (scenario/traffic.py), and records the events:
+messages sent, and views and messages delivered to the local participants, in order. A run of participants is judged and
+shown from these events, or from the rows that participants/trace.py makes of them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.scenario.participants.model import LABEL_BYTES, ParticipantSpec
 from isthmus.scenario.traffic import At
 
-AGAIN_NS = 10 * NS_PER_MS  # a participant that has yet to leave before it can join waits this long
+AGAIN_NS = 10 * NS_PER_MS  # delay before a join is retried while the participant's last leave is in progress
 
 
 class SentMessage(NamedTuple):
-    """What a participant was allowed to send."""
+    """A message that a participant was allowed to send."""
 
     group: str
     sender: Participant
@@ -33,19 +33,19 @@ class SentMessage(NamedTuple):
 
 
 class ParticipantEvent(NamedTuple):
-    """Something that happened to participants at one incarnation of a site."""
+    """A participant event at one incarnation of a site."""
 
     time_ns: int
     site: SiteId
     incarnation: int
     within: GroupId  # the site group
-    view_id: int  # the site view in which it happened; at its end, what the next one completes belongs to it
-    era: int  # the site view in which the numbers of participant views began
+    view_id: int  # the site view of the event; at the end of a view, events that the next one completes belong to it
+    era: int  # the site view in which the numbering of participant views began
     what: ParticipantView | Speech | SentMessage
 
 
 class ParticipantTraffic:
-    """The participants of one site, over all its incarnations."""
+    """The participants of one site, across all its incarnations."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class ParticipantTraffic:
         self.end_ns = round(scenario.duration_ms * NS_PER_MS)
         self.on_event = on_event
         self.said_count = 0
-        self.layers: dict[GroupId, Participants] = {}  # of the present incarnation; none while the site is down
+        self.layers: dict[GroupId, Participants] = {}  # of the current incarnation; empty while the site is down
         self.specs: list[tuple[GroupId, ParticipantSpec]] = []
         for spec in scenario.participants:
             group = next(group for group in groups if spec.within in ("", group.name))
@@ -70,7 +70,7 @@ class ParticipantTraffic:
                 self.specs.append((group.id, spec))
 
     def boot(self, group: GroupId, layers: Sequence[Layer]) -> None:
-        """Take part with the stack of a new incarnation; after a crash, those that are to be here join."""
+        """Attach to the stack of a new incarnation; after a crash, due participants join again."""
         for layer in layers:
             if isinstance(layer, Participants):
                 self.layers[group] = layer
@@ -91,7 +91,7 @@ class ParticipantTraffic:
                 self.schedule(group, spec, round(spec.join_ms * NS_PER_MS))
 
     def is_due(self, spec: ParticipantSpec) -> bool:
-        """Whether a participant is to be here now."""
+        """Return whether a participant should be present now."""
         now_ms = self.now_ns() / NS_PER_MS
         return now_ms >= spec.join_ms and (spec.leave_ms is None or now_ms < spec.leave_ms)
 
@@ -119,7 +119,7 @@ class ParticipantTraffic:
             self.at(time_ns, group, partial(self.say, group, spec, time_ns))
 
     def say(self, group: GroupId, spec: ParticipantSpec, time_ns: int) -> None:
-        """Send a message, where the participant is a member and a buffer has room."""
+        """Send a message if the participant is a member and the buffer has room."""
         self.schedule(group, spec, time_ns)
         layer = self.layers.get(group)
         if layer is None:
