@@ -1,1 +1,1 @@
-"""Random scenarios, and the judge of their runs."""
+"""Random scenarios, and the verdicts on their runs."""

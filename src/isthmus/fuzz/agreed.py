@@ -1,11 +1,11 @@
-"""Random scenarios in which the members agree on views themselves, each the function of one seed.
+"""Random scenarios with agreed membership, each a function of one seed.
 
-The network, the traffic and the stack are those of `random_scenario`. What goes wrong is drawn anew:
-crashes of any number of sites, most of which come back, some at a moment of the view change that another has caused;
-partitions; cuts of one direction only, of one pair only; links that slow down so much that sites are wrongly suspected;
-loss; sites that leave; sites that stand still, for less than it takes to be suspected or for longer. Time-outs begin
-short, so that some suspicion is wrong, and grow. Half of the runs have the small file. Every fault ends before the run
-does; where a view has lost its quorum for good, an operator founds anew.
+The network, the traffic and the stack are those of `random_scenario`. The faults are drawn separately:
+crashes of any number of sites, most of which recover, some in the middle of a view change caused by another crash;
+partitions; cuts in one direction or of one pair only; links slowed down enough for sites to be wrongly suspected;
+loss; sites that leave; sites that pause, for less than the suspicion time-out or for longer. Time-outs start short, so
+that some suspicions are wrong, and grow. In half of the runs the small file survives crashes. Every fault ends before
+the run does; where a view has lost its quorum permanently, an operator founds the group anew.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from isthmus.stacks.registry import STACKS
 from isthmus.topology.model import Topology
 
 DURATION_MS = 3_000.0
-ROUND_TRIP_MIN_MS = 20.0  # shorter ones make no other schedules, only more packets
-CEILING = 60  # heartbeats: with loss of a half, as many in a row are lost once in 10^18
+ROUND_TRIP_MIN_MS = 20.0  # shorter round trips add packets, but no new schedules
+CEILING = 60  # heartbeats: at 50 % loss, this many in a row are lost with probability 10^-18
 ROUNDS_SOON = 6.0  # one-way delays after detection within which a view change is under way
 
 
 def agreed_scenario(stack: str, seed: int) -> Scenario:
-    """The scenario that a seed stands for."""
+    """Return the scenario of a seed."""
     plain = random_scenario(stack, seed)
     random = Random(f"agreed/{stack}/{seed}")
     agreed = random_agreed(random, plain.topology)
@@ -56,9 +56,9 @@ def agreed_scenario(stack: str, seed: int) -> Scenario:
 
 
 def can_vote(scenario: Scenario) -> bool:
-    """Whether every group keeps most of its votes; without them it can never form a view again."""
+    """Return whether every group keeps a majority of its votes; otherwise it can never form a view again."""
     votes = scenario.membership.agreed.votes(scenario.topology)
-    gone: set[str] = set()  # for good
+    gone: set[str] = set()  # permanently
     for fault in scenario.faults:
         if isinstance(fault, Crash | Leave):
             gone.add(fault.site)
@@ -74,12 +74,12 @@ def can_vote(scenario: Scenario) -> bool:
 
 
 def is_safe(stack: str, seed: int) -> bool:
-    """Whether messages are delivered safely: in a quarter of the runs of the stacks that can."""
+    """Return whether delivery is safe: in a quarter of the runs, for stacks that support it."""
     return "safe" in STACKS[stack].options and Random(f"safe/{stack}/{seed}").random() < 0.25
 
 
 def random_agreed(random: Random, topology: Topology) -> Agreed:
-    """Short or long time-outs, with or without the file, now and then with unequal weights."""
+    """Draw options: short or long time-outs, with or without the file, sometimes with unequal weights."""
     heartbeat_ms = random.choice([25.0, 50.0, 100.0])
     lan = Timing(heartbeat_ms=heartbeat_ms, floor_ms=random.choice([2, 4, 8]) * heartbeat_ms, ceiling_ms=6_000)
     wan = Timing(heartbeat_ms=100.0, floor_ms=random.choice([200.0, 400.0, 800.0]), ceiling_ms=100.0 * CEILING)
@@ -93,7 +93,7 @@ def random_agreed(random: Random, topology: Topology) -> Agreed:
 
 
 def random_trouble(random: Random, topology: Topology, agreed: Agreed, duration_ms: float) -> tuple[Fault, ...]:
-    """Faults of all kinds, one after the other or at once; each ends within the run."""
+    """Draw faults of all kinds, in sequence or concurrent; each ends within the run."""
     names = [site.name for site in topology.sites]
     round_ms = agreed.round_trip_of(topology)
     faults: list[Fault] = []
@@ -118,7 +118,7 @@ def random_trouble(random: Random, topology: Topology, agreed: Agreed, duration_
 
 
 def random_pauses(random: Random, topology: Topology, agreed: Agreed, duration_ms: float) -> list[Fault]:
-    """In a third of the runs, sites that stand still for a part of a time-out, or for several."""
+    """Draw pauses, in a third of the runs: for a fraction or for a multiple of a time-out."""
     if random.random() > 1 / 3:
         return []
     names = [site.name for site in topology.sites]
@@ -136,21 +136,21 @@ def partition(random: Random, names: list[str], at_ms: float, until_ms: float) -
 
 
 def one_way(random: Random, names: list[str], at_ms: float, until_ms: float) -> list[Fault]:
-    """Nothing passes from some to others; the other way it does."""
+    """Drop all packets in one direction between two sets of sites."""
     cut = random.randint(1, len(names) - 1)
     order = random.sample(names, len(names))
     return [Loss(at_ms=at_ms, until_ms=until_ms, source=tuple(order[:cut]), target=tuple(order[cut:]), probability=1.0)]
 
 
 def pair_cut(random: Random, names: list[str], at_ms: float, until_ms: float) -> list[Fault]:
-    """Two sites do not reach each other, though all others reach both."""
+    """Drop all packets between two sites, in one or both directions; all others reach both."""
     a, b = random.sample(names, 2)
     ways = [((a,), (b,)), ((b,), (a,))][: random.choice([1, 2])]
     return [Loss(at_ms=at_ms, until_ms=until_ms, source=s, target=t, probability=1.0) for s, t in ways]
 
 
 def slow(random: Random, names: list[str], at_ms: float, until_ms: float) -> list[Fault]:
-    """Packets of some sites take so long that they are suspected, and arrive after all."""
+    """Delay the packets of some sites until the sites are suspected; the packets still arrive."""
     source = tuple(random.sample(names, random.randint(1, len(names))))
     return [DelayShift(at_ms=at_ms, until_ms=until_ms, source=source, add_ms=random.uniform(50, 1500))]
 

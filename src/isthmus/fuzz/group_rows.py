@@ -1,8 +1,8 @@
-"""The rows of one group out of a run with several, as if it had been alone.
+"""Trace rows of one group, extracted from a run with several groups, as if it had run alone.
 
-A message that a courier brought into a group is named there by its author in another. To judge the group by itself,
-the courier is taken for its sender, and its number follows the courier's last one: what the courier submits, own or
-carried, is one sequence of messages to the group, and the stack owes it all that it owes to any other.
+A message that a courier forwards into a group carries its author in the original group. To judge the group in
+isolation, the courier counts as its sender, with the courier's next number: all that the courier submits, its own or
+forwarded, is one sequence of messages to the group, with all the guarantees of the stack.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from isthmus.core.layer import Kind
 from isthmus.trace.schema import GROUP, KIND, NUMBER, ORIGIN, PROCESS, SENDER, MessageKey, Row
 
 EVERYWHERE = (Kind.CRASH, Kind.RECOVER)  # rows about a site as a whole
-SHIFT = 20  # numbers of carried messages are below own ones shifted by this
+SHIFT = 20  # a forwarded message is numbered below the next own one, whose number is shifted by this
 
 
 def rows_of_group(rows: Iterable[Row], group: int) -> list[Row]:
-    """The rows that tell of a group, in their order; carried messages as their couriers'."""
+    """Return the rows of a group, in order, with forwarded messages renamed to their couriers."""
     mine = [row for row in rows if row[GROUP] == group or row[KIND] in EVERYWHERE]
     if all(row[ORIGIN] in (group, -1) for row in mine):
         return mine
     names: dict[MessageKey, tuple[int, int]] = {}
-    last: dict[int, int] = {}  # process to the number of what it submitted last
+    last: dict[int, int] = {}  # process to the number of its last submit
     for row in mine:
         if row[KIND] == Kind.SUBMIT:
             own = row[ORIGIN] == group
@@ -33,7 +33,7 @@ def rows_of_group(rows: Iterable[Row], group: int) -> list[Row]:
 
 
 def renamed(row: Row, group: int, names: dict[MessageKey, tuple[int, int]]) -> Row:
-    """A row with the name that its message has in the group; what nobody brought there keeps its own."""
+    """Return a row with its message renamed for the group; a message that was never submitted there keeps its name."""
     if row[ORIGIN] == -1:
         return row
     unknown = (row[SENDER], row[NUMBER] << SHIFT)
@@ -45,7 +45,7 @@ def key_of(row: Row) -> MessageKey:
 
 
 def strangers(rows: Iterable[Row]) -> list[str]:
-    """Messages delivered in a group that were never submitted by their author in the group they are said to be of."""
+    """Report deliveries of messages that their author never submitted in the group of origin."""
     submitted: set[MessageKey] = set()
     delivered: dict[MessageKey, Row] = {}
     for row in rows:

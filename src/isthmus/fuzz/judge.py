@@ -1,8 +1,8 @@
-"""Carry out a random scenario and decide whether the run was good.
+"""Runs of random scenarios, and whether each run was good.
 
-A failed run violates a promise, raises an error, does not come to rest, breaks a rule that no trace shows (watch.py),
-or gives no evidence to judge by. Where couriers bring messages into a group, the group is judged with those messages as
-theirs (group_rows.py). Of a second group, which may be small and short-lived, no evidence is asked.
+A failed run violates a promise, raises an error, does not come to rest, breaks a rule that is not visible in a trace
+(watch.py), or gives no evidence to judge by. Where couriers forward messages into a group, they count as the senders
+(group_rows.py). A second group, which may be small and short-lived, need not give evidence.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from isthmus.trace.schema import GROUP, KIND, NONE, ORIGIN, PROCESS, VALUE, Row
 
 
 class FuzzResult(msgspec.Struct, frozen=True):
-    """The result of a random scenario, with the faults that no trace shows."""
+    """Result of a random scenario, with the faults that are not visible in a trace."""
 
     result: RunResult
     found: tuple[str, ...] = ()
@@ -45,12 +45,12 @@ class FuzzResult(msgspec.Struct, frozen=True):
         return [verdict for verdict in self.result.verdicts if verdict.group == first]
 
     def failures(self) -> list[str]:
-        """The faults of a run, a sentence each; none for a good one."""
+        """List the failures of a run, one sentence each; empty for a good run."""
         unknown = [verdict for verdict in self.verdicts if verdict.status == "unknown"]
         return self.violations() or [f"{verdict.property} unknown: {verdict.witness}" for verdict in unknown]
 
     def violations(self) -> list[str]:
-        """The violations of a run, but not what it gave no evidence of."""
+        """List the violations of a run, without the unknown verdicts."""
         if self.result.error:
             return [f"error: {self.result.error.strip().splitlines()[-1]}"]
         names = {int(group.id): f" in group {group.name!r}" for group in self.result.scenario.groups_of_run()[1:]}
@@ -72,7 +72,7 @@ def judge(
 def judge_run(
     run: WatchedRun, rows: list[Row], progress: Progress | None = None, limits: Limits | None = None
 ) -> FuzzResult:
-    """Carry out a run that writes into rows, and judge it."""
+    """Execute a run that writes into rows, and judge it."""
     scenario, judge = run.scenario, RunJudge(run.scenario)
     try:
         found = run.watch(limits or limits_of(scenario), progress)
@@ -88,6 +88,6 @@ def judge_run(
 
 
 def refusals(rows: list[Row]) -> list[str]:
-    """The first packet that a site rejected; none should be where all keep to the protocol."""
+    """Report the first packet that a site rejected; correct sites send none that are rejected."""
     refused = [row for row in rows if row[KIND] == Kind.REJECT]
     return [f"process {row[PROCESS]} refused a packet of process {row[VALUE]}" for row in refused[:1]]

@@ -1,7 +1,7 @@
-"""Random scenarios with messages of all sizes: plain and hard ones, and those whose members agree on views.
+"""Random scenarios with messages of all sizes: plain ones, hard ones, and ones with agreed membership.
 
-Pieces are a few bytes, so that a message of a few hundred has dozens: views change, sites crash and join, and readers
-fall behind in the midst of one. The window for large messages is often no larger than one of them.
+Pieces are a few bytes, so that a message of a few hundred bytes has dozens: view changes, crashes, joins and slow
+readers occur in the middle of one. The window for large messages is often no larger than one of them.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from isthmus.stacks.registry import STACKS
 PIECE_BYTES = (16, 40, 100)
 PIECES_MAX = 30
 DRAIN_MS = 2_000_000.0  # dozens of pieces through a window of two
-MANY = 50  # messages of a burst, which stay small: there are enough of them
+MANY = 50  # messages: bursts of at least this size keep small payloads
 
 
 def large_scenario(stack: str, seed: int) -> Scenario:
-    """The scenario that a seed stands for."""
+    """Return the scenario of a seed."""
     random = Random(f"large/{stack}/{seed}")
     sorts = [random_scenario, hard_scenario] + ([agreed_scenario] * 2 if STACKS[stack].agrees else [])
     plain = random.choice(sorts)(stack, seed)
@@ -47,7 +47,7 @@ def large_scenario(stack: str, seed: int) -> Scenario:
 
 
 def enlarged(workload: Workload, random: Random, piece: int) -> Workload:
-    """A workload whose messages are large, in two of three cases."""
+    """Return a workload with large messages, in two of three cases."""
     if isinstance(workload, Burst) and workload.burst_count >= MANY:
         return msgspec.structs.replace(workload, payload_bytes=min(workload.payload_bytes, piece))
     if random.random() < 0.33:

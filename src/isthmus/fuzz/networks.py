@@ -1,4 +1,4 @@
-"""The networks and the traffic of random scenarios."""
+"""Networks and traffic of random scenarios."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from isthmus.topology.shapes import shape
 
 LAN_MS, WAN_MS = 1.0, 50.0
 LARGE_LAN = (6, 9)  # sites
-SMALL_BYTES = 4  # so many of these fit into one frame
-TOTAL_MESSAGES = (40, 300)  # of all senders of a steady workload together, about
+SMALL_BYTES = 4  # many of these fit into one frame
+TOTAL_MESSAGES = (40, 300)  # approximate total over all senders of a steady workload
 
 
 def random_topology(random: Random, rough: bool, small: bool) -> Topology:
-    """Two to nine sites: in one to three clusters, each pair joined by a link, or now and then on one LAN."""
+    """Draw two to nine sites in one to three clusters, each pair joined by a link; sometimes all on one LAN."""
     if small:
         counts = random.choice([[3], [2, 1], [2, 2], [2, 1, 1]])
     elif random.random() < 0.1:
@@ -45,7 +45,7 @@ def random_topology(random: Random, rough: bool, small: bool) -> Topology:
 
 
 def random_lans(random: Random, rough: bool) -> Topology:
-    """Two to four LANs in a ring or a tree, with one or two hosts and two dedicated gateways each."""
+    """Draw two to four LANs in a ring or a tree, each with one or two hosts and two dedicated gateways."""
     plain = shape(
         random.choice(["lan-ring", "lan-tree"]),
         random.randint(2, 4),
@@ -57,7 +57,7 @@ def random_lans(random: Random, rough: bool) -> Topology:
 
 
 def random_relinks(random: Random, topology: Topology, duration_ms: float) -> tuple[Relink, ...]:
-    """Now and then one or two changes of the links between gateways, each to a row of the LANs in a random order."""
+    """Draw one or two relinks, in some runs, each to a line of the LANs in random order."""
     if len(topology.clusters) < 2 or random.random() < 0.6:
         return ()
     gateways = lans_of(topology).gateways
@@ -71,7 +71,7 @@ def random_relinks(random: Random, topology: Topology, duration_ms: float) -> tu
 
 
 def randomly_linked(random: Random, topology: Topology) -> Topology:
-    """The same sites with any connected graph of links between the gateways of its LANs."""
+    """Return the same sites with a random connected graph of links between the gateways of the LANs."""
     gateways = lans_of(topology).gateways
     pairs = {(random.randrange(number), number) for number in range(1, len(gateways))}
     pairs |= {pair for pair in combinations(range(len(gateways)), 2) if random.random() < 0.5}
@@ -101,13 +101,13 @@ def random_channel(random: Random, scale_ms: float, rough: bool) -> Channel:
 
 
 def reordering(topology: Topology) -> Topology:
-    """The same network with channels that let packets overtake each other."""
+    """Return the same network with channels that reorder packets."""
 
     return with_channels(topology, lambda channel: msgspec.structs.replace(channel, fifo=False))
 
 
 def with_channels(topology: Topology, changed: Callable[[Channel], Channel]) -> Topology:
-    """The same network with every channel changed."""
+    """Return the same network with every channel changed."""
     replace = msgspec.structs.replace
     return replace(
         topology,
@@ -117,7 +117,7 @@ def with_channels(topology: Topology, changed: Callable[[Channel], Channel]) -> 
 
 
 def random_workloads(random: Random, names: list[str], duration_ms: float) -> tuple[Workload, ...]:
-    """One for all, so that there is something to judge, and perhaps one for some, or answers, or a load."""
+    """Draw a workload to all sites, which gives evidence to judge, and perhaps one to some, replies, or a load."""
     first = random_workload(random, "all", len(names), duration_ms)
     more = random.random()
     if more < 0.4:
@@ -133,7 +133,7 @@ def random_workloads(random: Random, names: list[str], duration_ms: float) -> tu
 
 
 def random_workload(random: Random, to: str | int, sites: int, duration_ms: float) -> Workload:
-    rate = 1000 * random.uniform(*TOTAL_MESSAGES) / (sites * duration_ms)  # of one sender, per second
+    rate = 1000 * random.uniform(*TOTAL_MESSAGES) / (sites * duration_ms)  # per sender and second
     payload = random.choice([SMALL_BYTES, 64, 64, 300])
     workloads: list[Workload] = [
         Periodic(rate_per_s=rate, to=to, payload_bytes=payload),
@@ -151,7 +151,7 @@ def random_workload(random: Random, to: str | int, sites: int, duration_ms: floa
 
 
 def random_load(random: Random, names: list[str], duration_ms: float) -> Workload:
-    """Hundreds of messages in one turn, at one site or two."""
+    """Draw a load: hundreds of messages in one turn, at one or two sites."""
     count = random.randint(50, 1_500 // len(names))
     return Burst(
         period_ms=duration_ms,

@@ -1,14 +1,14 @@
-"""Random scenarios: any number of networks, workloads and faults, each the function of one seed.
+"""Random scenarios: any number of networks, workloads and faults, each a function of one seed.
 
-They are small, so that thousands run in minutes, and rough, so that few orders survive them by luck: loss up to 30 %,
+They are small, so that thousands run in minutes, and hostile, so that few orders survive them by luck: loss up to 30 %,
 duplication, reordering, heavy-tailed delays, crashes at any time, recoveries, partitions that heal, clock jumps, slow
 readers; up to nine sites, bursts that fill batches and windows, replies on delivery, messages to subsets, tiny windows,
-turns that last; views that members install and resume at times of their own, that do not wait for what is under way, or
-that only a majority may form; a second group at the same sites; a relay between LANs; a direct transport where the
-network is clean. Payloads differ, and are checked at delivery. Every fault ends before the run does, so that what is
-still owed at the end is owed for good.
+turns with a duration; views that members install and resume at different times, that do not wait for packets in flight,
+or that require a majority; a second group at the same sites; a relay between LANs; a direct transport where the
+network is clean. Payloads differ, and are checked at delivery. Every fault ends before the run does, so that
+deliveries missing at the end are missing permanently.
 
-What is drawn for a stack follows from what its `NamedStack` says of it, never from its name.
+The options drawn for a stack depend on the fields of its `NamedStack`, never on its name.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from isthmus.stacks.registry import STACKS
 from isthmus.topology.overlay.links import Kind
 
 DURATION_MS = 2_000.0
-HARD_MS = 1_000.0  # longer
-DRAIN_MS = 600_000.0  # tiny windows over bad links take their time; a run ends as soon as it is at rest
-RELAYED_DRAIN_MS = 3_000_000.0  # acknowledgements end to end pass all the bad links: a window of 4 took 1,200 s
+HARD_MS = 1_000.0  # added to the duration
+DRAIN_MS = 600_000.0  # tiny windows over lossy links are slow; a run ends as soon as it is at rest
+RELAYED_DRAIN_MS = 3_000_000.0  # end-to-end acknowledgements pass all the lossy links: a window of 4 took 1,200 s
 STAGGER_MS = (1.0, 2_000.0)
 
 
 def random_scenario(stack: str, seed: int) -> Scenario:
-    """The scenario that a seed stands for."""
+    """Return the scenario of a seed."""
     random = Random(f"fuzz/{stack}/{seed}")
     direct = random.random() < 0.15 and "transport" in STACKS[stack].options
     flood = random.random() < 0.07
@@ -62,7 +62,7 @@ def random_scenario(stack: str, seed: int) -> Scenario:
     membership = random_membership(random, direct, drawn, len(names))
     if STACKS[stack].steady:
         membership = msgspec.structs.replace(membership, majority=False, hasty=False)
-    duration_ms = DURATION_MS + 2 * membership.stagger_ms  # so that much is sent when all are in the first view
+    duration_ms = DURATION_MS + 2 * membership.stagger_ms  # leaves time for traffic after the first view
     relinks = random_relinks(random, topology, duration_ms) if STACKS[stack].relays else ()
     made = Scenario(
         name=f"fuzz-{stack}-{seed}",
@@ -83,7 +83,7 @@ def random_scenario(stack: str, seed: int) -> Scenario:
     )
     if STACKS[stack].relays:
         made = perhaps_gated(made, Random(f"gated/{stack}/{seed}"))
-    apart = Random(f"relay/{stack}/{seed}")  # of its own, so that all else is as it was without
+    apart = Random(f"relay/{stack}/{seed}")  # a separate source, so that all else is the same as without a relay
     if not direct and apart.random() < 0.3 and "relay" in STACKS[stack].options:
         relay = RelayOptions(pack_ms=apart.choice([0, 1, 50]))
         made = msgspec.structs.replace(made, stack=msgspec.structs.replace(made.stack, relay=relay))
@@ -95,7 +95,7 @@ def random_scenario(stack: str, seed: int) -> Scenario:
 
 
 def perhaps_gated(plain: Scenario, random: Random) -> Scenario:
-    """Now and then the same over any graph of gateways, which hold back what would have to tell of their LAN."""
+    """Use, in some runs, a random graph of gateways, which hold messages until deliveries are confirmed."""
     if random.random() < 0.8:
         return plain
     causal = msgspec.structs.replace(plain.stack.causal, gated=True)
@@ -104,7 +104,7 @@ def perhaps_gated(plain: Scenario, random: Random) -> Scenario:
 
 
 def hard_scenario(stack: str, seed: int) -> Scenario:
-    """The same, with tight windows, slow readers, and sites that crash and come back again and again, down to one."""
+    """Return the scenario with tight windows, slow readers, and repeated crashes and recoveries, down to one site."""
     plain = random_scenario(stack, seed)
     random = Random(f"hard/{stack}/{seed}")
     names = [site.name for site in plain.topology.sites]
@@ -135,15 +135,15 @@ def hard_scenario(stack: str, seed: int) -> Scenario:
 
 
 def replay_command(stack: str, seed: int, sort: str = "plain") -> str:
-    """The command that runs a random scenario again and shows it."""
+    """Return the command that repeats a random scenario and shows its run."""
     return f"isthmus fuzz {stack} --seed {seed}" + ("" if sort == "plain" else f" --{sort}")
 
 
-# What goes wrong
+# Faults
 
 
 def random_faults(random: Random, direct: bool) -> RandomFaults:
-    """All faults but crashes; over a direct transport nothing may be lost."""
+    """Draw all faults but crashes; no loss over a direct transport."""
     if random.random() < 0.2:
         return RandomFaults()
     return RandomFaults(
@@ -155,7 +155,7 @@ def random_faults(random: Random, direct: bool) -> RandomFaults:
 
 
 def random_membership(random: Random, direct: bool, drawn: RandomFaults, sites: int) -> Membership:
-    """Views as they come, staggered in half of the cases; by majority where there are partitions to tell sides."""
+    """Draw a membership: staggered views in half of the cases, majority only where there are partitions."""
     low, high = STAGGER_MS
     hasty = not direct and random.random() < 0.4
     return Membership(
@@ -169,9 +169,9 @@ def random_membership(random: Random, direct: bool, drawn: RandomFaults, sites: 
 def random_crashes(
     random: Random, names: list[str], drawn: RandomFaults, membership: Membership, duration_ms: float
 ) -> tuple[Crash | Recover, ...]:
-    """Crashes at any time of at most a minority, some of which come back; also while others install a view.
+    """Draw crashes of at most a minority, some with a recovery; also while other sites install a view.
 
-    Where only a majority goes on, it must be left of the smallest view that a partition can lead to.
+    With majority views, a majority must remain of the smallest view that a partition can lead to.
     """
     most = (len(names) - 1) // 2
     if membership.majority:
@@ -197,7 +197,7 @@ def random_reader(random: Random, names: list[str]) -> Reader:
 
 
 def random_stack(stack: str, names: list[str], random: Random, direct: bool) -> StackSpec:
-    """A stack with options drawn for it."""
+    """Return a stack with random options."""
     more: dict[str, Any] = {}
     if "hybrid" in STACKS[stack].options:
         more["hybrid"] = random_hybrid(stack, names, random)
@@ -226,12 +226,12 @@ def random_stack(stack: str, names: list[str], random: Random, direct: bool) -> 
 
 
 def only_taken(stack: str, drawn: dict[str, Any]) -> dict[str, Any]:
-    """Of the options drawn, those that the stack takes."""
+    """Return those of the drawn options that the stack supports."""
     return {name: value for name, value in drawn.items() if name in STACKS[stack].options}
 
 
 def random_hybrid(stack: str, names: list[str], random: Random) -> HybridSpec:
-    """Roles, clocks and nulls of the ticket protocols; nulls always, as silence would hold up the rest for ever."""
+    """Draw roles, clocks and nulls of the ticket protocols; nulls always, as a silent site would block the others."""
     given = STACKS[stack].roles == "given"
     return HybridSpec(
         active=tuple(random.sample(names, random.randint(1, len(names)))) if given else (),
@@ -241,7 +241,7 @@ def random_hybrid(stack: str, names: list[str], random: Random) -> HybridSpec:
         eager=random.random() < 0.7,
         threshold=random.choice([0.0, 0.2]),
         estimator=EstimatorOptions(
-            probe_ms=random.choice([200.0, 500.0]),  # probes of nine sites more often would fill a narrow link
+            probe_ms=random.choice([200.0, 500.0]),  # shorter periods: probes of nine sites would fill a narrow link
             detector=random.choice(["mean-shift", "sliding"]),
             samples=random.choice([3, 16]),
             silence=random.random() < 0.5,
@@ -250,7 +250,7 @@ def random_hybrid(stack: str, names: list[str], random: Random) -> HybridSpec:
 
 
 def random_overlay(random: Random) -> OverlaySpec:
-    """Mostly the hypercube; any other must do as well."""
+    """Draw an overlay: usually the hypercube; all others must work as well."""
     kinds: list[Kind] = ["hypercube", "hypercube", "hypercube", "incomplete", "ring", "clique", "random"]
     return OverlaySpec(
         kind=random.choice(kinds), seed=random.randrange(9), ids=random.choice(["numbers", "numbers", "topology"])
@@ -258,7 +258,7 @@ def random_overlay(random: Random) -> OverlaySpec:
 
 
 def with_second_group(plain: Scenario, random: Random) -> Scenario:
-    """The same with another group of some or all of the sites, with a stack, traffic and views of its own."""
+    """Add a group of some or all of the sites, with a stack, traffic and views of its own."""
     names = [site.name for site in plain.topology.sites]
     direct = plain.stack.transport == "direct"
     agreed = plain.membership.kind == "agreed"
@@ -282,7 +282,7 @@ def with_second_group(plain: Scenario, random: Random) -> Scenario:
 
 
 def bridged_scenario(first: str, second: str, seed: int) -> Scenario:
-    """Two groups with stacks, traffic and views of their own, which share one site, some, or all.
+    """Return two groups with stacks, traffic and views of their own, which share one site, some, or all.
 
     The first site of the second group is in both.
     """
@@ -315,5 +315,5 @@ def bridged_scenario(first: str, second: str, seed: int) -> Scenario:
 
 
 def is_borne(scenario: Scenario, stack: str) -> bool:
-    """Whether a stack keeps its promises over a direct transport in this network."""
+    """Return whether a stack keeps its promises over a direct transport in this network."""
     return STACKS[stack].reorders or all(channel.fifo for channel in scenario.topology.all_channels())

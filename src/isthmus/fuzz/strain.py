@@ -1,8 +1,8 @@
-"""What some random scenarios add: what the optimistic or a causal order could stumble over, and floods.
+"""Additional stress in some random scenarios: hard cases for the optimistic and causal orders, and floods.
 
-For the optimistic order: clocks that drift a lot and jump, a sequencer that crashes and perhaps comes back, messages
-of several sizes, every delay rule with good constants and bad ones. A flood: a site that submits more messages at once
-than one packet of tickets orders, to a stack whose windows let them through.
+For the optimistic order: clocks that drift a lot and jump, a sequencer that crashes and perhaps recovers, messages of
+several sizes, every delay rule with good constants and bad ones. A flood: a site that submits more messages at once
+than one packet of tickets orders, to a stack whose windows admit them.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from isthmus.scenario.workload import Burst, Poisson, Workload
 from isthmus.stacks.registry import STACKS
 
 FLOOD = (1_100, 1_400)  # messages: more than fit into a packet of tickets, or into a range
-FLOOD_BYTES = 4  # so that as many fit into one frame
-WIDE = 4096  # messages that flow control lets through
+FLOOD_BYTES = 4  # small enough for as many to fit into one frame
+WIDE = 4096  # a window that admits a whole flood
 
 
 def strained(plain: Scenario, random: Random) -> Scenario:
-    """A random scenario, made harder for an optimistic stack."""
+    """Return a random scenario made harder for an optimistic stack."""
     stack = msgspec.structs.replace(plain.stack, optimistic=random_options(random))
     names = [site.name for site in plain.topology.sites]
     first = stack.sequencer or names[0]
     faults: list[Fault] = list(plain.faults)
     if random.random() < 0.6 and len(names) > 2 and not plain.membership.majority:
-        if len(names) < 5:  # two must be left, or there is no order to judge
+        if len(names) < 5:  # two must remain, or there is no order to judge
             faults = []
         faults = [fault for fault in faults if not isinstance(fault, Crash | Recover) or fault.site != first]
         at_ms = random.uniform(0, 0.8) * plain.duration_ms
@@ -66,7 +66,7 @@ def random_options(random: Random) -> OptimisticOptions:
 
 
 def random_causal(random: Random) -> CausalPolicy:
-    """Any rules and codings of extended histories, with wide bounds or with tight ones."""
+    """Draw rules and codings of extended histories, with wide or tight bounds."""
     names = ("extended", "symmetric", "separators", "anywhere", "remainder", "forgetting")
     rules = {name: random.random() < 0.7 for name in names} if random.random() < 0.5 else {}
     return CausalPolicy(
@@ -83,7 +83,7 @@ def random_causal(random: Random) -> CausalPolicy:
 
 
 def flooded(plain: Scenario, random: Random) -> Scenario:
-    """The same with a flood at one site, or at two: in one turn, or message by message at one instant."""
+    """Add a flood at one or two sites: in one turn, or message by message at one instant."""
     names = [site.name for site in plain.topology.sites]
     source, other = random.sample(names, 2)
     count = random.randint(*FLOOD)
@@ -103,8 +103,8 @@ def flooded(plain: Scenario, random: Random) -> Scenario:
         credit=CreditOptions(window=WIDE, queue_max=WIDE) if "credit" in taken else CreditOptions(),
         reliable=ReliableOptions(ack_every=plain.stack.reliable.ack_every),  # one frame per repair would take hours
     )
-    if "hybrid" in taken:  # the flood is ticketed by others, who gather tickets for a while
-        clock = random.choice(["lamport", "lamport", stack.hybrid.clock])  # whose numbers are close to each other
+    if "hybrid" in taken:  # other sites issue the tickets of the flood, and gather them for a while
+        clock = random.choice(["lamport", "lamport", stack.hybrid.clock])  # its numbers are close together
         hybrid = msgspec.structs.replace(stack.hybrid, null_ms=200.0, eager=random.random() < 0.3, clock=clock)
         if STACKS[stack.name].roles == "given":
             hybrid = msgspec.structs.replace(hybrid, active=tuple(name for name in names if name != source))

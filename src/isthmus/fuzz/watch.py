@@ -1,8 +1,8 @@
-"""A run under watch: whether it comes to rest, and whether sites keep rules that no trace tells.
+"""Monitored runs: whether a run comes to rest, and whether sites keep rules that are not visible in a trace.
 
-Watched for: timers that outlive a view, or that a layer counts on though they are not set; flow control that gives out
-more credit than there is; packets refused though every site keeps to the protocol; and repairs that go on when nothing
-is missing any more. All of it is looked at from outside, between events, so that the run is the same as without.
+Detected: timers that outlive a view, or whose `armed` flag is wrong; flow control that grants more credit than its
+window; packets rejected though every site follows the protocol; and repairs that continue when nothing is missing.
+All checks observe from outside, between events, so that the run is the same as without them.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ from isthmus.sim.network.delays import Network, Receive, Stamp
 from isthmus.sim.run import SimRun
 from isthmus.sim.site import SimPort
 
-LOOK_NS = 25 * NS_PER_MS  # how often flow control is looked at while there is traffic
-# For how long a run at rest must send nothing for its messages; where it does, as roles may still change, again.
+LOOK_NS = 25 * NS_PER_MS  # period of the flow control checks while there is traffic
+# Spans in which a run at rest must send nothing for its messages; retried, as roles may still change.
 QUIET_NS = (1_000 * NS_PER_MS, 5_000 * NS_PER_MS, 5_000 * NS_PER_MS, 10_000 * NS_PER_MS)
-FOUND_MAX = 5  # sentences kept
-USUAL_SITES = 9  # the most of a run with the usual limits
+FOUND_MAX = 5  # maximum sentences kept
+USUAL_SITES = 9  # the largest run with the default limits
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much a run may take until it is at rest; its virtual time is bounded by the scenario's drain time."""
+    """Limits of a run until it is at rest; its virtual time is bounded by the scenario's drain time."""
 
     packets: int = 400_000
     events: int = 1_000_000
 
 
 def limits_of(scenario: Scenario) -> Limits:
-    """The limits of a run: heartbeats and probes go between all pairs of sites, so that more sites may take more."""
+    """Return the limits of a run; they grow with the pairs of sites, which exchange heartbeats and probes."""
     sites, usual = len(scenario.topology.sites), Limits()
     share = max(1.0, sites * (sites - 1) / (USUAL_SITES * (USUAL_SITES - 1)))
     return Limits(packets=round(usual.packets * share), events=round(usual.events * share))
 
 
 class WatchedRun(SimRun):
-    """A run that collects what it finds wrong, a sentence each."""
+    """A run that collects the faults it finds, one sentence each."""
 
     found: list[str]
 
     def watch(self, limits: Limits, progress: Progress | None = None) -> list[str]:
-        """Run to the end or to a limit; what was found."""
+        """Run to the end or to a limit; return the faults found."""
         self.found = []
         self.scheduler.at(LOOK_NS, self.look)
         for now_ns in self.steps():
@@ -83,7 +83,7 @@ class WatchedRun(SimRun):
         return [port for site in self.sites if site.alive for port in site.ports.values()]
 
     def why_unsettled(self) -> str:
-        """What is still to be done, and where."""
+        """Describe what is unfinished, and where."""
         reasons = [f"{self.summary.undelivered_count():,} deliveries are owed"]
         reasons += [
             f"view {service.view.view_id} of group {service.group} changes"
@@ -92,7 +92,7 @@ class WatchedRun(SimRun):
         ]
         for port in self.ports_up():
             layers = list(port.stack.layers)
-            while not isinstance(layers[-1], Transport):  # what is below a transport owes nothing to anybody
+            while not isinstance(layers[-1], Transport):  # layers below the transport have no obligations
                 layers.pop()
             unsettled = [type(layer).__name__ for layer in layers if not layer.settled()]
             if unsettled:
@@ -100,7 +100,7 @@ class WatchedRun(SimRun):
         return ", ".join(reasons)
 
     def stay_quiet(self) -> None:
-        """Go on for a while in which no transport may send anything."""
+        """Continue for a while in which no transport may send anything."""
         tap = Tap(self.network)
         for port in self.ports_up():
             transports = [layer for layer in port.stack.layers if isinstance(layer, Transport)]
@@ -118,7 +118,7 @@ class WatchedRun(SimRun):
             )
 
     def wait_for_rest(self) -> None:
-        """Go on while something that began after the end goes on, as a change of roles may."""
+        """Continue while activity that began after the end lasts, such as a change of roles."""
         last_ns = self.end_ns + round(self.scenario.drain_ms * NS_PER_MS)
         while not self.at_rest() and self.scheduler.now_ns < last_ns:
             self.go_on(SETTLE_NS)
@@ -127,7 +127,7 @@ class WatchedRun(SimRun):
         for _ in self.advance(self.scheduler.now_ns + span_ns):
             pass
 
-    # Rules that hold between any two events
+    # Invariants that hold between any two events
 
     def ideal_service(self, group: GroupOfRun) -> IdealMembership:
         service = super().ideal_service(group)
@@ -139,7 +139,7 @@ class WatchedRun(SimRun):
         return watched
 
     def look(self, *_: object) -> None:
-        """Look at flow control, again and again as long as there is traffic."""
+        """Check flow control periodically while there is traffic."""
         for port in self.ports_up():
             if any(isinstance(layer, Credit) for layer in port.stack.layers):
                 self.check_credit(port)
@@ -157,7 +157,7 @@ class WatchedRun(SimRun):
                 self.note_fault(f"site {port.site} may send site {site} {count} messages beyond its window of {window}")
 
     def check_large(self, port: SimPort) -> None:
-        """Check that a site holds no more of a sender's large messages of this view than one, or than their window."""
+        """Check that the large messages held per sender and view are at most one, or fit into their window."""
         fragments = port.stack.find(Application).fragments
         held: dict[SiteId, list[int]] = {}
         for (sender, _), assembly in fragments.assemblies.items():
@@ -171,7 +171,7 @@ class WatchedRun(SimRun):
                 self.note_fault(f"site {port.site} holds {sum(sizes)} bytes of site {sender}, beyond {window}")
 
     def check_view(self, port: SimPort) -> None:
-        """Check a port that has installed a view and not resumed: its transport waits for nothing."""
+        """Check that the transport of a port between install and resume has no timer."""
         for layer, key in port.owner.timers:
             if isinstance(layer, Transport) and layer.host is port:
                 self.note_fault(
@@ -180,7 +180,7 @@ class WatchedRun(SimRun):
         self.check_flags(port)
 
     def check_flags(self, port: SimPort) -> None:
-        """Check that layers are right about which of their timers are set."""
+        """Check that the `armed` flags of layers match their timers."""
         for layer in port.stack.layers:
             for key, name in enumerate(layer.timer_names):
                 armed = getattr(layer, f"{name}_armed", None)
@@ -194,7 +194,7 @@ def is_set(port: SimPort, layer: Layer, key: int) -> bool:
 
 
 class WatchedMembership(IdealMembership):
-    """The ideal service, with a look at each member that is about to take part in a view."""
+    """The ideal service, with a check of each member before it resumes."""
 
     run: WatchedRun
 
@@ -205,7 +205,7 @@ class WatchedMembership(IdealMembership):
 
 
 class Tap:
-    """A network that counts what transports send, by site and type."""
+    """A network that counts the messages sent by transports, per site and type."""
 
     def __init__(self, network: Network) -> None:
         self.network = network
