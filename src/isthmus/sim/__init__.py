@@ -1,1 +1,1 @@
-"""Virtual time: the deterministic simulator."""
+"""The deterministic simulator, in virtual time."""

@@ -1,7 +1,7 @@
-"""What every run of a scenario has, whatever carries it out: rows, figures, virtual time.
+"""The common base of all simulated runs: rows, figures, virtual time.
 
-Two kinds of runs: `run.SimRun` boots every site and its stacks; `packets.twin.CompiledRun` has compiled end points in
-their place. Callers of `simulate.make_run` need not know which it is.
+There are two kinds of runs: `run.SimRun` boots every site and its stacks; `packets.twin.CompiledRun` replaces them with
+compiled end points. Callers of `simulate.make_run` need not distinguish them.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from isthmus.sim.site import Meter
 from isthmus.trace.log import SiteLog
 from isthmus.trace.schema import Recording, Sink
 
-SETTLE_NS = 1_000_000_000  # how long a run goes on once nothing is owed, so that a late second delivery shows
+SETTLE_NS = 1_000_000_000  # how long a run continues once nothing is owed, to detect late duplicate deliveries
 Progress = Callable[[int], None]  # called with the virtual time in ns
 
 
 class Counts(Protocol):
-    """What a network has carried."""
+    """Counters of the traffic in a network."""
 
-    packet_count: int  # copies sent, those to oneself included
+    packet_count: int  # copies sent, including copies to the sender itself
     dropped_count: int
     wan_count: int  # copies sent to another LAN
-    wan_bytes: int  # of these; 0 where sizes are not looked at
+    wan_bytes: int  # of these; 0 where sizes are not measured
 
 
 class Simulation(ABC):
-    """One scenario under way."""
+    """A run of one scenario."""
 
     network: Counts
 
@@ -53,20 +53,20 @@ class Simulation(ABC):
         self.sink = sink if scenario.trace != "none" else None
         self.logs = [SiteLog(site, self.sink, self.summary, run, couriers) for site in self.site_ids]
         self.meter: Meter | None = None
-        self.participant_events: list[ParticipantEvent] = []  # what participants said and were told, in order of time
+        self.participant_events: list[ParticipantEvent] = []  # messages, views, deliveries; in order of time
         self.end_ns = round(scenario.duration_ms * NS_PER_MS)
 
     @abstractmethod
     def steps(self) -> Iterator[int]:
-        """Run to the end with stops in between; gives the virtual time in ns at each."""
+        """Run to the end with stops in between; yield the virtual time in ns at each."""
 
     @abstractmethod
     def figures(self) -> dict[str, float]:
-        """What only some networks measure, by name."""
+        """Return the measurements specific to a network, by name."""
 
     @abstractmethod
     def last_view(self) -> int:
-        """The number of the view that the first group ended in."""
+        """Return the number of the last view of the first group."""
 
     def execute(self, progress: Progress | None = None) -> RunSummary:
         """Run to the end."""
@@ -76,6 +76,6 @@ class Simulation(ABC):
         return self.summary
 
     def record(self, how: Recording) -> None:
-        """Say at every site how far the trace reaches."""
+        """Record in the log of every site whether the trace is complete."""
         for log in self.logs:
             log.record(self.scheduler.now_ns, how)

@@ -1,6 +1,6 @@
-"""A program in virtual time: it sends when it likes, and is called at each delivery.
+"""A program in virtual time: it sends at any time, and is called at each delivery.
 
-A scenario describes its traffic beforehand. A program whose messages depend on what it has read, such as a chat or a
+A scenario fixes its traffic in advance. A program whose messages depend on what it has read, such as a chat or a
 replicated store, is simulated by this instead.
 """
 
@@ -18,11 +18,11 @@ from isthmus.stacks.registry import STACKS, StackOptions
 
 
 class SimulatedProgram:
-    """A scenario of one group that a program takes part in, at every site.
+    """A scenario of one group in which a program takes part, at every site.
 
     Args:
         scenario: the network, stack and duration; its workloads send beside the program.
-        on_deliver: called with the site, the message and how final its delivery is.
+        on_deliver: called with the site, the message and the finality of its delivery.
 
     Example: `simulation = SimulatedProgram(scenario, on_deliver); simulation.at(100.0, send_first); simulation.run()`
     """
@@ -42,7 +42,7 @@ class SimulatedProgram:
 
     @property
     def now_ms(self) -> float:
-        """Virtual time since the start."""
+        """Return the virtual time since the start."""
         return self._run.scheduler.now_ns / NS_PER_MS
 
     def at(self, at_ms: float, action: Callable[[], None]) -> None:
@@ -50,7 +50,7 @@ class SimulatedProgram:
         self._run.scheduler.at(round(at_ms * NS_PER_MS), lambda _a, _b: action())
 
     def send(self, site: int, payload: bytes) -> Cast:
-        """Multicast to all, from a site; not to be called within `on_deliver`, but by `at`."""
+        """Multicast to all, from a site; call it by `at`, not within `on_deliver`."""
         sent: list[Cast] = []
         application = self._applications[SiteId(site)]
         self._run.sites[site].ports[ONLY_GROUP].run(lambda: sent.append(application.cast(payload)))

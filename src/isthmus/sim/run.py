@@ -1,6 +1,6 @@
 """A run: a scenario in, rows and figures out; the same scenario gives the same rows, byte for byte.
 
-A run lasts for the scenario's duration and then until nothing is owed to anybody, but at most for its drain time.
+A run lasts for the scenario's duration and then until nothing is owed to any site, but at most for its drain time.
 """
 
 from __future__ import annotations
@@ -52,27 +52,27 @@ from isthmus.stacks.registry import STACKS, Build
 from isthmus.topology.gateways.lans import Lans, lans_of
 from isthmus.trace.schema import Gauge, Sink
 
-SITE_GROUP = GroupId(-1)  # the port of what a site does for all its groups
+SITE_GROUP = GroupId(-1)  # the port for traffic that a site sends on behalf of all its groups
 SLICE = 50_000  # events between two stops, at which the caller may report progress
 
 
 class SimRun(Simulation):
-    """One scenario under way, with all its sites."""
+    """A run of one scenario, with all its sites."""
 
     network: DelayNetwork | PacketNetwork
 
     def __init__(self, scenario: Scenario, sink: Sink | None = None, build: Build | None = None, run: int = 0) -> None:
         super().__init__(scenario, sink, run)
-        self.build = build  # a test may plant a stack of its own in the place of the scenario's
+        self.build = build  # a test may substitute a stack for the scenario's
         self.network = self.network_of(scenario)
         sized = scenario.wire != "reference" or self.network.needs_sizes
         self.meter = Meter(decodes=scenario.wire == "codec") if sized else None
         self.traffic = [self.traffic_of(site) for site in self.site_ids]
         self.participant_traffic = [self.participants_of(site) for site in self.site_ids]
-        self.cuts: list[dict[SiteId, int]] = []  # partitions that hold: the side of each site
+        self.cuts: list[dict[SiteId, int]] = []  # current partitions: the side of each site
         self.services = [self.service_of(group) for group in self.groups]
-        self.clocks = [clock_of(scenario, site) for site in self.site_ids]  # a clock goes on while its site is down
-        self.suspicions: dict[SiteId, Suspicion] = {}  # of the processes that are up, where members agree on views
+        self.clocks = [clock_of(scenario, site) for site in self.site_ids]  # a clock runs on while its site is down
+        self.suspicions: dict[SiteId, Suspicion] = {}  # by live process, with agreed membership
         self.sites: list[SimSite] = []
         served = scenario.clocks.service is not None
         self.time = ClockWorld(scenario, self.scheduler, self.delays, self.sites) if served else None
@@ -142,12 +142,12 @@ class SimRun(Simulation):
         return made
 
     def build_of(self, group: GroupOfRun) -> Build:
-        """What builds the stacks of a group: the planted function, or that of the named stack."""
+        """Return the builder of a group's stacks: the substituted function, or that of the named stack."""
         planted = self.build if group.stack.name == self.scenario.stack.name else None
         return planted or STACKS[group.stack.name].build
 
     def watch_from(self, site: SimSite) -> Suspicion:
-        """Have a site watch the others, for all its groups."""
+        """Start failure detection at a site, for all its groups."""
         given = self.scenario.membership.agreed
         clusters = {SiteId(number): other.cluster for number, other in enumerate(self.scenario.topology.sites)}
 
@@ -164,7 +164,7 @@ class SimRun(Simulation):
         return suspicion
 
     def timetable(self, site: SiteId) -> At:
-        """A way for a site's applications to do something at a time, as an event of the group's port there."""
+        """Return a way to schedule actions of a site's applications, as events of the group's port there."""
 
         def at(time_ns: int, group: GroupId, action: Callable[[], None]) -> None:
             self.scheduler.at(time_ns, act, group, action)
@@ -176,7 +176,7 @@ class SimRun(Simulation):
             elif port.owner.alive:
                 port.run(action)
             else:
-                action()  # which finds nobody to submit it
+                action()  # it finds no application to submit it
 
         return at
 
@@ -195,7 +195,7 @@ class SimRun(Simulation):
         )
 
     def start(self) -> None:
-        """Install the first view and let the sites send."""
+        """Install the first view and start the traffic."""
         for site_id in named_sites(self.scenario.topology, self.scenario.membership.absent, "absent"):
             self.stop(self.sites[site_id])
         for service in self.services:
@@ -209,7 +209,7 @@ class SimRun(Simulation):
         self.network.begin_background(self.scenario.random, self.end_ns)
 
     def figures(self) -> dict[str, float]:
-        """What only some networks and clocks measure, by name."""
+        """Return the measurements specific to some networks and clocks, by name."""
         clocks = {} if self.time is None else self.time.named()
         return network_figures(self.network, self.summary) | clocks
 
@@ -217,7 +217,7 @@ class SimRun(Simulation):
         return self.services[0].view.view_id
 
     def steps(self) -> Iterator[int]:
-        """Run to the end with a stop at every SLICE events; gives the virtual time in ns at each."""
+        """Run to the end with a stop at every SLICE events; yield the virtual time in ns at each."""
         self.start()
         yield from self.advance(self.end_ns)
         last_ns = self.end_ns + round(self.scenario.drain_ms * NS_PER_MS)
@@ -226,7 +226,7 @@ class SimRun(Simulation):
         yield from self.advance(self.scheduler.now_ns + SETTLE_NS)
 
     def at_rest(self) -> bool:
-        """Whether nothing is owed, and nobody who is up has anything left to send or to hear of."""
+        """Return whether nothing is owed, and no live site has anything left to send or to receive."""
         settled = self.network.is_idle() and all(map(self.group_at_rest, self.services))
         return settled and not self.summary.undelivered_count()
 
@@ -236,7 +236,7 @@ class SimRun(Simulation):
         return settled and service.at_rest()
 
     def advance(self, until_ns: int) -> Iterator[int]:
-        """Run up to a time; gives the time at every stop, and at the end."""
+        """Run up to a time; yield the time at every stop, and at the end."""
         while not self.scheduler.run(until_ns, SLICE):
             yield self.scheduler.now_ns
         yield self.scheduler.now_ns
@@ -245,7 +245,7 @@ class SimRun(Simulation):
 
     @property
     def delays(self) -> DelayNetwork:
-        """The network whose links may be disturbed; a scenario over any other has no such faults."""
+        """The network whose links may have faults; a scenario over any other has no such faults."""
         assert isinstance(self.network, DelayNetwork)
         return self.network
 
@@ -317,12 +317,12 @@ class SimRun(Simulation):
         site.go_on(standing)
 
     def note(self, site: SimSite, kind: Kind, value: int = 0) -> None:
-        """Trace what happened to a site as a whole, once."""
+        """Trace an event of a site as a whole, once."""
         for port in list(site.ports.values())[:1]:
             port.trace(kind, value=value)
 
     def start_again(self, site_id: SiteId) -> None:
-        """Give a site that others have gone on without a new life, in the same process."""
+        """Restart a site without which others have continued, as a new incarnation in the same process."""
         learnt = self.suspicions.get(site_id)
         self.crash(site_id)
         if learnt is not None:
@@ -342,15 +342,15 @@ class SimRun(Simulation):
                 service.changed()
 
     def relink(self, lans: Lans) -> None:
-        """Have gateways linked anew in every group that relays, from its next view on."""
+        """Change the links between gateways in every group that relays, from its next view on."""
         for place, group in enumerate(self.groups):
             if STACKS[group.stack.name].relays:
                 service = self.services[place]
-                assert isinstance(service, IdealMembership)  # a scenario that is agreed has no such fault
+                assert isinstance(service, IdealMembership)  # an agreed scenario has no such fault
                 service.renew(partial(self.lay_links, place, lans))
 
     def lay_links(self, place: int, lans: Lans, view_id: int) -> None:
-        """Tell the sites of a group which links hold from a view on, and those that start later."""
+        """Set the links of a group from a view on, at its sites and at those that start later."""
         group = self.groups[place]
         causal = msgspec.structs.replace(group.options.causal, lans=lans)
         options = msgspec.structs.replace(group.options, causal=causal)
@@ -370,11 +370,11 @@ class SimRun(Simulation):
         self.links_changed()
 
     def reaches(self, source: SiteId, target: SiteId) -> bool:
-        """Whether no partition lies between two sites."""
+        """Return whether no partition separates two sites."""
         return all(cut[source] == cut[target] for cut in self.cuts)
 
     def disturb(self, fault: Loss | DelayShift) -> None:
-        """Make channels worse until the fault ends."""
+        """Degrade channels until the fault ends."""
         topology = self.scenario.topology
         sources = named_sites(topology, fault.source, "source") or tuple(self.site_ids)
         targets = named_sites(topology, fault.target, "target") or tuple(self.site_ids)
@@ -387,5 +387,5 @@ class SimRun(Simulation):
         for link in links:
             link.calm(fault)
         self.network.faults_changed()
-        # A link that keeps order is constant again only when what was slowed down has arrived.
+        # A FIFO link is constant again only when all slowed packets have arrived.
         self.scheduler.at(max([link.last_ns for link in links], default=0), lambda *_: self.network.faults_changed())

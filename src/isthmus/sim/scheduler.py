@@ -1,12 +1,12 @@
-"""Virtual time: a heap of what is to happen.
+"""Virtual time: a heap of scheduled actions.
 
-An entry is (time, counter, action, first argument, second argument). The counter makes ties deterministic: what was
-scheduled first happens first. An entry is never removed; whoever scheduled it decides, when it comes up, whether it
-still means anything.
+An entry is (time, counter, action, first argument, second argument). The counter makes ties deterministic: actions due
+at one time run in the order of scheduling. An entry is never removed; the action itself checks, when it comes up,
+whether it is still valid.
 
-An *event source* has events of its own, which it keeps as it likes; the packet network is one. It runs beside the heap:
-whichever is due first goes first, the heap where both are. It may carry out many events at a time, as long as nothing
-else is due and none of them reaches a site, which could put something into the heap.
+An *event source* has events of its own, in its own data structure; the packet network is one. It runs beside the heap:
+the earlier of the two goes first, the heap on ties. It may execute many events at a time, as long as nothing
+else is due and none of them reaches a site, which could add entries to the heap.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Entry = tuple[int, int, Callable[[Any, Any], None], Any, Any]
 class EventSource(Protocol):
     """Events beside the heap."""
 
-    def next_ns(self) -> int | None: ...  # when the next one is due; None: there is none
-    def run_before(self, limit_ns: int) -> int: ...  # carry out what is due before then, or some of it; how many events
+    def next_ns(self) -> int | None: ...  # when the next event is due; None: there is none
+    def run_before(self, limit_ns: int) -> int: ...  # execute some or all events due before the limit; return how many
 
 
 class Scheduler:
-    """Runs actions in order of time, then of scheduling."""
+    """A scheduler: runs actions in order of time, then of scheduling."""
 
     __slots__ = ("counter", "event_count", "heap", "now_ns", "sources")
 
@@ -38,12 +38,12 @@ class Scheduler:
         self.sources: list[EventSource] = []
 
     def at(self, time_ns: int, action: Callable[[Any, Any], None], first: Any = None, second: Any = None) -> None:
-        """Schedule an action; a time that has passed means now."""
+        """Schedule an action; a time in the past means now."""
         self.counter += 1
         heappush(self.heap, (max(time_ns, self.now_ns), self.counter, action, first, second))
 
     def run(self, until_ns: int, budget: int) -> bool:
-        """Run what is due up to a time, at most `budget` actions; whether that was all."""
+        """Run actions due up to a time, at most `budget` of them; return whether that was all."""
         if self.sources:
             return self.run_beside_sources(until_ns, budget)
         heap = self.heap
@@ -58,7 +58,7 @@ class Scheduler:
         return False
 
     def run_beside_sources(self, until_ns: int, budget: int) -> bool:
-        """The same where there are event sources."""
+        """Run actions in the presence of event sources."""
         heap, end = self.heap, self.event_count + budget
         while self.event_count < end:
             limit_ns = min(heap[0][0], until_ns + 1) if heap else until_ns + 1

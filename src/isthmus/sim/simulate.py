@@ -1,6 +1,6 @@
-"""The simulator as its callers see it: a scenario in, a `RunResult` out.
+"""The simulator's entry points: a scenario in, a `RunResult` out.
 
-`make_run` is the constructor of every run; `simulate` carries one out with a judge as its sink, beside the caller's.
+`make_run` is the constructor of every run; `simulate` executes one with a judge as a second sink.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Tee:
 
 
 def make_run(scenario: Scenario, sink: Sink | None = None, run: int = 0, build: Build | None = None) -> Simulation:
-    """A run of a scenario, over sites with their stacks or compiled end points; `build` plants another stack."""
+    """Return a run of a scenario, over sites with stacks or compiled end points; `build` substitutes another stack."""
     if has_twin(scenario.network):
         return CompiledRun(scenario, sink, run)
     return SimRun(scenario, sink, build, run)
@@ -62,18 +62,18 @@ def simulate(
 
 
 def execute(run: Simulation, progress: Progress | None = None) -> str:
-    """Carry a run out; the traceback where it failed. Its trace says whether it was cut short."""
+    """Execute a run; return the traceback if it failed. The trace records whether it was cut short."""
     run.record(Recording.BEGUN)
     try:
         for now_ns in run.steps():
             if progress is not None:
                 progress(now_ns, run.scheduler.event_count)
-    except InputError:  # the trace cannot be written: no fault of the run's
+    except InputError:  # the trace cannot be written: not a failure of the run
         raise
     except Exception:
         run.record(Recording.CUT)
         return traceback.format_exc()
-    except BaseException:  # interrupted, or ended
+    except BaseException:  # interrupted, or exiting
         run.record(Recording.CUT)
         raise
     run.record(Recording.ENDED)
@@ -83,7 +83,7 @@ def execute(run: Simulation, progress: Progress | None = None) -> str:
 def result_of(
     run: Simulation, judge: RunJudge, judgement: Judgement | None, error: str = "", cpu_s: float = 0.0
 ) -> RunResult:
-    """The result of a run that has ended; `judge` has seen its rows."""
+    """Return the result of a run that has ended; `judge` has seen its rows."""
     names = [site.name for site in run.scenario.topology.sites]
     return RunResult(
         scenario=run.scenario,

@@ -1,4 +1,4 @@
-"""A simulated site and its ports: carries out the effects of stacks in virtual time."""
+"""A simulated site and its ports: executes the effects of stacks in virtual time."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from isthmus.sim.standstill import Standstill
 from isthmus.trace.log import SiteLog
 
 DELIVER = Kind.DELIVER
-FRAME_BYTES = 32_000  # a virtual packet may be large; what a turn gathers beyond is cut
+FRAME_BYTES = 32_000  # a virtual packet may be large; a batch beyond this is split
 
 
 class Meter:
-    """How messages are measured on their way: by their size, and through the codec where asked."""
+    """The measurement of messages in transit: by size, and through the codec if enabled."""
 
     __slots__ = ("control_bytes", "decodes", "payload_bytes")
 
     def __init__(self, decodes: bool) -> None:
-        self.decodes = decodes  # messages arrive as what the codec makes of them
+        self.decodes = decodes  # messages arrive as decoded by the codec
         self.control_bytes = 0  # over all copies sent
         self.payload_bytes = 0
 
 
 class SimSite:
-    """One incarnation of one site: what its ports share."""
+    """One incarnation of one site: the state shared by its ports."""
 
     __slots__ = (
         "alive", "clock", "heard", "incarnation", "log", "meter", "network", "ports", "random", "scheduler", "site",
@@ -61,18 +61,18 @@ class SimSite:
         self.network = network
         self.log = log
         self.clock = clock  # None: it is always right
-        self.meter = meter  # None: sizes are not looked at
+        self.meter = meter  # None: sizes are not measured
         self.wire_log = wire_log  # trace every send and receive
-        self.time_service: ClockService | None = None  # which tells the calendar where it runs
-        self.turn_ns = 0  # how long a turn lasts; 0: it is one event
+        self.time_service: ClockService | None = None  # supplies the calendar if present
+        self.turn_ns = 0  # duration of a turn; 0: a turn is one event
         self.alive = True
-        self.standing: Standstill | None = None  # what waits while the site stands still
-        self.heard: dict[SiteId, int] = {}  # when anything last came from each site, in virtual time
-        self.timers: dict[tuple[Layer, int], int] = {}  # when each is due; an entry of the heap that differs is stale
+        self.standing: Standstill | None = None  # what waits while the site is paused
+        self.heard: dict[SiteId, int] = {}  # last arrival from each site, in virtual time
+        self.timers: dict[tuple[Layer, int], int] = {}  # due times; a heap entry with a different time is stale
         self.ports: dict[GroupId, SimPort] = {}
 
     def port(self, group: GroupId = ONLY_GROUP) -> SimPort:
-        """A new port, for a stack that is then attached to it."""
+        """Return a new port, for a stack to be attached."""
         port = self.ports[group] = SimPort(self, group)
         return port
 
@@ -86,7 +86,7 @@ class SimSite:
         return now if self.clock is None else self.clock.read(now)
 
     def crash(self) -> None:
-        """Stop for good; what comes for this incarnation from now on is lost."""
+        """Stop permanently; later packets for this incarnation are lost."""
         self.alive = False
         self.timers.clear()
         for port in self.ports.values():
@@ -95,20 +95,20 @@ class SimSite:
         if standing is not None:
             standing.release_events(self.soon)
 
-    # Standing still
+    # Pauses
 
     def stop(self) -> Standstill | None:
-        """Stand still until `go_on` is called with what this gives; None where the site cannot, or does already."""
+        """Pause until `go_on` is called with the returned value; None if the site is down or already paused."""
         if not self.alive or self.standing is not None:
             return None
         self.standing = Standstill(self.scheduler.now_ns, self.timers, [port.open_id for port in self.ports.values()])
-        self.timers = {}  # entries of the heap mean nothing meanwhile
+        self.timers = {}  # heap entries are stale during the pause
         for port in self.ports.values():
-            port.open_id = NO_OPEN_VIEW  # so that no packet takes the short way
+            port.open_id = NO_OPEN_VIEW  # so that no packet takes the fast path
         return self.standing
 
     def go_on(self, standing: Standstill) -> None:
-        """Read what has come, then do what was to be done, then fire the timers that are overdue."""
+        """Read the packets held back, then execute the events held back, then fire the overdue timers."""
         if self.standing is not standing:
             return  # it was killed meanwhile
         self.standing = None
@@ -127,7 +127,7 @@ class SimSite:
         self.scheduler.at(self.scheduler.now_ns, action, first, second)
 
     def when_moving(self, event: Callable[[], None]) -> None:
-        """Do something now, or once the site no longer stands still."""
+        """Execute an event now, or at the end of the pause."""
         if self.standing is None:
             event()
         else:
@@ -159,14 +159,14 @@ class SimPort(Port):
         self.meter = owner.meter
         self.heard = owner.heard
         self.log = owner.log
-        self.counts = owner.log.summary if owner.log.sink is None else None  # where nobody wants rows
+        self.counts = owner.log.summary if owner.log.sink is None else None  # if no rows are requested
         self.site_clock = owner.clock
         self.stamp: Stamp = (owner.site, 0)
         self.turn_ends = False  # the end of a turn that outlasts its event is scheduled
         self.enter()
 
     def attach(self, stack: Stack) -> None:
-        """Take part in the network with a stack."""
+        """Attach a stack, and take part in the network."""
         self.stack = stack
         self.routes = stack.routes
         self.network.attach(self.site, self.group, self.receive_traced if self.owner.wire_log else self.receive)
@@ -178,7 +178,7 @@ class SimPort(Port):
     # Events
 
     def run(self, event: Callable[[], None]) -> None:
-        """One event from outside."""
+        """Execute one external event."""
         if self.owner.standing is not None:
             self.owner.standing.events.append(partial(self.run, event))
         elif self.owner.alive:
@@ -200,7 +200,7 @@ class SimPort(Port):
         self.run(lambda: None)
 
     def receive(self, stamp: Stamp, message: Message) -> None:
-        """Take a message that the network brings; the usual way, for one of the open view."""
+        """Take a message from the network; fast path for one of the open view."""
         source, view_id = stamp
         if view_id != self.open_id:
             self.receive_other(stamp, message)
@@ -216,7 +216,7 @@ class SimPort(Port):
             self.end_event()
 
     def receive_other(self, stamp: Stamp, message: Message) -> None:
-        """Take a message of another view, of none, after a crash, or while the site stands still."""
+        """Take a message of another view, of none, after a crash, or during a pause."""
         if self.owner.standing is not None:
             self.owner.standing.hold_packet(self.receive, stamp, message)
         elif self.owner.alive:
@@ -224,7 +224,7 @@ class SimPort(Port):
             self.run(lambda: self.take(*stamp, message))
 
     def receive_traced(self, stamp: Stamp, message: Message) -> None:
-        """The same with a row for each packet."""
+        """Take a message, with a trace row for each packet."""
         if self.owner.standing is not None:
             self.owner.standing.hold_packet(self.receive_traced, stamp, message)
             return
@@ -251,7 +251,7 @@ class SimPort(Port):
         return self.calendar()._replace(state=ClockState.FREE_RUNNING) if served is None else served
 
     def calendar(self) -> Reading:
-        """The site's own calendar, whatever a service makes of it."""
+        """Return the site's own calendar, without the corrections of a service."""
         clock, now = self.owner.clock, self.scheduler.now_ns
         return Reading(now, 0) if clock is None else clock.calendar(now)
 
@@ -273,7 +273,7 @@ class SimPort(Port):
             self.trace_wire(Kind.SEND, message, len(targets))
 
     def measured(self, targets: Targets, message: Message) -> tuple[Message, int]:
-        """A message as its receivers get it, and its size; copies to oneself do not count."""
+        """Return a message as its receivers get it, and its size; copies to the sender itself do not count."""
         meter = self.meter
         assert meter is not None
         packet = self.stack.codec.encode(message)

@@ -1,4 +1,4 @@
-"""The clocks of a site: one that only runs, at a rate of its own, and one that tells the calendar and may be set."""
+"""Clocks of a site: a monotonic one with its own rate, and a calendar that may be set."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from isthmus.core.layer import Reading
 
 
 class SiteClock:
-    """Runs (1 + drift) times as fast as true time; the calendar is off by an offset that jumps may change."""
+    """A clock that runs (1 + drift) times as fast as true time; jumps change the offset of its calendar."""
 
     __slots__ = ("bound_drift", "bound_ns", "drift", "jump_ns", "offset_ns")
 
@@ -14,12 +14,12 @@ class SiteClock:
         assert drift > -1
         self.offset_ns = offset_ns
         self.drift = drift
-        self.bound_ns = bound_ns  # the offset is known to be within this,
-        self.bound_drift = bound_drift  # and the drift within this
-        self.jump_ns = 0  # by how much the calendar was set; then no bound is known
+        self.bound_ns = bound_ns  # known bound of the offset
+        self.bound_drift = bound_drift  # known bound of the drift
+        self.jump_ns = 0  # total adjustment of the calendar; once set, its error bound is unknown
 
     def read(self, true_ns: int) -> int:
-        """The monotonic clock, whose origin is the offset."""
+        """Return the monotonic clock, whose origin is the offset."""
         return true_ns + self.offset_ns + round(true_ns * self.drift)
 
     def calendar(self, true_ns: int) -> Reading:
@@ -27,5 +27,5 @@ class SiteClock:
         return Reading(self.read(true_ns) + self.jump_ns, error_ns)
 
     def true_span(self, local_ns: int) -> int:
-        """How long a span of this clock takes."""
+        """Return the true duration of a span of this clock."""
         return round(local_ns / (1 + self.drift))

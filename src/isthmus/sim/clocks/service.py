@@ -1,11 +1,11 @@
-"""The clock service in a run: a port for it at every site, the LANs' views, references and their faults, readings.
+"""The clock service in a run: its port at every site, the views of the LANs, references and their faults, readings.
 
 All clocks are read at the same true instants: every `sample_ms` those of all sites, and right before the first
 installation of a round at a LAN those of its sites, when their last synchronisation is oldest. Readings become CLOCK
-rows, each followed by the published error bound where there is one.
+rows, each followed by the published error bound if there is one.
 
-The views of a LAN are ideal: a crash or a start is known to all of its sites after the detection time. Nothing is made
-equal at a change, as the service has nothing that must be: a round under way is given up.
+The views of a LAN are ideal: all of its sites detect a crash or a start after the detection time. A view change needs
+no flush, as the service has no shared state: a round in progress is abandoned.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CLOCKS = GroupId(-2)  # the port of the clock service
 
 
 def clock_of(scenario: Scenario, site: SiteId) -> SiteClock | None:
-    """The clock of a site; None where it is always right."""
+    """Return the clock of a site; None if it is always right."""
     clocks = scenario.clocks
     if not clocks.offset_ms and not clocks.drift_ppm:
         return None
@@ -49,7 +49,7 @@ def clock_of(scenario: Scenario, site: SiteId) -> SiteClock | None:
     if clocks.extreme:
         share = 1.0 if site % 2 else -1.0
     if grain_ns := round(clocks.granularity_us * NS_PER_US):
-        offset_ns = offset_ns // grain_ns * grain_ns  # counters tick together at the start, and drift apart from there
+        offset_ns = offset_ns // grain_ns * grain_ns  # counters tick together at the start, then drift apart
     return SiteClock(offset_ns, share * clocks.drift_ppm / 1e6, bound_ns, bound_drift)
 
 
@@ -62,15 +62,15 @@ def set_calendar(clocks: list[SiteClock | None], site: SimSite, by_ms: float) ->
 
 
 class Reference:
-    """A source of true time at a site, as right as its faults allow."""
+    """A source of true time at a site, exact except for its error and its faults."""
 
     __slots__ = ("assumed_ns", "error_ns", "faults", "random")
 
     def __init__(self, error_ns: int, assumed_ns: int, random: Random) -> None:
-        self.error_ns = error_ns  # how far it is off, at most, without a fault
-        self.assumed_ns = assumed_ns  # and how far it says that it may be
+        self.error_ns = error_ns  # maximum error without a fault
+        self.assumed_ns = assumed_ns  # the error bound that it reports
         self.random = random
-        self.faults: list[OfReference] = []  # those that hold now
+        self.faults: list[OfReference] = []  # current faults
 
     def read(self, true_ns: int) -> Reading | None:
         time_ns = true_ns + round(self.random.uniform(-1, 1) * self.error_ns)
@@ -83,7 +83,7 @@ class Reference:
 
 
 class ClockPort(SimPort):
-    """The clock service's end of a site: stamps receptions, broadcasts candidates, reads the reference."""
+    """The port of the clock service at a site: stamps receptions, broadcasts candidates, reads the reference."""
 
     __slots__ = ("arrived_ns", "grain_ns", "lan", "source", "upcoming")
 
@@ -95,11 +95,11 @@ class ClockPort(SimPort):
         self.grain_ns = max(1, grain_ns)
         self.source = source
         self.upcoming = upcoming  # called before an installation
-        self.arrived_ns: int | None = None  # true time at which the message in hand arrived; None: there is none
+        self.arrived_ns: int | None = None  # true arrival time of the current message; None: there is none
 
     @property
     def received_ns(self) -> int:
-        """The hardware clock when the message in hand arrived, by whole ticks."""
+        """The hardware clock at the arrival of the current message, in whole ticks."""
         true_ns, clock = self.event_ns(), self.owner.clock
         return (true_ns if clock is None else clock.read(true_ns)) // self.grain_ns * self.grain_ns
 
@@ -115,7 +115,7 @@ class ClockPort(SimPort):
     receive_traced = receive
 
     def receive_at(self, arrived_ns: int, stamp: Stamp, message: Message) -> None:
-        """Take what arrived at a time; a site that stands still takes it later, and the stamp stays."""
+        """Handle a message by its arrival time; a paused site handles it later, with the same stamp."""
         if self.owner.standing is not None:
             self.owner.standing.hold_packet(partial(self.receive_at, arrived_ns), stamp, message)
             return
@@ -134,7 +134,7 @@ class ClockPort(SimPort):
             super().send(targets, message)
             return
         if self.meter is not None:
-            self.measured(targets[:1], message)  # one transmission, whoever hears it
+            self.measured(targets[:1], message)  # one transmission, whatever the number of receivers
         self.lan.send((self.site, self.view_id), self.group, targets, message)
         if self.owner.wire_log:
             self.trace_wire(Kind.SEND, message, len(targets))
@@ -146,7 +146,7 @@ class ClockPort(SimPort):
 
 
 def service_of(options: ClockOptions, site: SiteId) -> ClockService:
-    """The service of a site: its LAN's, or where a LAN without a reference is to have clients, one of its own."""
+    """Return the service of a site: that of its LAN, or its own if its LAN has no reference and consists of clients."""
     if options.without_reference == "clients" and options.agent is not None:
         return ClockClient(msgspec.structs.replace(options, agent=site))
     return ClockService(options)
@@ -165,11 +165,11 @@ class LanViews:
         self.up: dict[SiteId, SimSite] = {}
 
     def changed(self, site: SimSite) -> None:
-        """Note that a site has started or crashed; the others know some time later."""
+        """Note that a site started or crashed; the others learn of it after the detection time."""
         self.scheduler.at(self.scheduler.now_ns + self.detection_ns, self.install, site)
 
     def install(self, site: SimSite, _: object = None) -> None:
-        """Take note of a site as it is now, and tell all that are up."""
+        """Update the state of a site, and announce a new view to all live sites."""
         if site.alive:
             self.up[site.site] = site
         elif self.up.get(site.site) is site:
@@ -195,7 +195,7 @@ class ClockWorld:
     def __init__(self, scenario: Scenario, scheduler: Scheduler, network: DelayNetwork, sites: list[SimSite]) -> None:
         self.scenario = scenario
         self.scheduler = scheduler
-        self.sites = sites  # of the run, as they are at any time
+        self.sites = sites  # the current incarnations of the run's sites
         clocks, topology = scenario.clocks, scenario.topology
         assert clocks.service is not None
         self.options = [clocks.options(topology, lan) for lan in range(len(topology.clusters))]
@@ -209,11 +209,11 @@ class ClockWorld:
             for site in cluster.references
         }
         self.sample_ns = round(clocks.service.sample_ms * NS_PER_MS)
-        self.read_rounds = [0] * len(topology.clusters)  # the last round of each LAN before whose end clocks were read
+        self.read_rounds = [0] * len(topology.clusters)  # by LAN: the last round with clocks read before its end
         self.figures = ClockFigures([site.cluster for site in topology.sites])
 
     def boot(self, site: SimSite) -> None:
-        """Give a site its clock service."""
+        """Attach the clock service to a site."""
         lan = self.scenario.topology.sites[site.site].cluster
         grain_ns = round(self.scenario.clocks.granularity_us * NS_PER_US)
         upcoming = partial(self.before_installation, site, lan)
@@ -224,7 +224,7 @@ class ClockWorld:
         site.time_service = service
 
     def start(self) -> None:
-        """Let the LANs' first views begin with the sites that are up."""
+        """Install the first view of each LAN, of the sites that are up."""
         for views in self.views:
             views.up = {number: self.sites[number] for number in views.sites if self.sites[number].alive}
             views.announce()
@@ -234,7 +234,7 @@ class ClockWorld:
         self.views[self.scenario.topology.sites[site.site].cluster].changed(site)
 
     def named(self) -> dict[str, float]:
-        """What the readings show and the rounds came to; bounds are those of LANs with a reference."""
+        """Return the figures of readings and rounds; bounds are those of LANs with a reference."""
         services = [site.time_service for site in self.sites if site.time_service is not None]
         bounded = [options for options in self.options if options.agent is None]
         bounds = {"precision": precision_ns, "world": worldwide_ns, "accuracy": accuracy_ns}
@@ -255,7 +255,7 @@ class ClockWorld:
         self.scheduler.at(self.scheduler.now_ns + self.sample_ns, self.sample)
 
     def before_installation(self, site: SimSite, lan: int) -> None:
-        """Read the clocks of a LAN, once a round."""
+        """Read the clocks of a LAN, once per round."""
         service = site.time_service
         if service is not None and site.alive and service.round > self.read_rounds[lan]:
             self.read_rounds[lan] = service.round

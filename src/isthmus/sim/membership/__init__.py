@@ -1,1 +1,1 @@
-"""Membership in the simulator: the ideal service, agreement, and the directory of stacks that never stop."""
+"""Membership in the simulator: the ideal service, agreement, and the directory of stacks without view barriers."""

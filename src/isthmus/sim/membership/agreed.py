@@ -1,8 +1,8 @@
-"""Membership by agreement in the simulator: gives each life its home, the first view, and an operator.
+"""Agreed membership in the simulator: gives each incarnation its environment, the first view, and an operator.
 
-The members decide on views themselves (protocols/membership); nothing here knows who is up on their behalf. What is
-simulated is what surrounds them: the small file that outlives a crash, the restart of a life that was left out, and the
-operator, who founds the group anew once the last view has lost its quorum for good.
+The members agree on views themselves (protocols/membership); nothing here decides membership for them. Simulated is
+their environment: the small file that survives a crash, the restart of an excluded incarnation, and the operator, which
+founds the group anew once the last view has lost its quorum permanently.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from isthmus.protocols.membership.suspicion import Suspicion
 from isthmus.sim.scheduler import Scheduler
 from isthmus.sim.site import SimSite
 
-LOOK_NS = 1_000_000_000  # how often the operator looks
-LOOKS = 3  # how often in a row the group must be beyond help before the operator acts
-FOUNDED_BEYOND = 10  # views that a new foundation leaves out, so that its number was surely never used
+LOOK_NS = 1_000_000_000  # period of the operator's checks
+LOOKS = 3  # consecutive checks that must find no quorum before the operator acts
+FOUNDED_BEYOND = 10  # view numbers skipped by a new foundation, so that its number was never used before
 
 
 class AgreedOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a group's membership is told."""
+    """Options of a group's agreed membership."""
 
     contacts: Targets
     weights: Mapping[SiteId, int]
     round_trip_ns: int
     rounds: AgreementOptions
-    file: bool  # the small file outlives a crash
+    file: bool  # the small file survives a crash
 
 
 class MemoryStore:
@@ -69,18 +69,18 @@ class AgreedMembership:
         self.group = group
         self.scheduler = scheduler
         self.options = options
-        self.restart = restart  # gives a site a new life
-        self.leave = leave  # ends a site for good
-        self.kind = kind  # a test may plant another
+        self.restart = restart  # restarts a site as a new incarnation
+        self.leave = leave  # stops a site permanently
+        self.kind = kind  # a test may substitute another implementation
         self.stores: dict[SiteId, MemoryStore] = {}
-        self.pasts: dict[SiteId, Past] = {}  # what a life leaves to the next
-        self.layers: dict[SiteId, Agreement] = {}  # of the latest life of each site
+        self.pasts: dict[SiteId, Past] = {}  # state that an incarnation passes to the next
+        self.layers: dict[SiteId, Agreement] = {}  # of the latest incarnation of each site
         self.sites: dict[SiteId, SimSite] = {}
-        self.highest_id = 0  # of all views that any life was ever in
-        self.hopeless_count = 0  # looks in a row that found the group beyond help
+        self.highest_id = 0  # highest number of any view installed so far
+        self.hopeless_count = 0  # consecutive checks that found no quorum
 
     def layer_of(self, site: SimSite, suspicion: Suspicion) -> Agreement:
-        """The membership of a new life."""
+        """Return the membership layer of a new incarnation."""
         number = site.site
         store = self.stores.setdefault(number, MemoryStore()) if self.options.file else None
         given, past = self.options, self.pasts.pop(number, None)
@@ -107,7 +107,7 @@ class AgreedMembership:
 
         self.scheduler.at(self.scheduler.now_ns, lambda *_: ended.when_moving(restart))
 
-    # What a run asks of a service
+    # Interface of a membership service
 
     def start(self, sites: list[SimSite]) -> None:
         """Found the group with all its sites."""
@@ -116,10 +116,10 @@ class AgreedMembership:
         self.scheduler.at(LOOK_NS, self.look)
 
     def changed(self) -> None:
-        """A site crashed, or links were cut or healed: nobody here is told."""
+        """Ignore crashes, cuts and heals: members detect them by themselves."""
 
     def joined(self, site: SimSite) -> None:
-        """A site has started again: it asks to be let in by itself."""
+        """Ignore a restarted site: it asks to be admitted by itself."""
 
     def ask_to_leave(self, site: SiteId) -> None:
         if self.sites[site].alive:
@@ -130,12 +130,12 @@ class AgreedMembership:
 
     @property
     def view(self) -> View:
-        """The last view that anybody up is in."""
+        """The latest view of any live member."""
         views = [layer.view for layer in self.up().values()]
         return max(views, key=lambda view: view.view_id, default=View(0, ()))
 
     def at_rest(self) -> bool:
-        """Whether all who are up are in one view, of them alone, and nobody has a reason to change it."""
+        """Return whether all live sites share one view, of exactly these sites, and none has a reason to change it."""
         up = self.up()
         lives = {(number, self.sites[number].incarnation) for number in up}
         view = self.view
@@ -147,7 +147,7 @@ class AgreedMembership:
     # The operator
 
     def found(self, view_id: int, lives: tuple[Life, ...]) -> None:
-        """Have some lives begin with a view of them all."""
+        """Start some incarnations in a common view of exactly these."""
         self.highest_id = max(self.highest_id, view_id)
         weights = tuple([self.options.weights.get(site, 1) for site, _ in lives])
         sites, incarnations = tuple([site for site, _ in lives]), tuple([incarnation for _, incarnation in lives])
@@ -159,10 +159,10 @@ class AgreedMembership:
         self.highest_id = max([self.highest_id, *(layer.view.view_id for layer in self.layers.values())])
 
     def look(self, *_: object) -> None:
-        """Act as an operator does where the group cannot go on by itself: found it anew at one site, which others join.
+        """Act as the operator if the group is stuck: found it anew at one site, which the others join.
 
-        That is one without a seat in the view that is dead, where there is one; the seats of others end when they hear
-        of the new view.
+        Prefer a site without a seat in the dead view; the seats of the others end when they learn of the new
+        view.
         """
         self.scheduler.at(self.scheduler.now_ns + LOOK_NS, self.look)
         self.note_views()
@@ -178,17 +178,17 @@ class AgreedMembership:
         self.found(self.highest_id + FOUNDED_BEYOND, ((first, self.sites[first].incarnation),))
 
     def is_hopeless(self) -> bool:
-        """Whether the last view, or one that may follow it, has no quorum that is up; with files, seats count."""
+        """Return whether the last view, or a possible successor, has no live quorum; with files, stored seats count."""
         up = self.up()
         view = self.view
         if not any(self.options.weights.get(site, 1) for site in up):
-            return False  # nobody who could found anything
+            return False  # no live site could found the group
         accepted = [layer.ledger.accepted for layer in up.values() if layer.view == view]
         behind = [one[1].view for one in accepted if one is not None]
         return any(not quorum(one, [life for life in one.lives() if self.counts(life)]) for one in (view, *behind))
 
     def counts(self, life: Life) -> bool:
-        """Whether a life can still vote."""
+        """Return whether an incarnation can still vote."""
         site = self.sites.get(life[0])
         if site is None or not site.alive:
             return False

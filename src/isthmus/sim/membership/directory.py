@@ -1,17 +1,17 @@
-"""Who is in a group that never stops: the simulator's own directory, which serialises joins, leaves and crashes.
+"""The membership directory of groups without view barriers: serialises joins, leaves and crashes.
 
-A stack whose links change while messages flow (safe_links.py) needs no view synchrony, but one order of changes. The
-directory knows who is up, some time after the fact. It keeps the list of members by id: a joiner is appended, the last
-member takes the id of one that has gone. One change after the other:
+A stack whose links change while messages flow (protocols/causal/flooding/safe_links.py) needs no view synchrony, but a
+single order of changes. The directory detects joins and crashes after a delay. It keeps the members in a list by id: a
+joiner is appended, the last member takes the id of one that leaves. Changes run one at a time:
 
-1. of a join, a contact admits the joiner; the change goes on when the joiner has its welcome;
-2. the list is announced as a view with the next number, to each member at a time of its own where they are staggered,
-   founders and joiners too; nobody stops for it;
-3. when every member that is up has all its links safe, they are told to close what is left over; if somebody has died
-   meanwhile they are not, because the new links alone might not connect the rest: the next change comes first.
+1. for a join, a contact admits the joiner; the change continues when the joiner has received its welcome;
+2. the list is announced as a view with the next number, at each member, founders and joiners included, at a random time
+   if they are staggered; traffic does not stop;
+3. when all links of every live member are safe, all are asked to close the remaining ones; if a member has crashed in
+   between they are not, as the new links alone might not connect the rest: the next change comes first.
 
-A leaver forwards until step 3 of its change is over, closes its links, and ends when nothing comes or goes any more. A
-joiner whose contact dies before the change is through begins a new life.
+A leaver forwards until step 3 of its change is over, closes its links, and stops when no traffic is left. A joiner
+whose contact crashes before the change completes is restarted as a new incarnation.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from isthmus.protocols.membership.suspicion import Suspicion
 from isthmus.sim.scheduler import Scheduler
 from isthmus.sim.site import SimPort, SimSite
 
-LOOK_NS = 2_000_000  # between two looks at a change that is under way
+LOOK_NS = 2_000_000  # between two checks of a change in progress
 
 
 def flooding_of(port: SimPort) -> SafeFlooding:
@@ -35,7 +35,7 @@ def flooding_of(port: SimPort) -> SafeFlooding:
 
 
 class Directory:
-    """The membership of one group whose messages never stop."""
+    """The membership of one group without view barriers."""
 
     def __init__(
         self,
@@ -52,32 +52,32 @@ class Directory:
         self.detection_ns = detection_ns
         self.stagger_ns = stagger_ns
         self.random = random
-        self.restart = restart  # gives a site a new life
+        self.restart = restart  # restarts a site as a new incarnation
         self.end = end  # stops a site that has left
         self.view = View(0, ())
         self.members: list[SimPort] = []  # by id
-        self.joining: list[SimPort] = []  # in the order in which they asked
+        self.joining: list[SimPort] = []  # in order of their requests
         self.leaving: list[SimPort] = []
-        self.gone: list[SimPort] = []  # leavers that the others have closed their links to
-        self.dead: list[SimPort] = []  # members that are known to have crashed
-        self.contact: SimPort | None = None  # of the join that is under way
-        self.noted_count = 0  # crashes and starts that the directory has yet to notice
-        self.installing_count = 0  # members that are still to hear of the view
+        self.gone: list[SimPort] = []  # leavers out of the view, until they are detached
+        self.dead: list[SimPort] = []  # members known to have crashed
+        self.contact: SimPort | None = None  # of the join in progress
+        self.noted_count = 0  # crashes and starts not yet detected
+        self.installing_count = 0  # members that have not installed the view yet
         self.changing = False
         self.looking = False
 
-    # What a run asks of a service
+    # Interface of a membership service
 
     def start(self, sites: list[SimSite]) -> None:
-        """Found the group with all its sites that are up."""
+        """Found the group with all its live sites."""
         self.members = [site.ports[self.group] for site in sites if self.group in site.ports and site.alive]
         self.announce()
 
     def layer_of(self, site: SimSite, suspicion: Suspicion) -> None:
-        """Its members need no layer: they are told of views."""
+        """Return None: members get their views from the directory, without a layer."""
 
     def changed(self) -> None:
-        """Note that a site crashed or started."""
+        """Schedule the detection of a crash or a start."""
         self.noted_count += 1
         self.scheduler.at(self.scheduler.now_ns + self.detection_ns, self.notice)
 
@@ -93,7 +93,7 @@ class Directory:
                 self.tell_dead(port)
 
     def joined(self, site: SimSite) -> None:
-        """Note that a site has started, or started again."""
+        """Note that a site started or restarted."""
         if self.group in site.ports:
             self.joining.append(site.ports[self.group])
             self.changed()
@@ -105,13 +105,13 @@ class Directory:
                 self.changed()
 
     def at_rest(self) -> bool:
-        """Whether no change is under way, nor about to be."""
+        """Return whether no change is in progress or pending."""
         return not (self.changing or self.noted_count or self.gone or self.has_reason())
 
     def has_reason(self) -> bool:
         return bool(self.leaving) or bool(self.joining) or not all(port.owner.alive for port in self.members)
 
-    # One change after the other
+    # Changes, one at a time
 
     def look_soon(self) -> None:
         if not self.looking:
@@ -119,7 +119,7 @@ class Directory:
             self.scheduler.at(self.scheduler.now_ns + LOOK_NS, self.look)
 
     def look(self, *_: object) -> None:
-        """Go on with what is under way, or begin what comes next."""
+        """Continue the change in progress, or begin the next one."""
         self.looking = False
         for port in [port for port in self.gone if not port.owner.alive or flooding_of(port).is_detached()]:
             self.gone.remove(port)
@@ -136,7 +136,7 @@ class Directory:
             self.look_soon()
 
     def begin(self) -> None:
-        """Begin the next change: first those that have crashed, all together; then a leave, then a join."""
+        """Begin the next change: first all crashed members together, then a leave, then a join."""
         self.joining = [port for port in self.joining if port.owner.alive]
         self.leaving = [port for port in self.leaving if port.owner.alive]
         self.find_dead()
@@ -160,7 +160,7 @@ class Directory:
             self.admit(self.joining[0])
 
     def remove(self, port: SimPort) -> None:
-        """Take a member out; the last one takes its id."""
+        """Remove a member; the last one takes its id."""
         place = self.members.index(port)
         last = self.members.pop()
         if last is not port:
@@ -172,7 +172,7 @@ class Directory:
         self.contact.run(partial(flooding_of(self.contact).admit, joiner.site, joiner.incarnation))
 
     def announce(self) -> None:
-        """Tell all members of the next view."""
+        """Announce the next view to all members."""
         self.changing = True
         sites = tuple([port.site for port in self.members])
         self.view = View(self.view.view_id + 1, sites, tuple([port.incarnation for port in self.members]))
@@ -192,17 +192,17 @@ class Directory:
 
         self.installing_count -= 1
         port.run(install)
-        for dead in self.dead:  # it may have heard of a death before it heard of the member
+        for dead in self.dead:  # a crash may have been detected before the member joined
             port.run(partial(port.stack.layers[-1].suspect, dead.site, True))
 
     def tell_dead(self, dead: SimPort) -> None:
-        """Have everybody give up a site that has crashed."""
+        """Report a crashed site to all live sites."""
         for port in (*self.members, *self.gone, *self.joining):
             if port.owner.alive and port.site != dead.site:
                 port.run(partial(port.stack.layers[-1].suspect, dead.site, True))
 
     def go_on(self) -> None:
-        """Take the next step of a change where it can be taken."""
+        """Take the next step of a change if its condition holds."""
         if self.contact is not None:
             self.go_on_admitting(self.contact)
             return

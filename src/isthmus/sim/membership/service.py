@@ -1,4 +1,4 @@
-"""What a simulated run asks of the membership of one group, whichever service decides on its views."""
+"""The interface between a simulated run and the membership service of a group."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from isthmus.sim.site import SimSite
 
 
 class MembershipService(Protocol):
-    """The views of one group of one run: ideal, agreed on by its members, or listed by a directory."""
+    """The views of one group of one run: ideal, agreed by its members, or kept by a directory."""
 
     group: GroupId
 
     @property
     def view(self) -> View: ...
-    def layer_of(self, site: SimSite, suspicion: Suspicion) -> Layer | None: ...  # of a new life; None: it needs none
+    def layer_of(self, site: SimSite, suspicion: Suspicion) -> Layer | None: ...  # of an incarnation; None: not needed
     def start(self, sites: list[SimSite]) -> None: ...
     def changed(self) -> None: ...  # a site crashed or started, or links were cut or healed
-    def joined(self, site: SimSite) -> None: ...  # a site has started, or started again
+    def joined(self, site: SimSite) -> None: ...  # a site started or restarted
     def ask_to_leave(self, site: SiteId) -> None: ...
-    def at_rest(self) -> bool: ...  # no view change is under way, nor about to be
+    def at_rest(self) -> bool: ...  # no view change is in progress or pending

@@ -1,1 +1,1 @@
-"""Networks of the simulator: delays per pair of sites, hosts that take time, LAN broadcast."""
+"""Networks of the simulator: delays per pair of sites, hosts with CPU costs, LAN broadcast."""

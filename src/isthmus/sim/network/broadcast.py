@@ -1,11 +1,11 @@
-"""A LAN's broadcast as one transmission: a common access delay, then each receiver at nearly the same instant.
+"""LAN broadcast as one transmission: a common access delay, then reception at nearly the same instant.
 
-Most of what makes a LAN's delay vary happens before a frame is on the wire. From then on all receive it within the
-tightness, the spread of their interrupt delays. Now and then one receiver gets a frame only by a second attempt,
-milliseconds later; its copy says which attempt it is. Some receivers may not get it at all. The sender is one of the
-receivers: it stamps its own frame as the others do.
+Most of the variation of a LAN's delay occurs before a frame is on the wire. From then on all receive it within the
+tightness, the spread of their interrupt delays. Occasionally one receiver gets a frame only at a second attempt,
+milliseconds later; its copy carries the number of the attempt. Some receivers may not get it at all. The sender is one
+of the receivers: it stamps its own frame as the others do.
 
-Partitions and losses of the links hold here too, as they do for packets (network.py); delays of a LAN are access
+Partitions and losses of the links apply here too, as they do to packets (network/delays.py); delays of a LAN are access
 delays, so that a fault that shifts them does not loosen the broadcast.
 """
 
@@ -23,18 +23,18 @@ NS_PER_US = 1_000
 
 
 class LanBroadcast:
-    """Carries transmissions that a whole LAN receives."""
+    """Transmissions that all sites of a LAN receive."""
 
     __slots__ = ("access", "network", "random", "spec")
 
     def __init__(self, network: DelayNetwork, spec: Broadcasts, random: Random) -> None:
         self.network = network
         self.spec = spec
-        self.random = random  # of its own: what else happens in a run does not depend on it
+        self.random = random  # a separate source: draws are independent of other events in a run
         self.access = [cluster.lan.delay.sampler(random) for cluster in network.topology.clusters]
 
     def send(self, stamp: Stamp, group: GroupId, targets: Targets, frame: Candidate) -> None:
-        """Put one transmission to sites of the sender's LAN under way."""
+        """Send one transmission to sites of the sender's LAN."""
         network, random, spec = self.network, self.random, self.spec
         source = stamp[0]
         scheduler, sites = network.scheduler, network.topology.sites

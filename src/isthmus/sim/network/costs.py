@@ -1,15 +1,15 @@
-"""A network whose hosts take time: a CPU per interface, and LANs that carry one transmission at a time.
+"""A network of hosts with CPU costs: a CPU per interface, and LANs that carry one transmission at a time.
 
 A packet waits for the CPU of its sender's interface, then for the wire of the group's LAN, then passes the links of the
-topology, then waits for the CPU of each receiver's interface. All three are queues, first come, first served; a packet
-that costs nothing still keeps its place in them, so that channels stay FIFO. scenario/costs.py says what costs what.
+topology, then waits for the CPU of each receiver's interface. All three are FIFO queues; a packet without cost still
+keeps its place in them, so that channels stay FIFO. scenario/costs.py defines the costs.
 
-The copy to oneself costs no CPU time and arrives at once, as in any network; but on a ring the sender takes as long
-over it as any receiver, in a queue of its own beside its CPU: the token, which waits for it, leaves when the batch has
-been received.
+The copy to the sender itself costs no CPU time and arrives at once, as in any network; but on a ring it takes the
+sender as long as any receiver, in a separate queue beside its CPU: the token, which waits for it, leaves when the batch
+has been received.
 
-Bounds: at most `queue_max` packets wait at an interface to be sent, and as many to be received; one more is dropped and
-counted, as by a real interface that is full.
+Bounds: at most `queue_max` packets wait at an interface to be sent, and as many to be received; any more are dropped
+and counted, as by a full hardware interface.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from isthmus.topology.model import Topology
 
 
 class Interface:
-    """One site on one LAN."""
+    """The interface of one site to one LAN."""
 
     __slots__ = ("back_ns", "busy_ns", "free_ns", "receiving", "sending")
 
     def __init__(self) -> None:
-        self.free_ns = 0  # when the CPU is done with all that it was given
-        self.busy_ns = 0  # in all
-        self.back_ns = 0  # when the last copy to oneself comes back
-        self.sending = 0  # packets that have not left; at most queue_max
-        self.receiving = 0  # packets that have come and wait; at most queue_max
+        self.free_ns = 0  # when the CPU completes all its work
+        self.busy_ns = 0  # total
+        self.back_ns = 0  # when the last copy to the sender itself arrives
+        self.sending = 0  # packets that have not left yet; at most queue_max
+        self.receiving = 0  # packets received but not handled yet; at most queue_max
 
     def take(self, now_ns: int, cost_ns: int) -> int:
-        """Use the CPU once it is free; when that is done."""
+        """Use the CPU once it is free; return the time of completion."""
         self.free_ns = max(now_ns, self.free_ns) + cost_ns
         self.busy_ns += cost_ns
         return self.free_ns
 
 
 class Packet:
-    """A packet under way, with what is still to come of it."""
+    """A packet in flight, with its remaining arrivals."""
 
     __slots__ = ("done_ns", "group", "message", "open", "receive_ns", "size_bytes", "stamp", "targets", "wire_ns")
 
@@ -69,12 +69,12 @@ class Packet:
         self.size_bytes = size_bytes
         self.wire_ns = wire_ns
         self.receive_ns = receive_ns
-        self.open = 0  # arrivals that are still to come
-        self.done_ns = 0  # when the last receiver so far is done with it
+        self.open = 0  # remaining arrivals
+        self.done_ns = 0  # when the last receiver so far completes it
 
 
 class CostedNetwork(DelayNetwork):
-    """A network of delays between hosts that take time."""
+    """A network of delays between hosts with CPU costs."""
 
     __slots__ = ("costs", "interfaces", "lans", "recent", "rings", "transmissions", "under_way", "waiting", "wire_free")
 
@@ -87,14 +87,14 @@ class CostedNetwork(DelayNetwork):
         self.lans: dict[GroupId, int] = {group.id: lan for group, lan in zip(groups, numbers, strict=True)}
         self.rings = {group.id for group in groups if "ring" in STACKS[group.stack.name].options}
         self.interfaces: dict[tuple[SiteId, int], Interface] = {}
-        self.wire_free: dict[int, int] = {}  # when the wire of each LAN is free
+        self.wire_free: dict[int, int] = {}  # by LAN: when its wire is free
         self.transmissions = 0
         self.recent = 0  # number of the last packet sent
-        self.under_way: dict[int, None] = {}  # numbers of packets that have not reached all yet, in order
-        self.waiting: deque[tuple[int, Callable[..., None]]] = deque()  # to be called after a packet and all before it
+        self.under_way: dict[int, None] = {}  # numbers of packets that have not reached all targets yet, in order
+        self.waiting: deque[tuple[int, Callable[..., None]]] = deque()  # called once all up to a packet have arrived
 
     def lan(self, group: GroupId) -> int:
-        """The LAN of a group; what a site does for all its groups has one of its own."""
+        """Return the LAN of a group; traffic of a site for all its groups has a LAN of its own."""
         return self.lans.get(group, group)
 
     def interface(self, site: SiteId, group: GroupId) -> Interface:
@@ -105,7 +105,7 @@ class CostedNetwork(DelayNetwork):
         return found
 
     def figures(self) -> dict[str, float]:
-        """What the hosts and the LANs did, as numbers by name."""
+        """Return the figures of hosts and LANs, by name."""
         busy_ns = max([interface.busy_ns for interface in self.interfaces.values()], default=0)
         return {"transmissions": float(self.transmissions), "busy_max": busy_ns / max(1, self.latest_ns)}
 
@@ -114,12 +114,12 @@ class CostedNetwork(DelayNetwork):
         self.call_back()
 
     def call_back(self) -> None:
-        """Tell those who wait for packets that have all reached their targets, or will at a known time."""
+        """Schedule callbacks whose packets have all reached their targets, or will at a known time."""
         oldest = next(iter(self.under_way), self.recent + 1)
         while self.waiting and self.waiting[0][0] < oldest:
             self.scheduler.at(self.latest_ns, self.waiting.popleft()[1])
 
-    # The way of a packet
+    # The path of a packet
 
     def send(self, stamp: Stamp, group: GroupId, targets: Targets, message: Message, size_bytes: int) -> None:
         self.packet_count += len(targets)
@@ -151,7 +151,7 @@ class CostedNetwork(DelayNetwork):
         self.wan_bytes += wan * size_bytes
 
     def transmit(self, packet: Packet, number: int) -> None:
-        """The sender's CPU is done: wait for the wire."""
+        """Wait for the wire, once the sender's CPU is done."""
         lan = self.lan(packet.group)
         left_ns = max(self.scheduler.now_ns, self.wire_free.get(lan, 0)) + packet.wire_ns
         self.wire_free[lan] = left_ns
@@ -159,7 +159,7 @@ class CostedNetwork(DelayNetwork):
         self.scheduler.at(left_ns, self.leave, packet, number)
 
     def leave(self, packet: Packet, number: int) -> None:
-        """The packet is off the wire: it reaches its targets after the delays of their links."""
+        """Send a packet from the wire to its targets, with the delays of their links."""
         now_ns, source, group = self.scheduler.now_ns, packet.stamp[0], packet.group
         sender = self.interface(source, group)
         sender.sending -= 1
@@ -182,7 +182,7 @@ class CostedNetwork(DelayNetwork):
             self.settle(packet, number)
 
     def reach(self, tracked: tuple[Packet, int], targets: list[SiteId]) -> None:
-        """A packet is at some of its targets: wait for their CPUs."""
+        """Wait for the CPUs of the targets that a packet has reached."""
         packet, number = tracked
         now_ns, group = self.scheduler.now_ns, packet.group
         ready: dict[int, list[tuple[Interface, Receive]]] = {}
@@ -209,13 +209,13 @@ class CostedNetwork(DelayNetwork):
             receive(stamp, message)
 
     def settle(self, packet: Packet, number: int) -> None:
-        """Nothing of a packet is on its way any more."""
+        """Complete a packet with no copies left in flight."""
         self.latest_ns = max(self.latest_ns, packet.done_ns)
         del self.under_way[number]
         self.call_back()
 
 
 def costed_network(scenario: Scenario, scheduler: Scheduler, groups: Sequence[GroupOfRun]) -> CostedNetwork:
-    """The network of a scenario whose hosts take time."""
+    """Return the network of a scenario with CPU costs."""
     assert scenario.network.costs is not None
     return CostedNetwork(scenario.topology, scheduler, scenario.random("network"), scenario.network.costs, groups)

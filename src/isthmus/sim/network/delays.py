@@ -1,12 +1,12 @@
 """The network between sites: a delay distribution per pair, FIFO or not, with loss, duplication and bandwidth.
 
-A packet from site to site passes the channels of the topology in order; their delays add up, and it is lost where any
-of them loses it. Packets that pass a channel of limited bandwidth queue behind each other, whoever sent them. A packet
-to oneself arrives at once, as an event of its own.
+A packet from site to site passes the channels of the topology in order; their delays add up, and it is lost if any of
+them loses it. Packets that pass a channel of limited bandwidth queue behind each other, whatever their senders. A
+packet to the sender itself arrives at once, as a separate event.
 
 Most links of most studies have a constant delay and no faults. Where all targets of a multicast are reached over such
-links, those with the same delay share one entry of the heap: nothing could come between them anyway, as their entries
-would follow each other. Such a plan is made once for each set of targets, and anew after every fault.
+links, those with the same delay share one heap entry: no other event could come between them anyway, as their entries
+would be adjacent. Such a plan is made once per set of targets, and again after every fault.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ from isthmus.sim.scheduler import Scheduler
 from isthmus.topology.model import Channel, Topology
 from isthmus.topology.passage import Passage, Pipe
 
-Stamp = tuple[SiteId, int]  # who sent a message, and in which view; 0: it belongs to none
+Stamp = tuple[SiteId, int]  # sender and view of a message; 0: it belongs to none
 Receive = Callable[[Stamp, Message], None]
-Steps = list[tuple[int, tuple[Receive, ...]]]  # a delay, and those whom a packet reaches after it
+Steps = list[tuple[int, tuple[Receive, ...]]]  # a delay, and the receivers reached after it
 Plan = tuple[int, Steps | None]  # copies that leave the LAN; None: some link varies
 VARIES = -1
-PLANS_MAX = 4096  # sets of targets whose plans are kept; then all are made anew
+PLANS_MAX = 4096  # sets of targets with a cached plan; beyond it the cache is cleared
 
 
 class Link(Passage):
-    """The way from one site to another, with the faults that hold now."""
+    """The path from one site to another, with its current faults."""
 
     __slots__ = ("cut_count", "faults", "simple", "steady_ns")
 
     def __init__(self, channels: tuple[Channel, ...], random: Random, pipes: list[Pipe]) -> None:
         super().__init__(channels, random, pipes)
         fixed = [channel.delay.constant_ns() for channel in channels]
-        self.simple = not (self.losses or self.duplicates or self.pipes)  # a packet is late, and nothing else
+        self.simple = not (self.losses or self.duplicates or self.pipes)  # nothing but delay
         self.steady_ns = sum(ns for ns in fixed if ns is not None) if self.simple and None not in fixed else VARIES
         self.cut_count = 0  # partitions that cut this link
         self.faults: list[Loss | DelayShift] = []
 
     def steady_now(self, now_ns: int) -> int:
-        """The delay where it is constant and nothing is wrong, nor slowed down and still ahead; otherwise VARIES."""
+        """Return the delay if it is constant, without faults or slower packets still in flight; otherwise VARIES."""
         if self.cut_count or self.faults or now_ns + self.steady_ns < self.last_ns:
             return VARIES
         return self.steady_ns
 
     def disturb(self, fault: Loss | DelayShift, now_ns: int) -> None:
-        """Let a fault begin; what was sent over a constant link just now is not to be overtaken."""
+        """Begin a fault; on a FIFO link, later packets do not overtake those already sent."""
         if self.fifo and not self.faults and self.steady_ns != VARIES:
             self.last_ns = max(self.last_ns, now_ns + self.steady_ns)
         self.faults.append(fault)
@@ -81,18 +81,18 @@ class Link(Passage):
 
 
 class Network(Protocol):
-    """Carries messages between ports: what a site needs of it."""
+    """The interface of a network to its sites: carries messages between ports."""
 
     packet_count: int
     dropped_count: int
 
-    def after_arrivals(self, then: Callable[..., None]) -> None: ...  # call back when all that is under way has arrived
+    def after_arrivals(self, then: Callable[..., None]) -> None: ...  # call back when all in flight has arrived
     def attach(self, site: SiteId, group: GroupId, receive: Receive) -> None: ...
     def send(self, stamp: Stamp, group: GroupId, targets: Targets, message: Message, size_bytes: int) -> None: ...
 
 
 class DelayNetwork:
-    """A network of delays: schedules the reception of each packet; links are made when they are first used."""
+    """A network of delays: schedules the reception of each packet; links are created on first use."""
 
     __slots__ = (
         "dropped_count", "latest_ns", "links", "needs_sizes", "packet_count", "pipes", "plans", "random",
@@ -103,11 +103,11 @@ class DelayNetwork:
         self.topology = topology
         self.scheduler = scheduler
         self.random = random
-        self.packet_count = 0  # copies sent, those to oneself included
+        self.packet_count = 0  # copies sent, including copies to the sender itself
         self.dropped_count = 0
         self.wan_count = 0  # copies sent to another LAN
-        self.wan_bytes = 0  # of these; 0 where sizes are not looked at
-        self.latest_ns = 0  # when all that is under way now will have arrived
+        self.wan_bytes = 0  # of these; 0 where sizes are not measured
+        self.latest_ns = 0  # when all packets now in flight will have arrived
         self.links: dict[tuple[SiteId, SiteId], Link] = {}
         self.pipes: dict[tuple[object, ...], Pipe] = {}  # shared by all links that pass them
         self.needs_sizes = any(channel.bandwidth_mbps is not None for channel in topology.all_channels())
@@ -115,7 +115,7 @@ class DelayNetwork:
         self.plans: dict[tuple[SiteId, GroupId, Targets], Plan] = {}
 
     def attach(self, site: SiteId, group: GroupId, receive: Receive) -> None:
-        """Let a port receive what is sent to a site in a group from now on."""
+        """Register a port as the receiver of messages to a site in a group."""
         self.receivers[site, group] = receive
         self.plans.clear()
 
@@ -123,25 +123,25 @@ class DelayNetwork:
         self.plans.clear()
 
     def after_arrivals(self, then: Callable[..., None]) -> None:
-        """Call back when all that is under way now has arrived."""
+        """Call back when all packets now in flight have arrived."""
         self.scheduler.at(self.latest_ns, then)
 
     def figures(self) -> dict[str, float]:
-        """What only some networks measure, by name."""
+        """Return the measurements specific to a network, by name."""
         return {}
 
     def is_idle(self) -> bool:
-        """Whether a run may end: what is under way is owed to somebody, and counted there."""
+        """Return whether a run may end: always, as packets in flight count as undelivered at their sites."""
         return True
 
     def watch_queue(self, site: SiteId, stack: Stack) -> None:
-        """Delivery queues are measured by the packet network alone."""
+        """Do nothing: only the packet network measures delivery queues."""
 
     def begin_background(self, random_of: Callable[..., Random], end_ns: int) -> None:
-        """Background traffic exists in the packet network alone."""
+        """Do nothing: only the packet network has background traffic."""
 
     def link(self, source: SiteId, target: SiteId) -> Link:
-        """The way from one site to another."""
+        """Return the link from one site to another."""
         link = self.links.get((source, target))
         if link is None:
             link = self.links[source, target] = self.make_link(source, target)
@@ -166,7 +166,7 @@ class DelayNetwork:
         return Link(channels, self.random, used)
 
     def plan(self, source: SiteId, group: GroupId, targets: Targets) -> Plan:
-        """How a multicast reaches its targets; its steps if every link on the way is constant and without faults."""
+        """Plan a multicast: its steps if every link on the way is constant and without faults."""
         sites = self.topology.sites
         wan = sum(sites[target].cluster != sites[source].cluster for target in targets)
         groups: dict[int, list[Receive]] = {}
@@ -180,7 +180,7 @@ class DelayNetwork:
         return (wan, steps)
 
     def send(self, stamp: Stamp, group: GroupId, targets: Targets, message: Message, size_bytes: int) -> None:
-        """Put a copy to each target under way."""
+        """Send a copy to each target."""
         self.packet_count += len(targets)
         key = (stamp[0], group, targets)
         wan, steps = self.plans[key] if key in self.plans else self.plan(*key)
@@ -201,7 +201,7 @@ class DelayNetwork:
                 heappush(scheduler.heap, (now + delay, scheduler.counter, self.arrive, (stamp, message), reached))
 
     def arrive(self, packet: tuple[Stamp, Message], reached: tuple[Receive, ...]) -> None:
-        """Hand one packet to all whom it reaches at this moment."""
+        """Deliver one packet to all receivers reached at this instant."""
         stamp, message = packet
         self.scheduler.event_count += len(reached) - 1
         for receive in reached:
@@ -221,7 +221,7 @@ class DelayNetwork:
                 scheduler.at(arrival, receive, stamp, message)
 
     def between(self, sources: Targets, targets: Targets) -> Iterable[Link]:
-        """The links from some sites to others."""
+        """Yield the links from some sites to others."""
         for source in sources:
             for target in targets:
                 if source != target:
@@ -229,4 +229,4 @@ class DelayNetwork:
 
 
 def nobody(_stamp: Stamp, _message: Message) -> None:
-    """Where nobody listens: the site is not in the group."""
+    """Drop a message: the site is not in the group."""

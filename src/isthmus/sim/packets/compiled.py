@@ -1,8 +1,8 @@
-"""The compiled engine as an object, and when there is one.
+"""The compiled engine as an object, and the check of its compilation cache.
 
-Numba is an extra (`pip install isthmus[fast]`); without it the plain engine does the same, ten times slower. What is
-compiled is kept on disk beside the source, or where numba keeps it if that folder cannot be written; the first run ever
-says that it compiles, because that takes longer than most runs.
+Numba is an extra (`pip install isthmus[fast]`); without it the plain engine gives the same results, ten times slower.
+Compiled code is cached on disk beside the source, or in numba's cache directory if that folder is not writable; the
+first run reports that it compiles, because that takes longer than most runs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from isthmus.sim.packets.plain import CompletedMessage, Hop
 from isthmus.sim.packets.ways import Roots, Ways
 
 CHUNKS_FIRST = 1024
-HOPS_ROOM = 4096  # hops that are noted before they are taken
+HOPS_ROOM = 4096  # hops buffered between two calls of take_hops
 ROOM_FIRST = 256  # steps
 COMPILED = ("kernel.py", "twins.py")
 
@@ -29,20 +29,20 @@ def has_numba() -> bool:
 
 
 def need_numba(field: str, found: str) -> None:
-    """Refuse what needs numba where it is missing."""
+    """Reject an option that needs numba if it is not installed."""
     if not has_numba():
         raise InputError("network", field, found, "numba, which is not installed: pip install 'isthmus[fast]'")
 
 
 @cache
 def say_that_it_is_slow() -> None:
-    """Tell, on stderr and once, what the absence of numba costs."""
+    """Print a notice on stderr, once, that the run is slower without numba."""
     words = "the packet network runs in plain Python, to the same result; pip install 'isthmus[fast]' makes it faster"
     print(f"isthmus: numba is not installed: {words}", file=sys.stderr, flush=True)
 
 
 def find_compiled(*functions: Any) -> None:
-    """Make sure that what is on disk is of the present source; tell, on stderr, what is about to be compiled."""
+    """Discard stale compiled code on disk; report on stderr which functions are about to be compiled."""
     missing = [function for function in functions if not function.signatures and not is_kept(function)]
     if missing:
         names = ", ".join(function.__name__ for function in missing)
@@ -51,10 +51,10 @@ def find_compiled(*functions: Any) -> None:
 
 
 def is_kept(function: Any) -> bool:
-    """Whether numba has compiled a function before, in its present form.
+    """Return whether the compiled form of a function is cached and up to date.
 
-    Numba looks at the file of the function alone; what it calls is compiled into it. So all files with compiled code
-    count here, and what is older than one of them is forgotten.
+    Numba checks only the source file of the function; callees are compiled into it. So all files with compiled code
+    are checked here, and a cache entry older than any of them is removed.
     """
     code = function.py_func.__code__
     changed_s = max(path.stat().st_mtime for name in COMPILED if (path := Path(__file__).with_name(name)).exists())
@@ -68,7 +68,7 @@ def is_kept(function: Any) -> bool:
 
 
 class CompiledEngine:
-    """The state of the kernel between calls; see kernel.py for what the arrays hold."""
+    """The state of the kernel between calls; kernel.py describes the arrays."""
 
     __slots__ = (
         "chunks", "following", "heads", "heap", "hops", "kernel", "links", "marks",
@@ -89,7 +89,7 @@ class CompiledEngine:
         state = kernel.new_state(propagation, rate, CHUNKS_FIRST)
         self.links, self.chunks, self.following, self.heap, self.marks = state
         self.steps = np.zeros((ROOM_FIRST, 4), np.int32)
-        self.room = 0  # steps that are copied from `ways`
+        self.room = 0  # steps copied from `ways`
         self.wants_hops = wants_hops
         self.hops = np.empty((HOPS_ROOM if wants_hops else 0, 4), np.int64)
 
@@ -110,7 +110,7 @@ class CompiledEngine:
         return int(self.marks[self.kernel.LAST_NS])
 
     def learn(self) -> None:
-        """Copy the steps that `ways` has got since."""
+        """Copy the steps that `ways` has added since."""
         import numpy as np
 
         ways, count = self.ways, len(self.ways.link)
@@ -147,7 +147,7 @@ class CompiledEngine:
                 return None
             self.make_room(need)
             if self.wants_hops and marks[kernel.LOGGED] == HOPS_ROOM:
-                return None  # the caller takes the hops, and comes again
+                return None  # the caller takes the hops, and calls again
 
     def take_hops(self) -> list[Hop]:
         count = int(self.marks[self.kernel.LOGGED])

@@ -1,16 +1,16 @@
-"""What a run over the packet network measures, as numbers by name; the same for layers and compiled end points.
+"""Figures of a run over the packet network, as numbers by name; the same for layers and compiled end points.
 
-| name | is |
+| name | meaning |
 |---|---|
 | delay_mean_ms, delay_max_ms | from the submit of a message to its delivery at a site other than its sender |
-| queue_mean, queue_max | messages that came and wait to be delivered: mean of a site by time; most at one site |
-| load_mean, load_max | packets on links, waiting, leaving or under way: mean by time, all links together; most on one |
+| queue_mean, queue_max | messages received and not yet delivered: time average per site; maximum at one site |
+| load_mean, load_max | packets on links, queued, leaving or in flight: time average, all links; maximum on one |
 | fragments, arc_bytes | packets and their bytes, once per logical arc: from a sender to each of its targets |
 | sends | messages, counted in the same way |
 | hops | packets over physical links |
-| violations | deliveries out of causal order; only compiled end points count them, others leave it to the checks |
+| violations | deliveries out of causal order; counted by compiled end points only, otherwise left to the checks |
 
-Means by time are over the span from the start to the last arrival of a packet. No row per hop is needed for any.
+Time averages cover the span from the start to the last arrival of a packet. None of them needs a row per hop.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NS_IN_MS = 1e6
 
 
 class DelaySummary(RunSummary):
-    """A summary that also measures deliveries at others than the sender, to the nanosecond."""
+    """A summary that also measures deliveries at sites other than the sender, to the nanosecond."""
 
     __slots__ = ("others_count", "others_max_ns", "others_ns")
 
@@ -45,7 +45,7 @@ class DelaySummary(RunSummary):
 
 
 def network_figures(network: PacketNetwork | DelayNetwork, summary: RunSummary) -> dict[str, float]:
-    """The figures of a run of layers; a network of delays has its own, if any."""
+    """Return the figures of a run of layers; a network of delays has its own, if any."""
     if isinstance(network, DelayNetwork):
         return network.figures()
     assert isinstance(summary, DelaySummary)

@@ -1,17 +1,16 @@
-"""The packet network's events, compiled: the same arithmetic as plain.py over flat arrays of whole numbers.
+"""The packet network's events, compiled: the same arithmetic as plain.py over flat arrays of integers.
 
-Imported where it is used, as it needs numba. The state is five arrays, so that a call costs little:
+Imported on use, as it needs numba. The state is five arrays, so that a call has little overhead:
 - links: a row of eight per directed link, one cache line: when it is free, its constants, its queue;
 - chunks: the queues, cut into chunks of CHUNK packets of three numbers each; `following` links the chunks of a queue,
-  and those that are spare;
+  and the spare ones;
 - heap: (arrival, order and link), four children per node;
-- steps: (link, first branch, number of branches, whom to deliver to), as ways.py has them;
-- marks: what is counted, and the ends of lists.
+- steps: (link, first branch, number of branches, node to deliver to), as defined in ways.py;
+- marks: counters, and the ends of lists.
 
-A packet is (arrival, order and size and whether it is the last of its message, message and step). Most of the time
-goes into waiting for memory, so numbers share words: an order has 39 bits, a link and a size with its flag 24, a
-message and a step 31. `chunks` cannot grow inside a call that does not own it: a caller sees to it that there are as
-many spare chunks as packets may enter.
+A packet is (arrival; order, size and last-of-message flag; message and step). Most of the time is spent waiting for
+memory, so numbers share words: an order has 39 bits, a link and a size with its flag 24, a message and a step 31.
+`chunks` cannot grow inside a call that does not own it: the caller ensures as many spare ones as packets may enter.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ LOW_BITS = 24  # below an order: a link, or a size with its flag
 LOW_MASK = (1 << LOW_BITS) - 1
 LAST = 1 << 23  # a packet that completes its message
 SIZE_MASK = LAST - 1
-MESSAGE_BITS = 32  # a message is above them, its step below
+MESSAGE_BITS = 32  # a message is in the bits above, its step in those below
 STEP_MASK = (1 << MESSAGE_BITS) - 1
-QUIET, ARRIVED, FULL = range(3)  # why a call ends: nothing is due; a message arrived; no chunks, or no room for hops
+QUIET, ARRIVED, FULL = range(3)  # why a call ended: nothing is due; a message arrived; no chunks, or no room for hops
 Array = Any  # of numpy, as numba sees it
 
 
 @njit(cache=True)
 def new_state(propagation: Array, rate: Array, chunk_count: int) -> tuple[Array, Array, Array, Array, Array]:
-    """Links without packets."""
+    """Return the state of links without packets."""
     count = len(propagation)
     links = np.zeros((count, 8), np.int64)
     links[:, PROPAGATION] = propagation
@@ -54,7 +53,7 @@ def new_state(propagation: Array, rate: Array, chunk_count: int) -> tuple[Array,
 
 @njit(cache=True)
 def spare_from(first: int, following: Array, marks: Array) -> None:
-    """Put chunks into the list of spare ones, the lowest at its head."""
+    """Add chunks to the list of spare ones, the lowest at its head."""
     for chunk in range(len(following) - 1, first - 1, -1):
         following[chunk] = marks[SPARE]
         marks[SPARE] = chunk
@@ -63,7 +62,7 @@ def spare_from(first: int, following: Array, marks: Array) -> None:
 
 @njit(cache=True)
 def grown(chunks: Array, following: Array, marks: Array, need: int) -> tuple[Array, Array]:
-    """The same queues with twice the room, or as much more as is needed."""
+    """Return the same queues with twice the room, or as much more as needed."""
     old = len(following)
     count = old + max(old, need)
     more_chunks = np.empty(count * CHUNK * FIELDS, np.int64)
@@ -76,7 +75,7 @@ def grown(chunks: Array, following: Array, marks: Array, need: int) -> tuple[Arr
 
 @njit(cache=True, forceinline=True)
 def rise(at: int, time: int, rank: int, heap: Array) -> None:
-    """Put an entry into the heap at a free place or above it."""
+    """Insert an entry into the heap at a free place or above it."""
     while at > 0:
         above = (at - 1) >> 2
         if heap[above, 0] < time or (heap[above, 0] == time and heap[above, 1] < rank):
@@ -88,7 +87,7 @@ def rise(at: int, time: int, rank: int, heap: Array) -> None:
 
 @njit(cache=True, forceinline=True)
 def sink(time: int, rank: int, heap: Array, size: int) -> None:
-    """Put an entry in the place of the first one, or below it."""
+    """Insert an entry in the place of the first one, or below it."""
     at = 0
     while True:
         child = 4 * at + 1
@@ -119,7 +118,7 @@ def enter(
     heap: Array,
     marks: Array,
 ) -> None:
-    """Let a packet enter the link of a step; `sized` is its size, with LAST where it is the last of its message."""
+    """Let a packet enter the link of a step; `sized` is its size, with LAST if it completes its message."""
     link = steps[step, LINK]
     free = links[link, FREE]
     gone = max(now, free) + ((sized & SIZE_MASK) * links[link, RATE] + 500) // 1000
@@ -149,7 +148,7 @@ def enter(
 
 @njit(cache=True, forceinline=True)
 def leave(links: Array, chunks: Array, following: Array, heap: Array, marks: Array) -> tuple[int, int, int, int]:
-    """Take the packet that arrives next off its link: its time, message, step, and size with LAST."""
+    """Take the next packet to arrive off its link: return its time, message, step, and size with LAST."""
     link = heap[0, 1] & LOW_MASK
     chunk = links[link, HEAD]
     place = (chunk * CHUNK + links[link, HEAD_AT]) * FIELDS
@@ -210,7 +209,7 @@ def go_on(
     heap: Array,
     marks: Array,
 ) -> None:
-    """Let a packet that came to the end of a step enter its branches."""
+    """Let a packet at the end of a step enter its branches."""
     first = steps[step, BRANCH]
     for branch in range(first, first + steps[step, BRANCHES]):
         enter(now, branch, message, sized, steps, links, chunks, following, heap, marks)
@@ -228,7 +227,7 @@ def advance(
     heap: Array,
     marks: Array,
 ) -> int:
-    """Carry out hops that are due before a time, up to the next message that arrives whole; why it ended."""
+    """Execute hops due before a time, up to the next complete arrival of a message; return why it ended."""
     while marks[HEAPED] > 0 and heap[0, 0] < limit:
         if marks[SPARES] < need or (len(hops) > 0 and marks[LOGGED] == len(hops)):
             return FULL

@@ -1,17 +1,17 @@
-"""The packet network as a run sees it: takes messages from ports, cuts them, hands them over when they have arrived.
+"""The packet network as seen by a run: takes messages from ports, fragments them, delivers them on arrival.
 
 A message to several targets goes over a multicast tree, one packet per branch, or as one packet per target, as the
-scenario says. A message to oneself takes no link: it comes back at once, as an event of its own. Fragments stay in
-order, since all of a message take one way and links are FIFO; so the last one completes it.
+scenario specifies. A message to the sender itself takes no link: it arrives at once, as a separate event. Fragments
+stay in order, since all of a message take one path and links are FIFO; so the last one completes it.
 
-Bounds: with `queue_max`, a packet that finds so many on its link is dropped and counted, with what follows of its
-message there. Without, nothing is lost, as studies need it: `load_max` tells how long queues got, and a run in which
+Bounds: with `queue_max`, a packet that finds as many on its link is dropped and counted, with the rest of its message
+there. Without it, nothing is lost, as studies require: `load_max` shows how long queues got, and a run in which
 one exceeds `LOAD_MOST` is stopped.
 
-It is an event source beside the scheduler's heap: hops are carried out up to the next message that arrives, or the next
+It is an event source beside the scheduler's heap: hops are executed up to the next arrival of a message, or the next
 entry of the heap; where both are due, the heap goes first.
 
-Routers are not hosts: where a site crashes, packets still pass, and those for it find nobody.
+Routers are not hosts: where a site crashes, packets still pass, and those addressed to it are dropped.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from isthmus.topology.wiring import Wiring, random_wiring, topology_wiring
 from isthmus.trace.log import SiteLog
 from isthmus.trace.schema import Gauge
 
-NO_MESSAGE = -1  # of a packet of the background
+NO_MESSAGE = -1  # of a background packet
 NO_VIEW = View(0, ())
 Handle = int
 
 
 class Flight:
-    """A message under way."""
+    """A message in flight."""
 
     __slots__ = ("group", "left", "message", "missed", "stamp")
 
@@ -51,12 +51,12 @@ class Flight:
         self.stamp = stamp
         self.group = group
         self.message = message
-        self.left = left  # targets that it has not reached, and may
+        self.left = left  # targets that it has not reached yet, and still may
         self.missed: dict[int, bool] = {}  # targets that it will not reach: a queue was full
 
 
 class Waits:
-    """The delivery queues of all sites together: their mean by time, and the longest of one."""
+    """The delivery queues of all sites together: their time average, and the longest one."""
 
     __slots__ = ("area", "longest", "now_count", "of", "since_ns")
 
@@ -68,7 +68,7 @@ class Waits:
         self.longest = 0
 
     def note(self, now_ns: int, site: SiteId, count: int) -> None:
-        """Note how many messages wait at a site after an event there."""
+        """Record the number of waiting messages at a site after an event there."""
         before = self.of.get(site, 0)
         if count != before:
             self.area += self.now_count * (now_ns - self.since_ns)
@@ -82,7 +82,7 @@ LOAD_MOST = 10_000_000  # packets on one link, where nothing is dropped: some gi
 
 
 class PacketNetwork:
-    """Carries messages over links that have a rate and a queue."""
+    """A network of links with a rate and a queue."""
 
     def __init__(self, spec: NetworkSpec, wiring: Wiring, scheduler: Scheduler) -> None:
         self.spec = spec
@@ -91,40 +91,40 @@ class PacketNetwork:
         self.engine: Engine = engine_of(spec, self.ways)
         self.bounded = self.engine if isinstance(self.engine, PlainEngine) and spec.queue_max is not None else None
         self.needs_sizes = spec.control_bytes is None
-        self.packet_count = 0  # copies sent, those to oneself included
+        self.packet_count = 0  # copies sent, including copies to the sender itself
         self.dropped_count = 0
-        self.wan_count = self.wan_bytes = 0  # LANs are not told apart
-        self.send_count = 0  # messages over logical arcs: from a sender to each of its targets but itself
+        self.wan_count = self.wan_bytes = 0  # LANs are not distinguished
+        self.send_count = 0  # messages per logical arc: from a sender to each of its targets but itself
         self.fragment_count = 0  # of these
         self.arc_bytes = 0  # of these fragments, with their headers
         self.flights: dict[Handle, Flight] = {}
         self.handle = 0
         self.receivers: dict[tuple[SiteId, GroupId], Receive] = {}
-        self.waiters: list[tuple[Handle, Callable[..., None]]] = []  # for what was sent up to a handle
+        self.waiters: list[tuple[Handle, Callable[..., None]]] = []  # callbacks for messages sent up to a handle
         self.waits = Waits()
         self.orders: dict[SiteId, CausalOrder] = {}  # the layers that keep a delivery queue
-        self.logs: list[SiteLog] = []  # where hops are traced
+        self.logs: list[SiteLog] = []  # the logs of traced hops
         scheduler.sources.append(self)
 
     def attach(self, site: SiteId, group: GroupId, receive: Receive) -> None:
-        """Let a port receive what is sent to a site in a group from now on."""
+        """Register a port as the receiver of messages to a site in a group."""
         self.receivers[site, group] = receive
 
     def watch_queue(self, site: SiteId, stack: Stack) -> None:
-        """Measure the delivery queue of a site, where its stack keeps one."""
+        """Measure the delivery queue of a site if its stack keeps one."""
         for layer in stack.layers:
             if isinstance(layer, CausalOrder):
                 self.orders[site] = layer
 
     def is_idle(self) -> bool:
-        """Whether nothing of any group is under way; what sites say for themselves, as heartbeats, goes on."""
+        """Return whether no group has messages in flight; traffic between sites, such as heartbeats, is ignored."""
         return all(flight.group < 0 for flight in self.flights.values())
 
     def faults_changed(self) -> None:
-        """Faults of links do not exist here."""
+        """Do nothing: links of the packet network have no faults."""
 
     def after_arrivals(self, then: Callable[..., None]) -> None:
-        """Call back when all that is under way now has arrived."""
+        """Call back when all messages now in flight have arrived."""
         self.waiters.append((self.handle, then))
         self.call_waiters()
 
@@ -136,7 +136,7 @@ class PacketNetwork:
     # Sending
 
     def send(self, stamp: Stamp, group: GroupId, targets: Targets, message: Message, size_bytes: int) -> None:
-        """Put a message to each target under way."""
+        """Send a message to each target."""
         source = stamp[0]
         self.packet_count += len(targets)
         if source in targets:
@@ -158,14 +158,14 @@ class PacketNetwork:
         self.note_drops()
 
     def note_drops(self) -> None:
-        """Wait no longer for what was dropped at a full queue."""
+        """Stop waiting for packets dropped at a full queue."""
         if self.bounded is None:
             return
         self.dropped_count = self.bounded.dropped_count
         for handle, step in self.bounded.take_drops():
             flight = self.flights.get(handle)
             if flight is not None:
-                for node in self.ways.ends_below(step):  # another part of it may have been dropped further on
+                for node in self.ways.ends_below(step):  # another fragment may have been dropped further on
                     flight.left -= node not in flight.missed
                     flight.missed[node] = True
                 if not flight.left:
@@ -173,7 +173,7 @@ class PacketNetwork:
                     self.call_waiters()
 
     def roots(self, source: SiteId, targets: Targets) -> Iterator[Roots]:
-        """Where packets to some targets begin their ways."""
+        """Yield the first steps of the paths to some targets."""
         if self.spec.multicast == "tree" and len(targets) > 1:
             tree = self.ways.tree(source, targets)
             if tree is not None:
@@ -183,7 +183,7 @@ class PacketNetwork:
             yield self.ways.path(source, target)
 
     def begin_background(self, random_of: Callable[..., Any], end_ns: int) -> None:
-        """Let the flows of the background send until a time."""
+        """Let the background flows send until a time."""
         for flow in flows(self.spec, self.ways, random_of, end_ns):
             self.next_packet(flow)
 
@@ -202,7 +202,7 @@ class PacketNetwork:
         return self.engine.next_ns()
 
     def run_before(self, limit_ns: int) -> int:
-        """Carry out hops that are due before a time, up to the next message that arrives; how many."""
+        """Execute hops due before a time, up to the next arrival of a message; return their number."""
         engine, before = self.engine, self.engine.hop_count
         arrival = engine.advance(limit_ns)
         if self.spec.hops:
@@ -231,7 +231,7 @@ class PacketNetwork:
             self.call_waiters()
 
     def trace_hops(self) -> None:
-        """Write a row for each hop: the node that a packet has come to, and how many it leaves on the link."""
+        """Write a row per hop: the node that a packet has reached, and the packets it leaves on the link."""
         for time_ns, node, handle, left in self.engine.take_hops():
             flight = self.flights.get(handle)
             subjects = () if flight is None else flight.message.subjects()
@@ -241,14 +241,14 @@ class PacketNetwork:
 
 
 def packet_network(scenario: Scenario, scheduler: Scheduler, logs: list[SiteLog]) -> PacketNetwork:
-    """The packet network of a scenario."""
+    """Return the packet network of a scenario."""
     network = PacketNetwork(scenario.network, wiring_of(scenario), scheduler)
     network.logs = logs
     return network
 
 
 def wiring_of(scenario: Scenario) -> Wiring:
-    """The links of a scenario's packet network; a random graph depends on the seed alone."""
+    """Return the links of a scenario's packet network; a random graph depends on the seed alone."""
     spec = scenario.network
     if spec.graph == "topology":
         return topology_wiring(scenario.topology, spec.bandwidth_mbps)
@@ -258,7 +258,7 @@ def wiring_of(scenario: Scenario) -> Wiring:
 
 
 def engine_of(spec: NetworkSpec, ways: Ways) -> Engine:
-    """The engine that a scenario asks for; without a word, the fast one where there is one."""
+    """Return the engine that a scenario requests; by default the compiled one if numba is installed."""
     if spec.engine == "compiled":
         need_numba("engine", "'compiled'")
     if spec.queue_max is not None:
@@ -278,7 +278,7 @@ def background_sizes(spec: NetworkSpec) -> tuple[int, ...]:
 def flows(
     spec: NetworkSpec, ways: Ways, random_of: Callable[..., Any], end_ns: int
 ) -> Iterator[Iterator[tuple[int, Roots]]]:
-    """The packets of each flow of the background: when, and over which way."""
+    """Yield the packets of each background flow: time and path."""
     if spec.background is None:
         return
     for number in range(spec.background.flows):

@@ -1,13 +1,13 @@
-"""The packet network's events in plain Python: the reference that the compiled engine must equal.
+"""The packet network's events in plain Python: the reference implementation of the compiled engine.
 
-One event per hop. A packet that enters a link begins to leave when the link is free, max(now, free); it is gone after
-its size over the rate, and at the far end a propagation time later. Nothing else happens to it on that link, so that
-its arrival is known when it enters. Links are FIFO: of all packets on one, only the first can be next, and the heap
+One event per hop. A packet that enters a link starts to leave when the link is free, max(now, free); it has left after
+its size over the rate, and arrives at the far end one propagation time later. Nothing else affects it on that link, so
+its arrival is known on entry. Links are FIFO: of all packets on one, only the first can be next, and the heap
 holds links, not packets. The order is that of a heap of packets: by time of arrival, then by the order in which they
 entered their links.
 
-What is on a link is counted without looking at it: the mean number of packets over time is the sum of their stays,
-known when they enter, over the span (Little's law).
+The load of a link is measured without sampling: the mean number of packets over time is the sum of their stays,
+known on entry, over the span (Little's law).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Hop = tuple[int, int, int, int]  # time in ns, node, message, packets left on th
 
 
 class CompletedMessage(NamedTuple):
-    """A whole message at an end point."""
+    """A message that has fully arrived at an end point."""
 
     time_ns: int
     node: int
@@ -34,23 +34,23 @@ class CompletedMessage(NamedTuple):
 
 
 class Engine(Protocol):
-    """Carries packets over links; both engines give the same arrivals in the same order, and the same figures.
+    """An engine carries packets over links; both engines give the same arrivals, order of arrivals and figures.
 
-    The fragments of a message are of one size, but for the last.
+    All fragments of a message but the last have the same size.
     """
 
     @property
-    def hop_count(self) -> int: ...  # packets that came to the end of a link
+    def hop_count(self) -> int: ...  # packets that reached the end of a link
     @property
     def load_ns(self) -> int: ...  # the sum of all stays on links
     @property
-    def load_max(self) -> int: ...  # most packets on one link, waiting, leaving and under way
+    def load_max(self) -> int: ...  # maximum packets on one link: queued, leaving and in flight
     @property
     def last_ns(self) -> int: ...  # of the last hop
     def start(self, now_ns: int, roots: Roots, message: int, sizes: Sequence[int]) -> None: ...
     def next_ns(self) -> int | None: ...
-    def advance(self, limit_ns: int) -> CompletedMessage | None: ...  # of what is due before; None: no message arrived
-    def take_hops(self) -> list[Hop]: ...  # since the last call, where they are wanted
+    def advance(self, limit_ns: int) -> CompletedMessage | None: ...  # before the limit; None: no message arrived
+    def take_hops(self) -> list[Hop]: ...  # since the last call, if enabled
 
 
 class PlainEngine:
@@ -65,11 +65,11 @@ class PlainEngine:
         links = ways.wiring.links
         self.queue_max = queue_max  # packets on one link
         self.dropped_count = 0
-        self.drops: list[tuple[int, int]] = []  # message and step: it goes no further there
-        self.lost: dict[int, int] = {}  # by step: the message of which a packet was dropped there, until its last
+        self.drops: list[tuple[int, int]] = []  # message and step where it was cut off
+        self.lost: dict[int, int] = {}  # by step: the message that lost a packet there, until its last packet
         self.ways = ways
         self.queues: list[deque[Packet]] = [deque() for _ in range(links)]
-        self.free_ns = [0] * links  # when each link has sent all that waits for it
+        self.free_ns = [0] * links  # by link: when it has sent all packets queued for it
         self.heap: list[tuple[int, int, int]] = []  # arrival and order of the first packet on a link, the link
         self.order = 0  # of the last packet that entered a link
         self.hop_count = self.load_ns = self.load_max = self.last_ns = 0
@@ -102,9 +102,9 @@ class PlainEngine:
             self.load_max = len(queue)
 
     def drop(self, step: int, message: int, last: bool) -> None:
-        """Drop a packet, and with it what follows of its message on this way: it could not be put together.
+        """Drop a packet and the rest of its message on this path, as it could not be reassembled.
 
-        On one step the packets of a message follow each other, as all come from the same step before.
+        On one step the packets of a message are adjacent, as all come from the same previous step.
         """
         self.dropped_count += 1
         if self.lost.get(step) != message:

@@ -1,7 +1,7 @@
-"""What happens from outside in a run without sites, in the order in which the scheduler would have it happen.
+"""External events of a run without sites, in the order in which the scheduler would execute them.
 
-What is due at one time happens in the order in which it was scheduled. A source schedules its next message after it has
-submitted one; the copy that a site sends to itself lies in between; a flow of the background goes on in the same way.
+Events due at one time execute in the order in which they were scheduled. A source schedules its next message after it
+has submitted one; the copy that a site sends to itself comes in between; a background flow continues in the same way.
 Crashes are scheduled before everything else.
 """
 
@@ -31,40 +31,40 @@ class Submission(NamedTuple):
 
 
 class Due(NamedTuple):
-    """An entry of the heap: a message or packet of a source that then goes on, or a copy to oneself."""
+    """A heap entry: a message or packet of a source, which then continues, or a copy to the sender itself."""
 
     time_ns: int
-    order: int  # of scheduling; no two are equal
-    node: SiteId | None  # None: a packet of the background
-    what: int | Roots  # bytes of a message; where a packet begins; the message that comes back
-    rest: Iterator[tuple[int, int | Roots]] | None  # None: a copy to oneself
+    order: int  # of scheduling; unique
+    node: SiteId | None  # None: a background packet
+    what: int | Roots  # bytes of a message; first step of a packet; or the message that returns
+    rest: Iterator[tuple[int, int | Roots]] | None  # None: a copy to the sender itself
 
 
 class Schedule:
-    """Entries by time: what is submitted, what comes back to its sender, what loads the links."""
+    """Entries by time: submitted messages, copies to their senders, background packets."""
 
     __slots__ = ("crashes", "due", "end_ns", "heap", "messages", "numbers", "order", "senders", "what")
 
     def __init__(self, end_ns: int) -> None:
         self.end_ns = end_ns
         self.due: list[int] = []
-        self.what: list[int] = []  # as twins.py reads it
+        self.what: list[int] = []  # encoded as in twins.py
         self.messages: list[Submission] = []
         self.senders: list[SiteId] = []  # ascending
-        self.crashes: dict[SiteId, int] = {}  # when
+        self.crashes: dict[SiteId, int] = {}  # time of the crash
         self.numbers: dict[SiteId, int] = {}  # of the last message of each sender
         self.heap: list[Due] = []
         self.order = count()
 
     def plan_next(self, node: SiteId | None, rest: Iterator[tuple[int, int | Roots]]) -> None:
-        """Schedule what a source has next, if it has anything before the end."""
+        """Schedule the next entry of a source, if it is before the end."""
         entry = next(rest, None)
         if entry is not None and entry[0] < self.end_ns:
             heappush(self.heap, Due(entry[0], next(self.order), node, entry[1], rest))
 
     def fill(self, copies: bool) -> None:
-        """Let everything happen; `copies`: a message also comes back to its sender, as an event of its own."""
-        returned = []  # places of what comes back
+        """Execute all events; `copies`: a message also returns to its sender, as a separate event."""
+        returned = []  # places of returned copies
         while self.heap:
             time_ns, _, node, what, rest = heappop(self.heap)
             self.due.append(time_ns)
@@ -89,7 +89,7 @@ class Schedule:
 
 
 def schedule_of(scenario: Scenario, group: GroupOfRun, ways: Ways, copies: bool) -> Schedule:
-    """The schedule of a scenario's workloads, faults and background."""
+    """Return the schedule of a scenario's workloads, faults and background."""
     made = Schedule(round(scenario.duration_ms * NS_PER_MS))
     made.crashes = crashes_of(scenario)
     for site, arrivals in arrivals_of(scenario, group.members):
@@ -101,7 +101,7 @@ def schedule_of(scenario: Scenario, group: GroupOfRun, ways: Ways, copies: bool)
 
 
 def arrivals_of(scenario: Scenario, members: Targets) -> list[tuple[SiteId, Iterator[Arrival]]]:
-    """The sources of all sites, by site and then by workload, each with its own randomness."""
+    """Return the sources of all sites, by site and then by workload, each with its own randomness."""
     found = []
     for index, workload in enumerate(scenario.workloads):
         senders = workload.senders(scenario.topology, members)
@@ -112,7 +112,7 @@ def arrivals_of(scenario: Scenario, members: Targets) -> list[tuple[SiteId, Iter
 
 
 def crashes_of(scenario: Scenario) -> dict[SiteId, int]:
-    """When each site crashes that does."""
+    """Return the crash time of each site that crashes."""
     found: dict[SiteId, int] = {}
     for fault in scenario.faults_of_run():
         assert isinstance(fault, Crash)

@@ -1,10 +1,10 @@
-"""A run over the packet network whose end points are compiled: the same rows and figures as with layers, sooner.
+"""A run over the packet network with compiled end points: the same rows and figures as with layers, in less time.
 
-For the stacks flooding and causal-vector, where nothing but messages to all and crashes happens (scenario/packets.py
-refuses the rest) and the group stays as it is. Two habits of the layers must not come into play, as their packets have
-no twin: flow control's grants and flooding's reports of what is stable; a run in which they would is refused.
+Supports the stacks flooding and causal-vector, with only messages to all and crashes (scenario/packets.py rejects the
+rest) and static membership. Two mechanisms of the layers must stay inactive, as their packets have no twin: the grants
+of flow control and the stability reports of flooding; a run in which they would occur is rejected.
 
-The run ends when no packet is left: a scenario whose drain time is shorter would be cut there with layers.
+The run ends when no packet is left: with layers, a scenario with a shorter drain time would be cut off there.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NEVER_NS = 1 << 62
 
 
 class TwinSummary(DelaySummary):
-    """A summary that is filled at once, at the end."""
+    """A summary that is filled at the end of a run."""
 
     __slots__ = ("undelivered",)
     undelivered: int
@@ -52,7 +52,7 @@ class TwinSummary(DelaySummary):
 
 
 class CarriedCounts:
-    """What a network without sites has carried."""
+    """Counters of a network without sites."""
 
     __slots__ = ("dropped_count", "packet_count", "wan_bytes", "wan_count")
 
@@ -61,7 +61,7 @@ class CarriedCounts:
 
 
 class CompiledRun(Simulation):
-    """One scenario under way, from the first packet to the last in one call."""
+    """A run of one scenario, executed in one call from the first packet to the last."""
 
     def __init__(self, scenario: Scenario, sink: Sink | None = None, run: int = 0, wires: bool = False) -> None:
         need_numba("endpoints", "'compiled'")
@@ -72,8 +72,8 @@ class CompiledRun(Simulation):
         self.twins: Any = twins
         self.network: CarriedCounts = CarriedCounts()
         self.summary: TwinSummary = TwinSummary({int(group.id): group.members for group in self.groups})
-        self.wires = wires  # note every receipt, too
-        self.receipts: list[tuple[int, int, int, int]] = []  # time, node, message by its place, from whom
+        self.wires = wires  # also log every receipt
+        self.receipts: list[tuple[int, int, int, int]] = []  # time, node, index of the message, neighbour
         self.found: dict[str, float] = {}
         for log in self.logs:
             log.summary = None
@@ -83,7 +83,7 @@ class CompiledRun(Simulation):
         self.check_quiet()
 
     def check_quiet(self) -> None:
-        """Refuse a run in which layers would send what their twins do not."""
+        """Reject a run in which layers would send packets that their twins do not."""
         stack, scenario = self.scenario.stack, self.scenario
         counts: dict[int, int] = {}
         for message in self.schedule.messages:
@@ -115,10 +115,10 @@ class CompiledRun(Simulation):
     def last_view(self) -> int:
         return 1
 
-    # The run itself
+    # Execution
 
     def carry_out(self) -> tuple[Any, Any, Any, list[list[int]]]:
-        """Call the twin: times of delivery, what it and the network counted, and the log."""
+        """Run the twin: return delivery times, its counters, those of the network, and the log."""
         import numpy as np
 
         twins = self.twins
@@ -159,7 +159,7 @@ class CompiledRun(Simulation):
         return self.with_log(twins.flood(due, what, background, *given, *rates, need, log, self.wires), log)
 
     def log_room(self, receipts: int) -> Any:
-        """Room for the rows that are wanted."""
+        """Return an array with room for the requested rows."""
         import numpy as np
 
         messages = len(self.schedule.messages)
@@ -178,7 +178,7 @@ class CompiledRun(Simulation):
         return np.array(columns, np.int32).T.copy().reshape(-1, 4)
 
     def arcs(self) -> tuple[Any, Any, Any]:
-        """The directed links of the overlay: where those of each node begin, from whom, to whom."""
+        """Return the directed links of the overlay: first index per node, sources, targets."""
         import numpy as np
 
         near = neighbours_in(self.groups[0].options.overlay, self.groups[0].members)
@@ -196,10 +196,10 @@ class CompiledRun(Simulation):
         steps, arc_step = self.twins.arc_routes(into_first, into, into_from, arcs[0], arcs[2])
         return steps, arc_step
 
-    # What came of it
+    # Results
 
     def write_rows(self, log: list[list[int]]) -> None:
-        """Write what the layers would have traced, in the order of events."""
+        """Write the rows that the layers would have traced, in the order of events."""
         group, plan = self.groups[0], self.schedule
         view = View(1, group.members, (0,) * len(group.members))
         for site in group.members:
@@ -263,7 +263,7 @@ class CompiledRun(Simulation):
         }
 
     def end_of_run(self, delivered_ns: int, last_ns: int) -> int:
-        """When a run of layers would have ended: it looks once in a while whether anything is left."""
+        """Return when a run of layers would have ended: it checks periodically whether anything is left."""
         now_ns = self.end_ns
         latest_ns = now_ns + round(self.scenario.drain_ms * NS_PER_MS)
         waits = bool(self.schedule.crashes or self.summary.undelivered)
@@ -277,7 +277,7 @@ def quiet(field: str, found: float, expected: str) -> InputError:
 
 
 def compile_ahead(scenarios: Iterable[Scenario]) -> None:
-    """Compile what some runs will need, so that processes that start together find it on disk."""
+    """Compile the code for some runs ahead, so that processes that start together find it on disk."""
     spec = NetworkSpec(kind="packets", graph="random", mean_degree=3.0, control_bytes=4, endpoints="compiled")
     channel = Channel(Constant(1.0))
     for stack in dict.fromkeys(one.stack.name for one in scenarios if has_twin(one.network)):
@@ -294,5 +294,5 @@ def compile_ahead(scenarios: Iterable[Scenario]) -> None:
 
 
 def has_twin(spec: NetworkSpec) -> bool:
-    """Whether the end points of a run are compiled."""
+    """Return whether the end points of a run are compiled."""
     return spec.endpoints == "compiled" or (spec.endpoints == "auto" and has_numba())

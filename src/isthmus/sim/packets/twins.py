@@ -1,19 +1,19 @@
-"""The end points of two stacks, compiled: flooding, and causal-vector, over the compiled packet network.
+"""End points of two stacks, compiled: flooding and causal-vector, over the compiled packet network.
 
-Imported where it is used, as it needs numba. Each function is a whole run: what is submitted when, in; who delivered
-what when, out. They do what the layers of those stacks do at the same events in the same order (protocols/causal/), and
-tests hold them to the layers, receipt by receipt. Beside the protocol, and apart from its state, each delivery is held
-to the definition of causal order: `past[m, s]` is how many messages of sender s the author of m had delivered when it
-submitted m, and whoever delivers m must have delivered as many.
+Imported on use, as it needs numba. Each function is a whole run: its input is the schedule of submits, its output the
+time of each delivery at each node. They act as the layers of those stacks (protocols/causal/) at the same events in the
+same order, and tests compare them with the layers, receipt by receipt. Independently of the protocol and its state,
+each delivery is checked against the definition of causal order: `past[m, s]` is how many messages of sender s the
+author of m had delivered when it submitted m, and a node that delivers m must have delivered as many.
 
-Schedule: `due[i]` is when entry i happens, in ns, and `what[i]` the message that is then submitted, or below 0 for a
-packet of the background, whose way begins at step -1 - what[i]; of vector, from the number of messages on, the copy of
-a message that comes back to its sender. Entries that are due at one time happen before packets that arrive then. A
-message has a sender, by its place among the senders, a number from 1 on, and the sizes of its fragments. A node takes
-part until `crashes[node]`.
+Schedule: `due[i]` is the time of entry i, in ns, and `what[i]` the message then submitted, or below 0 for a background
+packet, whose path begins at step -1 - what[i]; in `vector`, from the number of messages on, the copy of a message that
+returns to its sender. Entries due at one time execute before packets that arrive then. A message has a sender, given
+by its index among the senders, a number from 1 on, and the sizes of its fragments. A node participates until
+`crashes[node]`.
 
-`log` takes (time, node, kind, message, neighbour) of submits and deliveries, and of receipts where `wires` is set; it
-has no rows where no trace is wanted.
+`log` receives (time, node, kind, message, neighbour) of submits and deliveries, and of receipts if `wires` is set; it
+has no rows if no trace is requested.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from isthmus.sim.packets.kernel import (
 RECEIPT, DELIVERY, SUBMIT = range(3)  # kinds in the log
 NEVER = -1  # as the time of a delivery
 CHUNKS_FIRST = 1024
-RECEIPTS, VIOLATIONS, QUEUE_MAX, QUEUE_NS = range(4)  # what a run counts beside the network's marks
+RECEIPTS, VIOLATIONS, QUEUE_MAX, QUEUE_NS = range(4)  # counters of a run beside the network's marks
 LOG_ROWS, SENDS, FRAGMENTS, ARC_BYTES = range(4, 8)
 COUNTS = 8
 NODE, SENDER, NUMBER, FULL_BYTES, FULLS, REST_BYTES = range(6)  # columns of messages
@@ -56,7 +56,7 @@ def write(log: Array, counts: Array, now: int, node: int, kind: int, message: in
 
 @njit(cache=True, forceinline=True)
 def count_sends(targets: int, message: int, messages: Array, counts: Array) -> None:
-    """Count a message to some targets, once for each."""
+    """Count a message once per target."""
     fulls = messages[message, FULLS]
     counts[SENDS] += targets
     counts[FRAGMENTS] += targets * (fulls + 1)
@@ -75,7 +75,7 @@ def deliver(
     log: Array,
     counts: Array,
 ) -> None:
-    """Note a delivery, and whether it keeps causal order."""
+    """Record a delivery, and check causal order."""
     sender = messages[message, SENDER]
     broken = taken[node, sender] != messages[message, NUMBER] - 1
     for other in range(past.shape[1]):
@@ -105,7 +105,7 @@ def flood(
     log: Array,
     wires: bool,
 ) -> tuple[Array, Array, Array]:
-    """Constrained flooding: forward a first receipt to every neighbour but the one it came from, then deliver it.
+    """Run constrained flooding: forward a first receipt to every neighbour but the one it came from, then deliver it.
 
     Arcs are the directed links of the overlay, those that leave node v from arc_first[v] on; a step that delivers names
     its arc.
@@ -162,7 +162,7 @@ def flood(
 
 @njit(cache=True, forceinline=True)
 def missing(node: int, message: int, messages: Array, past: Array, taken: Array) -> tuple[int, int]:
-    """A message that must be delivered here before, by its sender and number; number 0 where none is missing."""
+    """Return sender and number of a missing message that must be delivered here first; number 0 if none is missing."""
     for sender in range(past.shape[1]):
         wanted = past[message, sender]
         if sender == messages[message, SENDER]:
@@ -188,10 +188,10 @@ def vector(
     log: Array,
     wires: bool,
 ) -> tuple[Array, Array, Array]:
-    """Causal broadcast by vectors over multicast trees: a message waits until what its author had delivered is here.
+    """Run causal broadcast by vectors over multicast trees: a message waits until its author's deliveries are all here.
 
-    Senders are in ascending order of their nodes; a step that delivers names its node. What waits for a message of one
-    sender is a list in order of arrival, and is looked at again when that message was delivered, as the layer does.
+    Senders are in ascending order of their nodes; a step that delivers names its node. The messages that wait for one
+    sender form a list in order of arrival, re-examined when that message has been delivered, as in the layer.
     """
     nodes, sender_count = len(crashes), len(root_first)
     links, chunks, following, heap, marks = new_state(propagation, rate, CHUNKS_FIRST + need)
@@ -199,10 +199,10 @@ def vector(
     past = np.zeros((len(messages), sender_count), np.int32)
     delivered = np.full((len(messages), nodes), NEVER, np.int64)
     counts = np.zeros(COUNTS, np.int64)
-    first_waiting = np.full((nodes, sender_count), NEVER, np.int32)  # by the sender that is waited for
+    first_waiting = np.full((nodes, sender_count), NEVER, np.int32)  # by the awaited sender
     last_waiting = np.full((nodes, sender_count), NEVER, np.int32)
     then = np.full((nodes, len(messages)), NEVER, np.int32)  # the next one in its list
-    until = np.zeros((nodes, len(messages)), np.int32)  # the number that it waits for
+    until = np.zeros((nodes, len(messages)), np.int32)  # the awaited number
     came = np.zeros((nodes, len(messages)), np.int64)
     waiting = np.zeros(nodes, np.int32)
     ready = np.empty(len(messages) + 1, np.int32)
@@ -280,12 +280,12 @@ def vector(
 
 @njit(cache=True)
 def arc_routes(into_first: Array, into: Array, into_from: Array, arc_first: Array, arc_to: Array) -> Any:
-    """The steps of the routes along all arcs, and the first step of each: those that Wiring.routes_to has.
+    """Return the steps of the routes along all arcs, and the first step of each, as Wiring.routes_to gives them.
 
-    Links that end at node v are into[into_first[v]] and on, ascending, and come from into_from; each has its way back,
-    so the links that leave v are the same with their last bit turned. No table of all pairs is kept: 64 targets at a
-    time, as the bits of a word, are searched from together, level by level. at_level[k, v] has the targets that are k
-    hops from v; a route goes over the lowest link that leads one level nearer.
+    Links that end at node v are into[into_first[v]] and on, ascending, and come from into_from; each has a reverse
+    link, so the links that leave v are the same with their last bit flipped. No table of all pairs is kept: 64 targets
+    at a time, as the bits of a word, are searched from together, level by level. at_level[k, v] holds the targets that
+    are k hops from v; a route takes the lowest link that leads one level nearer.
     """
     nodes = len(into_first) - 1
     arc_step = np.zeros(len(arc_to), np.int64)
