@@ -40,7 +40,7 @@ MEAN_MAX, WORST_MAX, PACKETS_MAX = 0.05, 0.10, 1.10
 EVERY_SET = 6  # sites, up to which no set of active sites is left out
 RIVALS = 24  # sets that are simulated of more
 FROM_MS, LAST_MS = 5_000.0, 2_000.0  # before, roles are not found yet; after, messages may be undelivered at the end
-MESSAGES, PERIOD_MIN_MS, DURATION_MAX_MS = 1_500, 8_000.0, 40_000.0
+MESSAGES, SPAN_MIN_MS, SPAN_MAX_MS = 1_500, 8_000.0, 40_000.0
 
 
 class Found(NamedTuple):
@@ -85,7 +85,7 @@ def instance(number: int, network: str) -> Setting:
 
 def simulated(setting: Setting, stack: StackSpec) -> tuple[float, int]:
     """The mean latency in ms of the messages of the span, and the packets of the whole run."""
-    until_ms = FROM_MS + min(DURATION_MAX_MS, max(PERIOD_MIN_MS, MESSAGES / sum(setting.rates)))
+    until_ms = FROM_MS + min(SPAN_MAX_MS, max(SPAN_MIN_MS, MESSAGES / sum(setting.rates)))
     scenario = Scenario(
         topology=as_topology(setting),
         stack=msgspec.structs.replace(stack, transport="direct"),
@@ -96,7 +96,7 @@ def simulated(setting: Setting, stack: StackSpec) -> tuple[float, int]:
     sink = BySender(setting.count, FROM_MS, until_ms)
     run = SimRun(scenario, sink)
     run.execute()
-    assert not sink.open, "messages of the span that were not delivered"
+    assert not sink.meter.open, "messages of the span that were not delivered"
     return sum(sink.total_ms) / sum(sink.counts), run.network.packet_count
 
 
