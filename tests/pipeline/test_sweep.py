@@ -95,7 +95,7 @@ def test_studies_swept_together_give_each_what_it_gives_alone(spark, tmp_path):
         assert done.runs.orderBy("run").collect() == alone.runs.orderBy("run").collect()
     with pytest.raises(LocalError, match="a study has one grid"):
         sweep_together(spark, {tmp_path / "a": grid(2), tmp_path / "b": grid(2)})
-    with pytest.raises(LocalError, match="no name for a folder"):
+    with pytest.raises(LocalError, match="not a valid name for the folder"):
         sweep(spark, [msgspec.structs.replace(spec, study="a/b") for spec in grid(1)], tmp_path / "c")
 
 
