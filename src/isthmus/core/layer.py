@@ -122,6 +122,18 @@ def places(members: Targets) -> Mapping[SiteId, int]:
     return {site: place for place, site in enumerate(members)}
 
 
+class StateKeeper(Protocol):
+    """The state of an application of any size, taken and restored beside the event loop, at one place of the order.
+
+    `done` is called later, as an event of its own, at most once; not after a later `hold` or the end of this life.
+    """
+
+    def snapshot(self, done: Callable[[bytes | None], None]) -> None: ...  # as of the view just installed; None: cannot
+    def hold(self) -> None: ...  # keep deliveries from the view just installed on until `restore`; again: begin anew
+    def held_bytes(self) -> int: ...  # kept now
+    def restore(self, state: bytes | None, done: Callable[[bool], None]) -> None: ...  # None: release what is kept
+
+
 class Host(Protocol):
     """Everything that a layer may do to the outside world, in one group."""
 
@@ -258,6 +270,10 @@ class Layer:
         """Take over the state of a member that stayed, after `install` and before `resume`."""
         raise LocalError(f"{type(self).__name__} has no state to take over, yet was given {len(state)} bytes")
 
+    def keeper(self) -> StateKeeper | None:
+        """What keeps the application's state, at the top of a stack; None: `state` and `restore` of the layers do."""
+        return None
+
     def resume(self) -> None:
         """Accept submissions again: a view was installed, or a full buffer has room."""
         self.above.resume()
@@ -330,6 +346,10 @@ class Stack:
         for layer, state in zip(reversed(self.layers), reversed(states), strict=True):
             if state:
                 layer.restore(state)
+
+    def keeper(self) -> StateKeeper | None:
+        """What keeps the application's state; None: it is part of `state`."""
+        return self.layers[0].keeper()
 
     def resume(self) -> None:
         """Let traffic flow again, bottom first."""

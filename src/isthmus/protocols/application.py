@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from isthmus.core.errors import Busy, LocalError, RemoteError
-from isthmus.core.layer import Finality, Handler, Kind, Layer, View
+from isthmus.core.layer import Finality, Handler, Kind, Layer, StateKeeper, View
 from isthmus.core.message import ALL, Author, Carried, Cast, GroupId, Message, SiteId, Targets
 from isthmus.protocols.fragments import BytesRead, Fragments, Piece
 from isthmus.protocols.routing.process import ComposedProcess
@@ -40,6 +40,7 @@ class Application(Layer):
         "on_resume",
         "on_state",
         "on_view",
+        "state_keeper",
         "wants",
     )
 
@@ -53,6 +54,7 @@ class Application(Layer):
         on_deliver_all: Callable[[Sequence[Cast]], None] | None = None,
         on_state: Callable[[], bytes] | None = None,
         on_restore: Callable[[bytes], None] | None = None,
+        keeper: StateKeeper | None = None,
     ) -> None:
         self.delivered_count = 0  # final deliveries
         self.on_deliver = on_deliver
@@ -63,7 +65,7 @@ class Application(Layer):
         self.auto_consume = auto_consume  # False: the application calls `consumed` when it is done with a message
         self.on_state = on_state  # a snapshot for a member that joins, as of the view just installed
         self.on_restore = on_restore
-
+        self.state_keeper = keeper  # in place of both, for a state that takes time
         self.fragments = Fragments(self)  # large messages, on their way out and in
 
     def bodies(self) -> dict[type[Message], Handler]:
@@ -244,8 +246,11 @@ class Application(Layer):
         if self.on_view is not None:
             self.on_view(view)
 
+    def keeper(self) -> StateKeeper | None:
+        return self.state_keeper
+
     def state(self) -> bytes:
-        return b"" if self.on_state is None else self.on_state()
+        return b"" if self.on_state is None or self.keeper() is not None else self.on_state()
 
     def restore(self, state: bytes) -> None:
         if self.on_restore is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from tests.harness.golden import StackRig
 from tests.harness.recording import RecordingSite
@@ -49,3 +51,24 @@ def test_an_application_without_snapshots_takes_none() -> None:
     assert made.application.state() == b""
     with pytest.raises(LocalError, match="on_restore"):
         made.application.restore(b"x")
+
+
+class Keeper:
+    """A keeper that is only asked for."""
+
+    def snapshot(self, done: Callable[[bytes | None], None]) -> None: ...
+    def hold(self) -> None: ...
+    def held_bytes(self) -> int:
+        return 0
+
+    def restore(self, state: bytes | None, done: Callable[[bool], None]) -> None: ...
+
+
+def test_a_keeper_has_the_state_in_place_of_the_callbacks() -> None:
+    _, made = rig(0)
+    assert made.stack.keeper() is None
+    keeper = made.application.state_keeper = Keeper()
+    made.application.on_state = lambda: b"not this way"
+    assert made.stack.keeper() is keeper
+    assert made.stack.layers[-1].keeper() is None, "the top of the stack has it"
+    assert made.application.state() == b""
