@@ -27,12 +27,15 @@ class FakeChild:
     """A process that keeps what it is told."""
 
     def __init__(self) -> None:
-        self.killed = False
+        self.begun, self.killed = True, False
         self.told: list[dict[str, Any]] = []
         self.kill_count = 0
 
     def tell(self, word: dict[str, Any]) -> None:
         self.told.append(word)
+
+    def takes_commands(self) -> bool:
+        return self.begun and not self.killed
 
     def kill(self) -> None:
         self.kill_count += 1
@@ -97,6 +100,15 @@ def test_a_site_that_is_started_again_is_still_cut_off() -> None:
         assert [made.unheard(SiteId(site)) for site in range(4)] == [[], [], [], []]
 
     asyncio.run(run())
+
+
+def test_a_cut_waits_for_a_process_that_has_not_begun() -> None:
+    made = injector()
+    children: Any = made.children
+    children[1].begun = False
+    made.divide(Partition(at_ms=1.0, groups=(("c0-0",),)))
+    assert [len(child.told) for child in children] == [1, 0, 1, 1]
+    assert made.unheard(SiteId(1)) == [0]  # what it is told as it begins
 
 
 def test_the_first_interrupt_ends_the_run_and_the_second_its_sites() -> None:

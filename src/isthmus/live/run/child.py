@@ -45,6 +45,7 @@ class SiteChild:
     def __init__(self, name: str, process: asyncio.subprocess.Process, on_event: OnEvent) -> None:
         self.name = name
         self.on_event = on_event
+        self.begun = False  # it knows the ports of all sites, and takes commands
         self.killed = False  # on purpose
         self.stopped_ns: int | None = None  # on the wall clock: since when it is stopped, on purpose
         self.process = process
@@ -90,6 +91,14 @@ class SiteChild:
     def tell(self, command: dict[str, Any]) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(command).encode() + b"\n")
+
+    def begin(self, begin: dict[str, Any]) -> None:
+        """Tell the process the ports of all sites: it takes commands from now on."""
+        self.tell(begin)
+        self.begun = True
+
+    def takes_commands(self) -> bool:
+        return self.begun and not self.killed
 
     def pause(self) -> bool:
         """Stop the process until `go_on`; return whether it was running."""

@@ -142,7 +142,7 @@ class FaultInjector:
         named: set[SiteId] = set().union(*sides)
         self.parts = [*sides, everyone - named] if sides else [everyone]
         for number, child in enumerate(self.children):
-            if not child.killed:
+            if child.takes_commands():  # a process that has not begun gets the present cut when it does
                 child.tell({"cut": self.unheard(SiteId(number))})
 
     def unheard(self, site: SiteId) -> list[SiteId]:
@@ -179,6 +179,5 @@ class FaultInjector:
         child = await SiteChild.spawn(old.name, [*self.arguments, *more], self.events.on_event)
         self.children[site] = child
         await child.port
-        child.tell(self.begin)  # with the start, which is past
-        child.tell({"cut": self.unheard(site)})
+        child.begin(self.begin | {"cut": self.unheard(site)})  # with the start, which is past
         self.events.say(f"{child.name} is started again")

@@ -93,7 +93,7 @@ async def start(children: list[SiteChild], agreed: bool) -> dict[str, Any]:
         await asyncio.sleep(0.01)
     begin: dict[str, Any] = {"ports": [child.port.result() for child in children]}
     for child in children:
-        child.tell(begin)
+        child.begin(begin)
     end_s = time.monotonic() + FORMED_S
     while agreed and not all(child.formed for child in children) and time.monotonic() < end_s:
         for child in children:
@@ -145,11 +145,11 @@ async def watch(
 async def end(children: list[SiteChild], agreed: bool) -> None:
     """Announce the end of the run; where sites watch each other, wait until all know, so that none is suspected."""
     for child in children:
-        if not child.killed:
+        if child.takes_commands():
             child.tell({"over": True})
     end_s = time.monotonic() + OVER_S
     while agreed and time.monotonic() < end_s:
-        if all(child.status.get("over") for child in children if not child.killed):
+        if all(child.status.get("over") for child in children if child.takes_commands()):
             return
         await asyncio.sleep(0.01)
 

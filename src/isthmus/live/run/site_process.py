@@ -3,7 +3,7 @@
 It exchanges lines of JSON with its parent process, and datagrams with the other sites.
 
     out  {"port": 40001}                                    its socket is bound
-    in   {"ports": [40001, 40002]}                          all are
+    in   {"ports": [40001, 40002]}                          all are; with "start_ns" and "cut" for a later life
     out  {"formed": true}                                   where members agree on views: its groups have all in
     in   {"start_ns": t}                                    the run starts at t on the wall clock
     out  {"sent": [3, 3], "delivered": 5, "done": false}    now and then: to each site, here, nothing more to send
@@ -126,6 +126,7 @@ class SiteProcess:
             report({"port": socket.port})
             begin = await self.next_command()
             if begin is not None:
+                socket.cut = frozenset(begin.get("cut", ()))
                 await self.take_part(socket, begin)
         finally:
             socket.close()
