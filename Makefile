@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 WORKERS ?= 2
 MINUTES ?= 3
 
-.PHONY: help docs versions demo tour test test-full cluster-test check bench bench-check bench-live bench-ring bench-membership bench-sim bench-spark lock clean bench-congestion soak
+.PHONY: help docs versions demo tour test test-full cluster-test check bench bench-check bench-live bench-ring bench-membership bench-idle bench-sim bench-spark lock clean bench-congestion soak
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -56,6 +56,9 @@ bench-ring: $(READY)  ## the ring live on the loopback beside the simulated one,
 
 bench-membership: $(READY)  ## live groups whose sites are killed and stopped: how soon the others go on, and it is back (minutes)
 	@$(BIN)/python -m bench.membership
+
+bench-idle: $(READY)  ## idle live groups of 3, 5 and 16 sites: CPU and datagrams per site (two minutes)
+	@$(BIN)/python -m bench.idle
 
 soak: $(READY)  ## live sites under load without a false view change: 3 minutes, or MINUTES=60
 	@$(BIN)/python -m bench.soak $(MINUTES)

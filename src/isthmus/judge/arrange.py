@@ -285,11 +285,20 @@ def submit(life: Life, row: Row) -> None:
         sent.append(message)
 
 
+def check_weights(row: Row) -> None:
+    """Raise unless a VIEW row has no weights, or one for each of its members."""
+    count, weights = row[GAUGE], view_of(row)[1]
+    if count and len(weights) != count:
+        found = f"{len(row[DESTINATIONS] or ())} members and weights, of {count} members as the gauge says"
+        raise InputError(f"process {row[PROCESS]}", f"view {row[VALUE]}", found, "a weight for each member")
+
+
 def install(life: Life, row: Row) -> None:
     """Open the next epoch; it goes on with the stay if no view of the group lies between."""
     group, view = life.group, row[VALUE]
     before = life.epochs[-1]
     again = before.view == view
+    check_weights(row)
     group.view_rows.append(Installed(life, view, *view_of(row), row[LOCAL], again))
     if again:
         return

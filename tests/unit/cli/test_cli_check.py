@@ -238,6 +238,14 @@ def test_both_engines_print_the_same_proof(one_session, invoke, tmp_path):
         assert picture.read_bytes() == (tmp_path / "spark" / picture.name).read_bytes()
 
 
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_a_view_with_too_few_weights_is_bad_input(engine, one_session, invoke, tmp_path):
+    story = Story().add(1, Kind.VIEW, to=(1, 2, 3, 1), value=1, gauge=3).add(2, Kind.VIEW, to=(1, 2, 3), value=1)
+    path = saved(tmp_path / "t", story)
+    result = invoke(path, "--engine", engine, "--property", "primary")
+    assert isinstance(result.exception, InputError) and "weight" in str(result.exception), result.output
+
+
 def test_watch_once_takes_what_is_there_and_goes_on_later(one_session, tmp_path):
     live = saved(tmp_path / "live", quiet_run())
     options = [str(live), "-o", str(tmp_path / "lake"), "--once", "--property", "fifo", "--property", "total"]

@@ -60,6 +60,13 @@ def test_view_without_members_is_refused():
         Oracle(Story().add(1, Kind.VIEW, value=1).rows).verdicts()
 
 
+@pytest.mark.parametrize("sites", [(1, 2, 3, 1, 1), (1, 2), (1, 2, 3, 1, 1, 1, 1)])
+def test_a_view_with_another_number_of_weights_than_members_is_refused(sites):
+    story = Story().add(1, Kind.VIEW, to=sites, value=1, gauge=3)
+    with pytest.raises(InputError, match=r"process 1: view 1: .*; expected .*a weight for each member"):
+        Oracle(story.rows).verdicts()
+
+
 def test_groups_are_judged_apart():
     story = Story().submit(1, 1, 2).submit(1, 1, 2, group=1)
     for group, order in ((0, (1, 2)), (1, (2, 1))):

@@ -302,3 +302,18 @@ def test_incarnations_rise() -> None:
     assert next_incarnation(0, EPOCH_S + 100.5) == 100
     assert next_incarnation(100, EPOCH_S + 100.9) == 101
     assert next_incarnation(5_000, EPOCH_S + 3) == 5_001  # a calendar that went back
+
+
+def test_a_site_that_cannot_open_leaves_no_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The port was bound when the stack failed; the next attempt found it taken."""
+
+    async def program() -> None:
+        ports = free_ports(NAMES)
+        failing = Site(NAMES[0], ports)
+        with monkeypatch.context() as patched, pytest.raises(ZeroDivisionError):
+            patched.setattr(failing.group.runtime, "begin_life", lambda _socket: 1 // 0)
+            await failing.start()
+        again = await Site(NAMES[0], ports).start()
+        again.die()
+
+    run(program)

@@ -91,12 +91,14 @@ class Peers:
                 self.foreign_count += 1
                 self.note_trouble(source, "is of another run")
                 self.say_hello(source, now_ns, asks=True)
-            elif found.kind == REFUSAL:
+            elif found.kind == REFUSAL and not self.renewable:
                 self.on_refusal(source, read_refusal(datagram))
             elif found.kind == MESSAGES and self.is_known_life(source, found.life, now_ns):
                 self.heard[source] = now_ns
                 self.expected[source] = datagram[: len(self.head(MESSAGES))]
                 return True
+            elif found.kind == REFUSAL:
+                self.foreign_count += 1  # membership that knows lives sends none: forged, or of another program
         except OtherVersion as error:
             self.foreign_count += 1
             self.note_trouble(source, f"speaks version {error.version} of the wire format, here version {VERSION}")

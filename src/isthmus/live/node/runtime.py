@@ -122,7 +122,7 @@ class SiteRuntime:
     # Opening and leaving
 
     async def open(self, socket: Socket | None = None) -> None:
-        """Bind the socket, unless one is given, and take part in each group."""
+        """Bind the socket, unless one is given, and take part in each group; where that fails, leave nothing open."""
         if self.agreed is not None and self.agreed.folder is not None:
             for group in self.groups:
                 if group.handler is not None:
@@ -130,6 +130,15 @@ class SiteRuntime:
                     group.store = FileStore(Path(self.agreed.folder), name, group.plan.name)
         addresses = await self.resolver.find_all()
         socket = socket or Socket(addresses[self.site])
+        try:
+            self.begin(socket, addresses)
+        except BaseException:
+            self.close()
+            socket.close()
+            raise
+
+    def begin(self, socket: Socket, addresses: Sequence[Address]) -> None:
+        """Begin the first life over a socket, in each group."""
         emulate = self.config.emulate
         if self.config.clocks is not None:
             socket.keep_time(self.site, self.config.clocks.kernel_stamps)

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
 from isthmus.pipeline.engine.formats import PLACE
+from isthmus.pipeline.engine.spark_errors import refuse
 from isthmus.trace.schema import NONE
 
 BEGIN, END = -(1 << 63), (1 << 63) - 1  # of all local numbers
@@ -132,9 +133,13 @@ def with_weights(rows: DataFrame) -> DataFrame:
     weighs = is_kind(Kind.VIEW) & (F.col("gauge") > 0)
     count = F.col("gauge").cast("int")
     told = F.col("destinations")
+    where = F.concat(F.lit("process "), F.col("process").cast("string"))
+    found = F.concat(F.size(told).cast("string"), F.lit(" members and weights, and "), count.cast("string"))
+    wrong = refuse(where, "view", F.concat(found, F.lit(" as the gauge")), "a weight for each member")
+    whole = F.coalesce(F.size(told) == 2 * count, F.lit(False))
     return rows.withColumns(
         {
-            "weights": F.when(weighs, F.slice(told, count + 1, count)),
+            "weights": F.when(weighs & whole, F.slice(told, count + 1, count)).when(weighs, wrong.cast("array<int>")),
             "destinations": F.when(weighs, F.slice(told, F.lit(1), count)).otherwise(told),
         }
     )

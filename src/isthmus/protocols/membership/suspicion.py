@@ -233,9 +233,11 @@ class Suspicion(Layer):
         if peer is None:
             return
         heard_ns = self.host.heard_ns(site)
+        silent = peer.refused_count > 0 and (heard_ns is None or heard_ns < peer.refused_ns)
+        if silent and peer.refused_count > 1:
+            return  # suspected for it already, until something is heard
         recent = now_ns - peer.refused_ns <= 2 * peer.timing.period_ns()
-        in_a_row = peer.refused_count and recent and (heard_ns is None or heard_ns < peer.refused_ns)
-        if not in_a_row:
+        if not (silent and recent):
             peer.refused_count = 0
         elif now_ns == peer.refused_ns:
             return  # of one turn: one hint

@@ -112,3 +112,18 @@ def test_after_a_pause_of_our_own_nobody_is_suspected_while_packets_are_read() -
     assert told == []
     site.advance(30 * MS)
     assert told == [(third, True)]  # and was silent after all
+
+
+def test_a_dead_site_whose_port_refuses_is_suspected_once() -> None:
+    """Refusals that came further apart than two periods began anew: trusted, and suspected again by the answer."""
+    watcher = Watcher(near=True)
+    watcher.hear(10 * MS)
+    for at_ms in (12, 13, 90, 91, 200, 310, 311):
+        watcher.run_to(at_ms * MS)
+        watcher.suspicion.refused(THERE)
+    assert watcher.told == [(13 * MS, True)]
+    watcher.hear(320 * MS)
+    assert [suspected for _, suspected in watcher.told] == [True, False]
+    watcher.run_to(322 * MS)
+    watcher.suspicion.refused(THERE)
+    assert len(watcher.told) == 2  # one refusal is a hint
