@@ -233,12 +233,26 @@ STACKS: dict[str, NamedStack] = {
     "unordered": stack((unordered,), ALWAYS, SAFELY, reorders=True),
     "fifo": stack((credit, fifo_transport), (*ALWAYS, "fifo"), SAFELY, MarkedParticipants),
     "causal-vector": stack(
-        (credit, vector, unordered_transport), CAUSAL, (*SAFELY, "causal"), reorders=True, twin="vector"
+        (credit, vector, unordered_transport),
+        CAUSAL,
+        (*SAFELY, "causal"),
+        MarkedParticipants,
+        reorders=True,
+        twin="vector",
     ),
-    "causal-matrix": stack((credit, matrix, unordered_transport), CAUSAL, (*SAFELY, "causal"), reorders=True),
-    "causal-history": stack((credit, history, unordered_transport), CAUSAL, (*SAFELY, "causal"), reorders=True),
+    "causal-matrix": stack(
+        (credit, matrix, unordered_transport), CAUSAL, (*SAFELY, "causal"), MarkedParticipants, reorders=True
+    ),
+    "causal-history": stack(
+        (credit, history, unordered_transport), CAUSAL, (*SAFELY, "causal"), MarkedParticipants, reorders=True
+    ),
     "causal-separators": stack(
-        (credit, relayed_history, relaying_transport), CAUSAL, (*SAFELY, "causal"), reorders=True, relays=True
+        (credit, relayed_history, relaying_transport),
+        CAUSAL,
+        (*SAFELY, "causal"),
+        MarkedParticipants,
+        reorders=True,
+        relays=True,
     ),
     "token-site": stack((credit, token_site, fifo_transport), TOTAL, SEQUENCED, OrderedParticipants),
     "ring": stack((credit, ring, fifo_transport), TOTAL, (*SAFELY, "ring"), OrderedParticipants),
@@ -261,7 +275,7 @@ STACKS: dict[str, NamedStack] = {
         OrderedParticipants,
         reorders=True,
     ),
-    "flooding": stack((credit, flooding), CAUSAL, (*BASE, "overlay"), twin="flooding"),
+    "flooding": stack((credit, flooding), CAUSAL, (*BASE, "overlay"), MarkedParticipants, twin="flooding"),
     "flooding-dynamic": stack(
         (flooding_dynamic,),
         ("integrity", "validity", "views", "fifo", "causal"),
