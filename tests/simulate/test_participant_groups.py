@@ -16,7 +16,10 @@ from isthmus.stacks.registry import STACKS
 
 SEEDS, FULL, BLOCK = 150, 3_000, 50
 STACKS_WITH = [name for name, stack in STACKS.items() if stack.participants]
-PLANTED = [("fifo", bug) for bug in FIFO] + [("token-site", bug) for bug in TOTAL]
+MARKED = ["fifo", "causal-vector", "causal-matrix", "causal-history", "causal-separators", "flooding"]
+PLANTED = [(stack, bug) for stack in ("fifo", "causal-history", "flooding") for bug in FIFO]
+PLANTED += [("token-site", bug) for bug in TOTAL]
+SEEN = [("fifo", "applied at delivery"), ("flooding", "applied at delivery"), ("token-site", "nothing is void")]
 DRAIN_MS = 20_000.0  # a bug may keep something away for ever; waiting longer would not tell more
 
 
@@ -35,13 +38,13 @@ def test_participants_keep_what_is_promised(stack: str, first: int) -> None:
 
 @pytest.mark.parametrize("stack", [name for name in STACKS_WITH if name not in ("fifo", "token-site")])
 def test_participants_run_over_every_other_order(stack: str) -> None:
-    for seed in range(12):
+    for seed in range(50 if stack in MARKED else 12):
         check(stack, seed)
 
 
-@pytest.mark.parametrize("stack", ["fifo", "token-site"])
+@pytest.mark.parametrize("stack", [*MARKED, "token-site"])
 def test_participants_keep_it_where_sites_agree_on_views(stack: str) -> None:
-    for seed in range(15):
+    for seed in range(15 if stack in ("fifo", "token-site") else 5):
         check(stack, seed, agreed_participant_scenario)
 
 
@@ -68,8 +71,8 @@ def test_regression(stack: str, seed: int) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("first", range(SEEDS, FULL, BLOCK))
-@pytest.mark.parametrize("stack", ["fifo", "token-site"])
+@pytest.mark.parametrize("first", range(BLOCK, FULL, BLOCK))
+@pytest.mark.parametrize("stack", [*MARKED, "token-site"])
 def test_participants_keep_it_over_many_schedules(stack: str, first: int) -> None:
     for seed in range(first, min(first + BLOCK, FULL)):
         check(stack, seed)
@@ -78,7 +81,7 @@ def test_participants_keep_it_over_many_schedules(stack: str, first: int) -> Non
 @pytest.mark.parametrize(("stack", "bug"), PLANTED, ids=lambda one: str(one))
 def test_wrong_reading_is_caught(stack: str, bug: str) -> None:
     """Found by a schedule that the right layer passes, under the same limits."""
-    kind = (FIFO if stack == "fifo" else TOTAL)[bug]
+    kind = (FIFO if stack in MARKED else TOTAL)[bug]
     for seed in range(60):
         scenario = msgspec.structs.replace(participant_scenario(stack, seed), drain_ms=DRAIN_MS)
         if ParticipantRun(scenario, with_participants(stack, kind)).judge() and not ParticipantRun(scenario).judge():
@@ -86,10 +89,10 @@ def test_wrong_reading_is_caught(stack: str, bug: str) -> None:
     pytest.fail(f"{bug} over {stack}: not caught by 60 schedules")
 
 
-@pytest.mark.parametrize(("stack", "bug"), [("fifo", "applied at delivery"), ("token-site", "nothing is void")])
+@pytest.mark.parametrize(("stack", "bug"), SEEN)
 def test_the_trace_alone_shows_a_wrong_reading(stack: str, bug: str) -> None:
     """Participant groups are groups of the trace: the checks that know nothing of participants find the fault."""
-    kind = (FIFO if stack == "fifo" else TOTAL)[bug]
+    kind = (FIFO if stack in MARKED else TOTAL)[bug]
     for seed in range(60):
         scenario = msgspec.structs.replace(participant_scenario(stack, seed), drain_ms=DRAIN_MS)
         run = ParticipantRun(scenario, with_participants(stack, kind))
@@ -103,11 +106,12 @@ def tight(options: ParticipantsOptions) -> MarkedParticipants:
     return MarkedParticipants(msgspec.structs.replace(options, ahead_max=1))
 
 
-def test_tight_bounds_hold_nobody_up() -> None:
+@pytest.mark.parametrize("stack", ["fifo", "causal-history"])
+def test_tight_bounds_hold_nobody_up(stack: str) -> None:
     """Two messages of credit and one ahead: changes of several groups wait for each other's marks, never for ever."""
     for seed in range(40):
-        plain = participant_scenario("fifo", seed)
+        plain = participant_scenario(stack, seed)
         credit = msgspec.structs.replace(plain.stack.credit, window=2, queue_max=8)
         scenario = msgspec.structs.replace(plain, stack=msgspec.structs.replace(plain.stack, credit=credit))
-        found = ParticipantRun(scenario, with_participants("fifo", tight)).judge()
+        found = ParticipantRun(scenario, with_participants(stack, tight)).judge()
         assert not found, f"seed {seed}: {found}"
