@@ -122,6 +122,12 @@ class Site(Port):
         self.bench.crash(self.site)
         self.bench.gone.append(self.site)
 
+    def fail(self, why: str) -> None:
+        self.bench.refused.append(f"site {self.site} stops: {why}")
+
+    def is_near(self, one: SiteId, other: SiteId) -> bool:
+        return one % 2 == other % 2  # two clusters
+
     # As a host
 
     def clock(self) -> Reading:

@@ -125,13 +125,22 @@ def places(members: Targets) -> Mapping[SiteId, int]:
 class StateKeeper(Protocol):
     """The state of an application of any size, taken and restored beside the event loop, at one place of the order.
 
-    `done` is called later, as an event of its own, at most once; not after a later `hold` or the end of this life.
+    All four are called by the membership at this site, as part of an event of the port; none may block.
+    - `snapshot`, at the member that gives the state: after a view was installed, before any of its messages. The state
+      as of this point is to be captured; its bytes may come later, from a thread.
+    - `hold`, at the member that lacks the state, at the same point of the same view: deliveries from here on are kept.
+      Again, in a later view: what was kept is dropped, as the state of the later view contains it.
+    - `restore`: take over a state, then deliver what was kept, in order; None: no member has a state, so deliver what
+      was kept. Where it fails, deliveries are still kept: `hold` follows, or this site stops.
+
+    `done` is called later, as an event of its own of the port (`Port.run`), at most once: not after a later `hold`, and
+    not after the end of this life. A keeper that fails keeps its error for its caller: `Home.fail` follows.
     """
 
-    def snapshot(self, done: Callable[[bytes | None], None]) -> None: ...  # as of the view just installed; None: cannot
-    def hold(self) -> None: ...  # keep deliveries from the view just installed on until `restore`; again: begin anew
+    def snapshot(self, done: Callable[[bytes | None], None]) -> None: ...  # None: it cannot be taken
+    def hold(self) -> None: ...
     def held_bytes(self) -> int: ...  # kept now
-    def restore(self, state: bytes | None, done: Callable[[bool], None]) -> None: ...  # None: release what is kept
+    def restore(self, state: bytes | None, done: Callable[[bool], None]) -> None: ...  # whether it was taken over
 
 
 class Host(Protocol):

@@ -71,6 +71,12 @@ class Home(Protocol):
     def suspects_us(self, site: SiteId) -> bool: ...  # whether a site has said so
     def renew(self, past: Past) -> None: ...  # after this event: end this life and begin the next
     def left(self) -> None: ...  # after this event: this site has left the group for good
+    def fail(self, why: str) -> None: ...  # the application's state failed: this site leaves, then raises this
+    def is_near(self, one: SiteId, other: SiteId) -> bool: ...  # whether two sites are in one cluster
+
+
+def ignore(_why: str) -> None:
+    """Do nothing."""
 
 
 class SiteHome(msgspec.Struct, eq=False):
@@ -84,6 +90,7 @@ class SiteHome(msgspec.Struct, eq=False):
     past: Past | None
     renew: Callable[[Past], None]
     go: Callable[[], None]
+    failed: Callable[[str], None] = ignore  # raises at the caller; `go` follows once others go on without this site
 
     def is_suspected(self, site: SiteId) -> bool:
         return self.suspicion.is_suspected(site)
@@ -93,3 +100,10 @@ class SiteHome(msgspec.Struct, eq=False):
 
     def left(self) -> None:
         self.go()
+
+    def fail(self, why: str) -> None:
+        self.failed(why)
+
+    def is_near(self, one: SiteId, other: SiteId) -> bool:
+        clusters = self.suspicion.cluster_of
+        return clusters[one] == clusters[other]
