@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from isthmus.core.message import SiteId
-from isthmus.live.net.emulation import Emulation
+from isthmus.live.net.emulation import Emulation, LinkFault
 from isthmus.topology.delay import Constant, Uniform
 from isthmus.topology.model import Channel
 from isthmus.topology.passage import Passage
@@ -16,9 +16,23 @@ MS = 1_000_000
 
 def test_delays_add_up_along_the_way() -> None:
     network = star(3, 1, Channel(Constant(1.0)), Channel(Constant(20.0)))
-    emulation = Emulation(network, SiteId(1), Random(0))
+    emulation = Emulation.over(network, SiteId(1), Random(0))
     assert emulation.arrivals(SiteId(0), 5, 100) == [5 + 20 * MS]
     assert emulation.arrivals(SiteId(2), 5, 100) == [5 + 40 * MS]
+
+
+def test_faults_of_a_link_lose_and_delay_until_they_end() -> None:
+    network = star(3, 1, Channel(Constant(1.0)), Channel(Constant(20.0)))
+    emulation = Emulation.over(network, SiteId(1), Random(0))
+    emulation.disturb({SiteId(0): LinkFault(factor=2.0, add_ns=5 * MS), SiteId(2): LinkFault(loss=1.0)})
+    assert emulation.arrivals(SiteId(0), 0, 100) == [45 * MS]
+    assert emulation.arrivals(SiteId(2), 0, 100) == []
+    emulation.disturb({SiteId(2): LinkFault(loss=0.3)})
+    assert emulation.arrivals(SiteId(0), 50 * MS, 100) == [70 * MS]
+    lost = sum(not emulation.arrivals(SiteId(2), 0, 100) for _ in range(10_000))
+    assert abs(lost / 10_000 - 0.3) < 0.02
+    bare = Emulation.bare([SiteId(0)], Random(0))
+    assert bare.arrivals(SiteId(0), 7, 100) == [7]
 
 
 def test_order_is_kept_where_all_channels_keep_it() -> None:

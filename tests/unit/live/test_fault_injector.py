@@ -13,7 +13,7 @@ import pytest
 from isthmus.cli.live import gentle_interrupt
 from isthmus.core.message import SiteId
 from isthmus.live.run.faults import EventLog, FaultInjector
-from isthmus.scenario.faults import Crash, Fault, Heal, Partition, Recover
+from isthmus.scenario.faults import Crash, DelayShift, Fault, Heal, Loss, Partition, Recover
 from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Poisson
 from isthmus.topology.delay import Constant
@@ -90,14 +90,20 @@ def test_a_slow_start_holds_up_its_own_site_only() -> None:
     asyncio.run(run())
 
 
+def cut_off(made: FaultInjector) -> list[list[int]]:
+    return [made.network_of(SiteId(site))["cut"] for site in range(4)]
+
+
 def test_a_site_that_is_started_again_is_still_cut_off() -> None:
     async def run() -> None:
         made = injector(Partition(at_ms=1.0, groups=(("c0-0",), ("c0-1", "c0-2"))))
-        assert made.unheard(SiteId(0)) == []
+        assert cut_off(made) == [[], [], [], []]
         await asyncio.wait_for(made.run(), WAIT_S)
-        assert [made.unheard(SiteId(site)) for site in range(4)] == [[1, 2, 3], [0, 3], [0, 3], [0, 1, 2]]
-        made.divide(Heal(at_ms=2.0))
-        assert [made.unheard(SiteId(site)) for site in range(4)] == [[], [], [], []]
+        assert cut_off(made) == [[1, 2, 3], [0, 3], [0, 3], [0, 1, 2]]
+        made.divide(Partition(at_ms=2.0, groups=(("c0-1",),)))  # besides the first
+        assert cut_off(made) == [[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]]
+        made.divide(Heal(at_ms=3.0))
+        assert cut_off(made) == [[], [], [], []]
 
     asyncio.run(run())
 
@@ -108,7 +114,29 @@ def test_a_cut_waits_for_a_process_that_has_not_begun() -> None:
     children[1].begun = False
     made.divide(Partition(at_ms=1.0, groups=(("c0-0",),)))
     assert [len(child.told) for child in children] == [1, 0, 1, 1]
-    assert made.unheard(SiteId(1)) == [0]  # what it is told as it begins
+    assert cut_off(made)[1] == [0]  # what it is told as it begins
+
+
+def test_faults_of_links_hold_in_one_direction_and_until_they_end() -> None:
+    one_way = Loss(at_ms=1.0, until_ms=6.0, source=("c0-0",), target=("c0-1",), probability=1.0)
+    lossy = Loss(at_ms=2.0, until_ms=5.0, probability=0.5)
+    slow = DelayShift(at_ms=3.0, until_ms=4.0, source=("c0-0",), factor=2.0, add_ms=1.0)
+
+    async def run() -> None:
+        made = injector(one_way, lossy, slow)
+        await asyncio.wait_for(made.run(), WAIT_S)
+        children: Any = made.children
+        assert [word["links"] for word in children[0].told] == [
+            [[1, 1.0, 1.0, 0.0]],
+            [[1, 1.0, 1.0, 0.0], [2, 0.5, 1.0, 0.0], [3, 0.5, 1.0, 0.0]],
+            [[1, 1.0, 2.0, 1.0], [2, 0.5, 2.0, 1.0], [3, 0.5, 2.0, 1.0]],
+            [[1, 1.0, 1.0, 0.0], [2, 0.5, 1.0, 0.0], [3, 0.5, 1.0, 0.0]],
+            [[1, 1.0, 1.0, 0.0]],
+            [],
+        ]
+        assert children[1].told[0]["links"] == []  # the other way is as it was
+
+    asyncio.run(run())
 
 
 def test_the_first_interrupt_ends_the_run_and_the_second_its_sites() -> None:

@@ -66,7 +66,9 @@ def path(tmp_path: Path) -> Path:
     ("change", "words"),
     [
         ({"faults": [CRASH], "membership": {"kind": "ideal"}}, "faults.0.: found a crash"),
-        ({"random_faults": {"crashes": 1}}, "random_faults: found faults"),
+        ({"faults": [CRASH | {"kind": "clock-jump", "by_ms": 5.0}]}, "found a clock-jump; expected crash"),
+        ({"random_faults": {"clock_jumps": 1}}, "random_faults.clock_jumps: found 1"),
+        ({"random_faults": {"crashes": 1}, "membership": {"kind": "ideal"}}, "random_faults: found crashes"),
         ({"stack": {"name": "fifo", "transport": "direct"}}, "UDP may lose"),
         ({"clocks": {"offset_ms": 1.0}}, "clocks: found"),
         ({"topology": {"defaults": {"lan": {"delay": 1}}, "clusters": [{"name": "c", "sites": 17}]}}, "found 17 sites"),
@@ -141,6 +143,31 @@ faults = [
     { kind = "leave", site = "c-2", at_ms = 3_500 },
 ]
 """
+
+
+LINKS_TOML = """
+duration_ms = 1_500
+drain_ms = 20_000
+stack.name = "token-site"
+topology.defaults.lan.delay = 0.1
+topology.clusters = [{ name = "c", sites = 3 }]
+workloads = [{ kind = "periodic", rate_per_s = 30.0 }]
+random_faults = { losses = 1 }
+faults = [
+    { kind = "loss", at_ms = 200, until_ms = 1_000, source = ["c-0"], target = ["c-1"], probability = 1.0 },
+    { kind = "delay-shift", at_ms = 300, until_ms = 900, source = ["c-2"], add_ms = 20 },
+]
+"""
+
+
+@pytest.mark.parametrize("more", [[], ["--no-emulate"]])
+def test_links_that_fail_in_one_direction_lose_and_delay(more: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "links.toml"
+    path.write_text(LINKS_TOML)
+    result = CliRunner().invoke(command, [str(path), "-o", str(tmp_path / "out"), *more])
+    assert result.exit_code == 0, result.output
+    assert "s  loss of 100 % from c-0 to c-1" in result.output and "end of loss of 100 %" in result.output
+    assert "delay times 1 plus 20 ms from c-2 to all" in result.output
 
 
 @pytest.mark.full

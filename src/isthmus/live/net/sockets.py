@@ -14,14 +14,15 @@ import asyncio
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from heapq import heappop, heappush
+from random import Random
 
 from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId
 from isthmus.live.net.alarm import Alarm
-from isthmus.live.net.emulation import Emulation
+from isthmus.live.net.emulation import Emulation, LinkFault
 from isthmus.live.net.names import LOOPBACK, Address, family_of
 from isthmus.live.net.timestamps import ANCILLARY_BYTES, ask_for_stamps, stamp_of
 from isthmus.topology.addresses import Endpoint
@@ -58,7 +59,9 @@ class Socket:
         self.cut: frozenset[SiteId] = frozenset()  # sites that are cut off, for faults and tests
         self.addresses: dict[SiteId, Address] = {}
         self.known: dict[Address, SiteId] = {}  # the site of each address
-        self.emulation: Emulation | None = None
+        self.emulation: Emulation | None = None  # what datagrams pass now; None: nothing but the system
+        self.topology: Emulation | None = None  # the emulated network below the faults, if any
+        self.faults: Mapping[SiteId, LinkFault] = {}  # of the links to these sites
         self.held: list[tuple[int, int, SiteId, bytes]] = []  # time, counter, target, datagram
         self.held_count = 0
         self.backlog: deque[tuple[Address, bytes]] = deque()  # that the system has not taken
@@ -96,7 +99,8 @@ class Socket:
         """Take the addresses and the emulated network, and begin to receive."""
         self.addresses = addresses if self.own_site is None else addresses | {self.own_site: self.own_address()}
         self.known = {address: site for site, address in self.addresses.items()}
-        self.emulation = emulation
+        self.topology = emulation
+        self.disturb(self.faults)
         self.on_datagram, self.on_stranger, self.on_read = on_datagram, on_stranger, on_read
         self.loop.add_reader(self.socket.fileno(), self.read)
 
@@ -107,6 +111,15 @@ class Socket:
         del self.known[self.addresses[site]]
         self.addresses[site], self.known[address] = address, site
         return True
+
+    def disturb(self, faults: Mapping[SiteId, LinkFault]) -> None:
+        """Have the links to some sites lose and delay datagrams, until told otherwise."""
+        self.faults = faults
+        self.emulation = self.topology
+        if faults and self.emulation is None:
+            self.emulation = Emulation.bare([site for site in self.addresses if site != self.own_site], Random())
+        if self.emulation is not None:
+            self.emulation.disturb(faults)
 
     def close(self) -> None:
         if not self.closed:
@@ -180,8 +193,8 @@ class Socket:
             self.alarm.set(self.held[0][0])
 
     def repeat(self, target: SiteId, datagram: bytes) -> None:
-        """Send from a thread, or not at all."""
-        if not self.closed and target not in self.cut:
+        """Send from a thread, or not at all, as over an emulated network, whose state belongs to the event loop."""
+        if not self.closed and target not in self.cut and self.emulation is None:
             with suppress(OSError):
                 self.socket.sendto(datagram, self.addresses[target])
 

@@ -147,7 +147,7 @@ class SiteRuntime:
         gatherers = [group.handler.gather for group in self.groups if group.handler is not None]
         driver = self.driver = Driver(self.begin_life(socket), socket, gatherers, self.note_refused)
         others = {SiteId(n): address for n, address in enumerate(addresses) if n != self.site}
-        emulation = Emulation(self.topology, self.site, Random(f"{time.time_ns()}/network")) if emulate else None
+        emulation = Emulation.over(self.topology, self.site, Random(f"{time.time_ns()}/network")) if emulate else None
         socket.open(others, emulation, driver.receive, driver.stranger, driver.finish)
         if self.agreed is None:
             for group in self.groups:

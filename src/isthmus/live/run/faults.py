@@ -1,5 +1,8 @@
 """The faults of a live run, and its events in words: sites are killed, started again, stopped, cut off, or leave.
 
+Links are cut at both ends by a partition, and fail at the end that sends by loss and delay-shift; so a loss with
+probability 1 is a cut in one direction, and where it names pairs, sites reach each other through others only.
+
 A killed process can neither trace its crash nor complete its trace. The injector does both: it writes the rows that the
 process had not yet put into a segment (trace/tail.py), and a CRASH row numbered above all that the process may have
 written.
@@ -18,7 +21,7 @@ from isthmus.core.layer import Kind, View
 from isthmus.core.message import SiteId
 from isthmus.live.run.child import SiteChild
 from isthmus.live.run.site_protocol import ROWS_OF_LIFE, prefix_of
-from isthmus.scenario.faults import Crash, Fault, Heal, Leave, Partition, Pause, Recover
+from isthmus.scenario.faults import Crash, DelayShift, Fault, Heal, Leave, Loss, Partition, Pause, Recover
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.workload import named_sites
 from isthmus.trace.log import SiteLog
@@ -77,19 +80,22 @@ class FaultInjector:
         self.standing: dict[Fault, SiteChild] = {}  # processes that are stopped, by the pause that did it
         self.locks = [asyncio.Lock() for _ in children]  # by site: its faults come one after the other
         self.tasks: list[asyncio.Task[None]] = []  # faults that are being brought about
-        self.parts: list[set[SiteId]] = []  # sets of sites that reach each other; []: all do
+        self.cuts: list[list[set[SiteId]]] = []  # the sides of each partition since the last heal
+        self.impaired: list[Loss | DelayShift] = []  # the faults of links that hold now
 
     async def run(self) -> None:
         """Bring about all faults, each at its time; a slow one, such as a restart, delays its own site only."""
         faults = self.scenario.faults_of_run()
         moments = [(fault.at_ms, fault, False) for fault in faults]
-        moments += [(fault.until_ms, fault, True) for fault in faults if isinstance(fault, Pause)]
+        moments += [(fault.until_ms, fault, True) for fault in faults if isinstance(fault, Pause | Loss | DelayShift)]
         start_s = self.events.start_s or time.monotonic()
         try:
             for at_ms, fault, ends in sorted(moments, key=lambda moment: moment[0]):
                 await asyncio.sleep(max(0.0, start_s + at_ms / 1e3 - time.monotonic()))
                 if isinstance(fault, Partition | Heal):
                     self.divide(fault)
+                elif isinstance(fault, Loss | DelayShift):
+                    self.impair(fault, ends)
                 elif isinstance(fault, Crash | Recover | Leave | Pause):
                     self.tasks.append(asyncio.create_task(self.in_turn(fault, ends)))
                     await asyncio.sleep(0)  # it takes the lock before the next one asks for it
@@ -116,12 +122,55 @@ class FaultInjector:
                 self.pause(fault)
 
     def divide(self, fault: Partition | Heal) -> None:
+        """Cut sites of different sides off from each other; the sites that are not named are one side."""
         if isinstance(fault, Heal):
-            self.cut([])
+            self.cuts.clear()
             self.events.say("healed")
-            return
-        self.cut([set(named_sites(self.scenario.topology, group, "groups")) for group in fault.groups])
-        self.events.say(f"cut: {' | '.join(', '.join(group) for group in fault.groups)}")
+        else:
+            sides = [set(named_sites(self.scenario.topology, group, "groups")) for group in fault.groups]
+            self.cuts.append([*sides, {SiteId(n) for n in range(len(self.children))}.difference(*sides)])
+            self.events.say(f"cut: {' | '.join(', '.join(group) for group in fault.groups)}")
+        self.tell_networks()
+
+    def impair(self, fault: Loss | DelayShift, ends: bool) -> None:
+        """Begin or end a fault of links."""
+        (self.impaired.remove if ends else self.impaired.append)(fault)
+        source, target = (", ".join(names) or "all" for names in (fault.source, fault.target))
+        if isinstance(fault, DelayShift):
+            what = f"delay times {fault.factor:g} plus {fault.add_ms:g} ms"
+        else:
+            what = f"loss of {100 * fault.probability:.0f} %"
+        self.events.say(f"{'end of ' if ends else ''}{what} from {source} to {target}")
+        self.tell_networks()
+
+    def tell_networks(self) -> None:
+        """Tell each process what its links are like; one that has not begun is told as it begins."""
+        for number, child in enumerate(self.children):
+            if child.takes_commands():
+                child.tell(self.network_of(SiteId(number)))
+
+    def network_of(self, site: SiteId) -> dict[str, Any]:
+        """The sites that a site is cut off from, and the faults of its links to others, as a command."""
+        cut = {other for sides in self.cuts for side in sides if site not in side for other in side}
+        links = []
+        for other in map(SiteId, range(len(self.children))):
+            through, factor, add_ms = 1.0, 1.0, 0.0
+            for fault in self.impaired:
+                if other == site or not self.concerns(fault, site, other):
+                    continue
+                if isinstance(fault, Loss):
+                    through *= 1 - fault.probability
+                else:
+                    factor, add_ms = factor * fault.factor, add_ms * fault.factor + fault.add_ms
+            if (through, factor, add_ms) != (1.0, 1.0, 0.0):
+                links.append([other, 1 - through, factor, add_ms])
+        return {"cut": sorted(cut), "links": links}
+
+    def concerns(self, fault: Loss | DelayShift, source: SiteId, target: SiteId) -> bool:
+        """Whether a fault is one of the link from a site to another."""
+        topology = self.scenario.topology
+        ends = ((source, fault.source, "source"), (target, fault.target, "target"))
+        return all(not names or site in named_sites(topology, names, key) for site, names, key in ends)
 
     def pause(self, fault: Pause) -> None:
         child = self.children[self.scenario.topology.site_id(fault.site)]
@@ -135,19 +184,6 @@ class FaultInjector:
         if child is not None and not child.killed:
             child.go_on()
             self.events.say(f"{child.name} goes on")
-
-    def cut(self, sides: list[set[SiteId]]) -> None:
-        """Cut sites of different sides off from each other; the sites that are not named are one side."""
-        everyone = {SiteId(number) for number in range(len(self.children))}
-        named: set[SiteId] = set().union(*sides)
-        self.parts = [*sides, everyone - named] if sides else [everyone]
-        for number, child in enumerate(self.children):
-            if child.takes_commands():  # a process that has not begun gets the present cut when it does
-                child.tell({"cut": self.unheard(SiteId(number))})
-
-    def unheard(self, site: SiteId) -> list[SiteId]:
-        """The sites that a site is cut off from now."""
-        return sorted(other for part in self.parts if site not in part for other in part)
 
     async def crash(self, site: SiteId) -> None:
         child = self.children[site]
@@ -179,5 +215,5 @@ class FaultInjector:
         child = await SiteChild.spawn(old.name, [*self.arguments, *more], self.events.on_event)
         self.children[site] = child
         await child.port
-        child.begin(self.begin | {"cut": self.unheard(site)})  # with the start, which is past
+        child.begin(self.begin | self.network_of(site))  # with the start, which is past
         self.events.say(f"{child.name} is started again")

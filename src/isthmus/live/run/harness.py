@@ -117,7 +117,7 @@ async def watch(
     After a fault, what was sent need not arrive everywhere, and equal sums say nothing, as one message may have come to
     more sites and another to fewer: then until nothing arrives any more.
     """
-    moved_s, before = time.monotonic(), [0]
+    moved_s, before, faults = time.monotonic(), [0], scenario.faults_of_run()
     start_s = time.monotonic() + LEAD_S
     least_s = start_s + (scenario.duration_ms / 1e3 if scenario.clocks.service is not None else 0.0)
     end_s = start_s + (scenario.duration_ms + scenario.drain_ms) / 1e3
@@ -135,7 +135,7 @@ async def watch(
         if delivered != before or not injecting.done():
             moved_s, before = time.monotonic(), delivered
         done = all(child.status.get("done") for child in children if not child.killed)
-        at_rest = time.monotonic() - moved_s > REST_S if scenario.faults else delivered == owed
+        at_rest = time.monotonic() - moved_s > REST_S if faults else delivered == owed
         if done and at_rest and time.monotonic() >= least_s:
             await asyncio.sleep(SETTLE_S)
             return

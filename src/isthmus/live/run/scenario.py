@@ -10,13 +10,14 @@ import msgspec
 
 from isthmus.core.errors import InputError
 from isthmus.live.clock.service import LIVE_SERVICE
-from isthmus.scenario.faults import Crash, Heal, Leave, Partition, Pause, RandomFaults, Recover
+from isthmus.scenario.faults import Crash, DelayShift, Heal, Leave, Loss, Partition, Pause, RandomFaults, Recover
 from isthmus.scenario.model import Clocks, Membership, Scenario
 from isthmus.scenario.workload import Periodic
 from isthmus.stacks.registry import STACKS
 
 SITES_MAX = 16  # processes on one machine
-LIVE_FAULTS = (Crash, Recover, Leave, Pause, Partition, Heal)
+OF_LINKS = (Loss, DelayShift)  # one-way cuts, too: a loss with probability 1
+LIVE_FAULTS = (Crash, Recover, Leave, Pause, Partition, Heal, *OF_LINKS)
 
 
 def live_scenario(scenario: Scenario, source: str) -> Scenario:
@@ -26,12 +27,19 @@ def live_scenario(scenario: Scenario, source: str) -> Scenario:
     agreed = unsaid or scenario.membership.kind == "agreed"
     for index, fault in enumerate(scenario.faults):
         kind = fault.__struct_config__.tag
-        if not agreed:
-            raise InputError(source, f"faults[{index}]", f"a {kind}", "none in a live run, unless membership is agreed")
         if not isinstance(fault, LIVE_FAULTS):
-            raise InputError(source, f"faults[{index}]", f"a {kind}", "crash, recover, leave, pause, partition or heal")
-    if scenario.random_faults != RandomFaults():
-        raise InputError(source, "random_faults", "faults", "none in a live run; simulate it instead")
+            right = "crash, recover, leave, pause, partition, heal, loss or delay-shift, which a live run can cause"
+            raise InputError(source, f"faults[{index}]", f"a {kind}", right)
+        if not (agreed or isinstance(fault, OF_LINKS)):
+            right = "loss or delay-shift in a live run, unless membership is agreed"
+            raise InputError(source, f"faults[{index}]", f"a {kind}", right)
+    drawn = scenario.random_faults
+    if drawn.clock_jumps:
+        right = "0 in a live run, whose sites have the clock of this machine"
+        raise InputError(source, "random_faults.clock_jumps", str(drawn.clock_jumps), right)
+    if not agreed and (drawn.crashes or drawn.partitions):
+        right = "losses or delay_shifts in a live run, unless membership is agreed"
+        raise InputError(source, "random_faults", "crashes or partitions", right)
     if msgspec.structs.replace(scenario.clocks, service=None) != Clocks():
         expected = "no more than [clocks.service] in a live run, whose sites have the clock of this machine"
         raise InputError(source, "clocks", "clocks that are off", expected)

@@ -3,14 +3,15 @@
 It exchanges lines of JSON with its parent process, and datagrams with the other sites.
 
     out  {"port": 40001}                                    its socket is bound
-    in   {"ports": [40001, 40002]}                          all are; with "start_ns" and "cut" for a later life
+    in   {"ports": [40001, 40002]}                          all are; with "start_ns", "cut", "links" for a later life
     out  {"formed": true}                                   where members agree on views: its groups have all in
     in   {"start_ns": t}                                    the run starts at t on the wall clock
     out  {"sent": [3, 3], "delivered": 5, "done": false}    now and then: to each site, here, nothing more to send
          with {"clock": {...}}                              where the clock service runs: its state
     out  {"view": 3, "group": 0, "members": [0, 2]}         where members agree on views: each that it installs
     out  {"suspects": 1, "on": true}                        a suspicion, and its end
-    in   {"cut": [1]}                                       nothing is sent to or taken from these sites
+    in   {"cut": [1], "links": [[2, 0.1, 1.0, 50.0]]}       nothing is sent to or taken from these sites; by site:
+                                                            loss of what is sent there, factor of its delay, ms more
     in   {"leave": true}                                    it is to leave its groups
     in   {"over": true}                                     the run has come to its end: all stop soon
     in   {"stood_ns": 900000000}                            how long the process was stopped, until now
@@ -48,6 +49,7 @@ from isthmus.live.run.scenario import clock_scenario, live_scenario
 from isthmus.live.run.site_protocol import (
     ROWS_OF_LIFE,
     delivered_of,
+    disturb,
     may_be_killed,
     meta_of,
     prefix_of,
@@ -126,7 +128,7 @@ class SiteProcess:
             report({"port": socket.port})
             begin = await self.next_command()
             if begin is not None:
-                socket.cut = frozenset(begin.get("cut", ()))
+                disturb(socket, begin)
                 await self.take_part(socket, begin)
         finally:
             socket.close()
@@ -293,7 +295,7 @@ class SiteProcess:
                 self.over = True
                 socket.on_refused = None  # the sites that end first are not to be suspected for it
             if "cut" in command:
-                socket.cut = frozenset(command["cut"])
+                disturb(socket, command)
             if "stood_ns" in command:
                 self.runtime.gauge(Gauge.PAUSE_NS, command["stood_ns"])
             if "leave" in command:

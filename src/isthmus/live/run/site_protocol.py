@@ -9,7 +9,9 @@ from typing import Any
 
 from isthmus import __version__
 from isthmus.core.message import SiteId
+from isthmus.core.units import NS_PER_MS
 from isthmus.judge.promises import promise_of
+from isthmus.live.net.emulation import LinkFault
 from isthmus.live.net.sockets import Socket
 from isthmus.live.node.site import LiveSite
 from isthmus.scenario.composition.check import domains_of
@@ -29,7 +31,7 @@ def prefix_of(site: SiteId, life: int) -> str:
 
 def may_be_killed(scenario: Scenario) -> bool:
     """Whether a process may end without being able to complete its trace."""
-    return any(isinstance(fault, Crash) for fault in scenario.faults)
+    return any(isinstance(fault, Crash) for fault in scenario.faults_of_run())
 
 
 def meta_of(scenario: Scenario, site: SiteId) -> dict[str, str]:
@@ -60,6 +62,17 @@ def summary_of(traffic: SiteTraffic, site: LiveSite, socket: Socket) -> dict[str
         "overflow": socket.overflow_count,
         "foreign": peers.foreign_count + peers.garbled_count + peers.refused_count + peers.stale_count,
     }
+
+
+def disturb(socket: Socket, command: dict[str, Any]) -> None:
+    """Cut the site off from others, and have its links fail, as told."""
+    socket.cut = frozenset(command.get("cut", ()))
+    socket.disturb(
+        {
+            SiteId(site): LinkFault(loss, factor, round(add_ms * NS_PER_MS))
+            for site, loss, factor, add_ms in command.get("links", ())
+        }
+    )
 
 
 def delivered_of(traffic: SiteTraffic) -> int:
