@@ -54,9 +54,10 @@ def command(
 
     Delays, loss and bandwidth are those of the scenario's topology, emulated at the sender. Every site writes its part
     of the trace; then the order that the stack promises is judged. The sites agree on views, which are told as they
-    come, with suspicion; they may crash, recover, leave, stand still and be cut off, and links may lose and delay. Where the
-    scenario says membership = "ideal", all sites are in view 1, for good, and only links may fail. Where the scenario has a composition, each
-    process and each router of it is a site; a router may be killed and started again, and its replicas take over.
+    come, with suspicion; they may crash, recover, leave, stand still and be cut off, and links may lose and delay.
+    Where the scenario says membership = "ideal", all sites are in view 1, for good, and only links may fail. Where the
+    scenario has a composition, each process and each router of it is a site; a router may be killed and started again,
+    and its replicas take over.
 
     Exit code 0: all valid; 1: a violation; 3: no violation, but a property with no evidence.
 
