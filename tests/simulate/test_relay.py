@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
 from isthmus.core.layer import Layer, View
 from isthmus.core.message import Cast, Message, SiteId, Targets
 from isthmus.fuzz.judge import judge
-from isthmus.protocols.transport.relay import Relay, Relayed, RelayOptions, merged
+from isthmus.protocols.transport.relay import PACK, Relay, Relayed, RelayOptions, merged
 from isthmus.protocols.transport.reliable.frames import Ack, Data
 from isthmus.scenario.faults import Crash
 from isthmus.scenario.model import Membership, Scenario, StackSpec
@@ -100,10 +101,12 @@ def sites(*numbers: int) -> Targets:
 class Nowhere:
     """As much of a host as a plan needs."""
 
-    site = SiteId(0)
+    site: SiteId
+    frame_bytes = 1000
 
-    def cancel_timer(self, *_: object) -> None:
-        pass
+    def cancel_timer(self, *_: object) -> None: ...
+
+    def set_timer(self, *_: object) -> None: ...
 
 
 class Listener(Layer):
@@ -113,9 +116,10 @@ class Listener(Layer):
         pass
 
 
-def relay_of(*members: int) -> Relay:
+def relay_of(*members: int, here: int = 0) -> Relay:
     relay = Relay((0, 0, 1, 1, 1, 2))
     relay.host = Nowhere()  # type: ignore[assignment]
+    relay.host.site = SiteId(here)
     relay.above = Listener()
     relay.install(View(1, sites(*members)))
     return relay
@@ -151,6 +155,32 @@ def test_plans(
         {SiteId(to): sites(*rest) for to, rest in through.items()},
         {SiteId(to): sites(*rest) for to, rest in around.items()},
     )
+
+
+def sent_by(relay: Relay) -> list[tuple[Targets, Message]]:
+    """What a relay sends from now on."""
+    found: list[tuple[Targets, Message]] = []
+    relay.send = lambda targets, message: found.append((targets, message))
+    return found
+
+
+@pytest.mark.parametrize("neighbours", [(3,), (3, 4)])
+def test_an_agent_passes_a_packet_on_to_its_neighbours(neighbours: tuple[int, ...]) -> None:
+    relay = relay_of(0, 1, 2, 3, 4, 5, here=2)
+    relay.stack = SimpleNamespace(routes={Data: lambda *_: None})  # type: ignore[assignment]
+    sent, packet = sent_by(relay), Data(1, Cast(SiteId(0), 1))
+    relay.on_relayed(SiteId(0), Relayed(SiteId(0), sites(2, *neighbours), packet))
+    assert sent == [(sites(*neighbours), Relayed(SiteId(0), (), packet))]
+
+
+def test_of_the_acknowledgements_that_wait_the_last_is_sent() -> None:
+    relay = relay_of(0, 1, 2, 3, 4, 5)
+    sent = sent_by(relay)
+    for number in (1, 2, 3):
+        relay.carry(sites(2, 3), Ack((number, 0, 0, 0, 0, 0)))
+    assert sent == []
+    relay.timer(PACK)
+    assert sent == [(sites(2), Relayed(SiteId(0), sites(2, 3), Ack((3, 0, 0, 0, 0, 0))))]
 
 
 def test_a_lan_that_left_the_view_is_sent_nothing() -> None:
