@@ -1,11 +1,9 @@
 """Random scenarios with agreed membership, each a function of one seed.
 
-The network, the traffic and the stack are those of `random_scenario`. The faults are drawn separately:
-crashes of any number of sites, most of which recover, some in the middle of a view change caused by another crash;
-partitions; cuts in one direction or of one pair only; links slowed down enough for sites to be wrongly suspected;
-loss; sites that leave; sites that pause, for less than the suspicion time-out or for longer. Time-outs start short, so
-that some suspicions are wrong, and grow. In half of the runs the small file survives crashes. Every fault ends before
-the run does; where a view has lost its quorum permanently, an operator founds the group anew.
+Network, traffic and stack are those of `random_scenario`. The faults are drawn separately: crashes of any number of
+sites, some in the middle of a view change; partitions; cuts in one direction or of one pair only; links slowed down
+enough for wrong suspicion; loss; leaves; pauses. Every fault ends before the run does; where a view has lost its quorum
+permanently, an operator founds the group anew.
 """
 
 from __future__ import annotations

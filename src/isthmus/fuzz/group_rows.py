@@ -1,8 +1,7 @@
 """Trace rows of one group, extracted from a run with several groups, as if it had run alone.
 
-A message that a courier forwards into a group carries its author in the original group. To judge the group in
-isolation, the courier counts as its sender, with the courier's next number: all that the courier submits, its own or
-forwarded, is one sequence of messages to the group, with all the guarantees of the stack.
+A courier counts as the sender of what it forwards into the group, with its next number: all that it submits there is
+one sequence with all the guarantees of the stack.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Runs of random scenarios, and whether each run was good.
 
 A failed run violates a promise, raises an error, does not come to rest, breaks a rule that is not visible in a trace
-(watch.py), or gives no evidence to judge by. Where couriers forward messages into a group, they count as the senders
-(group_rows.py). A second group, which may be small and short-lived, need not give evidence.
+(watch.py), or gives no evidence to judge by; a second group need not give any.
 """
 
 from __future__ import annotations

@@ -1,14 +1,10 @@
 """Random scenarios: any number of networks, workloads and faults, each a function of one seed.
 
-They are small, so that thousands run in minutes, and hostile, so that few orders survive them by luck: loss up to 30 %,
-duplication, reordering, heavy-tailed delays, crashes at any time, recoveries, partitions that heal, clock jumps, slow
-readers; up to nine sites, bursts that fill batches and windows, replies on delivery, messages to subsets, tiny windows,
-turns with a duration; views that members install and resume at different times, that do not wait for packets in flight,
-or that require a majority; a second group at the same sites; a relay between LANs; a direct transport where the
-network is clean. Payloads differ, and are checked at delivery. Every fault ends before the run does, so that
-deliveries missing at the end are missing permanently.
-
-The options drawn for a stack depend on the fields of its `NamedStack`, never on its name.
+They are small, so that thousands run in minutes, and hostile, so that few orders survive them by luck: loss,
+duplication, reordering, crashes, partitions, clock jumps, slow readers, floods, tiny windows, staggered views, a second
+group, a relay. Payloads differ, and are checked at delivery. Every fault ends before the run does, so that deliveries
+missing at the end are missing permanently. The options drawn for a stack depend on the fields of its `NamedStack`,
+never on its name.
 """
 
 from __future__ import annotations

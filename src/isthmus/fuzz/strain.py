@@ -1,8 +1,7 @@
 """Additional stress in some random scenarios: hard cases for the optimistic and causal orders, and floods.
 
-For the optimistic order: clocks that drift a lot and jump, a sequencer that crashes and perhaps recovers, messages of
-several sizes, every delay rule with good constants and bad ones. A flood: a site that submits more messages at once
-than one packet of tickets orders, to a stack whose windows admit them.
+A flood is a site that submits more messages at once than one packet of tickets orders, to a stack whose windows admit
+them.
 """
 
 from __future__ import annotations

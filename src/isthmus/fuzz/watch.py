@@ -1,8 +1,7 @@
 """Monitored runs: whether a run comes to rest, and whether sites keep rules that are not visible in a trace.
 
-Detected: timers that outlive a view, or whose `armed` flag is wrong; flow control that grants more credit than its
-window; packets rejected though every site follows the protocol; and repairs that continue when nothing is missing.
-All checks observe from outside, between events, so that the run is the same as without them.
+Detected: timers that outlive a view; more credit than the window; packets rejected though every site follows the
+protocol; repairs when nothing is missing. All checks observe between events, and change nothing.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """From rows to histories: the pass over each process's rows that finds its lives, views, submits and deliveries.
 
-The idea: the rows of a process, by local order, are walked once, with the current life in each group; VIEW rows are
-looked at first, because what lies between two views of a process is known only when all views of the group are. A
-domain is walked once more, over the rows of its groups, as if it were one group.
-
-Invariants: those of history.py. Rows come in any order, and a row that was ingested twice counts once.
+VIEW rows are looked at first, because what lies between two views of a process is known only when all views of the
+group are; a domain is walked once more, over the rows of its groups. Rows come in any order, and a row that was
+ingested twice counts once.
 """
 
 from __future__ import annotations

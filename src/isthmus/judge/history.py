@@ -1,22 +1,13 @@
 """The rows of one run, arranged for judging: which process lived when, in which view, sent and delivered what.
 
-The problem: rows of different processes come in any order, a process may crash and come back, join late, or be thrown
-out of the group and let in again; a checker that forgets one of these raises false alarms. The idea: cut each process
-into *lives*, which a RECOVER row separates, and each life into *stays*: stretches of consecutive views that it
-installed, among all views that any process of the group installed. A life that stayed from one view to another missed
-nothing in between, so it owes what was sent there; no other does.
+Each process is cut into *lives*, which a RECOVER row separates, and each life into *stays*: stretches of consecutive
+views that it installed, among all views that any process of the group installed. A life that stayed from one view to
+another missed nothing in between, so it owes what was sent there; no other does.
 
-Invariants: a group is judged by itself. (origin, sender, number) names a message; here it is a small integer. What a
-message's SUBMIT row said is looked up in its origin group, also where the message was carried into another; only its
-*own* group, the origin, holds its lives to destinations, views and stays. An epoch of a life is what it did between two
-of its VIEW rows, by local order alone. Before its first VIEW row a life is in the view NONE, and if no life of the
-group has any, the group is static: view NONE is all there is, and a life that is not the first of its process may have
-missed things there. Who is in a static group is told by what it did there, and by the destinations of what was
-submitted there: a process that should deliver and never does must not owe nothing for want of rows. A domain is
-arranged as a static group of the processes of its groups, in which no message is its own.
-
-The trace of a process may be incomplete (RECORD rows, or by word of the user): then it is the beginning of what
-happened there, and nothing may be concluded from what is not in it.
+Invariants: a message, (origin, sender, number), is a small integer here; only its origin group holds lives to its
+destinations, views and stays. Before its first VIEW row a life is in the view NONE; without any the group is static,
+and who is in it is told by what it did and by the destinations of what was submitted. A domain is a static group in
+which no message is its own. Nothing is concluded from what an incomplete trace (RECORD rows) lacks.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """The judgement of one run: the verdict on everything that its scenario promises, from the rows of its trace.
 
-A `RunJudge` is a sink: a host feeds it the rows of a run as they are written, so that no trace is read back; `judge`
-feeds it rows that exist already. Judged are the properties of every group's stack, what the domains of a composition
-want end to end, and what participants are promised: from their groups in the trace, and in the simulator, which
-records every event of a participant, from the complete history.
-
-Bound: `ROWS_MAX` rows are kept, about a gigabyte; a run with more is not judged, and every verdict on it is unknown.
+A `RunJudge` is a sink: a host feeds it rows as they are written; `judge` feeds it rows that exist already. Judged are
+the properties of every group's stack, what the domains of a composition want, and what participants are promised. A
+run of more than `ROWS_MAX` rows, about a gigabyte, is not judged: every verdict on it is unknown.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Groups that live in another one, such as participant groups in a site group.
 
-A process that crashed is held to what it did in views that it survived: in its last one it may have delivered by an
-order that nobody else ever learnt. The views of a nested group are placed by messages of the outer one, so for them the
-views of the *outer* group count: what a process did in a nested group after its last VIEW row of the outer one, before
-it crashed, may be known to no other. Such VIEW and DELIVER rows are not judged; what it submitted was submitted.
+Their views are placed by messages of the outer group, so that its views count: what a process did in a nested group
+after its last VIEW row of the outer one, before it crashed, may be known to no other, and is not judged.
 """
 
 from __future__ import annotations

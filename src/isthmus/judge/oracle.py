@@ -1,12 +1,8 @@
 """A judge in this process for one run: every property, each valid, violated or unknown, of groups and of domains.
 
-The problem: after every run someone must say whether the promised order was kept, fast and without false alarms; for
-traces that outgrow a process the same definitions are judged elsewhere. The idea: keep only the rows that matter,
-arrange them once (history.py), and let one pure function per property look for the first way in which it is broken.
-
-Invariants: no verdict rests on a protocol's own timestamps, only on local orders and on who submitted and delivered
-what. A verdict without evidence is unknown, never valid. A crashed life owes nothing after its crash; what it did
-before counts. Rows may be fed in any order: `local` says where each belongs. docs/TRACE.md defines every property.
+Rows that matter are kept and arranged once (history.py), and one pure function per property looks for the first way in
+which it is broken. Invariants: no verdict rests on a protocol's own timestamps. A verdict without evidence is unknown.
+A crashed life owes nothing after its crash. Rows may be fed in any order. docs/TRACE.md defines every property.
 """
 
 from __future__ import annotations

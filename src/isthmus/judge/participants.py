@@ -1,14 +1,12 @@
 """The verdict on what participants are promised, and their figures, from the history of all participants of a run.
 
-A crashed site is held to the site views that it survived, as for total order: what it did in its last one may be known
-to no other site. Judged are, from the events of all sites (scenario/participants/traffic.py) and the lives that are up
-at the end:
+Judged are, from the events of all sites (scenario/participants/traffic.py) and the lives that are up at the end; a
+crashed site is held to the site views that it survived:
 
 - views: view k of a group has the same members everywhere; a site that hosts members installs consecutive views;
 - synchrony: sites that host members of view k and install k+1, or are up at the end, deliver the same messages in k;
   over a total order in the same order;
-- integrity: a participant's messages come once, from a member, to a site that hosts members; in the order sent, where
-  the stack keeps each sender's order;
+- integrity: a participant's messages come once, from a member, to a site that hosts members, in order where promised;
 - validity: a message sent at a site that is up is delivered there.
 """
 

@@ -1,12 +1,8 @@
 """The proof of a check: `verdicts.json`, which says what was judged, by what, and what shows it.
 
-The document has a format and a version, so that other programs can rely on it; it is the same that `--json` prints.
-docs/design/checks.md lists its fields. Witnesses are fields and events, never sentences to be taken apart; sentences
-are there for people.
-
-A folder belongs to one check: its pictures and its verdicts. It is made beside the place where it goes and takes the
-place of an earlier check's folder as a whole, so that nothing of that is left; a folder that is not of a check is
-refused.
+The document has a format and a version, and is the same that `--json` prints; docs/design/checks.md lists its fields. A
+folder belongs to one check. It is made beside the place where it goes and replaces an earlier check's folder as a
+whole; a folder that is not of a check is refused.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
 """All runs of a trace, judged in this process, and summed up: one line per property, with the first witness.
 
-The problem: ten thousand runs should print the same table as one, and both engines the same. The idea: verdicts of
-runs, groups and domains are added up here, in the order of run, domain and group; Spark adds them up on its own
-(pipeline/check/check.py), to the same `Summary`.
-
-Without a word of the user which properties are meant, all are judged for which the trace can have evidence; what then
-turns out to have none is named as not judged, with the reason, and is no fault of the trace. Where a trace says what
-its stacks promise, what safe delivery alone promises is left out, too: a run may do without.
+Verdicts are added up in the order of run, domain and group; Spark adds them up on its own (pipeline/check/check.py), to
+the same `Summary`. Unless properties are named, all are judged for which the trace can have evidence; those that turn
+out to have none are named as not judged, and so is what safe delivery alone promises where the stacks do not.
 """
 
 from __future__ import annotations

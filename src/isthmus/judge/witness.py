@@ -1,13 +1,10 @@
 """A witness: the few events that show how a property was broken, as fields; and the one place that makes sentences.
 
-The problem: two engines find violations, a table shows them as sentences and a picture shows them as events, and both
-must speak of the same. The idea: a check hands in a `Witness`, which names its form and, in the order that the form
-wants them, lives, messages, numbers and lists of members, and the keys of the events to look up. The sentence is made
-of these fields, here, for both engines. `rows_shown` looks the rows up.
+A check hands in a `Witness`, which names its form and, in the order that the form wants them, lives, messages, numbers
+and lists of members, and the keys of the events. The sentence is made of these fields, here, for both engines.
 
-Invariants: nothing is ever read back out of a sentence. A message is called 3:7, and 0/3:7 where it is seen outside of
-its origin group 0; processes go by the names that the input has for them. An event that should exist and does not has a
-place all the same: the row that it should have come before, or the end of its process.
+Invariants: nothing is read back out of a sentence. A message is called 3:7, and 0/3:7 outside of its origin group 0. A
+missing event has a place: the row that it should have come before, or the end of its process.
 """
 
 from __future__ import annotations

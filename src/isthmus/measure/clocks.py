@@ -1,9 +1,8 @@
 """What readings of clocks at the same true instants show: how far they are apart, and from true time.
 
-Only clocks that publish an interval count: one that was never synchronised promises nothing. Precision is that of the
-clocks of one LAN, the worst over LANs and instants; beside it that of all clocks. An interval without true time in it
-is a *miss*: there must be none as long as the service's assumptions hold. A clock that shows an earlier time than it
-did before has run *backwards*, which no clock may once it is synchronised.
+Only clocks that publish an interval count. Precision is that of the clocks of one LAN, the worst over LANs and
+instants. An interval without true time in it is a *miss*; a clock that shows an earlier time than before ran
+*backwards*.
 """
 
 from __future__ import annotations

@@ -1,14 +1,8 @@
-"""How well tentative deliveries foretold the final ones, for one run in memory.
-
-For many runs: pipeline/measure/optimism.py.
+"""How well tentative deliveries foretold the final ones, for one run in memory; on Spark: pipeline/measure/optimism.py.
 
 The *final log* of a process is what it delivered. Its *tentative log* has the same messages, each where it came first,
-tentatively or for good: one that was never tentative has its place when it is final. Left out, it would shift all that
-follow, and one late message would look like a thousand wrong guesses.
-
-A *hit* is the same message in the same place of both logs; of pairs (places 1 and 2, 3 and 4 ...) either that both
-messages are the same two, or that at least one is in common. The *window* is final minus tentative time, 0 for a *late*
-message. Hits grow as the window vanishes, so neither says anything without the other.
+tentatively or for good. A *hit* is the same message in the same place of both logs. The *window* is final minus
+tentative time, 0 for a *late* message. Hits grow as the window vanishes, so neither says anything without the other.
 """
 
 from __future__ import annotations

@@ -3,15 +3,11 @@
 A message is *owed*, in its origin group, to every process that it is addressed to and that is in the group and up when
 it is submitted. A crash ends what is owed to a process; its next view in the group makes it a member that is owed new
 messages. The latency of a delivery is the time from the submit to the first delivery at a process that is owed the
-message; the latency of a message, as the papers define it, is that of its last such delivery, and counts once nothing
-of it is owed any more. Where a message's destinations name processes outside its origin group, it is owed to them in
-the group that it is carried into; other deliveries in groups that it was carried into do not count. In a composition,
-messages *between* groups, those addressed to a process that was never in their origin group, are measured apart.
+message; that of a message is that of its last such delivery, and counts once nothing of it is owed any more. Processes
+outside the origin group that the destinations name are owed it in the group that it is carried into. In a composition,
+messages *between* groups are measured apart. The same over DataFrames: pipeline/measure/latency.py.
 
-The same over DataFrames: pipeline/measure/latency.py. Both are tested against each other on random traces.
-
-Invariants: only messages still owed to some process are held, so memory does not grow with the run. Latencies are never
-negative: the clocks of two machines may differ.
+Invariants: only messages still owed to some process are held. Latencies are never negative.
 """
 
 from __future__ import annotations

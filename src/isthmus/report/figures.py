@@ -1,13 +1,10 @@
 """Figures of results: lines with error bars, and the paper's values beside ours.
 
 Our lines are solid with filled markers, a paper's dashed with hollow ones, in the colour of the series that its label
-names. A series that shows a stack has that stack's colour and marker in every figure (style.py); a second one of the
-same stack has hollow markers, a third a dotted line. Each line is named at its right end, after a short piece of the
-line, instead of in a legend; names break between words, and overlapping names are moved apart. Axes start at zero
-unless values are below it or the axis is logarithmic. Where no line has two points, values are drawn side by side.
-
-The same input gives the same bytes: no date, a fixed salt for ids. Files have their text as outlines, the same
-everywhere; in a page text stays text, in the page's font and colours, which follow its dark mode.
+names. A series that shows a stack has that stack's look in every figure (style.py); a second one of the same stack has
+hollow markers, a third a dotted line. Each line is named at its right end. Axes start at zero unless values are below
+it or the axis is logarithmic. Where no line has two points, values are drawn side by side. The same input gives the
+same bytes; in a page text stays text, in the page's font and colours, which follow its dark mode.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The lines of a figure, from its table: which points, in which order, under which names.
 
-A line is a series of the table, or a paper's; its points are sorted by x. Where x is text (the names of scenarios),
-points are at 0, 1, 2 and so on, in the order of first occurrence in the table. A value that is missing, not finite, or
-not above zero on a logarithmic axis is omitted, and its neighbours are joined; two values at one x of one series are an
-error, because the table is then not a summary.
+Points are sorted by x; where x is text, they are at 0, 1, 2 and so on, in the order of first occurrence. A value that
+is missing, not finite, or not above zero on a logarithmic axis is omitted; two values at one x of one series are an
+error.
 """
 
 from __future__ import annotations

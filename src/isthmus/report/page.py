@@ -1,10 +1,7 @@
 """The report: one HTML page that needs nothing else, from finished studies and their figures.
 
-The page is text and inline SVG, with its style inside: no script, no font, nothing to load. Markup is in templates/,
-which escape all values; only the figures, which are SVG, and the mark of a report are passed as markup. This module
-decides what a page shows, text.py the wording. Verdicts are words with a sign, never a colour alone; heading levels are
-not skipped; on a phone each row of a table is a card. The page has no date: the same studies give the same page, byte
-for byte.
+Markup is in templates/, which escape all values; this module decides what a page shows, text.py the wording. Verdicts
+are words with a sign, never a colour alone. The page has no date: the same studies give the same bytes.
 """
 
 from __future__ import annotations

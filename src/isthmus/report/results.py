@@ -1,11 +1,7 @@
-"""Finished studies, read from the folders that `isthmus study run` writes.
+"""Finished studies, read from the folders that `isthmus study run` writes (studies/results.py), without Spark or Java.
 
-The formats of the files are declared in studies/results.py. Spark wrote the tables, but all of them are small: pyarrow
-reads them, so that a report needs neither Spark nor Java. A table may be one file or the folder of parts that Spark
-leaves; figures, advice and networks are optional.
-
-Whatever is wrong with a study is one `InputError` that names the file, and the key or the column in it. Unknown keys
-and columns are ignored.
+A table may be one file or the folder of parts that Spark leaves; figures, advice and networks are optional. Whatever is
+wrong is one `InputError` that names the file, and the key or the column in it. Unknown keys and columns are ignored.
 """
 
 from __future__ import annotations

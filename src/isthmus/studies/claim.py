@@ -2,12 +2,9 @@
 
     SECTION.claim("Latency is proportional to the delay.", deviation.at_most(0.0, "%", within=1.0), "a note")
 
-A paper's claim that does not hold is a finding; a promise of ours that does not hold is a defect; where a sanity check
-fails, the other figures of the study mean nothing. A claim about runs of which one failed, or whose quantity cannot be
-computed, is unknown: lack of data never makes a claim hold.
-
-Most quantities are composed: `value` and `over` read one column of a table, quotients and differences combine two.
-The others are functions that read rows by `matching`, `numbers_of` and `figure_of`.
+A claim about runs of which one failed, or whose quantity cannot be computed, is unknown: lack of data never makes a
+claim hold. Most quantities are composed: `value` and `over` read one column of a table, quotients and differences
+combine two. The others are functions that read rows by `matching`, `numbers_of` and `figure_of`.
 """
 
 from __future__ import annotations

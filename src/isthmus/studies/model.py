@@ -1,9 +1,5 @@
 """The model of a study: a question, a grid of runs that answers it, tables measured from their traces, and claims.
 
-The problem: a result of a paper is a curve, a sentence and a set-up, spread over pages; to repeat it, all three must be
-in one place, and the verdict must not depend on the reader. The idea: a study is a frozen value. The grid is a function
-of scale and seeds, the tables are functions of trace and runs, and a claim is a row (claim.py).
-
 Each study is a folder: claims.py describes it (`STUDY`: question, claims, figures), setup.py makes its runs (`grid`,
 `networks`), measure.py measures them on Spark (`tables`). A description loads without simulator and Spark; the other
 two modules are imported when they are first called.

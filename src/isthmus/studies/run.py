@@ -1,11 +1,7 @@
 """Run studies: sweep, check, measure, judge the claims, and write one folder per study with all results.
 
-OUT/NAME holds study.json (what was asked and how it ran), trace/ and runs.parquet (the sweep), tables/*.parquet (the
-measures), verdicts.parquet (the checks, added up), claims.json, figures.json, advice.json and networks/ (results.py).
-It is built under a hidden name and gets its own when complete: a visible folder is whole.
-
-One Spark session serves any number of studies. A job costs more than the rows of a small study, so small ones share one
-sweep and one check, which changes no result.
+OUT/NAME (results.py) is built under a hidden name and gets its own when complete: a visible folder is whole. One Spark
+session serves any number of studies; small ones share one sweep and one check, which changes no result.
 """
 
 from __future__ import annotations

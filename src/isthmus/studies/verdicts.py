@@ -1,11 +1,8 @@
 """Verdicts of a study: the checks give one row per run, group and property; here is one row per property and status.
 
-The problem: a study has hundreds of runs and must fit a page; yet no run may be lost. The idea: every run and every
-property to be checked has one status: the worst that a check gave it, or unknown where none did, because the run failed
-or left no evidence, or the checks could not be run. These are counted.
-
-Invariants: for each property the numbers of runs add up to the runs of the study. What was not checked is unknown,
-never valid. An example is the run with the lowest number, with its replay command.
+Every run and every property has one status: the worst that a check gave it, or unknown where none did. For each
+property the numbers of runs add up to the runs of the study. An example is the run with the lowest number, with its
+replay command.
 """
 
 from __future__ import annotations

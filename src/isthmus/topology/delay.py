@@ -1,11 +1,7 @@
-"""One-way delays of packets, as distributions.
+"""One-way delays of packets, as distributions: written in milliseconds, sampled in whole nanoseconds.
 
-A delay is written in milliseconds, as in measurements, and sampled in whole nanoseconds, as in the simulator. `sampler`
-binds a distribution to one source of randomness and returns a closure, so that a draw costs little more than the random
-number; `constant_ns` lets a caller skip even that.
-
-Invariants: no sample is negative; the same seed gives the same samples; every value is frozen, hashable and checked
-when it is made.
+`sampler` binds a distribution to one source of randomness; `constant_ns` lets a caller skip even that. Invariants: no
+sample is negative; the same seed gives the same samples; every value is frozen, hashable and checked when it is made.
 """
 
 from __future__ import annotations

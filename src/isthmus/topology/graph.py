@@ -1,10 +1,8 @@
 """Graphs of clusters: connected parts, and the routes of least delay.
 
-Dijkstra's algorithm gives the least delay from one cluster to each other one. Which of several equally fast routes to
-take has one answer: the links that lie on some fastest route (delay to the near end + delay of the link = delay to the
-far end, bit for bit) form a graph in which a breadth-first search, neighbours in ascending order, reaches every cluster
-by the fewest links, and among those by the lowest cluster numbers: a level is visited in the order of its routes, and
-the first to reach a cluster is its predecessor.
+Of several equally fast routes (Dijkstra) one is taken: in the graph of the links that lie on some fastest route, bit
+for bit, a breadth-first search, neighbours in ascending order, reaches every cluster by the fewest links, and among
+those by the lowest cluster numbers.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""Loading of topologies from TOML; `written.py` writes them.
+"""Loading of topologies from TOML (docs/design/topology.md); `written.py` writes them.
 
-The file gives what differs from the common case: channels may leave out what `[defaults]` or, for the reverse
-direction, the forward one already gives. Loading fills everything in; writing gives the filled-in form, so that loading
-it again gives an equal topology. docs/design/topology.md has the form with every key.
-
-Two clusters that no links join get a WAN link of their own if `defaults.wan` is given; without any links that is a
-full mesh. Every mistake raises one `InputError` with the file, the key, what was found and what was expected.
+Channels may leave out what `[defaults]` or, for the reverse direction, the forward one already gives. Two clusters that
+no links join get a WAN link of their own if `defaults.wan` is given. Every mistake raises one `InputError` with the
+file, the key, what was found and what was expected.
 """
 
 from __future__ import annotations

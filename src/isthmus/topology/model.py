@@ -1,16 +1,11 @@
 """Network topology: sites in clusters, LANs inside, WAN links between, and the channels of each path.
 
-Sites are numbered 0, 1, 2 ... over the whole network; a site's id is its place in `sites`. A packet passes, in this
-order of precedence: the channel that was given for just that pair of sites; the LAN, inside one cluster; the direct
-WAN link between two clusters; otherwise the WAN links of the path of least mean delay (then fewest links, then lowest
-cluster numbers, so that a tie has one answer).
+A site's id is its place in `sites`. A packet passes, in this order of precedence: the channel that was given for just
+that pair of sites; the LAN, inside one cluster; the direct WAN link between two clusters; otherwise the WAN links of
+the path of least mean delay (then fewest links, then lowest cluster numbers).
 
-Invariants: names are unique over sites and clusters; every cluster has a site, an agent of its own, and a path to
-every other cluster.
-
-A topology of hundreds of sites costs what its links cost: there is no table of all pairs. Routes are computed from one
-cluster to all others when the first of them is requested (graph.py), and cached beside the fields, so that a topology
-stays a value: equal by its fields, hashable, and pickled without its cache.
+Invariants: names are unique over sites and clusters; every cluster has a site, an agent of its own, and a path to every
+other cluster. Routes are computed when first requested and cached beside the fields, so that a topology stays a value.
 """
 
 from __future__ import annotations

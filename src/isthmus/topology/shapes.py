@@ -1,11 +1,8 @@
 """Generated networks: star, ring, mesh, a connected random graph, and LANs with gateways in a ring or tree.
 
-Each shape takes the number of clusters, the sites in each, one LAN channel and one WAN channel, and returns a
-`Topology` whose clusters are named c0, c1, ... and whose sites are c0-0, c0-1, ... The random shape is a random tree,
-which makes it connected, plus random links up to the requested mean degree; its seed determines it.
-
-The LANs of `lan-ring` and `lan-tree` have two dedicated gateways each besides their sites: c0-left and c0-right, where
-c0-right is linked to c1-left; or c0-up, linked to the LAN above, and c0-down, linked to those below.
+Clusters are named c0, c1, ... and their sites c0-0, c0-1, ... The random shape is a random tree plus random links up to
+the requested mean degree. The LANs of `lan-ring` and `lan-tree` have two dedicated gateways each: c0-left and c0-right,
+where c0-right is linked to c1-left; or c0-up, linked to the LAN above, and c0-down, linked to those below.
 """
 
 from __future__ import annotations

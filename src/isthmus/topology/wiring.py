@@ -1,17 +1,12 @@
 """Wiring: the duplex links between nodes of a packet network, and the routes over them.
 
-A link has a rate, a propagation time, and a direction: duplex link j is the directed links 2j (from the lower node to
-the higher one) and 2j + 1 (back), so that `link ^ 1` is the other direction. Times are whole ns and rates whole ps per
-byte: a packet's transmission time is then the same number in every engine.
+Duplex link j is the directed links 2j (from the lower node to the higher one) and 2j + 1, so that `link ^ 1` is the
+other direction. Times are whole ns and rates whole ps per byte, the same in every engine. Routes go by hop count: from
+each node over the lowest link that leads one hop nearer to the target; the multicast tree of a source is the routes to
+it, reversed.
 
-Routes go by hop count, hop by hop towards a target: from each node over the lowest link that leads one hop nearer. One
-breadth-first search from the target gives the next link of every node. Routes to one target form a tree; the multicast
-tree of a source is the routes to it, reversed.
-
-There are two kinds of wiring: *random*, G(n, p) redrawn until it is connected, with propagation times uniform in a
-range; and *from a topology*, whose sites are the nodes. There the agent of a cluster is its router: the sites of a LAN
-are joined with each other, and agents along WAN links; pairs with channels of their own have a link of their own. A
-link has the channel's rate and mean delay.
+Wiring is *random*, G(n, p) redrawn until it is connected, or *from a topology*: its sites are the nodes, the sites of a
+LAN are joined with each other, agents along WAN links, and pairs with channels of their own by links of their own.
 """
 
 from __future__ import annotations

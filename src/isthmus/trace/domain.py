@@ -1,12 +1,8 @@
 """Domains: sets of groups that are judged end to end, over the messages that pass between them or over all.
 
-The problem: each group may keep its order while a message that a router carries from one to another arrives twice, or
-overtakes another on a second way. The idea: what a process delivers in all groups of a domain, by its local order, is
-one sequence, and the orders are asked of these sequences as they are asked of a group.
-
-Scope `all` takes every message that is submitted or delivered in a group of the domain. Scope `inter` takes only those
-that are delivered in a group of the domain other than their origin; the others are as if they were not there, so they
-carry no causality either.
+What a process delivers in all groups of a domain, by its local order, is one sequence, and the orders are asked of
+these sequences as they are asked of a group. Scope `all` takes every message that is submitted or delivered in a group
+of the domain; `inter` only those delivered in another group than their origin: others carry no causality either.
 """
 
 from __future__ import annotations

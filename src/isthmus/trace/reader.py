@@ -1,13 +1,11 @@
 """Reading a trace batch by batch, from any system that writes the schema.
 
-The problem: a trace may be larger than memory, and another system may have written it, with other integer widths,
-another order of columns or a mistake. The idea: segments are read in the order of their names, one row group's worth
-at a time; each file's schema is judged before its rows, and every column is cast to ours if it can be without loss.
+Segments are read in the order of their names, one row group's worth at a time; each file's schema is judged before its
+rows, and every column is cast to ours if it can be without loss.
 
 Invariants: rows come in the order they were written; whatever is wrong with a file is one `InputError` that names the
-file and the column. Hidden names and names with a leading underscore are not segments. Columns that the schema does
-not know are left out. Files of versions 1 and 2 may share a folder: the columns that version 2 added are filled in
-where a file lacks them.
+file and the column. Hidden names and names with a leading underscore are not segments. Unknown columns are left out;
+columns that version 2 added are filled in where a file lacks them.
 """
 
 from __future__ import annotations

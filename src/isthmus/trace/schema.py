@@ -1,21 +1,12 @@
-"""The one shape of a trace: what happened, one row per event, integer columns.
+"""The one shape of a trace: what happened, one row per event, integer columns (docs/TRACE.md).
 
-The problem: one checker must read the traces of a simulator, of live sites and of other systems. The
-idea: one flat Arrow schema whose columns are integers, in which the kind of a row says what its other columns mean
-(docs/TRACE.md has the table). A row in memory is a plain tuple in the order of the columns, because hosts build one
-for every event; whatever has an `append` is a sink, a Python list too.
+A row in memory is a plain tuple in the order of the columns, because hosts build one for every event; whatever has an
+`append` is a sink, a Python list too.
 
 Invariants: `local` increases at each process of a run, and that alone orders its rows; `time_ns` is never an order.
 (origin, sender, number) names a message within a run: `origin` is the group it was submitted to, `group` the one in
-which the row happened, so a message that a router carries into another group keeps its name there. Destinations are
-null where a message goes to every member of the view; an empty tuple in memory says the same, as in the core, and is
-written as null.
-
-Version 1 had neither `origin` nor `gauge`. Readers derive the first (the group, where there is a message) and take 0
-for the second, so both columns may be left out by any writer. Version 3 added the digest of the payload, as the value
-of SUBMIT and DELIVER rows (0: unknown), and the kind RECORD. Version 4 added the weights of a view's members: after
-the members in the destinations of a VIEW row, whose gauge then says how many members there are; and the gauge
-SENT_VIEW.
+which the row happened. Destinations are null where a message goes to every member of the view; an empty tuple in
+memory says the same. Readers accept all versions and fill in what older ones lack.
 """
 
 from __future__ import annotations

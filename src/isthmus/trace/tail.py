@@ -1,10 +1,7 @@
 """The rows of a trace that are in no complete segment yet, in a file that outlives its writer.
 
-Problem: a killed process loses its memory, and the checks would know nothing for sure of what it submitted last. Idea:
-until they are in a complete segment, rows are in a file beside it, too. A row is handed to the system before its event
-has any effect, so that a supervisor that kills the process can complete the trace.
-
-Nothing is synced to the disk: a crash of the machine loses rows. A partial row at the end is ignored.
+A row is handed to the system before its event has any effect, so that a supervisor that kills the process can complete
+the trace. Nothing is synced to the disk: a crash of the machine loses rows. A partial row at the end is ignored.
 """
 
 from __future__ import annotations

@@ -1,17 +1,12 @@
 """Writing a trace in bounded memory, so that no reader ever sees half a file.
 
-The problem: a run of tens of millions of events must not be held in memory, streaming readers look into the folder
-while it is written, and a run may be cut short by an error or by Ctrl-C. The idea: a trace is a folder of segments.
-Rows gather in a list; at `batch_rows` they become one row group of the open segment. A segment grows under a hidden
-name, which readers and Spark ignore, and takes its real name, `part-00000.parquet` and so on, when it is complete.
+A trace is a folder of segments. Rows gather in a list; at `batch_rows` they become one row group of the open segment,
+which grows under a hidden name and takes its real one, `part-00000.parquet` and so on, when it is complete.
 
 Invariants: at most `batch_rows` rows are in memory; a file with a segment's name is complete and never changes; the
-same rows and the same sizes give the same bytes, whatever the process. Closing completes the open segment, also when
-leaving by an exception: what was recorded until then is what one wants to look at. A writer that is killed leaves a
-hidden file, which the next one with the same prefix removes. A trace of no rows is one segment of no rows.
-
-Several writers share a folder under prefixes of their own (`site-003` of a live site); each minds its own segments
-only. The default prefix is for a writer alone: it refuses a folder that holds any segments.
+same rows and the same sizes give the same bytes. Closing completes the open segment, also when leaving by an exception.
+Several writers share a folder under prefixes of their own (`site-003` of a live site), and each minds its own segments;
+the default prefix is for a writer alone and refuses a folder that holds any.
 """
 
 from __future__ import annotations

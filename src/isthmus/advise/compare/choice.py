@@ -1,10 +1,8 @@
 """Which stack to choose: one sentence, with the figures that it rests on.
 
-Candidates are the stacks that promise at least what the scenario's own does and kept it in every run. Of these, the one
-with the least latency per message leads. Seeds are paired: each stack saw the same traffic and faults, so that the
-differences by seed are compared, not the means. Where the interval of the differences from the leader contains zero, a
-stack is as fast as anybody can tell, and of those the one with the fewest packets is chosen; where these are equal too,
-the one with the fewest control bytes, which is what causal stacks differ in.
+Candidates promise at least what the scenario's own stack does and kept it in every run; the one with the least latency
+per message leads. Seeds are paired: where the interval of the differences from the leader contains zero, a stack is as
+fast, and of those the one with the fewest packets is chosen, then the one with the fewest control bytes.
 """
 
 from __future__ import annotations

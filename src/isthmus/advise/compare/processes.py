@@ -1,8 +1,7 @@
 """Tasks over several processes of this machine: results as they come, no process left behind, no death unnoticed.
 
-Workers are spawned, not forked: they inherit no locks and no threads. They do not hear Ctrl-C, which is for the parent:
-it ends them on its way out, whatever way that is, and should it be killed they find their pipe closed. A worker that
-dies (out of memory, killed) closes its pipe too, and that is an error; a pool would wait for its result for ever.
+Workers are spawned, not forked. They do not hear Ctrl-C: the parent ends them on its way out, and should it be killed
+they find their pipe closed. A worker that dies closes its pipe too, and that is an error.
 """
 
 from __future__ import annotations

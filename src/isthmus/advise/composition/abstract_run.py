@@ -1,12 +1,9 @@
 """Executions of a composition in which every protocol keeps no more than the order that it declares.
 
-The problem: whether a guarantee is kept shows in runs, and in real stacks the runs that break it are rare: a FIFO
-protocol usually delivers in causal order, too. The idea: a node is not run but played by an adversary. What a member
-submits to a node may reach the others at any time and in any order that the node's semantics allow: a total order that
-is not FIFO takes messages of one member in any order. Each thing that can happen next (a member takes a copy, a node
-gives a copy its place, a router submits what it has taken, a process submits a message) has a random weight, drawn
-once when it becomes possible to name it; the lightest goes first. So some copies are late for the whole run, which
-finds more than a fresh draw at each step. A copy can also be made late on purpose, to play a given counterexample.
+In real stacks the runs that break a guarantee are rare, so a node is played by an adversary: what a member submits may
+reach the others at any time and in any order that the node's semantics allow. Each thing that can happen next has a
+random weight, drawn once; the lightest goes first, so that some copies are late for the whole run. A copy can also be
+made late on purpose, to play a given counterexample.
 
 Invariants: a node delivers a copy to each member once. A router forwards for each output in the order in which it
 took. Submits that wait for a delivery come after it at the same process. The rows are those of a trace.

@@ -1,21 +1,14 @@
 """The cost of a composition: predicted latency and throughput, from a closed form for each of its protocols.
 
-The problem: whether groups joined by routers are faster than one large group depends on sizes, rates and delays at
-once. The idea: every node has a closed form, and a message takes as long as the copies of its walk one after the other.
-
-- *ring*, for total order: the token visits the members. A visit takes a hop, with the delay to the next member, and
-  where something is sent, one send, one transmission and the delay to the farthest member, and one receive per
-  message. With A the fixed part of all visits, r the time of a receive and L the node's messages per ms, a rotation
-  takes R = A / (1 - r L). A message waits half a rotation on average, a whole one at worst, then for its own visit.
-- *token-site*, for total order: the way to the best placed member and from there to the farthest, and two receives per
-  message, of itself and of its ticket. The faster of the two is taken for each node.
+- *ring*, for total order: with A the fixed part of all visits of the token (a hop, the delay to the next member, and
+  where something is sent, one send, one transmission and the delay to the farthest member), r the time of a receive and
+  L the node's messages per ms, a rotation takes R = A / (1 - r L). A message waits half of one, at worst a whole one.
+- *token-site*, for total order: the way to the best placed member and from there to the farthest, and two receives.
 - *direct*, for FIFO and causal order: one send, one transmission, the delay to the farthest member, one receive.
 
-Receives queue with the node's load (M/D/1), where there is no token to wait for. Throughput is what the offered traffic
-can be multiplied by before a node is full: a ring, when a member has more than its batch to send in a rotation (routers
-send all they have); any node, when its receives take all the time. A router has one CPU per interface, so that nodes
-do not slow each other down. The times are those that the study of paper 003 is measured by: for a planner, not a
-promise.
+A message takes as long as the copies of its walk one after the other. Receives queue with the node's load (M/D/1).
+Throughput is what the traffic can be multiplied by before a node is full. The times are those of the study of paper
+003: for a planner, not a promise.
 """
 
 from __future__ import annotations

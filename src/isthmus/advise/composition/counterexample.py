@@ -1,10 +1,8 @@
 """Counterexamples to a guarantee: executions of a composition that the trace's own checks find at fault.
 
-The calculus names what goes wrong: a late copy and the chain that passes it, or a node at which two receivers come to
-disagree. `play` makes an execution of the first; for the second, executions of the classes in question are drawn until
-one is at fault, and for ways that form a cycle, executions of all classes. Whatever is found is judged by
-`judge/oracle.py` over the domain, end to end; a counterexample that the checks do not see is none. Datagrams are
-refuted by a message that never arrives.
+The calculus names a late copy and the chain that passes it, which `play` executes; or a node at which two receivers
+come to disagree, or ways that form a cycle: then executions are drawn until one is at fault. Whatever is found is
+judged by judge/oracle.py over the domain, end to end. Datagrams are refuted by a message that never arrives.
 """
 
 from __future__ import annotations

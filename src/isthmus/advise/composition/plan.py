@@ -1,16 +1,12 @@
 """A composition for a network and its traffic: groups along clusters, near groups near in the tree, the tree balanced.
 
-The problem: how many groups, of which sites, below how many inter-group protocols, forwarded how? The idea: few shapes
-are worth a look, and each can be priced (cost.py).
+Few shapes are worth a look, and each can be priced (cost.py). *Groups*: the clusters; the clusters cut into equal
+parts; or near clusters put together. *Tree*: all groups below one IGP; or near groups, by delay over traffic, below one
+IGP each, and these below a root. *Forwarding*: each kind in the order of their prices; the first that the calculus
+grants is taken, and its protocols are weakened as long as it does.
 
-- *Groups*: the clusters; the clusters cut into equal parts; or near clusters put together, nearest first.
-- *Tree*: all groups below one IGP; or near groups below one IGP each, of about equal size, and these below a root. Near
-  is by delay, over traffic: groups that talk more count as nearer.
-- *Forwarding*: each kind, with protocols that are as strong as the order that is wanted, in the order of their prices;
-  the first that the calculus grants is taken, and its protocols are weakened as long as it does.
-
-At most 12 groups are planned. The plan is compared with one group of all sites. A process of a router runs at the
-agent of the cluster in which its group has most members.
+At most 12 groups are planned, and compared with one group of all sites. A process of a router runs at the agent of the
+cluster in which its group has most members.
 """
 
 from __future__ import annotations

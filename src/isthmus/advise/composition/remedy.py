@@ -1,15 +1,10 @@
 """The cheapest change that gives a domain the order that it wants, by itself and with those it shares groups with.
 
-The problem: a refusal names one fault; fixing it may uncover the next, and there may be several remedies, such as
-another forwarding or a stronger protocol. The idea: stronger protocols never lose a guarantee. So for each
-way of forwarding, all protocols are made as strong as they can be; if that is enough, each in turn is made as weak as
-it may be, the dearest first, and what remains changed is the remedy of that forwarding: no part of it can be left out.
-The cheapest of these is returned.
-
-What a change costs: to strengthen a protocol, its members (routers count) times the steps of the ladder none, fifo,
-causal, fifo-total (FIFO needs a number, causal order a timestamp, total order an agreement with every message); to
-forward in another way, one per router, as each gets another table. No claim is made beyond this count. A link or
-datagrams that must do more become a group.
+Stronger protocols never lose a guarantee. So for each way of forwarding, all protocols are made as strong as they can
+be; if that is enough, each in turn is made as weak as it may be, the dearest first; what remains changed is the remedy
+of that forwarding, and the cheapest is returned. To strengthen a protocol costs its members (routers count) times the
+steps of the ladder none, fifo, causal, fifo-total; to forward in another way, one per router. A link or datagrams that
+must do more become a group.
 """
 
 from __future__ import annotations

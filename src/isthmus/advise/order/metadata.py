@@ -1,23 +1,16 @@
 """The metadata cost of causal order, without a simulation: entries and bytes of timestamps, entries of histories.
 
-The problem: vectors and matrices have the same size whatever happens, but what a history tells depends on who talks to
-whom how often. The idea is a balance of births and ends. Messages go to sets of sites; L(B) is the rate of those to B.
+What a history tells depends on who talks to whom how often. The idea is a balance of births and ends of entries.
+Messages go to sets of sites; L(B) is the rate of those to B, F(B) the front of B: the entries that its own messages
+carry.
 
-    A = B      A sender p tells of the last message of each other sender s, from its delivery at p until s sends again,
-               p tells of it, or p delivers a message of a third one, q, that had it. With a = rate(s) + rate(p),
-               b the rate of all others and D the time that the way over q takes longer, that lasts
-               E min(Exp(a), D + Exp(b)) = (1 - exp(-aD)) / a + exp(-aD) / (a + b). F(B) is the sum over s of rate(s)
-               times that: the front of B.
-    next to B  A sender of A that is in B has entries of B at the rate L(B). One ends when all of B are known to be
-               told, at the rate L(B) / F(B), or when A was told: by any message to all of A from a member of B, at the
-               rate m(A, B). So L(B) / (m(A, B) + L(B) / F(B)) are left to tell.
-    further    What messages to D tell of B, one step nearer to it, is told on in A until all of A know:
-               L(D) u(D, B) / m(A, D), but never more than B has senders.
+    A = B      F(B): a sender p tells of the last message of s until s sends again, p tells of it, or p hears of it
+               by way of a third sender: E min(Exp(a), D + Exp(b)) = (1 - exp(-aD)) / a + exp(-aD) / (a + b)
+    next to B  L(B) / (m(A, B) + L(B) / F(B)), where m(A, B) is the rate of messages to all of A from members of B
+    further    L(D) u(D, B) / m(A, D) over the sets D one step nearer, but never more than B has senders
 
-With separators, what concerns some zones is told in these alone. A history keeps the last message of each sender that
-its site hears of; with separators, of those that send to a set with a member in its zone.
-
-Left out: relays on the way, extended timestamps' further savings, views, losses, and sets drawn at random.
+With separators, what concerns some zones is told in these alone. Left out: relays on the way, further savings of
+extended timestamps, views, losses, and sets drawn at random.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
 """Advice on total order for a network and its traffic: a stack, a role for every site, and the expected latency.
 
-Problem: stacks/roles chooses roles from a matrix of delays and a list of streams, but users have files. Idea: a
-topology gives the delays (delays.py), workloads give the streams (traffic.py), and each recommended choice becomes a
-stack that a scenario can use. simulation.py simulates any of them, so that predictions can be compared with
-measurements.
-
-Whatever the prediction leaves out is listed in `notes`.
+A topology gives the delays (delays.py), workloads give the streams (traffic.py), stacks/roles chooses the roles, and
+each choice becomes a stack that a scenario can use. `notes` lists what the prediction leaves out.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
 """A certificate of causal order, for groups that are totally ordered: one linear order that has room for everything.
 
-The problem: the exact check of causal order carries a vector with an entry per life through every event. The idea: if
-one order of all messages contains every life's deliveries, and has each message behind all that its sender had
-delivered or submitted when it submitted it, then what happened before a message stands before it in that order, and so
-at every life that delivers both. Such an order is looked for as total order is (order.py), by Kahn's algorithm without
-a graph: each life points at its next delivery, and a message is taken when all its deliverers point at it and its
-sender has taken all that it had before.
+If one order of all messages contains every life's deliveries, and has each message behind all that its sender had
+delivered or submitted when it submitted it, every life delivers in causal order. Kahn's algorithm without a graph looks
+for it: each life points at its next delivery, and a message is taken when all its deliverers point at it and its sender
+has taken all that it had before.
 
-Invariants: finding an order proves that no life delivers a message ahead of its past; finding none proves nothing. What
-a life owes and never delivers is not looked at here.
+Finding an order proves that no life delivers a message ahead of its past; finding none proves nothing. What a life owes
+and never delivers is not looked at here.
 """
 
 from __future__ import annotations

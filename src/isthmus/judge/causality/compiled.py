@@ -1,8 +1,7 @@
 """Loops that are compiled where numba is installed (extra `fast`), and run as they are where it is not.
 
-A function given to `compiled` uses only what numba and plain Python understand alike; so there is one text, one meaning
-and one set of tests. The machine code is kept on disk beside the source, or in the folder for caches of the user where
-the source cannot be written to; where neither can be, it is made anew in each process, which takes seconds.
+A function given to `compiled` uses only what numba and plain Python understand alike. The machine code is kept on disk
+beside the source or in the user's cache; where neither can be written, it is made anew in each process.
 """
 
 from __future__ import annotations

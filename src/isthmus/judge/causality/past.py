@@ -1,28 +1,18 @@
 """The causal past of every delivery, for a block of receivers: what q should have delivered before.
 
-The idea. Number the deliveries of each life q from 1. Behind every event and every message stands a vector with one
-entry per life of the block: the greatest number that q gave to any message in the past which is addressed to q. A
-message takes the vector of its sender when it is submitted, raised by what the block made of the message itself; a
-delivery raises the vector of its life to that of the message. When q delivers m as its number r, an entry for q in m's
-vector above r is a message that should have come before. A message that q owes and never delivers is entered as if it
-came last of all that it should have preceded.
+Deliveries of each life are numbered from 1. Behind every event and message stands a vector with an entry for each life
+q of the block: the greatest number that q gave to anything in the past that is addressed to q. A message takes its
+sender's vector; a delivery raises that of its life. An entry for q above the number that q gives to a message is a
+message that should have come before it. What q owes and never delivers counts as if it came last of all that it should
+have preceded. A carried message has no past here, but is in that of what follows its deliveries.
 
     code      number << 20 for a delivery; a message that is never delivered adds an index, so that it can be named
     step      an event in the sequence of a life: a message, or its complement where the life submits it
     block     the lives whose deliveries are judged; those of all others only hand the past on
 
-The entries for one receiver do not depend on those for another, so that blocks are independent, and together they are
-the whole check. A message that was carried into the group has no past there, but it is in the past of what follows its
-deliveries: it hands on its own codes alone. One that was never submitted hands on nothing.
-
-Order. The steps of a life are taken in its order. A life whose next step is the delivery of a message that has not been
-submitted yet waits until it is: Kahn's algorithm, whatever the clocks said. Where messages answer one another in a
-circle all would wait for ever: then the first life that waits goes on, with as much of the message's past as is known,
-and the pass is made again with what was learnt, until nothing is added. Passes and such messages are bounded; what is
-beyond is not judged, and said to be so.
-
-Invariants: what is found does not depend on the order in which lives are taken, nor on the blocks. A vector is held for
-each life and for each message that some have yet to deliver; a step takes four bytes.
+A life whose next delivery has not been submitted yet waits (Kahn). On a circle of answers the first life goes on with
+as much of the past as is known, and the pass is repeated until nothing is added, within bounds; beyond them the group
+is not judged. Invariant: the result depends neither on the order in which lives are taken nor on the blocks.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
 """What came before what: deliveries that precede their own submit, and the chains of messages that prove a past.
 
-The problem: a delivery before its SUBMIT row, even at the sender itself, or two messages that each answer the other,
-cannot have happened, however good each process looks by itself. The idea: Kahn's algorithm over the rows of a group. A
-process goes on until its next delivery is of a message that has not been submitted yet, and waits for it; processes
-that all wait for one another have a cycle in *happened before*: the local order at each process, and each submit before
-the deliveries of its message.
+Kahn's algorithm over the rows of a group: a process goes on until its next delivery is of a message that has not been
+submitted yet, and waits for it; processes that all wait for one another have a cycle in *happened before*.
 
 Invariants: how far the processes get does not depend on who goes first. Where all wait, the waiting delivery of the
-process with the lowest number is let go and counts as one violation. The local order of a process goes on over its
-lives here: a crash takes memory, not time.
+process with the lowest number is let go and counts as one violation. The local order goes on over all lives of a
+process: a crash takes memory, not time.
 """
 
 from __future__ import annotations

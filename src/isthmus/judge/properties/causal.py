@@ -2,11 +2,9 @@
 
 Owed. If q delivers m in view w, and m' happened before m and is addressed to q, then q delivers m', and before m; but
 where q never delivers m', it is excused if m' died with its sender, belongs to a view which q's stay does not have, or
-to a stay of its sender that ended before w, or was carried into the group. In a domain only the order of what is
-delivered is judged.
+to a stay of its sender that ended before w, or was carried into the group. In a domain only order is judged.
 
-A totally ordered group is mostly proved by a certificate (causality/certificate.py); all others by a walk over its
-events (causality/walk.py), which alone needs NumPy.
+A totally ordered group is mostly proved by certificate.py; all others by a walk over its events, which needs NumPy.
 """
 
 from __future__ import annotations

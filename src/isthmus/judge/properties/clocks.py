@@ -1,10 +1,8 @@
-"""Clocks: how far readings are from one another and from the true time.
+"""Clocks: how far readings are from one another and from the true time (docs/TRACE.md).
 
-A CLOCK row has the reference time as `time_ns` and the site's reading as `value`; a GAUGE row CLOCK_BOUND_NS of the
-same process and time has the error bound that the clock published with it. Accuracy: no reading is further from the
-reference time than it said, or than a bound that is given. Precision: the published intervals of one time have a time
-in common; where a bound is given, no two readings of one time are further apart. That needs sites that are read at the
-same times, which a simulator does and a live observer can. Without a bound, published or given, nothing is judged.
+Accuracy: no reading is further from the reference time than it said, or than a bound that is given. Precision: the
+published intervals of one time have a time in common; where a bound is given, no two readings of one time are further
+apart, which needs sites that are read at the same times. Without a bound nothing is judged.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Fifo: messages of one sender are delivered in ascending number, with none left out that is owed.
 
-What is owed rests on stays (history.py). q owes the earlier message a of a later one b only if a and b come from one
-stay of their sender in this group, and q stayed from the view in which a was submitted to the one in which it delivers
-b. The interleaving behind this: s, cut off in view 1, submits a; the others install view 2 without s; s is let in again
-in view 3 and submits b. No process owes a. Messages that were carried into a group, and those of a domain, are judged
-for their order only: a router may have had reasons to leave one out.
+q owes the earlier message a of a later one b only if both come from one stay of their sender in this group, and q
+stayed from the view in which a was submitted to the one in which it delivers b: what a site submitted while it was cut
+off no process owes. Messages that were carried into a group, and those of a domain, are judged for their order only.
 """
 
 from __future__ import annotations

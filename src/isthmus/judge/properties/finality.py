@@ -1,11 +1,8 @@
 """Tentative and final delivery: what an optimistic order promises on top of a total one.
 
 At each life a message is tentative at most once and not after it is final, one that was revoked is never final, what is
-tentative was submitted, and in the end it is final or revoked; and the final order is total. The evidence is the
-tentative deliveries: without any, nothing optimistic was seen.
-
-Invariants: that nothing stays tentative is asked only of lives that are in the settled last view of a trace that
-reaches the end of the run.
+tentative was submitted, and in the settled last view of a complete trace it is final or revoked; and the final order is
+total. The evidence is the tentative deliveries.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Integrity: a life delivers a message at most once, as submitted and after that, and only if addressed to it.
 
-Each property counts its evidence, the places where it could have been broken, and its violations, and keeps the first
-of these as a witness. They are independent: what one reports, the others ignore (a message delivered twice violates
-integrity; fifo takes its first delivery).
+Properties are independent: what one reports, the others ignore (a message delivered twice violates integrity; fifo
+takes its first delivery).
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Primary views: any two are ordered, so that no two halves of a group both go on as the group.
 
-A view, a number with its members and their weights, is *established* if a quorum of it (core/votes.py)
-installed it. It is *primary* if it is established, and either none of those that installed it had an earlier view, or
-it has a quorum of a primary view that one of them installed just before it. Two primary views must be ordered: a chain
-of processes leads from one to the other, each of which installed both ends of its link one after the other. Two halves
-of a group that both go on as the group break this; so do two groups that were founded apart.
+A view, a number with its members and their weights, is *established* if a quorum of it (core/votes.py) installed it. It
+is *primary* if it is established, and either none of those that installed it had an earlier view, or it has a quorum of
+a primary view that one of them installed just before it. Two primary views must be ordered: a chain of processes leads
+from one to the other, each of which installed both ends of its link one after the other.
 """
 
 from __future__ import annotations

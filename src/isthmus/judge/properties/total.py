@@ -1,18 +1,13 @@
 """Total order: no cycle in the union of all delivery orders, found in linear time.
 
-The problem: messages go to arbitrary sets of processes, so that no two processes need share a sequence to compare;
-still p: a b, q: b c, r: c a is no total order, though no two of them disagree. The idea: Kahn's algorithm without a
-graph. Each life points at its next delivery; a message that all its deliverers point at is the least one left, is
-taken, and moves their pointers on. If no message is such, the orders form a cycle.
+Messages go to arbitrary sets of processes: p: a b, q: b c, r: c a is no total order, though no two of them disagree.
+Kahn's algorithm without a graph: each life points at its next delivery; a message that all its deliverers point at is
+taken, and moves their pointers on. Each cycle is broken by taking a message that the fewest lives object to, which
+counts as one violation. The witness: two messages and two lives if any two disagree, the first cycle otherwise.
 
-Each cycle is broken by taking a message that the fewest lives object to, which counts as one violation: one message
-out of place at one process counts once, not for all that follow it. The witness comes from the first cycle: two
-messages and two lives if any two disagree, the cycle itself otherwise.
-
-Invariants: a life counts by the first delivery of a message only; two lives of one process are two. `total` holds a
-crashed life to what it delivered in the views that it survived: in its last one it may have acted on what died with it,
-as a sequencer does that delivers by a ticket that no other process received. `uniform-total` holds it to everything. A
-domain has no views of its own: there `total` passes over a crashed life.
+Invariants: a life counts by the first delivery of a message only. `total` holds a crashed life to what it delivered in
+the views that it survived: in its last one it may have acted on what died with it. `uniform-total` holds it to
+everything. A domain has no views of its own: there `total` passes over a crashed life.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Uniform agreement: what any life delivered in a view, also one that crashed, all who go on from that view have too.
 
-Agreement compares those that went the same way; a site that delivered a message, answered to it and died without a
-trace is beyond it. Where delivery is safe that must not happen. A life *goes on* from a view if it installs another
-one after it, or is up and in the settled last view at the end.
+A life *goes on* from a view if it installs another one after it, or is up and in the settled last view at the end.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Views: their numbers ascend, and each has the same members everywhere, who install it.
 
-A view is installed by those that it lists, by all of them that are up and do not go on to a later one, under one number
-with one list of members everywhere. That a listed process never installs a view is asked only of a process that never
-crashed and has rows in the trace, and not while it suspects another member or is suspected: then a change is under way.
+That a listed process never installs a view is asked only of a process that never crashed and has rows in the trace, and
+not while it suspects another member or is suspected: then a change is under way.
 """
 
 from __future__ import annotations

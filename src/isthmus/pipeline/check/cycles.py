@@ -1,17 +1,12 @@
 """Cycles in the union of sequences, found by relaxation: windows and equi-joins, and small sets at the end.
 
-The idea. Give each message a number c, at first its place by the time of its earliest delivery. In one round each
-process takes the running maximum of c along its deliveries, and each message the maximum over its deliverers. When a
-round changes nothing, c never falls along any process, so that a cycle lies among messages of equal c. If time was
-right about the order everywhere, the first round changes nothing. Otherwise a message that came late at one process
-lifts those after it to its own number, and they form a set with it: no cycle yet, but one that must be looked at.
+Each message has a number c, at first its place by the time of its earliest delivery. In one round each process takes
+the running maximum of c along its deliveries, and each message the maximum over its deliverers. When a round changes
+nothing, c never falls along any process, so that a cycle lies among messages of equal c that follow one another at some
+process; Kahn's algorithm decides each such set by itself.
 
-    rounds     a number travels the whole of a process in one round, so that rounds are counted in changes of process
-    sets       messages of equal c that follow one another at some process; Kahn's algorithm decides each by itself
-
-Invariants: a message that one life alone delivered cannot be on a cycle that does not close without it, so that only
-shared ones are looked at. Sequences are per life, by local order. Time is a hint: wrong times cost rounds and larger
-sets, never a wrong verdict.
+Invariants: only messages that two lives delivered are looked at. Sequences are per life, by local order. Time is a
+hint: wrong times cost rounds and larger sets, never a wrong verdict.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
 """Domains on Spark: the rows of several groups once more, as those of one group with a number of its own.
 
-The idea: what a domain asks of its groups together is what a group is asked by itself (trace/domain.py). So the
-submits and deliveries in scope are repeated under a number below all groups, and every check of orders judges them as
-it judges any group: one without views, in which every message counts as carried. `seen_in` keeps the group in which a
-row happened.
-
-Invariants: groups are numbered from 0, domains from FIRST downwards; NONE is neither.
+What a domain asks of its groups together is what a group is asked by itself (trace/domain.py). `seen_in` keeps the
+group in which a row happened. Groups are numbered from 0, domains from FIRST downwards; NONE is neither.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
 """What a check hands in: evidence, violations and the fields that show them, all in one shape (formats.FINDING).
 
-The problem: checks are written apart, yet their results must add up to one verdict per property, with one witness. The
-idea: every check yields rows of one shape, any number for a run, group and property; their counts are summed, and the
-row of the lowest rank gives the witness. Its fields are those of trace.witness.Witness: a form and what the form speaks
-of. An event is named by a key (kind, process, message), because the checks work on sets and positions and not on rows;
-verdicts.py looks the rows up, for violations only, and makes the sentence.
-
-Invariants: a row with violations has a form and at least one event; a row of evidence has neither.
+A check yields any number of rows for a run, group and property; their counts are summed, and the row of the lowest rank
+gives the witness, with the fields of judge.witness.Witness. An event is named by a key (kind, process, message);
+verdicts.py looks the rows up. A row with violations has a form and at least one event; a row of evidence neither.
 """
 
 from __future__ import annotations

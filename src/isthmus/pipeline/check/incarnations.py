@@ -1,13 +1,10 @@
 """Which process lived when and was in which view: small tables, made of the few rows that tell of crashes and views.
 
-The problem: what a process owes depends on its lives, views and stays (docs/TRACE.md), yet the many rows, deliveries,
-should not be sorted once more to learn them. The idea: lives and epochs are intervals of local numbers, computed by
-windows over CRASH, RECOVER and VIEW rows alone; a delivery finds its own by an equi-join on the process and a
-comparison of `local`. Sets of processes are words of 64 bits, so that a roster is a handful of numbers.
+Lives and epochs are intervals of local numbers, computed by windows over CRASH, RECOVER and VIEW rows alone; a delivery
+finds its own by an equi-join on the process and a comparison of `local`. Sets of processes are words of 64 bits.
 
 Invariants: the intervals of one process are disjoint. A row that matches no life is of life 0, which is up; one that
-matches no epoch is of a life that never installed a view in the group, which is in view NONE. The words are those of
-judge/history.py.
+matches no epoch is of a life in view NONE. The terms are those of judge/history.py.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
 """Which lives lack what is addressed to them: pairs of a message and a life, shared by fifo and causal order.
 
-The idea: in a run that went well every life has everything, which the counts of tables.py show at once. Only messages
-that some life lacks are spread over the words of the group's roster, and only the bits that are missing become rows.
-That is linear in what should have been delivered, however the destinations lie.
-
-Invariants: the roster has every life that delivered anything in the group; no other life can have passed a message
-over. A message that died with its sender is no gap. A
-message that was carried into a group, or that is seen in a domain, leaves no gap: routers may leave it out.
+Only messages that some life lacks are spread over the words of the group's roster, and only the bits that are missing
+become rows. Invariants: the roster has every life that delivered anything in the group. A message that died with its
+sender, was carried into the group, or is seen in a domain, leaves no gap.
 """
 
 from __future__ import annotations

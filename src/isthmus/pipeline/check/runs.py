@@ -1,11 +1,8 @@
 """Runs that fit a task, judged in the executors by the oracle of one process; so both engines say the same of them.
 
-The idea: most traces are many small runs, or one that a process could hold. Their rows are brought together by run, and
-the in-process oracle (judge/oracle.py) gives the verdicts and witnesses there, all runs in parallel. Only runs that
-outgrow a task need tables of their own (tables.py).
-
-Bringing rows together is a shuffle, which costs several times what the oracle does. A sweep needs none: each of its
-runs was written by one task, and so stands whole in one file. Its files are balanced over tasks and read there.
+Rows are brought together by run, and judge/oracle.py gives the verdicts and witnesses there, all runs in parallel; only
+runs that outgrow a task need tables.py. A sweep needs no shuffle: each of its runs stands whole in one file, and its
+files are balanced over tasks and read there.
 
 Invariant: a run is judged by all its rows or not at all. A file that lacks rows of a run is an error, not a verdict.
 """

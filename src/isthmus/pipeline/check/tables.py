@@ -1,10 +1,7 @@
-"""The tables that all checks share, each made once: what became of every message, in bits.
+"""The tables that all checks share, each made once: what became of every message, in bits (docs/design/checks.md).
 
-The problem: a dozen checks, each with its own scan, shuffle and sort of all deliveries, cost a dozen sorts. The idea:
-one shuffle and one sort by process give each delivery its *position*, the view and the place within it by local order;
-one aggregate by message then keeps, for each life and view, the set of deliverers as words of 64 bits, their number,
-the least and greatest position and payload. Everything else is asked of these few rows: a run of 20 million deliveries
-to 100 processes is 400,000 of them.
+One shuffle and one sort by process give each delivery its *position*, the view and the place within it by local order;
+one aggregate by message keeps, for each life and view, the deliverers as words of 64 bits.
 
     marks     one row per message, life, view and word of processes: deliverers, positions, what the SUBMIT row said
     holders   the same over all views: one row per message, life and word
@@ -12,15 +9,8 @@ to 100 processes is 400,000 of them.
     groups    one row per run and group, with all sums that checks ask for (totals.py)
     alarms    one row of the whole trace: which closer looks are called for at all
 
-Shuffles. The rows go by block, a few neighbouring processes of a group, so that a block sums up its own deliveries of a
-message before these go by message. From then on everything of a message is in one place, and what is computed from the
-three tables of messages moves no rows until it is summed up by group.
-
 Invariants: all tables are linear in the trace and spill to disk; only counts, and whether there is any, come to the
-driver. A message in a group is named by its origin too; what its SUBMIT row said is looked up in the origin group, and
-`home` says whether it was submitted in the group (or domain) that it is seen in. In an orderly group the position is a
-clock that ticks at each delivery at each process, which proves total order, and by comparing two numbers per message
-fifo and causal order too; the exact and dearer ways are for groups that are not.
+driver. What a SUBMIT row said is looked up in the origin group; `home` says whether it was submitted in this one.
 """
 
 from __future__ import annotations

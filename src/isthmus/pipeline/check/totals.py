@@ -1,15 +1,9 @@
 """The sums of each group: all that checks ask of whole groups, in one pass over the messages.
 
-The problem: each check needs how much evidence there is, and whether anything is wrong; asked one by one these are a
-dozen small jobs, which cost more than the rows. The idea: one aggregate over the messages answers all of them, with two
-running maxima along each sender. Where it says that nothing is wrong, a check is done. A check plans its closer look,
-for the witness and the exact count, only if an alarm of its own is raised anywhere in the trace.
+One aggregate over the messages, with two running maxima along each sender, answers every check. A check plans its
+closer look, for the witness and the exact count, only if an alarm of its own is raised anywhere in the trace.
 
-    rosters   which lives delivered anything of a sender, by sender, life and word; and what of it they share
-    totals    one row per run and group: sums and alarms
-    alarms    one row: which alarms are raised at all
-
-Invariants: an alarm is raised if there is a violation, or, for order and gaps, if there may be one.
+Invariant: an alarm is raised if there is a violation, or, for order and gaps, if there may be one.
 """
 
 from __future__ import annotations

@@ -1,19 +1,15 @@
 """From a trace to verdicts: one row per run, group or domain, and property, with a witness where it is violated.
 
-The problem: many checks, one answer each, at the price of few passes over the trace. The idea: the checks share their
-tables (tables.py) and hand in findings of one shape (findings.py); here they are added up. Only if something is
-violated is the trace read once more, to fetch the two or three events of each witness.
-
     verdicts = check(spark.read.parquet("out/trace"), ["integrity", "total"])
     verdicts = check(trace, PROPERTIES, bounds={"clock-precision": 1_000_000, "clock-accuracy": 5_000_000})  # ns
     verdicts = check(trace, ["fifo"], domains=[Domain("campus", (0, 1, 2), "inter")])
 
-Runs that fit a task are judged by the oracle of one process, there (runs.py); all of the above is for longer ones.
+Runs that fit a task are judged by the oracle of one process, there (runs.py). For longer ones the checks share their
+tables (tables.py) and hand in findings of one shape (findings.py), which are added up here; only if something is
+violated is the trace read once more, for the events of each witness.
 
-Invariants: every run and group of the trace has a row for every property asked of it; so has every run and domain with
-rows in scope, for the properties that domains have. Without evidence the status is unknown, and the witness says what
-is missing. formats.VERDICT declares the columns, docs/TRACE.md defines the properties, docs/design/checks.md says how
-they are found.
+Invariants: every run and group has a row for every property asked of it, and so has every domain with rows in scope.
+Without evidence the status is unknown, and the witness says what is missing.
 """
 
 from __future__ import annotations

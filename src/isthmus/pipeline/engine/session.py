@@ -1,10 +1,7 @@
-"""One Spark session a command: local by default, any master or Connect server by name; quiet on the terminal.
+"""One Spark session per command: local by default, any master or Connect server by name; quiet on the terminal.
 
-It shows no UI and no progress of its own; Spark's log goes to a scratch file. Where all of Spark is on
-this machine, a local master or one at a loopback address, the driver is bound to the loopback and nobody else can reach
-it. The executors of any other master must call the driver back, so there Spark chooses the address; SPARK_LOCAL_IP in
-the environment names another. A Connect server has its driver elsewhere and gets none of this. The settings are few
-and said here, because every job depends on them.
+It shows no UI and no progress; Spark's log goes to a scratch file. Where all of Spark is on this machine the driver is
+bound to the loopback; other executors must call the driver back, so there Spark chooses the address, or SPARK_LOCAL_IP.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
 """Errors of Spark jobs, each as one sentence.
 
-The problem: a full disk, a damaged file or a lost executor reaches Python as a page of Java, wrapped once or three
-times, as a different type by each way of connecting. The idea: the text tells the cause whatever the wrapping, so a
-list of rules looks for known words in it, the most telling first; the first rule that finds its words writes the
-sentence. What no rule knows is cut to the innermost cause's first line.
+A failure reaches Python as a page of Java, wrapped differently by each way of connecting. A list of rules looks for
+known words, the most telling first; what no rule knows is cut to the innermost cause's first line.
 
 Invariants: an `InputError` raised inside an executor, by Python or by `raise_error`, comes out as it went in. No part
-of a sentence has a second line or more than PART_MAX characters, whatever Spark said: the plan of a failed job can have
-hundreds of thousands. The original error stays attached as the cause. An error that is not Spark's passes unchanged: it
-is a bug of ours.
+of a sentence has a second line or more than PART_MAX characters. The original error stays attached as the cause. An
+error that is not Spark's passes unchanged: it is a bug of ours.
 """
 
 from __future__ import annotations

@@ -1,14 +1,7 @@
 """How tables are kept while a trace is judged: computed once, on disk where memory is short, given back at the end.
 
-The problem: Spark recomputes a table for every reader, and a plan that carries the plans of its tables grows
-at every join. The idea is one way for each size.
-
-    keep      computed now, and how is forgotten
-    small     kept, and sent to every task where it is joined, as long as it is small
-    hold      large: computed when first read; knows how its rows are partitioned, so that none is shuffled again
-    nothing   known to be empty: joins with it vanish from plans
-
-Invariants: nothing held is left after `release`; what `check` returns is kept, not held.
+Spark recomputes a table for every reader, and a plan that carries the plans of its tables grows at every join; so there
+is one way for each size. Invariants: nothing held is left after `release`; what `check` returns is kept, not held.
 """
 
 from __future__ import annotations

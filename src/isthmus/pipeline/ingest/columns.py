@@ -1,11 +1,8 @@
 """Columns as they come, brought to the schema of a trace: casts, defaults, and a sentence for what does not fit.
 
-The problem: a column may be of another integer type, text, or not there; a kind may be a number or a name;
-destinations a list or the text of one. The idea: one expression per column, built from the type that was found. Where a
-footer has vouched for the rows, it is the bare column, so that Spark can push filters into the scan.
-
-Invariants: no value is changed silently: what does not fit fails the job and is named with its file and column. A null
-becomes the default of an optional column, and "no message" in a row whose kind has none.
+One expression per column, built from the type that was found; where a footer has vouched for the rows, the bare column,
+so that Spark can push filters into the scan. Invariants: what does not fit fails the job and is named with its file and
+column. A null becomes the default of an optional column, and "no message" in a row whose kind has none.
 """
 
 from __future__ import annotations

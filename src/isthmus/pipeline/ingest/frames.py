@@ -1,13 +1,11 @@
-"""Any trace in the documented schema, from any system, as the one DataFrame.
+"""Any trace in the documented schema, from any system, as the one DataFrame (docs/design/pipeline.md).
 
-The problem: traces come as Parquet of ours, of Spark or of pandas, as CSV or JSON lines, with other integer types,
-with columns left out, in folders of any depth; and as logs for ShiViz. The idea: the files are listed and their heads
-read here, in the driver, so that what is wrong is said of a file and a column before any job starts; files with the
-same columns are one scan, casts bring each scan to the schema, and the union of the scans is the trace.
+Files are listed and their heads read here, in the driver, so that what is wrong is said of a file and a column before
+any job starts; files with the same columns are one scan, casts bring each scan to the schema, and their union is the
+trace.
 
 Invariants: the columns are those of trace/schema.py, in its order and types; destinations are null or not empty. What
-only the rows can show (a null, an unknown kind, a word where a number belongs) fails the job that meets it with the
-same sentence; Parquet whose footers rule it out carries no such test. Names that begin with a dot or an underscore
+only the rows can show fails the job that meets it with the same sentence. Names that begin with a dot or an underscore
 are no part of a trace. A partition folder (`run=3`) supplies a column that its files lack.
 """
 

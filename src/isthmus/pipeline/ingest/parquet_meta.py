@@ -1,10 +1,7 @@
 """Metadata of Parquet files, judged before any row is read.
 
-The problem: a damaged file, a wrong column or a null should be one sentence before any job starts, and a test of every
-row costs time in every job. The idea: a footer has the types, and statistics of every row group; where they show that
-no required column has a null and every kind is known, the rows need no test.
-
-Invariants: a file is trusted only if its statistics say so; without them the rows are tested.
+A footer has the types, and statistics of every row group; where they show that no required column has a null and every
+kind is known, the rows need no test. A file is trusted only if its statistics say so.
 """
 
 from __future__ import annotations

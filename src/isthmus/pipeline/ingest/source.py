@@ -1,15 +1,11 @@
 """The trace as a Spark data source: `spark.read.format("isthmus").load(dir)`, and the same as a stream.
 
-The problem: segments appear one by one while sites write, each site under a prefix of its own, and a site may join when
-others are long under way; a stream must hand over every segment exactly once, whatever the time it was killed. The
-idea: the writer gives whole segments consecutive numbers (trace/writer.py), so the place in the stream is a number for
-each prefix: how many of its segments have been read. A new prefix is a new entry and moves no other. A file that
-has no number, of Spark or of another system, is a prefix of its own with one segment.
+A stream must hand over every segment exactly once, while sites write and join. The writer gives whole segments
+consecutive numbers (trace/writer.py), so the place in the stream is a number for each prefix: how many of its segments
+have been read. A file without a number is a prefix of its own with one segment.
 
-Invariants: a segment counts only when all before it are there, because the listing of a folder that is being written
-may show a later name and miss an earlier one. An offset names segments that never change, so that what lies between
-two offsets is the same rows whenever it is asked for. Reading is in parallel: one task for `rows` rows' worth of row
-groups of one segment. Mistakes in a file are the reader's sentences (trace/reader.py).
+Invariants: a segment counts only when all before it are there. What lies between two offsets is the same rows whenever
+it is asked for. One task reads `rows` rows' worth of row groups of one segment.
 
 Options: `rows`, rows that a task reads (a million); `segments`, at most so many per micro-batch.
 """

@@ -1,16 +1,12 @@
-"""Following a trace as live sites write it: rows into a lake, verdicts kept up to date.
+"""Following a trace as live sites write it: rows into a lake, verdicts kept up to date (docs/design/pipeline.md).
 
-The problem: segments of many sites arrive in any order while a run goes on; someone wants to know of a broken order
-now, and after a crash of the watcher nothing may be lost or counted twice. The idea: Structured Streaming hands over
-micro-batches, each a fixed range of segments that its checkpoint remembers. A batch is written to the lake as
-partitions of its own, `rows/run=R/batch=N`, which replace whatever an earlier attempt at the same batch left there;
-then the runs it touched are judged afresh on all their rows and their verdicts replaced.
+A micro-batch is a fixed range of segments that the checkpoint remembers. It is written to the lake as partitions of its
+own, `rows/run=R/batch=N`, which replace what an earlier attempt left there; then the runs it touched are judged afresh
+on all their rows and their verdicts replaced.
 
-Invariants: batch N always holds the same segments, so replacing makes writing exactly-once whenever the watcher is
-killed: before, during or after a write. Late rows need no watermark, because `local` orders them wherever they come
-from: a verdict rests on all rows so far, and a violation that only stood on a missing segment is withdrawn when it
-arrives. A change is reported before it is stored: a kill in between repeats a line and never swallows one. A lake
-belongs to one folder. Nothing but the runs of the batch is read again.
+Invariants: batch N always holds the same segments, so writing is exactly-once whenever the watcher is killed. Late rows
+need no watermark: a verdict rests on all rows so far, and a violation that only stood on a missing segment is
+withdrawn. A change is reported before it is stored. A lake belongs to one folder.
 """
 
 from __future__ import annotations

@@ -1,15 +1,7 @@
-"""The latency of messages and deliveries: the one definition for DataFrames, the same as measure/latency.py for rows.
+"""The latency of messages and deliveries: the definition of measure/summary.py, for DataFrames.
 
-A message is *owed*, in its origin group, to every process that it is addressed to, that has rows in the group, and that
-is up when it is submitted; a crash ends what was owed to a process, and its next view in the group makes it one that is
-owed new messages again. The latency of a delivery is the time from the submit to the first delivery at a process that
-is owed the message; the latency of a message, as the papers define it, is that of its last such delivery, and counts
-where nothing of it is owed any more. What is owed at the end is *missing*, unless the sender crashed after the submit:
-then it may have died with it. Where a message's destinations name processes that are not in its origin group, it is
-owed to them, too, in the group that it is carried into; other deliveries in groups that it was carried into are not.
-
-A crash of one process is compared with a submit at another by time; at one process the local order decides. Latencies
-are never negative: the clocks of two machines may differ.
+What is owed at the end is *missing*, unless the sender crashed after the submit: then it may have died with it. A crash
+of one process is compared with a submit at another by time; at one process the local order decides.
 """
 
 from __future__ import annotations

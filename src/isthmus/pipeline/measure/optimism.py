@@ -1,9 +1,6 @@
 """Optimistic delivery: tentative latency, the window to the final one, and how often the guess was right.
 
-The *tentative log* of a process has each message where it came first, tentatively or for good; the *final log* has the
-deliveries. Both go by the local order, which is the order of time at that process and decides ties. A message that was
-never tentative has its place in the tentative log when it is final: left out, it would shift all that follow. The same
-for rows in memory: measure/optimism.py.
+measure/optimism.py defines the logs; a message that was never tentative has its place when it is final.
 """
 
 from __future__ import annotations

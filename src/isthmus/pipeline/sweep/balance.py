@@ -1,11 +1,8 @@
 """How the runs of a grid are balanced over tasks, so that all cores end at about the same time.
 
-The problem: a task costs a tenth of a second of its own, for planning, workers and files, so there should be few; but
-with few of them a core that got the long runs is still busy when all others have nothing left. The idea: guess what
-each run costs, by the deliveries its workloads ask for, take the longest runs first and give each to the task that has
-least so far; and make as many tasks as give each two seconds of work, within bounds.
-
-Invariants: every run has one task, every task has a run. Only the balance depends on a guess, never a row.
+What each run costs is guessed by the deliveries its workloads ask for; the longest runs go first, each to the task that
+has least so far; as many tasks are made as give each two seconds of work, within bounds. Only the balance depends on a
+guess, never a row.
 """
 
 from __future__ import annotations

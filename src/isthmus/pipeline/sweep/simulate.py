@@ -1,14 +1,11 @@
 """What an executor does with its share of a grid: simulate run after run, and hand out the rows as they come.
 
-The problem: the simulator pushes rows into a sink, Spark pulls batches from an iterator, and a run may have more rows
-than a worker has memory. The idea: a run goes on in steps of some ten thousand events (Run.steps), and after each the
-iterator hands out the batches that have become full. A batch has the columns of the trace, the study, and an outcome,
-which is null in a row of the trace. The one row that says, as JSON, what became of a run goes under a study of its own,
-`_runs`, so that a write by study puts it apart.
+The simulator pushes rows into a sink, Spark pulls batches from an iterator: a run goes on in steps of some ten thousand
+events, and after each the iterator hands out the batches that have become full. The one row that says, as JSON, what
+became of a run goes under a study of its own, `_runs`, so that a write by study puts it apart.
 
 Invariants: a row is a function of its run's specification alone. No more than a batch of 64 k rows and those of one
-step are in memory, whatever the run. A run that raises is an outcome with its error, behind the events it got to; the
-next run goes on. Runs follow each other in a task, never mixed.
+step are in memory. A run that raises is an outcome with its error; the next run goes on.
 """
 
 from __future__ import annotations

@@ -1,18 +1,14 @@
 """From a grid of runs to one trace: simulate in the executors, write Parquet once, and say what became of each run.
 
-The problem: thousands of simulations, long and short ones, on any number of cores, must give one trace that is the same
-wherever it was made, and one bad run must not take the others with it. The idea: a run specification is a number, a
-study and the scenario itself as JSON, so that a row holds all that decides its run. Rows are balanced over tasks by
-their likely cost (balance.py); `mapInArrow` calls the simulator (simulate.py). One pass gives events and outcomes; they
-are written to different folders by one Parquet write, and nothing is simulated twice. Several studies can share that
-one job, so that no core waits for the last run of each.
+A run specification is a number, a study and the scenario itself as JSON, so that a row holds all that decides its run.
+Rows are balanced over tasks by their likely cost (balance.py); `mapInArrow` calls the simulator (simulate.py). Events
+and outcomes go to different folders in one Parquet write; several studies can share that one job.
 
 Layout: FOLDER/trace/study=NAME/*.parquet, in the trace's schema (and a column `outcome` that is always null), and
-FOLDER/runs.parquet, one row per run, with a column for each parameter. The folder must be seen by the executors and by
-this process alike.
+FOLDER/runs.parquet, one row per run, with a column for each parameter.
 
 Invariants: the number of a run is its place in the grid. The same grid gives the same rows, whatever the number of
-tasks and executors; only their order and the names of files differ. The folder gets its parts when the sweep is done.
+tasks and executors. The folder gets its parts when the sweep is done.
 """
 
 from __future__ import annotations

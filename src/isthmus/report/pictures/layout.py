@@ -1,9 +1,7 @@
-"""Where to draw the clusters of a network, and where to put their labels.
+"""Where to draw the clusters of a network, and where to put their labels: plain arithmetic without randomness.
 
-By coordinates where all clusters have them. Otherwise by their delays: classical multidimensional scaling puts
-clusters at distances that follow the mean delays between them. Where all WAN links are alike, delays say nothing that
-a circle does not say more clearly, with the hub of a star in the middle. Clusters that would fall on each other are
-then pushed apart, just as far as needed. All of it is plain arithmetic without randomness.
+By coordinates where all clusters have them, otherwise by classical multidimensional scaling of their delays; where all
+WAN links are alike, on a circle, with the hub of a star in the middle. Clusters that would overlap are pushed apart.
 """
 
 from __future__ import annotations

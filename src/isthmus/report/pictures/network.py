@@ -1,9 +1,7 @@
-"""A network as a picture, SVG and PNG.
+"""A network as a picture, SVG and PNG; the same topology gives the same bytes.
 
-Clusters are discs with their number of sites inside and, beside them, their name and their agent; WAN links are lines
-between them. If links are few, labels show their mean delays, otherwise colours with a colour bar. Roles (roles.py) and
-causal zones (zones.py) are drawn if requested. The same topology gives the
-same bytes: no date, a fixed salt for the SVG's ids, text as outlines.
+Clusters are discs with their number of sites, WAN links lines: few have labels with their mean delays, many colours
+with a colour bar. Roles (roles.py) and causal zones (zones.py) are drawn if requested.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
 """A witness as a small space-time diagram, SVG and PNG: the few events that show how an order was broken.
 
-Processes are horizontal lines, time runs from left to right. Each event has a column of its own; columns follow the
-causal order: the local order at each process, and a message's submit before its deliveries; clocks only break ties,
-because they do not define an order. Arrows lead from a submit to the deliveries, with a colour and a dash pattern per
-message (the palette of Okabe and Ito). A missing event is a cross at its process, before the event that it should have
-preceded, or at the end of the line; the arrow of its message ends there. Where a trace contradicts itself, the local
-order is kept and the arrow leads back.
-
-The same events give the same bytes: no date, a fixed salt for the SVG's ids, text as outlines.
+Processes are horizontal lines. Each event has a column of its own; columns follow the causal order: the local order at
+each process, and a message's submit before its deliveries; clocks only break ties. A missing event is a cross at its
+process, before the event that it should have preceded, or at the end of the line. Where a trace contradicts itself, the
+local order is kept and the arrow leads back. The same events give the same bytes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Causal zones in the picture of a network.
 
-A dashed ring around a disc is the zone of that LAN. The squares on it are the gateways that separate it; lines between
-squares are the links over which they relay. A square without a line is a standby twin. Small discs inside the
-ring of a LAN are its nodes, each with a ring and a server of its own. A purple dashed line goes round a region, and the
-purple squares are its separator.
+A dashed ring around a disc is the zone of that LAN, the squares on it its gateways, lines between squares the links
+over which they relay. Small discs inside the ring are nodes. A purple dashed line goes round a region, and the purple
+squares are its separator.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """The runs of the study `causal-separators`: a ring of LANs, groups inside LANs and across two of them.
 
-LAN k has `hosts` hosts and two dedicated gateways. Group G_k is all hosts of LAN k; group O_k is the second half of LAN
-k and the first half of LAN k + 1. Each host sends 30 messages at 10 per second, Poisson: 80 % to its LAN, 20 % to the O
-that it belongs to. Or each host has sets of its own, drawn at random, four in its LAN and one over all LANs; or the set
-is drawn anew for each message. Or LANs have nodes, whose participants send mostly to each other. Channels reorder: a
-LAN takes 1 ms and an exponential time of 0.3 ms, a WAN link 50 ms and 10 ms.
+Group G_k is all hosts of LAN k; group O_k is the second half of LAN k and the first half of LAN k + 1. Each host sends
+30 messages at 10 per second, Poisson: 80 % to its LAN, 20 % to the O that it belongs to; or to sets drawn at random, or
+drawn for each message; or LANs have nodes, whose participants send mostly to each other. Channels reorder.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The runs of the study `clocks`: one LAN, many, a LAN without a reference, references that fail.
 
-The set-up: eight nodes, stamps of 1 us, references right within 1 us, agreement in 20 ms, candidates within
-10 ms, a fifth of them repeated 2 to 8 ms late for one receiver, and every clock at one of the two ends of its rate.
-The clocks are read in each round just before the next installation, when the last one is oldest.
+Eight nodes, stamps of 1 us, references right within 1 us, agreement in 20 ms, every clock at one of the two ends of its
+rate. Clocks are read in each round just before the next installation, when the last one is oldest.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Groups joined by routers compared with one large group: latency, throughput, packing, priorities and WANs.
 
-A token visits the members of a ring in turn, so that latency grows with their number; four rings of a quarter of the
-members, joined by a ring of routers, are four times as fast for messages that stay inside. A message to another group
-pays for three rings. The theorems of the paper are claims, too (theorems.py).
-
-The expected figures are of the cost model of setup.py; the paper's own machines are not ours. Latency is the mean over
-messages of the time to the last delivery; ratios are to the single group of as many members.
+A token visits the members of a ring in turn; four rings of a quarter of the members are four times as fast for messages
+that stay inside, while a message to another group pays for three rings. Expected figures are of the cost model of
+setup.py. Latency is the mean over messages of the time to the last delivery; ratios are to the single group of as many
+members. The theorems of the paper are claims, too (theorems.py).
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
-"""The runs of the study `composition`: groups and routers, networks, load, and the grid.
+"""The runs of the study `composition`: groups and routers, networks, load, and the grid (docs/design/studies.md).
 
-Members are distributed evenly over groups; each group also has a router, which is a member of its ring. Two groups are
-joined by a FIFO link between their routers, four by a ring of routers. Each group is on a LAN of its own, and so are
-the routers between them. A message takes 200 us of its sender's CPU, 80 us of the wire, 5 us of propagation and 300 us
-of each receiver's CPU; a hop of the token takes 1 ms; a router has one CPU per interface. Control messages other than
-the token take no time, unless stacks are compared by them: positions ride on messages in the paper's ring.
-
-Each member submits a batch when its last one has passed: on a ring right after the token has left, the worst time.
-Messages to other groups go half to all groups, half to one other, by plain forwarding.
+A message takes 200 us of its sender's CPU, 80 us of the wire, 5 us of propagation and 300 us of each receiver's CPU; a
+hop of the token takes 1 ms; a router has one CPU per interface. Each member submits a batch when its last one has
+passed, the worst time on a ring. Messages to other groups go half to all, half to one, by plain forwarding.
 
 Parts of the grid: *size*, latency over members, for shares of messages between groups and two batches; *throughput*,
 batches of 1 to 30 in one, two and four groups; *packing*, several messages in one frame of a router; *priorities*, the

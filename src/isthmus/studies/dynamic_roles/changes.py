@@ -1,11 +1,7 @@
-"""Networks that change: delays, a failed link, and a load that moves round a cloud.
-
-Every run goes through phases of one length; at the start of each but the first something changes, without notice to
-any process:
+"""Networks that change, without notice to any process, at the start of each phase but the first:
 
 - *delays*: A B C and D E at a constant load; the WAN becomes five times faster and slow again, then one LAN slow;
-- *link*: three pairs of sites, each pair joined to the others; a link fails, so that all traffic between its ends takes
-  the detour by the third pair, and is repaired;
+- *link*: three pairs of sites; a link fails, so that traffic between its ends takes the detour by the third pair;
 - *cloud*: six regions as far apart as those of a cloud, the load of which moves from region to region.
 """
 

@@ -1,13 +1,9 @@
 """Roles that follow the load: the nine scenarios one after another in a single run, 16 s each.
 
 At every change of load some processes should become active or passive, without prior knowledge. The paper's dynamic
-hybrid decides by a mean of seven samples and has no nulls; ours is steadier, counts silence, revalidates a request
-where it is delivered, and has nulls. They are compared with token-site, the symmetric protocol with nulls and without,
-and ours with each site choosing for itself instead of following a plan. Each phase counts from its first message on, so
-that its mean includes the cost of the change.
-
-Further runs change the network instead (changes.py, transients.py), and detectors of a mean are compared on what is
-submitted (detectors.py).
+hybrid and ours are compared with token-site, the symmetric protocol with nulls and without, and ours with each site
+choosing for itself. Each phase counts from its first message on, so that its mean includes the cost of the change.
+Further runs change the network instead (changes.py), and detectors of a mean are compared (detectors.py).
 """
 
 from __future__ import annotations

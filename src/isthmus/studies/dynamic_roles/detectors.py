@@ -1,12 +1,8 @@
 """Detectors of a mean compared on traffic: how far the estimate of each is from the gaps that follow.
 
-A detector is useful if its mean, after a gap, is near the mean of the gaps that follow. The *error* is the factor by
-which it is off on the geometric mean, too high or too low alike: a role is chosen by comparing a period with a delay,
-and twice is as wrong as half. The *bias* is the same with its sign: below 1, periods seem shorter than they are. Where
-traffic is stationary, the error measures the detector alone; where it shifts, part of the error is common to all.
-
-Traffic is the submissions of the study's own runs, periodic and Poisson, through its nine phases; and a conversation as
-recorded in chats (`chat_gaps`): bursts of answers, pauses of any length, some gaps a thousand times others.
+The *error* is the factor by which an estimate is off the mean of the gaps that follow, too high or too low alike; the
+*bias* is the same with its sign: below 1, periods seem shorter than they are. Traffic is the submissions of the study's
+own runs, and a conversation as recorded in chats (`chat_gaps`).
 """
 
 from __future__ import annotations

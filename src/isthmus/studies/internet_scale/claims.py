@@ -1,8 +1,7 @@
 """Flooding a hypercube over networks of 1,000 to 50,000 nodes: how delay and cost grow. No paper asks this.
 
-The network is that of the overlay study, with as many links as keep a random graph of that size connected: ln n + 1 per
-node. Ten senders submit one message of 100 bytes each at once. The figures are per delivery, so that they can be
-compared over sizes: a hypercube promises about log2 n sends per delivery, each over about ln n / ln ln n links.
+A random graph with ln n + 1 links per node; ten senders submit one message of 100 bytes each at once. Figures are per
+delivery: a hypercube promises about log2 n sends per delivery, each over about ln n / ln ln n links.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Sequencer and symmetric order in isolation: which one is faster depends on delay and rate alone.
 
 A message of the token-site protocol takes 2 D, of the symmetric one D + t, where t is the longest time between messages
-of a process: it is delivered once every other process has sent after it. With 30 processes that send every t = 100 ms
-the last of the 29 others does so after 29/30 t on average, and the lines cross where D = t. Without nulls the last
-messages cannot be delivered, as no packet follows them; with nulls latency does not depend on the application's rate.
+of a process: with 30 processes that send every 100 ms, 29/30 of that on average. Without nulls the last messages cannot
+be delivered; with nulls latency does not depend on the application's rate.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
 """The nine scenarios: five sites in two clusters, each of high or low load; which protocol suits which of them.
 
 A B C | D E, 20 ms inside and 540 ms across; high is 100 messages per second, low is 1. A is the sequencer of
-token-site; the hybrid's active processes are those of high load. Token-site is good while the load is near A, the
-symmetric protocol where no site is slow, the hybrid always. The paper's protocols have no nulls; ours are shown with
-them.
-
-The symmetric protocol without nulls waits for every slow site. The wait depends on the relative phase of the slow
-senders, which hardly changes within a run; with Poisson sources, on when they happen to send. So the fewer sites have
-a high load, and the cheaper a run, the more runs there are.
+token-site; the hybrid's active processes are those of high load. The paper's protocols have no nulls; ours are shown
+with them. Without nulls the wait depends on the relative phase of the slow senders, so that such cells have more runs.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Optimistic total order: how often a guess at the order is right, how early it comes, and what both are worth.
 
-The paper's set-up (setup.py) over rates and variances for every delay rule, its Table 1, the same at equal windows,
-links with bandwidth and messages of two sizes, and networks shaped like clouds. Figures are means over the sites of a
-*role*: the sequencer, those near it (its cluster), the distant ones. Every hit ratio is shown with window and late
-share, because hits grow by themselves as the window vanishes. `usable_ms` is g = w / (1 - r): the longest processing of
-a message that a guess right with probability r and early by w still makes faster.
+Figures are means over the sites of a *role*: the sequencer, those near it (its cluster), the distant ones. Every hit
+ratio is shown with window and late share, because hits grow by themselves as the window vanishes. `usable_ms` is
+g = w / (1 - r): the longest processing that a guess right with probability r and early by w still makes faster.
 """
 
 from __future__ import annotations

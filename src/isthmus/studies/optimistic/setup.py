@@ -1,11 +1,8 @@
 """The runs of the study `optimistic`: every delay rule on the paper's two clusters, and on networks shaped like clouds.
 
 The paper's: five and five processes, 20 ms inside a cluster, 40 ms across, normal delays with a standard deviation of
-sigma times the mean, channels that reorder, no layer below that repairs or delays anything. The sequencer is site
-0; its cluster is *near*, the other *distant*.
-
-The clouds are ours: delays as providers publish them, shifted gamma, little packet loss, below the reliable transport
-and the stack that numbers each sender's messages in its order.
+sigma times the mean, channels that reorder. The sequencer is site 0; its cluster is *near*, the other *distant*. The
+clouds are ours: delays as providers publish them, shifted gamma, little packet loss, below the reliable transport.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Regret: how much more a choice of roles costs than the best fixed one in hindsight.
 
 An *instance* is a network with its traffic: the nine scenarios, five sites drawn at random, regions of a cloud. On
-each, every set of active sites is simulated, each passive site with the nearest of them, all with the same seed and so
-with the same messages; the best of those, or a planned one if it is better still, is the choice in hindsight. It is
-compared with five choices without hindsight: the planner, which knows delays and rates; the paper's rule, which
-compares each site with its neighbour, with our nulls and without; and our dynamic hybrid, which knows nothing at first:
-with a plan for the whole group, and with each site choosing for itself.
+each, every set of active sites is simulated with the same messages; the best of those, or a planned one if it is better
+still, is compared with five choices without hindsight: the planner, the paper's rule with our nulls and without, and
+our dynamic hybrid, with a plan for the whole group and with each site choosing for itself.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Latency and cost of total order by tickets, measured from traces on Spark.
-
-Latency is counted over messages submitted in a *span* of the run. It begins once clocks have met and ends before the
-last messages: without nulls, those that wait longest would never be delivered, as no packet follows them, and their
-absence would make a protocol look faster than it is. Undelivered messages are counted over the whole run.
-"""
+"""Measures that the studies of ticket protocols share."""
 
 from __future__ import annotations
 

@@ -1,13 +1,11 @@
 """Routes of relayed messages: per sender and destinations, the hops of every site on the way.
 
 Routes are fixed per pair of LANs: as configured, otherwise the shortest one; of two equally short routes around a ring
-the clockwise one, in which LAN numbers grow from the lowest LAN on. All routes from one LAN form a tree, so that a
-message reaches every site once. And a route continues as that of the next LAN on it: everything that passes a gateway
-to a LAN takes one route from there, so that what the gateway reports arrives after what it has sent. With independent
-routes, more than half of the random runs on rings deadlock or break the order (`check_ways`).
+the clockwise one. All routes from one LAN form a tree, and a route continues as that of the next LAN on it: otherwise
+more than half of the random runs on rings deadlock or break the order (`check_ways`).
 
-Its *address* is its destinations and, where it leaves the sender's LAN, the gateways of every LAN that it touches. The
-sender sends to its own LAN; the gateway at the end of a link sends to the LAN behind it, the other gateways first.
+The *address* of a message is its destinations and, where it leaves the sender's LAN, the gateways of every LAN that it
+touches. The gateway at the end of a link sends to the LAN behind it, the other gateways first.
 """
 
 from __future__ import annotations

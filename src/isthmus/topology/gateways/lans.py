@@ -1,14 +1,11 @@
 """The connections of LANs: gateways, the links between them, fixed routes and regions, resolved and validated.
 
-A topology defines where packets can go. This module defines where *relayed* messages go: from the sender's LAN to a
-gateway, from gateway to gateway, from a gateway to the hosts of the last LAN. Gateways are sites of their LAN,
-dedicated or hosts too. Defaults follow from the topology: the gateways of a cluster are its agent and a second site;
-there is a link between gateways along each WAN link, assigned to the gateways of a cluster in turn. Relays are correct
-on trees and on rings of LANs. If the WAN links form neither, the links between gateways follow the tree of least delay;
-configured links that form neither are refused (`check_served`), as relays would deadlock.
+They define where *relayed* messages go: from the sender's LAN to a gateway, from gateway to gateway, from a gateway to
+the hosts of the last LAN. By default the gateways of a cluster are its agent and a second site, with a link along each
+WAN link. Relays are correct on trees and on rings of LANs: if the WAN links form neither, the links between gateways
+follow the tree of least delay, and configured links that form neither are refused.
 
-`Lans` is a value of plain numbers, which all processes share; separators.py derives zones and routes from it for the
-members of a view.
+`Lans` is a value of plain numbers; separators.py derives zones and routes from it for the members of a view.
 """
 
 from __future__ import annotations

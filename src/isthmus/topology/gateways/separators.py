@@ -1,18 +1,13 @@
 """Causal zones and the separators around them, for the members of a view.
 
-A *separator* is a set of sites whose removal cuts the graph of direct communication into parts: every path from one
-part to another passes one of its sites. The gateways of a LAN separate its hosts from the rest of the network; the
-gateways with links out of a region separate its LANs from the others; a node, whose processes talk through its
-communication server alone, is a LAN of its own with that server as its one gateway, linked to a gateway of the LAN
-around it. Each part that a separator encloses is a *zone*; zones are nested: nodes in LANs, LANs in regions.
+A *separator* is a set of sites whose removal cuts the graph of direct communication into parts. The gateways of a LAN
+separate its hosts from the rest; the gateways with links out of a region separate its LANs from the others; a node is a
+LAN of its own behind its communication server. Each part that a separator encloses is a *zone*; zones are nested.
+Separators come from the configuration and are checked by a component search, never searched for. Sites are bits of an
+int.
 
-Sites are bits of an int. The graph: the members of one LAN can all send to each other, and gateways over their links.
-Separators come from the configuration and are checked by a component search; they are never searched for: a minimum cut
-is slow to find, and cuts where it saves nothing.
-
-A view may lack gateways. What is left of a LAN's gateways takes over the links of the missing ones, and the separator
-shrinks to it; where none is left, the lowest member of the LAN serves. A LAN without members is contracted: its
-neighbours are joined to the lowest of them. So a tree stays a tree, and a ring a smaller ring.
+In a view that lacks gateways, the rest take over the links of the missing ones, or the lowest member of the LAN serves.
+A LAN without members is contracted, so that a tree stays a tree, and a ring a smaller ring.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Inference of LANs from round-trip times alone.
 
-Hosts are merged bottom up, nearest first, where the height of a merge is the largest round trip inside the merged
-group (complete linkage): cutting at a threshold gives groups of that diameter at most. The threshold comes from the
-data. LANs and WAN links usually differ by a wide gap in the heights: where one of at least a factor of two lies
-around the zone from 5 to 10 ms, the cut goes through its middle. Where distances grow without such a gap (campus,
-city, region), no cut is more natural than another, and groups of at most 10 ms round trip, some 1000 km of fibre, are
-taken. Where all hosts would then be one group, the widest gap of a factor of two decides, if there is one.
+Hosts are merged bottom up, nearest first, by complete linkage: a cut at a threshold gives groups of that diameter at
+most. The cut goes through the middle of a gap in the heights of at least a factor of two around the zone from 5 to 10
+ms; without one, groups of at most 10 ms are taken, or, where all hosts would be one, the widest gap decides.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """A backbone map (GraphML with coordinates, read by networkx) as a topology.
 
-Each node of the map becomes a cluster, each edge a WAN link whose delay is the great-circle distance at the speed of
-light in fibre, 200 km per millisecond one way, and at least 0.1 ms. Maps are drawn by hand and have gaps: a node
-without coordinates is placed at the mean of its neighbours or, having none that are placed, dropped; of a map in
-pieces the largest is kept; equal labels get a number. Each such repair is a note that the caller should show.
+Each node becomes a cluster, each edge a WAN link whose delay is the great-circle distance at 200 km per millisecond, at
+least 0.1 ms. Gaps of the map are repaired, each with a note: a node without coordinates is placed at the mean of its
+neighbours or dropped; of a map in pieces the largest is kept; equal labels get a number.
 """
 
 from __future__ import annotations

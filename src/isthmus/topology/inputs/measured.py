@@ -1,14 +1,11 @@
 """Measured round trips from CSV.
 
-Two forms are read, with commas, semicolons or tabs; next to semicolons a number may have a decimal comma. A matrix has
-the same host names in its first row and first column. A table has one row per measurement,
-with a column for each end (src/dst, a/b, from/to ...), one for the round trip (rtt_ms, avg_ms ...) and perhaps the
-least round trip and its deviation; other columns, such as a time slice, are ignored, and repeated rows are samples.
+A matrix has the same host names in its first row and first column. A table has one row per measurement, with a column
+for each end, one for the round trip and perhaps the least round trip and its deviation; other columns are ignored, and
+repeated rows are samples. Commas, semicolons or tabs; next to semicolons a number may have a decimal comma.
 
-The two directions of a pair are kept apart: half of each round trip is the delay in that direction. If only one was
-measured, as in half a matrix, it stands for both. Empty and NaN cells are measurements that failed; a pair without any
-that succeeded is an error, as is anything negative or not a number, with its line. A positive diagonal means that a
-name stands for a region: two machines there are that far apart.
+The two directions of a pair are kept apart; if only one was measured, it stands for both. Empty and NaN cells are
+measurements that failed. A positive diagonal means that a name stands for a region.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
 """A topology from measured round trips.
 
-Hosts are grouped into clusters by their round trips alone (`grouping`); a name that stands for a region is a cluster
-of its own, with as many sites as requested. The one-way delay is half the round trip that was measured in that
-direction, so that asymmetric measurements are asymmetric delays. Each pair of clusters gets a WAN
+Hosts are grouped into clusters by their round trips alone (`grouping`); a name that stands for a region is a cluster of
+its own. The one-way delay is half the round trip that was measured in that direction. Each pair of clusters gets a WAN
 link with the median of its host pairs, each cluster a LAN with the median inside it; pairs of sites keep delays of
-their own only on request. A cluster's agent is the site that is nearest to the other clusters.
-
-The delay is constant unless a model is requested: `gamma` takes the least round trip as the shift and the deviation
-as the spread, `empirical` keeps every sample.
+their own only on request. A cluster's agent is the site that is nearest to the other clusters. The delay is constant
+unless a model is requested: `gamma` (least round trip and deviation) or `empirical` (every sample).
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Assignment of ids by topology, so that neighbours in the overlay are near in the network.
 
-An overlay's links do not depend on the assignment of ids to sites; their lengths do. The total length of the links is
-made small by exchanges of two sites' ids, the best one for each id in turn, as long as one shortens the total. They
-start once from the order given, so that it can only become better, and once from halves: the ids below 2^(k-1) and
-those above differ in one bit only, so each half should be a region of its own, and so on within. A least total is as
-hard to find as any assignment problem; this finds a good one, and the same one in every process.
+The total length of the links is made small by exchanges of two sites' ids, the best one for each id in turn, as long as
+one shortens the total. They start once from the order given, so that it can only become better, and once from halves:
+the ids below 2^(k-1) and those above differ in one bit only, so each half should be a region, and so on within.
 """
 
 from __future__ import annotations

@@ -1,18 +1,9 @@
-"""Overlays: neighbours by a rule that every site applies to the same membership.
+"""Overlays: neighbours by a rule that every site applies to the same membership (docs/design/flooding.md).
 
-A flooding protocol sends along the links of a graph over the network. The graph must be small in degree (the cost of a
-broadcast), small in diameter (its latency), hard to disconnect (the crashes it survives), and computed, not agreed on:
-neighbours follow from ids 0 .. n - 1, and ids from the members.
-
-*hypercube*, for any n: ids that differ in one bit are neighbours. With k = ceil(log2 n) bits, n may fall short of 2^k;
-a missing id x is impersonated by x - H, H = 2^(k-1): the same id without the top bit, which always exists. So every
-link of the whole cube has its place, and where both of its ends are one id it vanishes. Vertex connectivity is at least
-floor(log2 n): k where n - H >= H / 2, otherwise k - 1. The degree is at most 2 floor(log2 n), the diameter at most k.
-Adding id n changes O(log n) links.
-
-Baselines: *incomplete*, the cube without impersonation, in the way of HyperCast (with n = 2^k + 1 the last id has one
-neighbour); *clique*, all to all; *ring*; *random*, a connected random regular graph of the degree of the
-cube, drawn from a seed that is part of the configuration.
+*hypercube*, for any n: ids that differ in one bit are neighbours. With k = ceil(log2 n) bits a missing id x is
+impersonated by x - H, H = 2^(k-1), which always exists. Vertex connectivity is at least floor(log2 n), the degree at
+most 2 floor(log2 n), the diameter at most k. Baselines: *incomplete*, the cube without impersonation; *clique*; *ring*;
+*random*, a connected random regular graph of the degree of the cube, drawn from a seed.
 
 Invariants: links are symmetric; no id is its own neighbour; neighbours are in ascending order; the same arguments give
 the same overlay in every process.

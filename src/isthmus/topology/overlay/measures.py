@@ -1,10 +1,8 @@
 """Figures of an overlay: links, degrees, diameter, and the crashes that it survives.
 
-The vertex connectivity is the least number of ids whose removal disconnects the others (n - 1 for a clique); an overlay
-survives one crash fewer. It is found by maximum flows between pairs of ids, each id split in two with a capacity of one
-between: from an id of least degree to all that are not its neighbours, and between those of its neighbours that are not
-each other's (S. Even). A least cut either leaves that id on one side, or contains it and then has a neighbour of it on
-either side.
+The vertex connectivity, one more than the crashes survived, is found by maximum flows between pairs of ids, each id
+split in two: from an id of least degree to all that are not its neighbours, and between those of its neighbours that
+are not each other's (S. Even).
 """
 
 from __future__ import annotations

@@ -1,21 +1,12 @@
-r"""Logs for ShiViz as rows.
-
-The problem: such a log knows hosts, vector clocks and free text, not processes, numbers and kinds. The idea: its
-default format is two lines per event, the host with its clock, then what happened:
+r"""Logs for ShiViz as rows: two lines per event, the host with its clock, then what happened.
 
     alice {"alice":1}
     submit m=alice:1 to=bob,carol
-    bob {"alice":1, "bob":1}
-    deliver m=alice:1
 
-Hosts become processes 0, 1, ... in the order of their first line; names that only senders or `to=` have come after
-them. The own entry of the clock is the local order. A line `=== name ===` begins another run. What an event says is
-found by one pattern per kind; events that match none are passed over, their place in the local order stays empty. One
-that begins almost like a word of ours is counted as misspelt: a log whose deliveries are passed over must not be judged
-as one that has none.
-
-Invariants: other entries of the clocks are not looked at: what happened before what is derived from submits and
-deliveries, as in every trace. A log in which no event matches is refused, because no verdict on it would mean anything.
+Hosts become processes in the order of their first line; names that only senders or `to=` have come after them. The own
+entry of the clock is the local order; other entries are ignored. A line `=== name ===` begins another run. One pattern
+per kind finds what an event says; others are passed over, and those that begin almost like a word of ours are counted
+as misspelt. A log in which no event matches is refused, because no verdict on it would mean anything.
 """
 
 from __future__ import annotations

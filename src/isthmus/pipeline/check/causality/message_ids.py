@@ -1,10 +1,7 @@
 """Small numbers for messages, given at first sight: a hash table of arrays, filled by a compiled loop.
 
-The problem: a task that reads millions of events must know which are of the same message, and a dict of tuples takes
-seconds and gigabytes for it. The idea: open addressing over the numbers given so far; author and number of a message
-stand in two arrays, by its small number.
-
-Invariants: the table is at most half full. What number a message gets depends on the order of the rows alone.
+Open addressing over the numbers given so far: a dict of tuples would take seconds and gigabytes for millions of events.
+The table is at most half full. What number a message gets depends on the order of the rows alone.
 """
 
 from __future__ import annotations

@@ -1,15 +1,9 @@
 """The causal past on Spark: the events of a group, packed once, go to a task for each block of receivers.
 
-The problem: whether q delivered m after all of its past depends on what all others did, so that a group cannot be cut
-by process or by time without loss. The idea: it can be cut by receiver (judge/causality/past.py). What every block
-needs is little: the sequence of each life, seventeen bytes an event, four once it is read. So the rows are sorted by
-life once, by Spark, and packed into *segments*, binaries of some thousand events; each block takes all of them,
-numbers the messages (message_ids.py) and makes one compiled pass with a vector over its own receivers.
-
-    pack    rows by run, group, slot and local number -> segments
-    walk    segments by run, group, block and slot -> one row per block that breaks causal order
-
-A slot is the number of a life in its group, by process and life; NOWHERE has the messages that were carried in.
+A group cannot be cut by process or by time without loss, but it can be cut by receiver (judge/causality/past.py). Rows
+are sorted by life once, by Spark, and packed into *segments*, binaries of some thousand events; each block takes all of
+them, numbers the messages (message_ids.py) and makes one compiled pass with a vector over its own receivers. A slot is
+the number of a life in its group; NOWHERE has the messages that were carried in.
 
 Invariants: blocks and groups are independent tasks, and what they find does not depend on how many there are. A task
 holds the steps of one group (four bytes an event), its messages, and vectors as judge/causality/past.py says.

@@ -1,12 +1,7 @@
 """Deliveries that precede their submit, in runs of any size: judge/causality/precedence.py over rows as they come.
 
-In an orderly group whose messages each have a greater position than all that their senders had delivered or submitted
-before, positions rise along every chain of events, so that there is no cycle; tables.py compares them anyway. Other
-groups take one pass in the order of time: a process whose next delivery is of a message that has not been submitted
-yet waits, and its rows with it.
-
-Invariants: a group of a run is one pass, in one task, which holds the rows that wait. Where all wait, the waiting
-delivery of the process with the lowest number is let go and counts.
+Groups without a certificate take one pass in the order of time, in one task: a process whose next delivery is of a
+message that has not been submitted yet waits, and its rows with it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """Agreement, or view synchrony: lives that go together from a view to the next deliver the same in it.
 
-The idea: the lives that went from v to w, or are in the last view when a settled group comes to rest, form a class. A
-message's deliverers in v, cut with the class and with the addressees, must be none or all of the class that it is
-addressed to; one that was carried into the group is addressed to all. Both sides are counts: the first of bits, the
-second the size of the class, or for messages to some of the group the size of an intersection of two short arrays.
-
-Invariants: a class of one owes nothing. In a static group the class is all first lives that did anything there, or are
-named in destinations, and are up. Messages that were never submitted are integrity's business.
+The lives that went from v to w, or are in the last view when a settled group comes to rest, form a class. A message's
+deliverers in v, cut with the class and the addressees, must be none or all of the class that it is addressed to; both
+are counts. In a static group the class is all first lives that did anything there, or are named in destinations, and
+are up. Messages that were never submitted are integrity's business.
 """
 
 from __future__ import annotations

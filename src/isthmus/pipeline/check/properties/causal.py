@@ -1,21 +1,10 @@
 """Causal order: what happened before a message was submitted, and is addressed to q, q delivers before it.
 
-The problem: m1 to q, then m2 not to q by a process that delivered m1, then m3 to q by one that delivered m2; q must
-deliver m1 before m3, though it never sees m2. The idea has two tiers.
-
-First a certificate, in linear SQL: in an orderly group the position of a message is a clock. If each message has a
-greater position than all that its sender had delivered or submitted before, then positions rise along every causal
-path, so that a process that delivers by position delivers in causal order. The submit's own place in the sort of
-tables.py is all that this takes; totals.py compares. What an addressee lacks (missing_deliveries.py) must not lie below
-something it delivered.
-
-Second, for groups without the certificate, which is the rule where order is causal and not total: the events of the
-group, packed, go to a task for each block of receivers, which makes one pass over them (past.py).
-
-Owed. If q delivers m in view w, and m' happened before m and is addressed to q, then q delivers m', and before m; but
-it need not deliver an m' that died with its sender, or that belongs to a view which q's stay does not have, or whose
-sender's stay ended before w, or that was carried into the group. A carried message has no past in the group, but it is
-in the past of what is submitted after its deliveries. In a domain only the order of what is delivered is asked.
+First a certificate, in linear SQL: in an orderly group positions are a clock. If each message has a greater position
+than all that its sender had delivered or submitted before, a process that delivers by position delivers in causal
+order. What an addressee lacks (missing_deliveries.py) must not lie below something it delivered. Groups without the
+certificate, which is the rule where order is causal and not total, go through past.py, by blocks of receivers.
+judge/properties/causal.py says what is owed.
 """
 
 from __future__ import annotations

@@ -1,12 +1,4 @@
-"""Clocks: how far readings are from one another and from the true time.
-
-The idea: a CLOCK row has the reference time as `time_ns` and the site's reading as `value`, a GAUGE row CLOCK_BOUND_NS
-of the same process and time the error bound that the clock published with it. Accuracy bounds how far a reading is from
-the reference time; precision how far readings of one time are from one another, and so needs sites that are read at the
-same times, which a simulator does and a live observer can. judge/properties/clocks.py is the same in one process.
-
-Invariants: a bound is published with a reading or a parameter of the check, in ns; without one nothing is judged.
-"""
+"""Clocks: how far readings are from one another and from the true time, as judge/properties/clocks.py defines it."""
 
 from __future__ import annotations
 

@@ -1,13 +1,9 @@
 """Fifo: messages of one sender are delivered in ascending number, with none left out that is owed.
 
-The idea, order: in an orderly group the position of a message is a clock at every process, so that positions which
-ascend with a sender's numbers prove fifo for all processes at once. Other groups are sorted by process, sender and
-local number, and the running maximum of the numbers finds each message that comes too late. What was passed over: each
-life that lacks a message (missing_deliveries.py) is asked how far it got in the same stay of that sender. Messages that
-were carried into a group, and those of a domain, are asked for their order only.
-
-Invariants: as in judge/properties/fifo.py. a is owed to q if q delivered a later b of the same stay of the sender, in
-a stay of its own that has the view which a belongs to; unless a died with its sender.
+In an orderly group positions that ascend with a sender's numbers prove fifo for all processes at once. Other groups are
+sorted by process, sender and local number, and the running maximum of the numbers finds each message that comes too
+late. Each life that lacks a message (missing_deliveries.py) is asked how far it got in the same stay of that sender.
+judge/properties/fifo.py says what is owed.
 """
 
 from __future__ import annotations

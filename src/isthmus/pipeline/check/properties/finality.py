@@ -1,10 +1,7 @@
 """Tentative and final delivery: nothing tentative comes after the final one, twice, or after all is revoked.
 
-The idea: everything that happens to one message at one life is one small aggregate: how often it was tentative, where
-last, where it was final, whether it was revoked. It is taken only in groups that have tentative deliveries at all.
-That the final order is total is the check of that name, whose violations verdicts.py counts here too.
-
-Invariants: `local` alone orders; a message may be final without ever having been tentative.
+Everything that happens to one message at one life is one small aggregate, taken only in groups that have tentative
+deliveries. That the final order is total is the check of that name, whose violations verdicts.py counts here too.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
 """Integrity: a life delivers a message at most once, as it was submitted, and only if it is addressed to it.
 
-The idea: a set of deliverers forgets repetitions, a count does not, so that the two differ exactly where a life
-delivered twice. The least and the greatest payload of a message's deliveries are both what was submitted, or something
-is wrong with it. The addressees are a set of bits as the deliverers are. Only where totals.py raises an alarm are the
-deliveries of such messages looked at once more, to name the process.
-
-Invariants: what a message's first SUBMIT row says counts, also where the message was carried into another group; only
-its origin group holds it to its addressees. What was never submitted is reported as that alone.
+A set of deliverers forgets repetitions, a count does not; the least and the greatest payload of a message's deliveries
+are both what was submitted. Only where totals.py raises an alarm are deliveries looked at once more, to name the
+process. What a message's first SUBMIT row says counts; only its origin group holds it to its addressees.
 """
 
 from __future__ import annotations

@@ -1,13 +1,7 @@
-"""Primary: at most one view at a time goes on as the group.
+"""Primary: at most one view at a time goes on as the group, as judge/properties/primary.py defines it.
 
-The idea: the views of one group are looked at together, outside SQL, because the question is one of paths: there are as
-many rows as views and installations of them.
-
-A view is a number with its members and their weights. It is *established* if a quorum of it (core/votes.py) installed
-it. It is *primary* if it is established, and either none of those that installed it had an earlier view, or it has a
-quorum of a primary view that one of them installed just before it. Two primary views must be ordered: a chain of
-processes leads from one to the other, each of which installed both ends of its link one after the other. Two halves of
-a group that both go on as the group break this; so do two groups that were founded apart.
+The views of one group are looked at together, outside SQL, because the question is one of paths: there are as many rows
+as views and installations of them.
 """
 
 from __future__ import annotations

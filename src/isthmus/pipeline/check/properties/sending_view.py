@@ -1,10 +1,7 @@
 """Sending view: a message is delivered in the view that its sender sent it in.
 
-That is the view that the sender was in when it submitted it, unless a SENT_VIEW row says that flow control held it back
-into another.
-
-The idea: the deliveries of a message in that view are counted with all others (tables.py); only where some are missing
-are the rows looked at once more. Messages that were carried into a group belong to no view of it, and are passed over.
+That is the view in which it was submitted, unless a SENT_VIEW row says that flow control held it back into another.
+Messages that were carried into a group belong to no view of it.
 """
 
 from __future__ import annotations

@@ -1,19 +1,13 @@
 """Total order: the union of all delivery orders has no cycle.
 
-The problem: destinations are arbitrary, so that a cycle may need many processes, and comparing pairs of anything is out
-of the question. The idea is a certificate, a number for each message that never falls along any process's deliveries;
-whatever cycle there is then lies among messages of equal number.
-
-Orderly groups have one already: the position (tables.py), which even rises at each step. For the others order.py finds
-one by relaxation; what is left are messages of equal number that follow one another at some process, and these small
-sets are decided exactly, by Kahn's algorithm of judge/properties/total.py.
-
-`total` passes over what a life that ended delivered in its last view, `uniform-total` does not. In a domain, which has
-no views, `total` passes over lives that ended.
+In orderly groups the position (tables.py) is a certificate. For others cycles.py finds by relaxation a number for each
+message that never falls along any process's deliveries, and decides messages of equal number by Kahn's algorithm.
+`total` passes over what a life that ended delivered in its last view, in a domain over such lives; `uniform-total` does
+not.
 
 Evidence as the oracle counts it: deliveries that follow another, both shared by two lives; none unless two lives share
-two messages. The latter is certain when there are more pairs of deliverers of one message than pairs of lives; if not,
-the pairs are few enough to count.
+two messages. That is certain where there are more pairs of deliverers of one message than pairs of lives; elsewhere the
+pairs are few enough to count.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Uniform agreement: what any life delivered in a view, also one that crashed, all who go on from that view have too.
 
-The idea: as for agreement (agreement.py), but those who go on from a view are one class, wherever they go to, and what
-counts is what anybody delivered in the view. A message's deliverers of the class, among those that it is addressed to,
-must then be all of them.
+As agreement.py, but those who go on from a view are one class, and what counts is what anybody delivered in the view.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Validity: what a life that is there at the end submitted is delivered by all addressees that stayed to the end.
 
-The idea: the lives that are there at the end of a settled group, each with the first view of its last stay, owe every
-message of a sender's last stay that belongs to a view from then on. How many owe a message is a count of such lives,
-cut with its addressees; how many delivered it is a count of bits. Only where they differ are the processes named.
-
-Invariants: an unsettled group owes nothing, and its verdict is unknown with the reason.
+The lives that are there at the end of a settled group owe every message of a sender's last stay that belongs to a view
+from the first of their own last stay on. Only where the counts of owers and deliverers differ are processes named. An
+unsettled group owes nothing, and its verdict is unknown with the reason.
 """
 
 from __future__ import annotations

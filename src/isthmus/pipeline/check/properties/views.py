@@ -1,7 +1,4 @@
-"""Views: numbers ascend at each process, and a number means the same members everywhere.
-
-The idea: VIEW rows are few, so that windows over them say it all.
-"""
+"""Views, as judge/properties/views.py defines them: VIEW rows are few, so that windows over them say it all."""
 
 from __future__ import annotations
 
