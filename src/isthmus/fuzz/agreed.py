@@ -26,7 +26,6 @@ ROUNDS_SOON = 6.0  # one-way delays after detection within which a view change i
 
 
 def agreed_scenario(stack: str, seed: int) -> Scenario:
-    """Return the scenario of a seed."""
     plain = random_scenario(stack, seed)
     random = Random(f"agreed/{stack}/{seed}")
     agreed = random_agreed(random, plain.topology)

@@ -24,7 +24,6 @@ MANY = 50  # messages: bursts of at least this size keep small payloads
 
 
 def large_scenario(stack: str, seed: int) -> Scenario:
-    """Return the scenario of a seed."""
     random = Random(f"large/{stack}/{seed}")
     sorts = [random_scenario, hard_scenario] + ([agreed_scenario] * 2 if STACKS[stack].agrees else [])
     plain = random.choice(sorts)(stack, seed)

@@ -101,13 +101,10 @@ def random_channel(random: Random, scale_ms: float, rough: bool) -> Channel:
 
 
 def reordering(topology: Topology) -> Topology:
-    """Return the same network with channels that reorder packets."""
-
     return with_channels(topology, lambda channel: msgspec.structs.replace(channel, fifo=False))
 
 
 def with_channels(topology: Topology, changed: Callable[[Channel], Channel]) -> Topology:
-    """Return the same network with every channel changed."""
     replace = msgspec.structs.replace
     return replace(
         topology,

@@ -44,7 +44,6 @@ STAGGER_MS = (1.0, 2_000.0)
 
 
 def random_scenario(stack: str, seed: int) -> Scenario:
-    """Return the scenario of a seed."""
     random = Random(f"fuzz/{stack}/{seed}")
     direct = random.random() < 0.15 and "transport" in STACKS[stack].options
     flood = random.random() < 0.07
@@ -131,7 +130,6 @@ def hard_scenario(stack: str, seed: int) -> Scenario:
 
 
 def replay_command(stack: str, seed: int, sort: str = "plain") -> str:
-    """Return the command that repeats a random scenario and shows its run."""
     return f"isthmus fuzz {stack} --seed {seed}" + ("" if sort == "plain" else f" --{sort}")
 
 
@@ -193,7 +191,6 @@ def random_reader(random: Random, names: list[str]) -> Reader:
 
 
 def random_stack(stack: str, names: list[str], random: Random, direct: bool) -> StackSpec:
-    """Return a stack with random options."""
     more: dict[str, Any] = {}
     if "hybrid" in STACKS[stack].options:
         more["hybrid"] = random_hybrid(stack, names, random)
@@ -222,7 +219,6 @@ def random_stack(stack: str, names: list[str], random: Random, direct: bool) -> 
 
 
 def only_taken(stack: str, drawn: dict[str, Any]) -> dict[str, Any]:
-    """Return those of the drawn options that the stack supports."""
     return {name: value for name, value in drawn.items() if name in STACKS[stack].options}
 
 

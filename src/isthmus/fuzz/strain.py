@@ -25,7 +25,6 @@ WIDE = 4096  # a window that admits a whole flood
 
 
 def strained(plain: Scenario, random: Random) -> Scenario:
-    """Return a random scenario made harder for an optimistic stack."""
     stack = msgspec.structs.replace(plain.stack, optimistic=random_options(random))
     names = [site.name for site in plain.topology.sites]
     first = stack.sequencer or names[0]

@@ -198,7 +198,6 @@ def ordered(process: int, rows: list[Row]) -> list[Row]:
 
 
 def walk(process: int, rows: list[Row], groups: dict[int, GroupHistory]) -> Walked:
-    """Add one process to its groups."""
     lives: dict[int, Life] = {}  # the current one, by group
     suspected: set[int] = set()
     touched: set[int] = set()

@@ -241,7 +241,6 @@ class GroupHistory:
         return lacking
 
     def alive(self, message: int) -> bool:
-        """Whether a life that is up delivered a message."""
         if self._alive is None:
             self._alive = bytearray(len(self.names))
             for life in self.lives:

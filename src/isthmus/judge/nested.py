@@ -13,7 +13,6 @@ CRASH, DELIVER, VIEW = Kind.CRASH, Kind.DELIVER, Kind.VIEW
 
 
 def outer_groups(rows: list[Row]) -> dict[int, int]:
-    """The outer group of each nested one."""
     return {row[GROUP]: row[ORIGIN] for row in rows if row[KIND] == VIEW and row[ORIGIN] != NONE}
 
 

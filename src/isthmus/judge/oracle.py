@@ -79,7 +79,6 @@ class Oracle:
         self.extend(rows)
 
     def extend(self, rows: Iterable[Row]) -> None:
-        """Take rows of the run."""
         kept, others = self.rows, self._touched
         for row in rows:
             kind = row[KIND]
@@ -92,7 +91,6 @@ class Oracle:
         self._groups = None
 
     def feed(self, row: Row) -> None:
-        """Take one row of the run."""
         self.extend((row,))
 
     append = feed  # an oracle is a sink too

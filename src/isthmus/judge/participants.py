@@ -127,7 +127,6 @@ class ParticipantHistory:
         self.delivered[group, life].append((speech.sender, speech.payload))
 
     def violations(self, promised: Sequence[str]) -> list[str]:
-        """Every violation as a sentence, given what the stack below promises."""
         self.check_synchrony("total" in promised)
         self.check_senders("fifo" in promised)
         self.check_losses()

@@ -78,7 +78,6 @@ def entry(
 
 
 def shown(told: Told, names: Mapping[int, str], places: Mapping[RowPlace, str]) -> dict[str, Any]:
-    """A witness as fields."""
     witness = told.witness
     return {
         "run": told.run,

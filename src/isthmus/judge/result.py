@@ -65,7 +65,6 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def document(self) -> dict[str, Any]:
-        """The result as JSON takes it."""
         scenario, summary, guessed = self.scenario, self.summary, self.guesses
         classes = [{"group": name, "kind": kind, "message_ms": spread} for name, kind, spread in self.class_spreads()]
         return {

@@ -146,7 +146,6 @@ def is_moot(verdict: Verdict, inside: Collection[int]) -> bool:
 
 
 def summarize(name: str, found: Sequence[tuple[int, Verdict]]) -> Summary:
-    """One property over all runs, groups and domains."""
     own = [(run, verdict) for run, verdict in found if verdict.property == name]
     counts = Counter(verdict.status for _, verdict in own)
     told = [

@@ -43,7 +43,6 @@ class ClockFigures:
         self.last: dict[SiteId, Reading] = {}  # of each site
 
     def note(self, true_ns: int, readings: Sequence[tuple[SiteId, Reading]]) -> None:
-        """Take the readings of one instant."""
         by_lan: dict[int, list[int]] = {}
         for site, reading in readings:
             before, self.last[site] = self.last.get(site), reading
@@ -77,5 +76,4 @@ class ClockFigures:
 
 
 def is_served(reading: Reading) -> bool:
-    """Whether a reading is of a clock that has been synchronised."""
     return reading.state not in (None, ClockState.FREE_RUNNING)

@@ -35,7 +35,6 @@ class Histogram:
             self._fold()
 
     def merge(self, other: Histogram) -> None:
-        """Add all values of another."""
         self._fold()
         other._fold()
         for bucket, count in other._buckets.items():
@@ -45,7 +44,6 @@ class Histogram:
         self._maximum = max(self._maximum, other._maximum)
 
     def add_all(self, values: np.ndarray) -> None:
-        """Add many values at once."""
         if len(values):
             self._sort_in(values.astype("int64"))
 

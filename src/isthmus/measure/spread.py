@@ -22,7 +22,6 @@ class LatencySpread(msgspec.Struct, frozen=True):
 
 
 def spread_of(histograms: Sequence[Histogram]) -> LatencySpread:
-    """The distribution over all values of some histograms in ns."""
     pooled = Histogram()
     for one in histograms:
         pooled.merge(one)

@@ -28,7 +28,6 @@ OnMessage = Callable[[MessageKey, int], None]  # with the latency of a message, 
 
 
 def elapsed_ns(submitted_ns: int, delivered_ns: int) -> int:
-    """Return the time from a submit to a delivery."""
     return max(0, delivered_ns - submitted_ns)
 
 
@@ -81,7 +80,6 @@ class RunSummary:
         self.crash_count = 0
 
     def append(self, row: Row) -> None:
-        """Take a row of a trace."""
         _, process, _, time_ns, kind, origin, sender, number, group, _, destinations, _, _, _, _ = row
         if kind == SUBMIT:
             self.submit(time_ns, (origin, sender, number), destinations or (), group)
@@ -91,7 +89,6 @@ class RunSummary:
             self.note(process, kind, group)
 
     def note(self, process: int, kind: int, group: int) -> None:
-        """Take an event that concerns no message."""
         if kind == CRASH:
             self.crash_count += 1
             self.crash(process)
@@ -166,5 +163,4 @@ class RunSummary:
 
 
 def mask(processes: Iterable[int]) -> int:
-    """Return a set of processes as bits."""
     return sum([1 << process for process in processes])

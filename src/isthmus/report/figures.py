@@ -181,7 +181,6 @@ def covered(plot: Plot, n: int) -> bool:
 
 
 def dress(axes: Axes, plot: Plot) -> None:
-    """Axes, their units and their ranges."""
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     for side in ("left", "bottom"):

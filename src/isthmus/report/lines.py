@@ -54,7 +54,6 @@ class Plot(NamedTuple):
 
 
 def plots_of(study: FinishedStudy) -> list[Plot]:
-    """The figures of a study, in its order."""
     return [make_plot(study.folder, number, spec, table) for number, (spec, table) in enumerate(study.figures)]
 
 

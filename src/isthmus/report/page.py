@@ -150,7 +150,6 @@ def unique(names: Iterable[str]) -> list[str]:
 
 
 def page(parts: list[Section]) -> str:
-    """The whole page."""
     studies = [part.study for part in parts]
     title = studies[0].about.title if len(parts) == 1 else "Which order for which network"
     headlines = [drawn for part in parts for drawn in part.drawn if drawn.plot.spec.headline]
@@ -168,7 +167,6 @@ def page(parts: list[Section]) -> str:
 
 
 def templates() -> Environment:
-    """The templates, with the functions that they call."""
     made = Environment(
         loader=PackageLoader("isthmus.report"),
         autoescape=True,
@@ -246,7 +244,6 @@ def picture(drawn: Drawn, prefix: str = "") -> Markup:
 
 
 def numbers_of_figure(plot: Plot) -> NumbersTable:
-    """The numbers that a figure shows."""
     if plot.spreads:
         heads = [plot.spec.xlabel, "mean", *(f"{share} %" for share in SHARES)]
         cells = [

@@ -41,11 +41,9 @@ class CheckedProperty(msgspec.Struct, frozen=True):
 
     @property
     def status(self) -> formats.Status:
-        """The worst of all runs."""
         return self.found[0].status
 
     def runs(self, status: formats.Status) -> int:
-        """The number of runs with this status."""
         return sum(row.runs for row in self.found if row.status == status)
 
 

@@ -111,12 +111,10 @@ def duration(took_s: float) -> str:
 
 
 def count_verdicts(claims: list[ClaimResult]) -> dict[str, int]:
-    """The number of claims that hold, do not hold, or are unknown."""
     return {shown: sum(claim.verdict == shown for claim in claims) for shown in ("holds", "does not hold", "unknown")}
 
 
 def overall(studies: list[FinishedStudy]) -> str:
-    """The results of several studies in one sentence."""
     claims = [claim for study in studies for claim in study.claims]
     runs, failed = (sum(getattr(study.about, name) for study in studies) for name in ("runs", "failed_runs"))
     ends = f"{number(failed)} of them failed" if failed else "none failed"
@@ -125,7 +123,6 @@ def overall(studies: list[FinishedStudy]) -> str:
 
 
 def answer(study: FinishedStudy) -> str:
-    """The result of a study in one sentence."""
     parts = [claims_sentence(study.claims), checks_sentence(study.checks)]
     if study.about.failed_runs:
         parts.append(f"{number(study.about.failed_runs)} of {count(study.about.runs, 'run')} failed")

@@ -134,7 +134,6 @@ class StackAdvice(msgspec.Struct, frozen=True):
     because: Callable[[Tables], str]
 
     def judge(self, tables: Tables) -> AdviceResult | None:
-        """The advice with its values; None if they were not measured."""
         try:
             return AdviceResult(self.situation, self.stack, self.because(tables))
         except NO_FIGURE:

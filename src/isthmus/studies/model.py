@@ -75,7 +75,6 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def spec(self, run: int, scale: Scale, seeds: int | None = None) -> RunSpec:
-        """One run of the grid, by its number."""
         specs = self.specs(scale, seeds)
         if not 0 <= run < len(specs):
             raise InputError("--run", "", str(run), f"a run of {self.name} at this scale, 0 to {len(specs) - 1}")

@@ -108,7 +108,6 @@ class FigureSpec(msgspec.Struct, frozen=True, kw_only=True):
     headline: bool = False  # also shown in the summary of all studies
 
     def columns(self) -> list[str]:
-        """The columns that the figure needs."""
         if self.kind == "spread":
             return [self.x, f"{self.y}_mean", *(f"{self.y}_p{share}" for share in SHARES)]
         return [self.x, self.y, *(column for column in (self.series, self.error) if column)]

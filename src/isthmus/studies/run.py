@@ -150,7 +150,6 @@ def place_of(study: Study) -> int:
 
 
 def write_networks(folder: Path, study: Study) -> None:
-    """Write the networks of a study as topology files."""
     folder.mkdir()
     for number, network in enumerate(study.networks()):
         (folder / f"{number}.toml").write_text(topology_to_toml(network), encoding="utf-8")
@@ -171,7 +170,6 @@ def batch_studies(studies: Sequence[Study], scale: Scale, seeds: int | None = No
 
 
 def refuse_other_folder(folder: Path) -> None:
-    """Refuse to replace a folder that is not a study."""
     if folder.exists() and not (folder / formats.ABOUT).is_file() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(str(folder), "", "a path that is not a study", "a new folder, or one that a study wrote")
 
@@ -245,7 +243,6 @@ def write_json(path: Path, value: object) -> None:
 
 
 def versions(spark: SparkSession) -> dict[str, str | None]:
-    """The versions that the results depend on."""
     row = spark.sql("SELECT java_method('java.lang.System', 'getProperty', 'java.version') AS java").first()
     return {
         "isthmus": __version__,

@@ -33,7 +33,6 @@ class Endpoint(NamedTuple):
 
 
 def endpoint(text: str, key: str = "") -> Endpoint:
-    """Parse an endpoint; errors name the key."""
     host, colon, port = text.rpartition(":")
     if not colon or not host:
         raise BadValue(key, show(text), FORM)

@@ -36,7 +36,6 @@ def components(count: int, pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
 
 
 def delay_graph(count: int, delays: Mapping[tuple[int, int], float]) -> DelayGraph:
-    """The directed graph of some links."""
     graph: DelayGraph = [[] for _ in range(count)]
     for (near, far), delay in sorted(delays.items()):
         graph[near].append((far, delay))

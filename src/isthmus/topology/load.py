@@ -129,7 +129,6 @@ class RawTopology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load_topology(path: Path) -> Topology:
-    """The topology that a TOML file describes, by default named after the file."""
     return topology_from_tables(read_toml(path), str(path))
 
 
@@ -335,7 +334,6 @@ def with_source(check: Callable[[], str], source: str, key: str) -> str:
 
 
 def plain_delay(delay: Delay | float) -> Delay:
-    """A delay; a plain number is a constant one."""
     if not isinstance(delay, int | float):
         return delay
     try:

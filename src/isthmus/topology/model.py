@@ -74,7 +74,6 @@ class Cluster(msgspec.Struct, frozen=True):
             raise BadValue("gateways", f"{len(self.gateways)} of a node", "one at most, its communication server")
 
     def is_joined(self) -> bool:
-        """Whether its connection to other LANs is configured."""
         return bool(self.gateways) or self.node_of is not None
 
 
@@ -182,7 +181,6 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
         return tuple(reversed(route))
 
     def all_channels(self) -> Iterator[Channel]:
-        """Every channel that a packet may pass."""
         yield from (cluster.lan for cluster in self.clusters)
         for link in self.links:
             yield from (link.forward, link.back)

@@ -59,7 +59,6 @@ class Wiring:
 
     @property
     def links(self) -> int:
-        """How many directed links there are."""
         return len(self.tails)
 
     def routes_to(self, target: int) -> list[int]:
@@ -87,7 +86,6 @@ class Wiring:
         return following
 
     def path(self, source: int, target: int) -> list[int]:
-        """The links from a source to a target, in order."""
         following, found = self.routes_to(target), []
         while source != target:
             found.append(following[source])

@@ -13,7 +13,6 @@ from isthmus.topology.model import Channel, Override, Topology, WanLink
 
 
 def topology_to_toml(topology: Topology) -> str:
-    """The TOML that loads as an equal topology."""
     names = [site.name for site in topology.sites]
     clusters = []
     for cluster in topology.clusters:

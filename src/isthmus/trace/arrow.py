@@ -59,7 +59,6 @@ def integer_scalar(value: int, kind: pa.DataType = INTEGERS[64]) -> pa.Scalar:
 
 
 def integers(column: pa.Array) -> list[int]:
-    """Return an integer column without nulls as a list."""
     if not len(column):
         return []
     whole = np.frombuffer(column.buffers()[1], f"i{column.type.bit_width // 8}")

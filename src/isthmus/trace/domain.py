@@ -55,7 +55,6 @@ def read_domains(meta: Mapping[str, str]) -> tuple[Domain, ...]:
 
 
 def parse_domain(text: str) -> Domain:
-    """A domain from NAME=0,1,2, NAME=0,1,2:inter or NAME=0,1,2:all."""
     found = FORM.fullmatch(text.strip())
     if found is None:
         raise InputError("--domain", "", repr(text), EXPECTED)

@@ -26,13 +26,11 @@ BATCH_ROWS = 1 << 16
 
 
 def read_rows(path: Path | str) -> Iterator[Row]:
-    """Every row of a trace, as tuples, in the order written."""
     for batch in read_batches(path):
         yield from to_rows(batch)
 
 
 def read_batches(path: Path | str, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-    """Every row of a trace, as batches of the one schema."""
     for segment in segments(path):
         try:
             with pq.ParquetFile(segment) as file:
@@ -44,7 +42,6 @@ def read_batches(path: Path | str, batch_rows: int = BATCH_ROWS) -> Iterator[pa.
 
 
 def read_meta(path: Path | str) -> dict[str, str]:
-    """The description in the first segment of a trace."""
     segment = segments(path)[0]
     try:
         return meta_of(pq.read_schema(segment))
@@ -124,7 +121,6 @@ def added(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 
 def to_rows(batch: pa.RecordBatch) -> Iterator[Row]:
-    """The rows of a batch as tuples."""
     columns: list[Iterable[object]] = [
         destination_tuples(column) if index == DESTINATIONS else integers(column)
         for index, column in enumerate(batch.columns)
@@ -147,7 +143,6 @@ def destination_tuples(column: pa.ListArray) -> Iterable[tuple[int, ...] | None]
 
 
 def unreadable(segment: Path, error: Exception) -> InputError:
-    """Return the error for a file that Arrow cannot read."""
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     return InputError(str(segment), "", f"an unreadable file ({reason})", "a complete Parquet file")
 

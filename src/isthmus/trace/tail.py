@@ -23,7 +23,6 @@ FOLDER = "_tails"  # in the trace's folder; readers skip such names
 
 
 def tail_path(folder: Path, prefix: str) -> Path:
-    """Return the path of a writer's tail."""
     return folder / FOLDER / f"{prefix}.rows"
 
 

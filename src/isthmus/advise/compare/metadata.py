@@ -51,7 +51,6 @@ class MetadataGauges:
             self.values[row[GAUGE]].append(row[VALUE])
 
     def metadata(self) -> Metadata | None:
-        """The means of a run; None where nothing was traced."""
         entries, sizes, histories = self.values.values()
         if not entries:
             return None

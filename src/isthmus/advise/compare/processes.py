@@ -70,7 +70,6 @@ def each(work: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -> It
 
 
 def start(work: Callable[[Task], Result]) -> tuple[Connection, SpawnProcess]:
-    """A worker and our end of its pipe."""
     context = get_context("spawn")
     ours, theirs = context.Pipe()
     worker = context.Process(target=serve, args=(work, theirs), daemon=True)
@@ -94,7 +93,6 @@ def start(work: Callable[[Task], Result]) -> tuple[Connection, SpawnProcess]:
 
 
 def serve(work: Callable[[Task], Result], pipe: Connection) -> None:
-    """The life of a worker."""
     while True:
         try:
             task = pipe.recv()

@@ -105,7 +105,6 @@ class AbstractRun:
         self.rows: list[Row] = []
 
     def play(self) -> list[Row]:
-        """Run to the end; the rows."""
         for number, sending in enumerate(self._script):
             if sending.after < 0 and sending.following < 0:
                 self._push("submit", number, None)

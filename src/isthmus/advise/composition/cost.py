@@ -72,7 +72,6 @@ def ring_cost(members: Sequence[LoadedMember], delays: Delays) -> NodeCost:
 
 
 def nearest_first(members: Sequence[LoadedMember], delays: Delays) -> list[int]:
-    """The order in which a token visits."""
     order, left = [0], list(range(1, len(members)))
     while left:
         here = delays[members[order[-1]].site]

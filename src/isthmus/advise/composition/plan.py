@@ -104,7 +104,6 @@ def plan_composition(
 
 
 def blueprints(topology: Topology, delays: Delays, flows: Sequence[SiteFlow]) -> Iterator[Blueprint]:
-    """The shapes that are worth a look."""
     clusters = [tuple(map(int, cluster.sites)) for cluster in topology.clusters]
     partitions: dict[tuple[Sites, ...], str] = {}
     for cut in CUTS:
@@ -126,7 +125,6 @@ def blueprints(topology: Topology, delays: Delays, flows: Sequence[SiteFlow]) ->
 
 
 def cut_into(sites: Sites, count: int) -> list[Sites]:
-    """Equal parts, in order."""
     bounds = [len(sites) * place // count for place in range(count + 1)]
     return [sites[start:end] for start, end in pairwise(bounds)]
 
@@ -211,7 +209,6 @@ def with_stacks(composition: Composition, kinds: Sequence[str]) -> Composition:
 def composed(
     task: PlanTask, blueprint: Blueprint, mode: Forwarding, group_kind: Semantics, igp_kind: Semantics
 ) -> Composition:
-    """A blueprint as a composition."""
     names = [f"group-{number}" for number in range(len(blueprint.groups))]
     groups = tuple(
         ProcessGroup(name, tuple(task.topology.sites[site].name for site in sites), group_kind, STACKS_FOR[group_kind])

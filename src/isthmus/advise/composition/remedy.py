@@ -104,7 +104,6 @@ def members(composition: Composition, name: str) -> int:
 
 
 def priced(before: Composition, after: Composition, at: int) -> tuple[tuple[str, ...], int]:
-    """The changes in words, and what they cost."""
     changes, cost = [], 0
     old, new = before.domains[at], after.domains[at]
     if old.forwarding != new.forwarding:

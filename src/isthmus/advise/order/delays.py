@@ -18,7 +18,6 @@ SPREAD_MAX = 0.05  # standard deviation of a delay over its mean, above which a 
 
 
 def delays_of(topology: Topology) -> tuple[tuple[float, ...], ...]:
-    """The mean delay from each site to each."""
     sites = [SiteId(number) for number in range(len(topology.sites))]
     return tuple(tuple(topology.mean_ms(a, b) for b in sites) for a in sites)
 

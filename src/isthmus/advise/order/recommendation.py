@@ -31,7 +31,6 @@ class Recommendation(msgspec.Struct, frozen=True):
 
 
 def recommend(setting: Setting) -> Recommendation:
-    """Choose roles for a setting."""
     token = best_token_site(msgspec.structs.replace(setting, eager=True))
     return Recommendation(
         planned=cheapest((token, plan(setting))),

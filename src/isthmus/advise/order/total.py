@@ -76,7 +76,6 @@ def advise(topology: Topology, workloads: Sequence[Workload], spec: HybridSpec |
 
 
 def hybrid_stack(topology: Topology, roles: RoleAssignment, spec: HybridSpec) -> StackSpec:
-    """The hybrid stack with these roles."""
     names = [site.name for site in topology.sites]
     sequencer_of = {names[p]: names[a] for p, a in enumerate(roles.sequencer) if p != a}
     active = tuple(names[site] for site in roles.active)

@@ -127,7 +127,6 @@ def chain_events(group: GroupHistory, messages: list[int]) -> tuple[EventKey, ..
 
 
 def path_between(after: dict[int, int], first: int, last: int) -> list[int]:
-    """The way from the first to the last."""
     found = [first, after[first]]
     while found[-1] != last:
         found.append(after[found[-1]])

@@ -22,7 +22,6 @@ Step = tuple[int, int, int, NumberedView]  # process, incarnation, local, the vi
 
 
 def primary(group: GroupHistory) -> Finding:
-    """Any two primary views are ordered."""
     steps = [
         (life.process, life.incarnation, local, (view, members, weights))
         for life, view, members, weights, local, again in group.view_rows

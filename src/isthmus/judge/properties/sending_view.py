@@ -8,7 +8,6 @@ from isthmus.judge.witness import LACKS
 
 
 def sending_view(group: GroupHistory) -> Finding:
-    """Judge the view of each delivery."""
     finding = Finding(LACKS["sending-view"])
     here, submitted, names, sent_in = group.number, group.submitted, group.names, group.sent_in
     for life in group.lives:

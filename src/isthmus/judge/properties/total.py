@@ -29,7 +29,6 @@ def total(group: GroupHistory) -> Finding:
 
 
 def uniform_total(group: GroupHistory) -> Finding:
-    """The union of the delivery orders of all lives has no cycle."""
     return acyclic(group, [(life, first_deliveries(life, whole=True)) for life in group.lives])
 
 

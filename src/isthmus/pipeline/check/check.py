@@ -103,7 +103,6 @@ def summary_of(name: str, row: Row | None) -> Summary:
 
 
 def told_of(row: Row) -> Told:
-    """The first witness of a property, from its columns."""
     shown = row.shown
     witness = Witness(
         shown.form,

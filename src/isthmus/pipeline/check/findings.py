@@ -47,12 +47,10 @@ def key(
 
 
 def life(process: Value = "process", incarnation: Value = "life") -> Column:
-    """A life in a witness."""
     return F.struct(column(process).cast("int").alias("process"), column(incarnation).cast("int").alias("life"))
 
 
 def message(origin: Value = "origin", sender: Value = "sender", number: Value = "number") -> Column:
-    """A message in a witness."""
     parts = (origin, "int"), (sender, "int"), (number, "long")
     return F.struct(*(column(part).cast(kind).alias(name) for (part, kind), name in zip(parts, HERE, strict=True)))
 

@@ -40,12 +40,10 @@ def is_home() -> Column:
 
 
 def word(process: str = "process") -> Column:
-    """The word of a set of processes that a process is in."""
     return F.shiftright(F.col(process), 6)
 
 
 def bit(process: str = "process") -> Column:
-    """The bit of a process in its word."""
     return F.call_function("shiftleft", F.lit(1).cast("long"), F.col(process).bitwiseAND(F.lit(63)))
 
 
@@ -54,7 +52,6 @@ def distinct_count(bits: str) -> Column:
 
 
 def processes(bits: Column, at: Column) -> Column:
-    """The processes of a word, as an array."""
     every = F.sequence(F.lit(0), F.lit(63))
     found = F.filter(every, lambda place: F.getbit(bits, place) == 1)
     return F.transform(found, lambda place: (at * 64 + place).cast("int"))
@@ -281,7 +278,6 @@ def suspicions(rows: DataFrame, known: DataFrame) -> DataFrame:
 
 
 def down(known: DataFrame) -> DataFrame:
-    """The lives that ended, as bits."""
     ended = known.where(~F.col("up"))
     return ended.groupBy("run", "life", word().alias("word")).agg(F.bit_or(bit()).alias("down"))
 

@@ -22,7 +22,6 @@ def missing(tables: Tables) -> DataFrame:
 
 
 def spread(tables: Tables) -> DataFrame:
-    """The same, computed."""
     complete = F.col("destinations").isNull() & (F.col("lives") == F.col("present"))
     gapped = tables.groups.where(F.col("incomplete")).select(*GROUP, "present")
     some = tables.messages.join(gapped, list(GROUP)).where(F.col("sent") & is_own() & ~complete)

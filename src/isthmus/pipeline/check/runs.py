@@ -68,7 +68,6 @@ class Judge:
 def judge_runs(
     trace: DataFrame, spans: Spans, bounds: Mapping[str, int], domains: Sequence[Domain], partial: bool
 ) -> DataFrame:
-    """The verdicts on every run of a trace, each run in one task."""
     judge = Judge(spans, bounds, domains, partial)
 
     def judge_rows(rows: pa.Table) -> pa.Table:
@@ -106,7 +105,6 @@ def judge_files(
 
 
 def judge_file(judge: Judge, file: RunFile, counts: Mapping[int, int]) -> list[dict[str, object]]:
-    """The verdicts on those runs of a file that are to be judged."""
     found: list[dict[str, object]] = []
     for run, parts in groupby(stretches(file), itemgetter(0)):
         if run not in counts:
@@ -132,14 +130,12 @@ def stretches(file: RunFile) -> Iterator[tuple[int, pa.RecordBatch]]:
 
 
 def arrow_type(kind: str) -> pa.DataType:
-    """The Arrow type of a Spark type, by its name."""
     shape = StructType.fromDDL(f"x {kind}")
     assert isinstance(shape, StructType)
     return to_arrow_type(shape["x"].dataType)
 
 
 def verdict_row(run: int, verdict: Verdict) -> dict[str, object]:
-    """A verdict of the oracle in the columns of a table."""
     shown = verdict.shown
     return {
         "run": run,

@@ -123,7 +123,6 @@ class Tables(FrameStore):
 
     @cached_property
     def has_ends(self) -> bool:
-        """Whether any life ever ended."""
         return self.census["crash"] + self.census["recover"] > 0
 
     @cached_property
@@ -336,7 +335,6 @@ class Tables(FrameStore):
 
     @cached_property
     def alarms(self) -> Row:
-        """Which closer looks are called for, in any group."""
         return alarms(self.groups)
 
     @cached_property

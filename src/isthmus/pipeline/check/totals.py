@@ -62,7 +62,6 @@ def followed(messages: DataFrame) -> DataFrame:
 
 
 def pairs(lives: str) -> Column:
-    """How many pairs of deliverers messages have."""
     return F.coalesce(F.sum((F.col(lives) * (F.col(lives) - 1) / 2).cast("long")), F.lit(0))
 
 
@@ -127,7 +126,6 @@ def present(rosters: DataFrame) -> DataFrame:
 
 
 def alarms(groups: DataFrame) -> Row:
-    """The alarms that are raised in any group, by name."""
     row = groups.agg(*(F.coalesce(F.max(name), F.lit(False)).alias(name) for name in ALARMS)).first()
     assert row is not None  # an aggregate without groups has one row
     return row

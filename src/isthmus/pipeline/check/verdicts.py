@@ -146,7 +146,6 @@ def with_parts(spans: Mapping[str, Sequence[range] | None]) -> dict[str, Sequenc
 
 
 def findings(tables: Tables, bounds: Mapping[str, int]) -> DataFrame:
-    """What all checks found, rows of one shape."""
     needed = tables.asked
     found = [CHECKS[name](tables) for name in CHECKS if name in needed]
     found += [CLOCKS[name](tables, bounds.get(name)) for name in CLOCKS if name in needed]
@@ -225,7 +224,6 @@ def witnessed(tables: Tables, verdicts: DataFrame) -> DataFrame:
 
 
 def spoken_of(group: int, told: Row) -> str:
-    """The sentence of a witness; in the executors."""
     lives = tuple((life.process, life.life) for life in told.lives)
     messages = tuple((message.origin, message.sender, message.number) for message in told.messages)
     members = tuple(map(tuple, told.members))

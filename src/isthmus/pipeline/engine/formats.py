@@ -132,5 +132,4 @@ MEASURES: dict[str, tuple[str, ...]] = {
 
 
 def measured(frame: DataFrame, name: str, by: Sequence[str] = ()) -> DataFrame:
-    """A measure's table in its declared columns."""
     return frame.select("run", *by, *MEASURES[name])

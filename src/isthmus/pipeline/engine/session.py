@@ -88,7 +88,6 @@ def spark_session(
 
 
 def connect(remote: str, settings: dict[str, str]) -> SparkSession:
-    """A session of a Connect server."""
     refuse_silent("--remote", remote, "sc://host:port of a running Connect server")
     builder = SparkSession.builder.remote(remote)
     for key, value in {**SETTINGS, **settings}.items():
@@ -127,7 +126,6 @@ def driver_settings(master: str, memory: str, scratch: Path) -> dict[str, str]:
 
 
 def start(master: str, memory: str, scratch: Path, settings: dict[str, str] | None, java: str) -> SparkSession:
-    """A session with a driver in this process's own Java."""
     refuse_silent("--master", master, "a running master, or no --master to run on this machine")
     os.environ["JAVA_HOME"] = java_home()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -82,7 +82,6 @@ def of_spark(error: BaseException) -> bool:
 
 
 def sentence(error: BaseException, source: str = "Spark") -> InputError:
-    """The one sentence for an error of Spark."""
     text = str(error) or type(error).__name__
     failure = InputError(source, "", f"a failed Spark job ({innermost(text)})", "a job that completes")
     found = next(filter(None, (rule(text, source) for rule in RULES)), failure)
@@ -90,7 +89,6 @@ def sentence(error: BaseException, source: str = "Spark") -> InputError:
 
 
 def clipped(part: str) -> str:
-    """Return a part of a sentence, cut to PART_MAX characters."""
     line = " ".join(part.split())
     return line if len(line) <= PART_MAX else f"{line[:PART_MAX]} ..."
 
@@ -182,7 +180,6 @@ def innermost(text: str) -> str:
 
 
 def local(place: str) -> str:
-    """Return a plain path."""
     return unquote(re.sub(r"file:/+", "/", place))
 
 

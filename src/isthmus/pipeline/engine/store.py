@@ -45,7 +45,6 @@ class FrameStore:
         return frame
 
     def release(self) -> None:
-        """Give back what is held."""
         for frame in self.held:
             frame.unpersist()
 

@@ -86,7 +86,6 @@ def with_added(frame: DataFrame) -> DataFrame:
 
 
 def expression(field: StructField, types: dict[str, DataType], place: Column, trusted: bool) -> Column:
-    """One column of the schema from the one that was found."""
     if field.name == "kind":
         return kind_of(types["kind"], place, trusted)
     if field.name == "destinations":
@@ -126,7 +125,6 @@ def value_of(types: dict[str, DataType], place: Column, trusted: bool) -> Column
 
 
 def kind_of(found: DataType, place: Column, trusted: bool) -> Column:
-    """A kind from its number or its name."""
     column = F.col("kind")
     if trusted and isinstance(found, ByteType):
         return column

@@ -19,7 +19,6 @@ from isthmus.trace.inputs.shiviz import GROUPS, HOST_LINE, PATTERNS, RUN_LINE
 def read_shiviz(
     spark: SparkSession, files: Sequence[Path | str], source: str, patterns: Mapping[str, str] = PATTERNS
 ) -> DataFrame:
-    """The trace of ShiViz logs."""
     found = events(spark, files, patterns)
     if found.isEmpty():
         wanted = " or ".join(repr(f"{kind} m=HOST:NUMBER") for kind in ("submit", "deliver"))

@@ -50,7 +50,6 @@ class Segments(NamedTuple):
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format known to a session."""
     spark.dataSource.register(TraceSource)
 
 
@@ -186,7 +185,6 @@ def slices(segment: Path, rows: int) -> list[InputPartition]:
 
 
 def batches(partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """The rows of one task."""
     assert isinstance(partition, RowGroupRange)
     segment = Path(partition.path)
     try:

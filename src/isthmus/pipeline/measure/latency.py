@@ -127,7 +127,6 @@ def deliveries(trace: DataFrame, warm_up_ms: float = 0.0) -> DataFrame:
 
 
 def owed_deliveries(trace: DataFrame, warm_up_ms: float = 0.0) -> DataFrame:
-    """The same of those that were owed."""
     owed = F.array_contains(addressed(), F.col("process")) & ~absent(F.col("process"), F.col("final_local"))
     return deliveries(trace, warm_up_ms).join(F.broadcast(groups(trace)), ["run", "group"]).where(owed)
 

@@ -71,7 +71,6 @@ class Outlet:
         self.small_rows = 0  # in `small`; fewer than BATCH_ROWS
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take a batch of any size."""
         self.small.append(batch)
         self.small_rows += batch.num_rows
         if self.small_rows >= BATCH_ROWS:

@@ -141,7 +141,6 @@ def settle(
     folder: Path,
     outcomes: Mapping[tuple[str, int], Outcome],
 ) -> Sweep:
-    """Give a folder its part of what was written."""
     found = [outcomes[key] for spec in specs if (key := (spec.study, spec.run)) in outcomes]
     if len(found) != len(specs):
         raise LocalError(f"{len(specs)} runs were requested, {len(found)} completed")
@@ -165,7 +164,6 @@ def read_trace(spark: SparkSession, folder: Path) -> DataFrame:
 
 
 def spec_table(specs: Iterable[RunSpec]) -> pa.Table:
-    """Specifications as what travels to the executors."""
     return pa.table(
         {
             "run": pa.array([spec.run for spec in specs], pa.int64()),
@@ -241,7 +239,6 @@ def watched(count: Callable[[], int | None], total: int, progress: Progress | No
 
 
 def read_outcomes(folder: Path) -> dict[tuple[str, int], Outcome]:
-    """What became of each run, by study and number."""
     if not folder.exists():
         return {}
     texts = pq.read_table(folder, columns=["outcome"]).column("outcome").to_pylist()

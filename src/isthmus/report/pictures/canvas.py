@@ -15,7 +15,6 @@ STYLE: Any = {"font.family": "DejaVu Sans", "svg.hashsalt": "isthmus", "svg.font
 
 
 def save_picture(figure: Figure, path: Path, kind: str = "") -> None:
-    """Write a picture as svg or png, by default by the extension of the file."""
     kind = kind or path.suffix[1:].lower()
     metadata = {"Date": None, "Creator": "Isthmus"} if kind == "svg" else {"Software": None}
     with mpl.rc_context(STYLE), warnings.catch_warnings():

@@ -58,12 +58,10 @@ def draw_composition(composition: Composition, gets: Mapping[str, str]) -> Figur
 
 
 def save_composition(composition: Composition, gets: Mapping[str, str], path: Path) -> None:
-    """Write the picture as svg or png, by the extension of the file."""
     save_picture(draw_composition(composition, gets), path)
 
 
 def neighbours(composition: Composition) -> dict[Vertex, list[Vertex]]:
-    """Nodes and routers with their neighbours."""
     numbers = {node.name: at for at, node in enumerate(composition.nodes)}
     around: dict[Vertex, list[Vertex]] = {("node", at): [] for at in range(len(composition.nodes))}
     for at, router in enumerate(composition.routers):
@@ -197,7 +195,6 @@ def below_name(node: ProcessGroup | Igp) -> str:
 
 
 def draw_key(axes: Axes, composition: Composition, gets: Mapping[str, str]) -> None:
-    """One line per domain, at the bottom."""
     for number, domain in enumerate(composition.domains):
         y = 0.2 + KEY * (len(composition.domains) - 1 - number)
         color = COLORS[number % len(COLORS)]

@@ -66,7 +66,6 @@ def shares(spread: LatencySpread) -> dict[int, float]:
 
 
 def draw_spread_plot(plot: Plot) -> Figure:
-    """A figure of a study that shows distributions."""
     stacks = plot.spec.stacks
     rows = []
     for place, one in enumerate(plot.spreads):
@@ -116,7 +115,6 @@ def draw_bar(axes: Axes, at: float, share: dict[int, float], row: Row, right: fl
 
 
 def save_spreads(rows: Sequence[StackFigures], title: str, folder: Path) -> list[Path]:
-    """Write the picture as compare.svg and compare.png."""
     figure = draw_spreads(rows, title)
     paths = [folder / f"compare.{kind}" for kind in ("svg", "png")]
     for path in paths:

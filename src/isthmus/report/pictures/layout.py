@@ -49,7 +49,6 @@ def place(topology: Topology) -> Points:
 
 
 def without_nodes(topology: Topology, lans: list[int]) -> Topology:
-    """The LANs alone, with the links between them."""
     links = [
         msgspec.structs.replace(link, a=lans.index(link.a), b=lans.index(link.b))
         for link in topology.links
@@ -125,7 +124,6 @@ def apart(points: Points) -> Points:
 
 
 def overlap(one: Box, other: Box) -> float:
-    """The area that two boxes share."""
     width = min(one[2], other[2]) - max(one[0], other[0])
     height = min(one[3], other[3]) - max(one[1], other[1])
     return width * height if width > 0 and height > 0 else 0.0

@@ -173,7 +173,6 @@ def draw_label(
     axes: Axes, canvas: FigureCanvasAgg, text: str, centre: tuple[float, float], reach: float, size: float,
     taken: list[Box], lines: Segments,
 ) -> None:  # fmt: skip
-    """A label beside a disc."""
     shown = axes.text(0, 0, text, size=size, color=INK, ha="center", va="center", linespacing=1.15, zorder=2.5)
     shown.set_bbox({"boxstyle": "square,pad=0.1", "facecolor": PAPER, "edgecolor": "none", "alpha": 0.8})
     box = best_box(centre, extent(axes, canvas, shown), reach, taken, lines)
@@ -193,7 +192,6 @@ def joins_node(topology: Topology, link: WanLink) -> bool:
 
 
 def link_label(link: WanLink) -> str:
-    """The mean delay of a link, both where the ways differ."""
     forth, back = (short_ms(channel.delay.mean_ms) for channel in (link.forward, link.back))
     return f"{forth} ms" if forth == back else f"{forth} / {back} ms"
 
@@ -210,5 +208,4 @@ def mean_ms(link: WanLink) -> float:
 def save_network(
     topology: Topology, path: Path, kind: str = "", roles: RoleAssignment | None = None, zones: bool = False
 ) -> None:
-    """Write the picture as svg or png, by default by the extension of the file."""
     save_picture(draw_network(topology, roles, zones=zones), path, kind)

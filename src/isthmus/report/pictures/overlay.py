@@ -26,7 +26,6 @@ CUBES = ("hypercube", "incomplete")
 
 
 def draw_overlay(title: str, kind: str, near: Adjacency, summary: str) -> Figure:
-    """The picture of an overlay, with a summary below its title."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(SIZE, SIZE + 0.8), dpi=150, facecolor=PAPER)
         FigureCanvasAgg(figure)
@@ -80,7 +79,6 @@ def draw_ids(axes: Axes, points: list[tuple[float, float]]) -> None:
 
 
 def legend(figure: Figure, near: Adjacency, kind: str) -> None:
-    """Draw the key of the colours."""
     bits = (len(near) - 1).bit_length()
     keys = [Line2D([], [], color=SERIES[bit % len(SERIES)], linewidth=2, label=f"bit {bit}") for bit in range(bits)]
     if kind == "hypercube" and any(bit_of(a, b) is None for a, others in enumerate(near) for b in others):
@@ -92,7 +90,6 @@ def legend(figure: Figure, near: Adjacency, kind: str) -> None:
 
 
 def summary_of(measures: OverlayMeasures) -> str:
-    """The figures of an overlay in one line."""
     degrees = f"{measures.degree_min}"
     if measures.degree_max > measures.degree_min:
         degrees += f" to {measures.degree_max}"

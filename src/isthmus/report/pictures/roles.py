@@ -71,7 +71,6 @@ def role_text(topology: Topology, roles: RoleAssignment, number: int) -> str:
 
 
 def legend(figure: Figure, roles: RoleAssignment) -> None:
-    """Draw the key of dots and arrows."""
     dot = {"marker": "o", "linestyle": "none", "markeredgecolor": EDGE, "markersize": 8}
     handles = [
         Line2D([], [], markerfacecolor=ACTIVE, label=f"active: issues tickets ({len(roles.active)})", **dot),  # type: ignore[arg-type]

@@ -52,7 +52,6 @@ class Event(NamedTuple):
 
     @property
     def order(self) -> tuple[float, int]:
-        """Its place among the events of its process."""
         if self.local is None:
             return float("inf"), 0
         return self.local, 0 if self.missing else 1
@@ -201,7 +200,6 @@ def color_of(event: Event, messages: Sequence[MessageKey | None]) -> str:
 
 
 def draw_legend(figure: Figure, events: list[Event]) -> None:
-    """The marks that occur."""
     kinds = sorted({event.kind for event in events if not event.missing})
     shown = [
         Line2D([], [], linestyle="none", marker=MARKS.get(Kind(kind), OTHER), markersize=7, markeredgecolor=SOFT,

@@ -41,5 +41,4 @@ def draw_all(
 
 
 def where(first: Told) -> str:
-    """Where a witness was found, for people; nothing where there is one group."""
     return f", domain {first.domain}" if first.domain else f", group {first.group}" if first.group > 0 else ""

@@ -35,7 +35,6 @@ LANS = (3, 24)
 
 
 def size(column: str, rules: str, traffic: str = "groups", lans: int = 3, hosts: int = 8) -> Quantity:
-    """A column of one size of the ring."""
     return value("sizes", column, traffic=traffic, lans=lans, hosts=hosts, rules=rules)
 
 

@@ -194,7 +194,6 @@ def first_group(lans: int, hosts: int, traffic: Traffic) -> tuple[int, int]:
 
 
 def flat_traffic(lans: int, hosts: int, seed: int, traffic: Traffic) -> list[Workload]:
-    """The messages of hosts, without nodes."""
     if traffic == "groups":
         return group_traffic(lans, hosts)
     return subset_traffic(lans, hosts, seed) if traffic == "subsets" else drawn_traffic(lans, hosts)

@@ -47,7 +47,6 @@ def spread_of(values: Sequence[int]) -> SizeSpread | None:
 
 
 def causal_sizes(lans: int, hosts: int, rules: str, seeds: Iterable[int], traffic: Traffic) -> CausalSizes:
-    """The sizes with one set of rules, over the runs of all seeds."""
     values: dict[int, list[int]] = defaultdict(list)
     for seed in seeds:
         scenario = causal_scenario(lans, hosts, STACKS_OF.get(rules, "causal-separators"), RULES[rules], seed, traffic)

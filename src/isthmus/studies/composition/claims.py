@@ -30,7 +30,6 @@ SMALLEST = 12  # members of a ring for which the line is drawn; in smaller ones,
 
 
 def series_of(groups: int, inter: float, variant: str) -> str:
-    """The name of a line."""
     name = SINGLE if groups == 1 else f"{NAMES[groups]}, {100 * inter:g} % between"
     return f"{name}, {variant}" if variant else name
 

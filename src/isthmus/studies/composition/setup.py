@@ -72,7 +72,6 @@ def stack_spec(name: str, batch: int = BATCH_MAX) -> StackSpec:
 
 
 def names_of(groups: int, members: int) -> list[list[str]]:
-    """The names of the members of each group."""
     return [[f"g{group}-{place}" for place in range(members // groups)] for group in range(groups)]
 
 
@@ -92,7 +91,6 @@ def composition_of(groups: int, members: int, inside: str, between: Between, fir
 
 
 def network_of(groups: int, members: int, wan_ms: float) -> Topology:
-    """A cluster per group, with its router."""
     sites: list[TopologySite] = []
     clusters: list[Cluster] = []
     for number, own in enumerate(names_of(groups, members)):

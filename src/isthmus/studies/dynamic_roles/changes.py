@@ -39,8 +39,6 @@ class PhasedNetwork(NamedTuple):
 
 
 def steady(rates: Mapping[str, float]) -> Callable[[str, float], Iterator[Workload]]:
-    """A constant load."""
-
     def made(source: str, phase_ms: float) -> Iterator[Workload]:  # noqa: ARG001
         return (WORKLOADS[source](rate_per_s=rate, sites=(site,)) for site, rate in rates.items())
 

@@ -40,7 +40,6 @@ LATENCY_MAX_MS = 620.0
 
 
 def phase_means(tables: Tables, protocol: str, source: str) -> list[float]:
-    """The mean latencies of the nine phases, in their order."""
     found = {row["scenario"]: row for row in matching(tables["phases"], protocol=protocol, source=source)}
     return [float(found[label]["latency_ms"]) for label in nine_labels()]
 

@@ -40,7 +40,6 @@ PROTOCOLS = (TOKEN_SITE, SYMMETRIC, HYBRID, SYMMETRIC_NULLS, HYBRID_NULLS)
 
 
 def stack(protocol: str, load: str) -> StackSpec:
-    """A protocol configured for a load."""
     heavy = tuple(site for site, letter in zip(SITES, load, strict=True) if letter == "H")
     replace = msgspec.structs.replace
     return {

@@ -196,7 +196,6 @@ CLAIMS = (
 
 
 def guess_reason(tables: Tables) -> str:
-    """The benefit of a guess far from the sequencer, with the rule stamped."""
     hits, window_ms = (at(column, 0.03, "stamped")(tables) for column in ("hit_percent", "window_ms"))
     return (
         f"{hits:.0f} % of guesses far from the sequencer are right, {window_ms:.0f} ms before the final order, where "

@@ -92,7 +92,6 @@ def paper_scenario(
 
 
 def cloud_topology(name: str) -> Topology:
-    """A network of CLOUDS."""
     sizes, distances = CLOUDS[name]
 
     def channel(mean_ms: float) -> Channel:

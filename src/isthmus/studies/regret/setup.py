@@ -90,7 +90,6 @@ def cells_of(instance: Instance, seed: int, scale: Scale) -> Iterator[Cell]:
 
 
 def roles_label(roles: RoleAssignment) -> str:
-    """An assignment as text: the sequencer of each site."""
     return " ".join(map(str, roles.sequencer))
 
 

@@ -116,7 +116,6 @@ def as_topology(setting: Setting) -> Topology:
 
 
 def as_workloads(setting: Setting) -> tuple[Workload, ...]:
-    """The streams of a setting as workloads."""
     kinds = {"periodic": Periodic, "poisson": Poisson}
     return tuple(
         kinds[stream.kind](sites=(f"s{site}",), rate_per_s=1000 / stream.period_ms)

@@ -69,7 +69,6 @@ class GatewayRoutes:
                 self.before[start][there] = here
 
     def route(self, here: int, there: int) -> tuple[int, ...]:
-        """The LANs on a route, both ends included."""
         way = [there]
         while way[-1] != here:
             way.append(self.before[here][way[-1]])
@@ -147,13 +146,11 @@ class GatewayRoutes:
 
 
 def direct_plan(sender: SiteId, destinations: int) -> GatewayPlan:
-    """The hops of a message that is not relayed."""
     first = sites_of(destinations)
     return GatewayPlan(destinations, first, {}, {}, dict.fromkeys(first, sender))
 
 
 def lean(plan: GatewayPlan, destinations: int) -> GatewayPlan:
-    """A plan without the gateways that neither relay nor are destinations."""
     useful = destinations | mask_of(plan.hops)
 
     def trimmed(sites: Targets) -> Targets:

@@ -37,7 +37,6 @@ class Lans(msgspec.Struct, frozen=True):
     node_of: tuple[int | None, ...] = ()  # the LAN of each node, None for a LAN; () without nodes
 
     def nodes(self, number: int) -> list[int]:
-        """The nodes of a LAN."""
         return [node for node, lan in enumerate(self.node_of) if lan == number]
 
     def is_node(self, number: int) -> bool:
@@ -97,7 +96,6 @@ def has_nodes(topology: Topology) -> bool:
 
 
 def check_nodes(lans: Lans) -> None:
-    """Refuse a node with a link past its LAN."""
     for pair in lans.pairs():
         for node, other in (pair, pair[::-1]):
             if lans.is_node(node) and lans.node_of[node] != other:

@@ -34,7 +34,6 @@ def mask_of(sites: Iterable[int]) -> int:
 
 
 def sites_of(mask: int) -> tuple[SiteId, ...]:
-    """The sites of a mask, in order."""
     found = []
     while mask:
         low = mask & -mask
@@ -156,7 +155,6 @@ def lan_zone(graph: LanGraph, number: int) -> Zone:
 
 
 def with_nodes(graph: LanGraph, number: int) -> int:
-    """The members of a LAN and of its nodes."""
     members = graph.members[number]
     for node in graph.lans.nodes(number):
         members |= graph.members[node]

@@ -49,5 +49,4 @@ def find_threshold(heights: list[float]) -> float:
 
 
 def middle(gap: tuple[float, float, float]) -> float:
-    """The geometric mean of a gap's ends."""
     return sqrt(max(gap[1], LEAST_MS) * gap[2])

@@ -102,7 +102,6 @@ class MapReader(GraphMLReader):  # type: ignore[misc]
 
 
 def read_graphml(path: Path) -> tuple[list[MapNode], list[tuple[str, str]]]:
-    """The nodes and edges of a GraphML file."""
     try:
         text = path.read_bytes()
         namespace, _, element = ElementTree.fromstring(text).tag.rpartition("}")
@@ -127,7 +126,6 @@ def read_graphml(path: Path) -> tuple[list[MapNode], list[tuple[str, str]]]:
 
 
 def read_place(data: dict[str, str], path: Path, key: str) -> Place | None:
-    """A node's coordinates, None if it has none."""
     texts = data.get("latitude", ""), data.get("longitude", "")
     if not all(texts):
         return None

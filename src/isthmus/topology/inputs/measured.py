@@ -60,7 +60,6 @@ class MeasuredNetwork(NamedTuple):
         return any(a == b and any(s.rtt_ms > 0 for s in samples) for (a, b), samples in self.samples.items())
 
     def matrix(self) -> NDArray[np.float64]:
-        """The median round trip of each pair."""
         table = np.zeros((len(self.names), len(self.names)))
         for a in range(len(self.names)):
             for b in range(a):

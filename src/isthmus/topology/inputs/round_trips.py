@@ -141,7 +141,6 @@ def one_way(pairs: list[list[RoundTripSample]], model: str) -> Delay:
 
 
 def usable(sample: RoundTripSample) -> bool:
-    """Whether a sample determines a gamma distribution."""
     return sample.min_ms is not None and sample.mdev_ms is not None
 
 

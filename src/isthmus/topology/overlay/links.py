@@ -42,7 +42,6 @@ class Overlay(msgspec.Struct, frozen=True):
             raise BadValue("degree", repr(self.degree), "at least 2, otherwise the overlay falls apart")
 
     def adjacency(self, count: int) -> Adjacency:
-        """The neighbours of every id from 0 to count - 1."""
         if self.kind == "random":
             return random_regular(count, self.degree, self.seed)
         return RULES[self.kind](count)

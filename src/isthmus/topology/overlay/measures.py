@@ -67,7 +67,6 @@ def hop_counts(near: Adjacency) -> np.ndarray:
 
 
 def matrix(near: Adjacency) -> Any:
-    """The links in scipy's row format, one entry per direction."""
     from scipy.sparse import csr_array
 
     starts = np.cumsum([0, *map(len, near)])
@@ -76,7 +75,6 @@ def matrix(near: Adjacency) -> Any:
 
 
 def connectivity(near: Adjacency) -> int:
-    """The vertex connectivity."""
     from scipy.sparse.csgraph import maximum_flow
 
     least = min(range(len(near)), key=lambda number: len(near[number]))

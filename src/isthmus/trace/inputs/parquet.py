@@ -37,7 +37,6 @@ KIND_NUMBERS = {kind.name: int(kind) for kind in Kind}
 
 
 def table_rows(root: Path, files: Sequence[Path]) -> Iterator[Row]:
-    """Every row of some Parquet files, in their order."""
     studies: dict[int, str] = {}  # run to the study that has it
     for file in files:
         folders = file.relative_to(root).parts[:-1] if file != root else ()
@@ -59,7 +58,6 @@ def table_rows(root: Path, files: Sequence[Path]) -> Iterator[Row]:
 
 
 def table_count(files: Sequence[Path]) -> int:
-    """How many rows some Parquet files have, by their footers."""
     count = 0
     for file in files:
         try:
@@ -70,7 +68,6 @@ def table_count(files: Sequence[Path]) -> int:
 
 
 def table_columns(file: Path) -> list[str]:
-    """The names of the columns that a file has."""
     try:
         return list(pq.read_schema(file).names)
     except (OSError, pa.ArrowException) as error:
@@ -78,7 +75,6 @@ def table_columns(file: Path) -> list[str]:
 
 
 def table_meta(file: Path) -> dict[str, str]:
-    """The description that a file carries."""
     try:
         return meta_of(pq.read_schema(file))
     except (OSError, pa.ArrowException) as error:

@@ -31,7 +31,6 @@ class TraceInput:
 
     @property
     def log(self) -> ShivizLog:
-        """The events of a ShiViz log, which are read once."""
         if self._log is None:
             self._log = ShivizLog(self.files, str(self.path), self.patterns)
         return self._log
@@ -44,7 +43,6 @@ class TraceInput:
         return lines // 2 if self.form == "shiviz" else lines
 
     def rows(self) -> Iterator[Row]:
-        """Every row, in the order of the files."""
         if self.form == "parquet":
             yield from table_rows(self.path, self.files)
         else:
@@ -72,11 +70,9 @@ class TraceInput:
         return {number: str(name) for number, name in enumerate(sites)} if isinstance(sites, list) else {}
 
     def meta(self) -> dict[str, str]:
-        """Return the description that a run of Isthmus carries; empty for other formats."""
         return table_meta(self.files[0]) if self.form == "parquet" else {}
 
     def domains(self) -> tuple[Domain, ...]:
-        """Return the ordering domains that a run of Isthmus recorded."""
         return read_domains(self.meta())
 
     def promised(self) -> set[str] | None:
@@ -109,7 +105,6 @@ class TraceInput:
             return next(cells)[1]
 
     def digest(self) -> str:
-        """The SHA-256 over the files."""
         return digest_of_files(self.path, self.files)
 
     def _placed(self) -> Iterator[tuple[Row, Path, int]]:

@@ -95,7 +95,6 @@ class ShivizLog:
             self.misspelt[first] = (count + 1, where)
 
     def rows(self) -> Iterator[tuple[Row, Path, int]]:
-        """The rows, each with its file and line."""
         for run, host, own, kind, sender, number, to, file, line in self.events:
             origin = 0 if sender else NONE
             message = (origin, self.hosts[sender] if sender else NONE, number)

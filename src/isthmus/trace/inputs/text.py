@@ -79,7 +79,6 @@ def csv_cells(file: Path) -> Generator[tuple[Cells, Sequence[str], int]]:
 
 
 def json_cells(file: Path) -> Generator[tuple[Cells, Sequence[str], int]]:
-    """The rows of a file with one JSON object per line."""
     known: list[str] | None = None
     try:
         with opened(file) as stream:
@@ -164,7 +163,6 @@ def integer(cells: Cells, name: str, place: str) -> Any:
 
 
 def kind_of(found: Any, place: str) -> int:
-    """A kind from its number or its name."""
     number: Any = found
     if isinstance(found, str):
         text = found.strip()

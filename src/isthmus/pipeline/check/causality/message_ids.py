@@ -53,7 +53,6 @@ class MessageIds:
         self.authors, self.numbers = np.zeros(ROOM // 2, np.int64), np.zeros(ROOM // 2, np.int64)
 
     def of(self, authors: Longs, numbers: Longs) -> NDArray[np.int32]:
-        """The numbers of some messages."""
         if 2 * (self.count + len(authors)) > len(self.table):
             self.grow(self.count + len(authors))
         return self.look_up(authors, numbers)

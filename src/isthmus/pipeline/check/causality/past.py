@@ -146,7 +146,6 @@ class Block:
         self.owed: list[tuple[int, Steps, Longs]] = []  # column, messages, codes
 
     def take(self, slot: int, whats: np.ndarray, authors: Longs, numbers: Longs, codes: Longs) -> None:
-        """Take the next segment of a slot."""
         ids = self.ids.of(authors, numbers)
         if slot == NOWHERE:
             self.carried.append(ids)
@@ -191,7 +190,6 @@ class Block:
         return (*self.place[:2], early.slot, early.number, *names, never, between, count, False)
 
     def name(self, message: int) -> tuple[int, int, int]:
-        """Origin, sender and number of a message."""
         author = int(self.ids.authors[message])
         sender = ((author & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
         return (author - sender) >> 32, sender, int(self.ids.numbers[message])

@@ -30,7 +30,6 @@ def finalists(tables: Tables) -> DataFrame:
 
 
 def staying(tables: Tables) -> DataFrame:
-    """The same, computed."""
     last = tables.epochs.groupBy(*GROUP).agg(F.max("view").alias("view"))
     there = (
         tables.epochs.where(F.col("last") & F.col("up"))
@@ -72,7 +71,6 @@ def standing(tables: Tables) -> DataFrame:
 
 
 def classes(tables: Tables) -> DataFrame:
-    """The lives that go together: one row per life."""
     onward = tables.epochs.where(F.col("onward").isNotNull() & (F.col("view") != NONE))
     ends = finalists(tables).withColumn("onward", F.lit(AT_END))
     return onward.select(*CLASS, "process", "life").unionByName(ends.select(*CLASS, "process", "life"))

@@ -41,7 +41,6 @@ NAME = "causal"
 
 
 def causal(tables: Tables) -> DataFrame:
-    """Findings: deliveries ahead of their past."""
     seen = evidence(tables.groups, NAME, F.col("held") - F.col("present"))
     if not any(tables.alarms[name] for name in ("disorderly", "early", "incomplete")):
         return seen

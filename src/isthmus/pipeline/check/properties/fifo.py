@@ -25,7 +25,6 @@ STREAM = ("run", "group", "sender", "from_life", "from_stay")
 
 
 def fifo(tables: Tables) -> DataFrame:
-    """Findings: delivered too late, or never."""
     found = [evidence(tables.groups, NAME, F.col("held") - F.col("streams"))]
     if tables.alarms["incomplete"]:
         found.append(passed_over(tables))
@@ -38,7 +37,6 @@ def fifo(tables: Tables) -> DataFrame:
 
 
 def late(firsts: DataFrame) -> DataFrame:
-    """Messages delivered after a later one of the same sender."""
     order = Window.partitionBy("run", "group", "process", "life", "origin", "sender").orderBy("local")
     before = order.rowsBetween(Window.unboundedPreceding, -1)
     found = firsts.withColumn("highest", F.max("number").over(before)).where(F.col("number") < F.col("highest"))
@@ -51,7 +49,6 @@ def late(firsts: DataFrame) -> DataFrame:
 
 
 def passed_over(tables: Tables) -> DataFrame:
-    """Messages that were passed over."""
     lacking = missing(tables).select(
         *STREAM, "origin", "number", "process", "life", F.col("index").alias("place"), "from_view", "from_ns"
     )

@@ -22,7 +22,6 @@ NAME = "final"
 
 
 def final(tables: Tables) -> DataFrame:
-    """Findings: tentative twice, tentative after final, revoked and final."""
     if tables.census["tentative"] + tables.census["revoke"] == 0:
         return evidence(tables.seen, NAME, 0)
     chosen = tables.seen.where(F.col("tentative") + F.col("revoke") > 0).select(*GROUP)

@@ -24,7 +24,6 @@ AFTER_ALL = 1 << 62  # as a rank: behind every time
 
 
 def integrity(tables: Tables) -> DataFrame:
-    """Findings: twice, never submitted, submitted twice, other bytes, not addressed."""
     looks = {"repeated": twice, "unsent": unsent, "again": submitted_again, "altered": altered, "astray": astray}
     found = [evidence(tables.groups, NAME, "n")]
     found += [look(tables) for alarm, look in looks.items() if tables.alarms[alarm]]
@@ -44,7 +43,6 @@ def closer(tables: Tables, some: DataFrame) -> DataFrame:
 
 
 def twice(tables: Tables) -> DataFrame:
-    """A life delivered a message more than once."""
     many = tables.messages.where(F.col("n") > F.col("lives")).select(*MESSAGE)
     found = (
         closer(tables, many)
@@ -66,7 +64,6 @@ def twice(tables: Tables) -> DataFrame:
 
 
 def unsent(tables: Tables) -> DataFrame:
-    """A message without a SUBMIT row at its sender."""
     found = closer(tables, tables.messages.where(~F.col("sent") & (F.col("n") > 0)).select(*MESSAGE))
     keys = [key(Kind.DELIVER, "process", "delivered", local="local")]
     senders = tables.missing.select("run", F.col("process").alias("sender"))
@@ -78,7 +75,6 @@ def unsent(tables: Tables) -> DataFrame:
 
 
 def submitted_again(tables: Tables) -> DataFrame:
-    """More than one SUBMIT row."""
     last = tables.told.where(is_kind(Kind.SUBMIT) & is_home()).groupBy(*MESSAGE).agg(F.max("local").alias("last"))
     found = tables.submits.where(F.col("submits") > 1).join(last, list(MESSAGE))
     keys = [
@@ -90,7 +86,6 @@ def submitted_again(tables: Tables) -> DataFrame:
 
 
 def altered(tables: Tables) -> DataFrame:
-    """Delivered with other bytes than submitted."""
     some = tables.messages.where(F.col("sent") & ~is_whole()).select(*MESSAGE, "from_bytes", "from_digest")
     resized = F.col("payload_bytes") != F.col("from_bytes")
     rewritten = (F.col("value") != 0) & (F.col("from_digest") != 0) & (F.col("value") != F.col("from_digest"))
@@ -105,7 +100,6 @@ def altered(tables: Tables) -> DataFrame:
 
 
 def too_early(tables: Tables) -> DataFrame:
-    """Delivered before it was submitted, by local order or by causality."""
     chosen = tables.groups.where((F.col("disorderly") | F.col("early")) & tables.asks(NAME)).select(*GROUP)
     found = tables.located(tables.keep(impossible(tables, tables.small(chosen))))
     found = found.withColumn("rank", F.lit(AFTER_ALL))
@@ -117,7 +111,6 @@ def too_early(tables: Tables) -> DataFrame:
 
 
 def after_crash(tables: Tables) -> DataFrame:
-    """Rows of a process that crashed and has not come back."""
     told = is_kind(Kind.DELIVER, Kind.TENTATIVE, Kind.REVOKE, Kind.VIEW) | (is_kind(Kind.SUBMIT) & is_home())
     ends = tables.lives.where(F.col("crash").isNotNull()).select("run", "process", "life", "crash", "end")
     late = tables.trace.where(told).join(ends, ["run", "process"])
@@ -144,7 +137,6 @@ def after_crash(tables: Tables) -> DataFrame:
 
 
 def astray(tables: Tables) -> DataFrame:
-    """Delivered at processes that it is not addressed to."""
     some = tables.messages.where(F.col("sent") & (F.col("addressed_lives") < F.col("lives")))
     found = (
         closer(tables, some.select(*MESSAGE, "destinations"))

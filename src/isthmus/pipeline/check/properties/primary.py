@@ -24,7 +24,6 @@ NAME = "primary"
 
 
 def primary(tables: Tables) -> DataFrame:
-    """Findings: two primary views that nothing puts in an order."""
     if not tables.has_views:
         return evidence(tables.seen, NAME, 0)
     rows = tables.epochs.where(F.col("destinations").isNotNull()).select(
@@ -44,7 +43,6 @@ def primary(tables: Tables) -> DataFrame:
 
 
 def rivals(run: int, group: int, frame: pd.DataFrame) -> Iterator[tuple[object, ...]]:
-    """The findings of one group."""
     installed: dict[NumberedView, dict[int, int]] = {}  # view to where it was installed, with the local number
     before: dict[NumberedView, set[NumberedView]] = {}  # view to those that were installed just before it somewhere
     for _, steps in frame.sort_values("local").groupby(["process", "life"], sort=True):

@@ -21,7 +21,6 @@ NAME = "sending-view"
 
 
 def sending_view(tables: Tables) -> DataFrame:
-    """Findings: delivered in another view than submitted."""
     count = evidence(tables.groups, NAME, "own_n")
     if not tables.alarms["moved"]:
         return count

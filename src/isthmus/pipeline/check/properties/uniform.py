@@ -18,7 +18,6 @@ CLASS = ("run", "group", "view")
 
 
 def uniform_agreement(tables: Tables) -> DataFrame:
-    """Findings: lives that go on from a view and lack what somebody delivered in it."""
     each = tables.small(classes(tables).where(tables.asks(NAME)))
     sizes = tables.small(
         each.groupBy(*CLASS).agg(F.count("*").alias("size"), F.array_sort(F.collect_set("process")).alias("members"))

@@ -21,7 +21,6 @@ NAME = "validity"
 
 
 def validity(tables: Tables) -> DataFrame:
-    """Findings: messages that a process which stayed never delivered."""
     there = finalists(tables).where(tables.asks(NAME))
     senders = there.select(
         *GROUP, F.col("process").alias("sender"), F.col("life").alias("from_life"), F.col("stay").alias("from_stay")
@@ -75,7 +74,6 @@ def owers() -> Column:
 
 
 def named(tables: Tables, short: DataFrame) -> DataFrame:
-    """Who never delivered a message, for the few that some did not."""
     there = finalists(tables).select(*GROUP, "process", "life")
     some = tables.holders.join(short.select(*MESSAGE), list(MESSAGE), "left_semi")
     held = some.select(*MESSAGE, "life", F.explode(processes(F.col("bits"), F.col("word"))).alias("process"))

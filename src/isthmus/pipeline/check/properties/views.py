@@ -18,7 +18,6 @@ PRESENT = (*ABOUT, Kind.SEND, Kind.RECEIVE, Kind.SUSPECT, Kind.TRUST, Kind.RECOR
 
 
 def views(tables: Tables) -> DataFrame:
-    """Findings: a number that does not ascend, or that two processes understand differently."""
     if not tables.has_views:
         return evidence(tables.seen, "views", 0)
     rows = with_lives(tables.told.where(is_kind(Kind.VIEW)), tables.lives).select(
