@@ -18,6 +18,7 @@ from isthmus.core.layer import Layer
 from isthmus.core.message import Message
 
 SOURCE = Path(isthmus.__file__).parent
+ROOT = Path(__file__).parent.parent
 RANKS = {  # a module imports only from lower ranks and from its own package
     "core": 0,
     "topology": 1,
@@ -258,9 +259,26 @@ def test_commands_do_not_import_each_other(path: Path) -> None:
 
 
 def test_documented_ranks_are_those_here() -> None:
-    page = Path(__file__).parent.parent / "docs" / "ARCHITECTURE.md"
+    page = ROOT / "docs" / "ARCHITECTURE.md"
     rows = re.findall(r"^\| (\d+) \| (\w+) \|", page.read_text(encoding="utf-8"), re.MULTILINE)
     assert [(name, int(rank)) for rank, name in rows] == list(RANKS.items())
+
+
+PLACE = re.compile(r"`([\w./*-]*(?:/|\.(?:pyi?|md|json)))`")  # a path in the tables of ARCHITECTURE.md
+
+
+def places_named(heading: str) -> list[str]:
+    """The files and folders that a section of ARCHITECTURE.md names, NAME in a path as any name."""
+    text = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    section = re.split(r"^## ", text.split(f"\n## {heading}\n")[1], flags=re.MULTILINE)[0]
+    return list(dict.fromkeys(place.replace("NAME", "*") for place in PLACE.findall(section)))
+
+
+@pytest.mark.parametrize("place", [*places_named("The path of a run"), *places_named("Where to make a change")])
+def test_documented_places_exist(place: str) -> None:
+    """A path is below src/isthmus or the repository; a bare name is that of a file beside one named before."""
+    found = [*SOURCE.glob(place), *ROOT.glob(place.removeprefix("/"))]
+    assert found or ("/" not in place and any(SOURCE.rglob(place))), f"docs/ARCHITECTURE.md names {place}"
 
 
 NAVTECH = {  # the first that fits names the module that a file is part of (paper 000, section 2)
