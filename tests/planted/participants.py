@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from isthmus.core.layer import Host, Stack
+from isthmus.core.layer import Finality, Host, Stack
 from isthmus.core.message import Carried, SiteId, Targets
 from isthmus.protocols.application import Application
 from isthmus.protocols.participants.marked import Coming, MarkedParticipants
@@ -235,6 +235,28 @@ class RepeatedLate(OrderedParticipants):
         super().take(cast, said)
 
 
+# Over an optimistic order
+
+
+class GuessesKept(OrderedParticipants):
+    """Guesses of messages that a new host makes void are not revoked."""
+
+    __slots__ = ()
+
+    def revoke(self, key: tuple[SiteId, int]) -> None:
+        self.guessed.pop(key, None)
+
+
+class GuessesOfVoid(OrderedParticipants):
+    """A guess is passed on although its message is void."""
+
+    __slots__ = ()
+
+    def guess(self, cast: Carried[Any], said: ParticipantHeader, finality: Finality) -> None:
+        group = self.known(said.group)
+        super().guess(cast, msgspec.structs.replace(said, number=group.number), finality)
+
+
 FIFO: dict[str, type[Participants]] = {
     "applied at delivery": AppliedAtDelivery,
     "leader without marks": Unmarked,
@@ -255,6 +277,10 @@ TOTAL: dict[str, type[Participants]] = {
     "a leave before its messages": leaving_at_once(OrderedParticipants),
     "lost participants stay": without_removal(OrderedParticipants),
     "no state for a joiner": without_state(OrderedParticipants),
+}
+OPTIMISTIC: dict[str, type[Participants]] = {
+    "void guesses stay": GuessesKept,
+    "guesses of void messages": GuessesOfVoid,
 }
 
 

@@ -7,7 +7,10 @@ crashed site is held to the site views that it survived:
 - synchrony: sites that host members of view k and install k+1, or are up at the end, deliver the same messages in k;
   over a total order in the same order;
 - integrity: a participant's messages come once, from a member, to a site that hosts members, in order where promised;
-- validity: a message sent at a site that is up is delivered there.
+- validity: a message sent at a site that is up is delivered there;
+- validity: a message sent at a site that is up is delivered there;
+- guesses: what is tentative at a site is not delivered there yet, and is delivered or revoked in the end, while the
+  site hosts members.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from isthmus.core.layer import Finality
 from isthmus.judge.verdict import Verdict
 from isthmus.protocols.participants.wire import Participant, ParticipantView, Speech
 from isthmus.scenario.model import GroupOfRun
@@ -56,7 +60,8 @@ def participant_figures(events: Iterable[ParticipantEvent], names: Sequence[str]
     counts: Counter[tuple[str, type]] = Counter()
     for event in events:
         what = event.what
-        counts[what.group, type(what)] += 1
+        if not is_guess(what):
+            counts[what.group, type(what)] += 1
         if isinstance(what, ParticipantView) and what.number >= last.get(what.group, what).number:
             last[what.group] = what
     return tuple(
@@ -73,6 +78,11 @@ def participant_figures(events: Iterable[ParticipantEvent], names: Sequence[str]
     )
 
 
+def is_guess(what: object) -> bool:
+    """Whether something is a tentative message or the revocation of one."""
+    return isinstance(what, Speech) and what.finality is not Finality.FINAL
+
+
 class ParticipantHistory:
     """What participants sent and saw, by group and by life of a site."""
 
@@ -86,6 +96,7 @@ class ParticipantHistory:
         self.by_view: dict[tuple[str, Life], ByView] = {}
         self.sent: dict[tuple[str, Life], list[Labelled]] = defaultdict(list)
         self.delivered: dict[tuple[str, Life], list[Labelled]] = defaultdict(list)
+        self.guesses: dict[tuple[str, Life], dict[Labelled, None]] = defaultdict(dict)  # neither final nor revoked
         self.found: list[str] = []
         for event in events:
             life = (event.site, event.incarnation)
@@ -99,6 +110,8 @@ class ParticipantHistory:
             self.sent[group, life].append((what.sender, what.payload))
         elif isinstance(what, ParticipantView):
             self.add_view(group, life, what)
+        elif is_guess(what):
+            self.add_guess(group, life, what)
         else:
             self.add_delivery(group, life, what)
 
@@ -125,6 +138,19 @@ class ParticipantHistory:
             self.found.append(f"site {life} delivers {speech.sender}, no member of view {number} of {group}")
         by_view[number].append((speech.sender, speech.payload))
         self.delivered[group, life].append((speech.sender, speech.payload))
+        self.guesses[group, life].pop((speech.sender, speech.payload), None)
+
+    def add_guess(self, group: str, life: Life, speech: Speech) -> None:
+        guesses, message = self.guesses[group, life], (speech.sender, speech.payload)
+        if speech.finality is Finality.REVOKED:
+            known = message in guesses
+            guesses.pop(message, None)
+        else:
+            known = message not in guesses and message not in self.delivered.get((group, life), ())
+            guesses[message] = None
+        if not known:
+            kind = speech.finality.name.lower()
+            self.found.append(f"site {life} is told of {speech.sender} in {group} as {kind}, at the wrong time")
 
     def violations(self, promised: Sequence[str]) -> list[str]:
         self.check_synchrony("total" in promised)
@@ -168,3 +194,7 @@ class ParticipantHistory:
                 lost = [one for one in messages if one not in back]
                 if lost:
                     self.found.append(f"{len(lost)} messages of site {life} to {group} are lost")
+        for (group, life), guesses in self.guesses.items():
+            view = self.views[group][max(self.by_view[group, life])]
+            if guesses and life in self.up and any(member.site == life[0] for member in view):
+                self.found.append(f"{len(guesses)} guesses at site {life} in {group} are neither final nor revoked")

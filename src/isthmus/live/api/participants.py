@@ -28,7 +28,10 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
+import msgspec
+
 from isthmus.core.errors import Busy, LocalError
+from isthmus.core.layer import Finality
 from isthmus.live.net.framing import PAYLOAD_MAX
 from isthmus.live.node.participant_watch import ParticipantWatch
 from isthmus.live.node.peers import logger
@@ -66,7 +69,7 @@ class ParticipantService:
         self.port = port
         self.layer = port.stack.find(Participants)
         self.layer.on_view, self.layer.on_message, self.layer.on_room = self.on_view, self.on_message, self.wake
-        self.layer.auto_consume = False
+        self.layer.on_guess, self.layer.auto_consume = self.on_guess, False
 
     def begin_life(self, port: LivePort) -> None:
         """Serve a new life of the site, in which the participants of the old one join again."""
@@ -91,6 +94,11 @@ class ParticipantService:
             reader._put(share)
         if not readers:
             self.layer.done_with(speech)
+
+    def on_guess(self, speech: Speech) -> None:
+        for (group, _), participant in list(self.here.items()):
+            if group == speech.group and participant.present and participant.guesses:
+                participant._put_guess(speech)
 
     def done(self, share: SharedDelivery) -> None:
         """Note that one participant has taken a message."""
@@ -131,9 +139,10 @@ class LocalParticipant:
         self.leaving = False  # it is to
         self.lost = False  # it was removed with a life of its site, and joins again
         self.closing = False  # nobody reads any more
+        self.guesses = False  # tentative messages are wanted, and what becomes of them
         self.removed_why = ""  # by the failure detector
         self.changed = asyncio.Event()  # something came, or a buffer has room
-        self.unread: deque[ParticipantView | SharedDelivery] = deque()
+        self.unread: deque[ParticipantView | SharedDelivery | Speech] = deque()
 
     @property
     def _service(self) -> ParticipantService:
@@ -201,6 +210,17 @@ class LocalParticipant:
             except Busy:
                 await self._pause()
 
+    def events(self, tentative: bool = False) -> AsyncIterator[ParticipantView | Speech]:
+        """The same as iterating; with `tentative` also the guesses of an optimistic order, from this call on.
+
+        A guess has the finality TENTATIVE, and its message follows as FINAL, or the guess once more as REVOKED: the
+        message is void where it was ordered. Its sender, if it lives, sends it again.
+
+        Example: `async for event in ann.events(tentative=True): ...`
+        """
+        self.guesses = self.guesses or tentative
+        return aiter(self)
+
     async def __aiter__(self) -> AsyncIterator[ParticipantView | Speech]:
         """Views and messages in order; ends when the participant has left."""
         while True:
@@ -231,11 +251,19 @@ class LocalParticipant:
         self.present, self.lost = False, True
         self.changed.set()
 
-    def _put(self, event: ParticipantView | SharedDelivery) -> None:
+    def _put(self, event: ParticipantView | SharedDelivery | Speech) -> None:
         self.unread.append(event)
         self.changed.set()
         if self.closing:
             self._drop_unread()
+
+    def _put_guess(self, speech: Speech) -> None:
+        """Add a guess; a revocation of one that is not read yet removes it, so that a slow reader has few of them."""
+        guess = msgspec.structs.replace(speech, finality=Finality.TENTATIVE)
+        if speech.finality is Finality.REVOKED and guess in self.unread:
+            self.unread.remove(guess)
+        elif not self.closing:
+            self._put(speech)
 
     def _take_view(self, view: ParticipantView) -> None:
         here = Participant(self._service.layer.host.site, self.name) in view.members

@@ -10,9 +10,10 @@ tag, early, waits for its view.
 A site view ends what is under way. After the flush all survivors have the same Changes and marks, so the same views are
 installed and the same Changes pending; each survivor completes these in order, with what waits for them, drops what is
 tagged for a view that no survivor knows of (its sender and the leader died), and then removes the participants of lost
-sites. Requests, Changes and marks of an earlier site view are void; what they asked for is requested again, from the
-new leader. A message that flow control held back beyond the end of a site view that changed its group is void too, and
-its sender repeats it.
+sites. A Change whose predecessor was lost with the leader, so that no survivor has it, is dropped by all. Requests,
+Changes and marks of an earlier site view are void; what they asked for is requested again, from the new leader. A
+message that flow control held back beyond the end of a site view that changed its group is void too, and its sender
+repeats it.
 
 Why both, by what breaks. Leader without marks: site 1 applies a join at once, site 2 has yet to receive a message
 with tag k that site 1 has delivered before. Marks without a leader: two joins at once, each with marks of all, are
@@ -142,9 +143,11 @@ class MarkedParticipants(Participants):
         group = self.known(change.group)
         coming = self.next_of(group)
         number, hosts = self.latest(group)
-        if source != self.leader() or change.number != number + 1:
+        if source != self.leader() or change.number <= number:
             raise RemoteError(f"site {source} changes {group.name!r} to view {change.number}, from {number}")
         check_operations(change.operations, self.view.members)
+        if change.number > number + 1:
+            return  # the one before was lost with the leader: no survivor has it, and all drop this one
         coming.pending.append(change)
         coming.members = applied(coming.members, change.operations)
         if self.host.site in hosts:

@@ -79,6 +79,8 @@ class Participants(Layer, ABC):
         "deferred",
         "era",
         "groups",
+        "guessed",
+        "on_guess",
         "on_message",
         "on_room",
         "on_view",
@@ -99,8 +101,10 @@ class Participants(Layer, ABC):
         self.closing = False  # a site view is being installed: numbers are not final
         self.deferred: list[tuple[str, str, bytes]] = []  # sent while it was; empty otherwise
         self.refusing = False  # `say` raised Busy; `on_room` is owed
+        self.guessed: dict[tuple[SiteId, int], Speech] = {}  # what is tentative, by sender and number
         # What the host of the participants may set:
         self.on_message: Callable[[Speech], None] | None = None
+        self.on_guess: Callable[[Speech], None] | None = None  # tentative and revoked messages of an optimistic order
         self.on_view: Callable[[ParticipantView], None] | None = None  # of groups with members here, before or after
         self.on_room: Callable[[], None] | None = None  # after Busy: a send may be taken again
         self.auto_consume = True  # False: the host calls `done_with` for each message
@@ -296,6 +300,29 @@ class Participants(Layer, ABC):
             except RemoteError:
                 self.host.trace(Kind.REJECT, value=cast.sender)
                 self.below.consumed(cast)
+        elif self.on_guess is not None:
+            self.guess(cast, cast.body, finality)
+
+    def guess(self, cast: Carried[Any], said: ParticipantHeader, finality: Finality) -> None:
+        """Pass a guess on where the message would be delivered now, and what becomes of a guess that was passed on."""
+        group = self.groups.get(said.group)
+        if finality is Finality.REVOKED:
+            self.revoke((cast.sender, cast.number))
+        elif group is not None and group.valid_from <= said.number <= group.number and self.host.site in group.hosts:
+            sender = Participant(cast.sender, said.name)
+            speech = Speech(group.name, sender, cast.payload, group.number, finality=finality)
+            self.guessed[cast.sender, cast.number] = speech
+            self.tell_guess(speech)
+
+    def revoke(self, key: tuple[SiteId, int]) -> None:
+        """Tell that a guess will not come true."""
+        speech = self.guessed.pop(key, None)
+        if speech is not None:
+            self.tell_guess(msgspec.structs.replace(speech, finality=Finality.REVOKED))
+
+    def tell_guess(self, speech: Speech) -> None:
+        if self.on_guess is not None:
+            self.on_guess(speech)
 
     def deliver_all(self, casts: Sequence[Cast]) -> None:
         if PLAIN.issuperset(map(type, casts)):
@@ -331,6 +358,7 @@ class Participants(Layer, ABC):
 
     def hand_over(self, group: LightGroup, cast: Carried[Any], said: ParticipantHeader, owed: bool = True) -> None:
         """Deliver a message to the participants here."""
+        self.guessed.pop((cast.sender, cast.number), None)
         if self.host.site in group.hosts and self.on_message is not None:
             kept = cast if owed and not self.auto_consume else None
             sender = Participant(cast.sender, said.name)
@@ -372,6 +400,8 @@ class OrderedParticipants(Participants):
     def hosts_changed(self, group: LightGroup, before: Targets) -> None:
         if any(site not in before for site in group.hosts):
             group.valid_from = group.number
+            for key in [key for key, speech in self.guessed.items() if speech.group == group.name]:
+                self.revoke(key)  # what is not final is void, and repeated
             self.repeat(group)
 
     def take(self, cast: Carried[Any], said: ParticipantHeader) -> None:

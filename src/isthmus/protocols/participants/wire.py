@@ -12,6 +12,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from isthmus.core.errors import RemoteError
+from isthmus.core.layer import Finality
 from isthmus.core.message import Carried, Message, SiteId, Targets
 from isthmus.core.validation import BadValue, check_range
 
@@ -71,13 +72,14 @@ class ParticipantView(msgspec.Struct, frozen=True):
 
 
 class Speech(msgspec.Struct, frozen=True):
-    """A message as it reaches the participants of a site."""
+    """A message as it reaches the participants of a site; over an optimistic order also a guess, or its revocation."""
 
     group: str
     sender: Participant
     payload: bytes
     view_number: int  # of the view in which it is delivered
     owed: Carried[Message] | None = None  # what `done_with` gives back to flow control; None: nothing
+    finality: Finality = Finality.FINAL
 
 
 class ParticipantsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import zlib
 
-from isthmus.core.layer import Kind
+from isthmus.core.layer import Finality, Kind
 from isthmus.core.message import GroupId
-from isthmus.protocols.participants.wire import ParticipantView, hosts_of
+from isthmus.protocols.participants.wire import ParticipantView, Speech, hosts_of
 from isthmus.scenario.participants.model import LABEL_BYTES
 from isthmus.scenario.participants.traffic import ParticipantEvent, SentMessage
 from isthmus.trace.log import SiteLog
@@ -44,8 +44,8 @@ class ParticipantTrace:
 
     def write(self, note: ParticipantEvent, time_ns: int) -> None:
         log, what = self.log, note.what
-        if log.sink is None:
-            return
+        if log.sink is None or (isinstance(what, Speech) and what.finality is not Finality.FINAL):
+            return  # guesses of one message come again, as its sender repeats it
         group = participant_group(note.within, what.group, note.era)
         message: tuple[int, int, int]
         if isinstance(what, ParticipantView):

@@ -113,7 +113,6 @@ HOSTILE: dict[str, tuple[str, int, Message]] = {
     "a change of one that does not lead": ("fifo", 1, GroupChange("orders", 2, ((SiteId(1), "bob", True),), 1)),
     "a change of a site that is not there": ("fifo", 0, GroupChange("orders", 2, ((SiteId(7), "bob", True),), 1)),
     "a change of nothing": ("fifo", 0, GroupChange("orders", 2, (), 1)),
-    "a change beyond the next": ("fifo", 0, GroupChange("orders", 9, ((SiteId(1), "bob", True),), 1)),
     "a change of the future": ("fifo", 0, GroupChange("orders", 2, ((SiteId(1), "bob", True),), 8)),
     "a mark for a view that is installed": ("fifo", 1, Mark("orders", 1, 1)),
     "a request for what is so": ("fifo", 0, Request("orders", "ann", True, 1)),
@@ -131,6 +130,14 @@ def test_a_word_that_breaks_the_rules_changes_nothing(what: str) -> None:
         rig.do(lambda: rig.layer.join("orders", "ann"))
     before = rig.layer.state()
     assert f"reject {source}" in rig.take(source, word), what
+    assert rig.layer.state() == before
+
+
+def test_a_change_whose_predecessor_is_lost_changes_nothing() -> None:
+    rig = Rig("fifo")
+    rig.do(lambda: rig.layer.join("orders", "ann"))
+    before = rig.layer.state()
+    assert not rig.take(0, GroupChange("orders", 9, ((SiteId(1), "bob", True),), 1))
     assert rig.layer.state() == before
 
 
