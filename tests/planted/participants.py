@@ -243,8 +243,10 @@ class GuessesKept(OrderedParticipants):
 
     __slots__ = ()
 
-    def revoke(self, key: tuple[SiteId, int]) -> None:
-        self.guessed.pop(key, None)
+    def hosts_changed(self, group: LightGroup, before: Targets) -> None:
+        told, self.guesses.told = self.guesses.told, {}
+        super().hosts_changed(group, before)
+        self.guesses.told = told
 
 
 class GuessesOfVoid(OrderedParticipants):

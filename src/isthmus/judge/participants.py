@@ -8,7 +8,6 @@ crashed site is held to the site views that it survived:
   over a total order in the same order;
 - integrity: a participant's messages come once, from a member, to a site that hosts members, in order where promised;
 - validity: a message sent at a site that is up is delivered there;
-- validity: a message sent at a site that is up is delivered there;
 - guesses: what is tentative at a site is not delivered there yet, and is delivered or revoked in the end, while the
   site hosts members.
 """

@@ -69,7 +69,7 @@ class ParticipantService:
         self.port = port
         self.layer = port.stack.find(Participants)
         self.layer.on_view, self.layer.on_message, self.layer.on_room = self.on_view, self.on_message, self.wake
-        self.layer.on_guess, self.layer.auto_consume = self.on_guess, False
+        self.layer.guesses.on_guess, self.layer.auto_consume = self.on_guess, False
 
     def begin_life(self, port: LivePort) -> None:
         """Serve a new life of the site, in which the participants of the old one join again."""

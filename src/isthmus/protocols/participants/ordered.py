@@ -38,6 +38,7 @@ import msgspec
 from isthmus.core.errors import Busy, LocalError, RemoteError
 from isthmus.core.layer import Finality, Handler, Kind, Layer, View
 from isthmus.core.message import Carried, Cast, Message, SiteId, Targets
+from isthmus.protocols.participants.guesses import ParticipantGuesses
 from isthmus.protocols.participants.wire import (
     NAME_MAX,
     Conditions,
@@ -79,8 +80,7 @@ class Participants(Layer, ABC):
         "deferred",
         "era",
         "groups",
-        "guessed",
-        "on_guess",
+        "guesses",
         "on_message",
         "on_room",
         "on_view",
@@ -101,10 +101,9 @@ class Participants(Layer, ABC):
         self.closing = False  # a site view is being installed: numbers are not final
         self.deferred: list[tuple[str, str, bytes]] = []  # sent while it was; empty otherwise
         self.refusing = False  # `say` raised Busy; `on_room` is owed
-        self.guessed: dict[tuple[SiteId, int], Speech] = {}  # what is tentative, by sender and number
         # What the host of the participants may set:
         self.on_message: Callable[[Speech], None] | None = None
-        self.on_guess: Callable[[Speech], None] | None = None  # tentative and revoked messages of an optimistic order
+        self.guesses = ParticipantGuesses()  # its `on_guess`
         self.on_view: Callable[[ParticipantView], None] | None = None  # of groups with members here, before or after
         self.on_room: Callable[[], None] | None = None  # after Busy: a send may be taken again
         self.auto_consume = True  # False: the host calls `done_with` for each message
@@ -300,29 +299,17 @@ class Participants(Layer, ABC):
             except RemoteError:
                 self.host.trace(Kind.REJECT, value=cast.sender)
                 self.below.consumed(cast)
-        elif self.on_guess is not None:
+        else:
             self.guess(cast, cast.body, finality)
 
     def guess(self, cast: Carried[Any], said: ParticipantHeader, finality: Finality) -> None:
-        """Pass a guess on where the message would be delivered now, and what becomes of a guess that was passed on."""
+        """Pass a guess on where the message would be delivered now."""
         group = self.groups.get(said.group)
         if finality is Finality.REVOKED:
-            self.revoke((cast.sender, cast.number))
+            self.guesses.revoke(said.group, cast)
         elif group is not None and group.valid_from <= said.number <= group.number and self.host.site in group.hosts:
             sender = Participant(cast.sender, said.name)
-            speech = Speech(group.name, sender, cast.payload, group.number, finality=finality)
-            self.guessed[cast.sender, cast.number] = speech
-            self.tell_guess(speech)
-
-    def revoke(self, key: tuple[SiteId, int]) -> None:
-        """Tell that a guess will not come true."""
-        speech = self.guessed.pop(key, None)
-        if speech is not None:
-            self.tell_guess(msgspec.structs.replace(speech, finality=Finality.REVOKED))
-
-    def tell_guess(self, speech: Speech) -> None:
-        if self.on_guess is not None:
-            self.on_guess(speech)
+            self.guesses.pass_on(cast, Speech(group.name, sender, cast.payload, group.number, finality=finality))
 
     def deliver_all(self, casts: Sequence[Cast]) -> None:
         if PLAIN.issuperset(map(type, casts)):
@@ -358,7 +345,7 @@ class Participants(Layer, ABC):
 
     def hand_over(self, group: LightGroup, cast: Carried[Any], said: ParticipantHeader, owed: bool = True) -> None:
         """Deliver a message to the participants here."""
-        self.guessed.pop((cast.sender, cast.number), None)
+        self.guesses.settle(cast)
         if self.host.site in group.hosts and self.on_message is not None:
             kept = cast if owed and not self.auto_consume else None
             sender = Participant(cast.sender, said.name)
@@ -400,8 +387,7 @@ class OrderedParticipants(Participants):
     def hosts_changed(self, group: LightGroup, before: Targets) -> None:
         if any(site not in before for site in group.hosts):
             group.valid_from = group.number
-            for key in [key for key, speech in self.guessed.items() if speech.group == group.name]:
-                self.revoke(key)  # what is not final is void, and repeated
+            self.guesses.revoke(group.name)  # what is not final is void, and repeated
             self.repeat(group)
 
     def take(self, cast: Carried[Any], said: ParticipantHeader) -> None:

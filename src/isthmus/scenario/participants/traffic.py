@@ -74,7 +74,7 @@ class ParticipantTraffic:
         for layer in layers:
             if isinstance(layer, Participants):
                 self.layers[group] = layer
-                layer.on_view = layer.on_message = layer.on_guess = partial(self.note, layer)
+                layer.on_view = layer.on_message = layer.guesses.on_guess = partial(self.note, layer)
                 for within, spec in self.specs:
                     if within == group and layer.host.incarnation:
                         self.at(self.now_ns(), group, partial(self.join, group, spec))
