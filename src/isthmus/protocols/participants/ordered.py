@@ -56,7 +56,6 @@ from isthmus.trace.schema import Gauge
 
 FINAL = Finality.FINAL
 PLAIN = {Cast}
-ALWAYS = Conditions()
 DECODER = msgspec.msgpack.Decoder(tuple[int, tuple[GroupState, ...]])
 Key = tuple[str, str]  # group, name: a participant here
 
@@ -158,7 +157,7 @@ class Participants(Layer, ABC):
     def view_of(self, group: str) -> ParticipantView:
         """The installed view of a group; number 0 where there was none."""
         known = self.groups.get(group) or LightGroup(group)
-        unmet = self.options.conditions.get(group, ALWAYS).unmet(known.members)
+        unmet = self.options.conditions.get(group, Conditions()).unmet(known.members)
         return ParticipantView(group, known.number, known.members, unmet)
 
     def takes(self, group: str) -> bool:
