@@ -288,9 +288,7 @@ NAVTECH = {  # the first that fits names the module that a file is part of (pape
     "protocols/membership/suspicion.py": "FS",
     "protocols/participants/detector.py": "FD",
     "live/node/participant_watch.py": "FD",
-    "protocols/participants/ordered.py": "PM",
-    "protocols/participants/marked.py": "PM",
-    "protocols/participants/wire.py": "PM",
+    "protocols/participants/": "PM",
     "protocols/membership/": "SM",
     "protocols/application.py": "AS",
     "protocols/fragments.py": "AS",  # of the application's messages
