@@ -19,7 +19,8 @@ Invariants:
 - a life that was left out does not come back: its site begins a new one, as after a crash;
 - a life takes no place that it has not asked for: one that repeats the incarnation of an earlier life ends, and the
   next one goes above it;
-- the stack installs a view only with the application's state; a member without it is in the view but delivers nothing.
+- the stack installs a view only with the state of its layers; a member without it is in the view but delivers nothing.
+  The application's state may come later (transfer.py).
 
 The file (home.py) lets a site that comes back vote for the seat that it had. It has lost its frames, so it never
 reports; it accepts, like all, only what it holds. Where no member has the state any more, the seats of a quorum found
@@ -36,7 +37,7 @@ The phases of a life, and what moves it (`become` checks the table TRANSITIONS):
 | VOTER | the seat goes on into the next view | VOTER |
 | VOTER | the seat ends, this life goes on asking to join | OUT |
 | OUT, VOTER | a view is founded, or decided with this life in it | ENTERED |
-| ENTERED | the application's state is here, or no member has it and the group restarts | INSTALLING |
+| ENTERED | the state of the stack's layers is here, or no member has it and the group restarts | INSTALLING |
 | INSTALLING | the host has installed the view | NORMAL |
 | ENTERED, NORMAL | a ballot is promised, or the successor is already decided | FROZEN |
 | FROZEN | the successor is decided, with this life in it; the cut may be incomplete | DECIDED |
@@ -51,6 +52,8 @@ from collections.abc import Collection, Sequence
 from enum import Enum, auto
 from functools import partial
 from typing import Any, TypeVar
+
+import msgspec
 
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Handler, Kind, Layer, Life, View
@@ -70,7 +73,7 @@ from isthmus.protocols.membership.succession import (
     reconciled,
     staying,
 )
-from isthmus.protocols.membership.transfer import IncomingState, State, StateSnapshot
+from isthmus.protocols.membership.transfer import StateTransfer, assign_givers
 from isthmus.protocols.membership.wire import (
     NO_BALLOT,
     Accepted,
@@ -94,7 +97,6 @@ from isthmus.protocols.membership.wire import (
     ViewMessage,
 )
 from isthmus.protocols.transport.base import Transport
-from isthmus.trace.schema import Gauge
 
 V = TypeVar("V", bound=ViewMessage)
 NOBODY = -1  # as a seat: none
@@ -142,7 +144,6 @@ class Agreement(Layer):
         "frozen_ns",
         "heard",
         "home",
-        "incoming",
         "known",
         "lacking_ns",
         "leaving",
@@ -152,11 +153,10 @@ class Agreement(Layer):
         "phase",
         "previous_flush",
         "requests",
-        "restored",
         "seat",
-        "snapshot",
         "stateful",
         "told_behind",
+        "transfer",
         "view",
     )
     timer_names = ("tick",)
@@ -188,9 +188,7 @@ class Agreement(Layer):
         self.flush: Flush | None = None  # of the closing view
         self.previous_flush: Flush | None = None  # of the previous view, for members that are behind
         self.lacking_ns: int | None = None  # since when a cut is incomplete
-        self.incoming = IncomingState()
-        self.restored: State | None = None  # taken over by the stack once it has installed the view
-        self.snapshot: StateSnapshot | None = None  # for members that lack the state
+        self.transfer = StateTransfer(self)
 
     def become(self, phase: LifePhase) -> None:
         assert phase in TRANSITIONS[self.phase], f"site {self.host.site} goes from {self.phase} to {phase}"
@@ -263,7 +261,7 @@ class Agreement(Layer):
 
     def is_idle(self) -> bool:
         """Whether nothing is left to do here: in a view, with the state, without a reason to change it."""
-        return self.phase is NORMAL and not self.has_reason()
+        return self.phase is NORMAL and self.stateful and not self.has_reason()
 
     def is_suspected(self, life: Life) -> bool:
         """Whether a life is suspected, or a later one of its site proves it dead."""
@@ -293,7 +291,7 @@ class Agreement(Layer):
         """Begin with a first view, which an operator gives to all its members alike."""
         assert not self.is_seated() and self.me in view.lives()
         self.enter(view, None)
-        self.become_stateful()
+        self.install_stack()
 
     def leave(self) -> None:
         """Ask to be left out of the next view."""
@@ -332,8 +330,8 @@ class Agreement(Layer):
         if not self.is_member():
             now_ns = self.host.now_ns
             self.send_to(tuple(others), Join(self.host.incarnation, now_ns, self.requests.answered(now_ns)))
-        elif not self.stateful:
-            self.ask_state()
+        else:
+            self.transfer.tick()
         if self.flush is not None:
             self.complete()
             self.fetch()
@@ -385,15 +383,16 @@ class Agreement(Layer):
         self.heard[source] = message.stateful or self.heard.get(source, False)
         if len(self.heard) == len(self.view.members) - 1:
             self.previous_flush = None
-            if all(self.heard.values()):
-                self.snapshot = None
+            if all(self.heard.values()) and self.stateful:
+                self.transfer.release()
 
     # When to act
 
     def wants_change(self) -> bool:
         """Whether this member itself sees a reason."""
         underweight = self.stateful and weight(self.view, self.me) < self.home.weights.get(self.host.site, 1)
-        return self.is_frozen() or bool(self.suspects()) or self.is_distrusted() or self.can_leave() or underweight
+        lacks = underweight or self.transfer.wants_base()
+        return self.is_frozen() or bool(self.suspects()) or self.is_distrusted() or self.can_leave() or lacks
 
     def can_leave(self) -> bool:
         """Whether this member leaves, and another has the state to go on with."""
@@ -563,6 +562,11 @@ class Agreement(Layer):
         ]
         voters = [life for life, promise in promises.items() if promise.report is None]
         suspected = [life for life in self.view.lives() if self.is_suspected(life)]
+        if not any(reporter.stateful for reporter in reporters):  # those whose stack is in the view go on as they are
+            reporters = [
+                msgspec.structs.replace(reporter, stateful=promises[reporter.life].transfer.has_layers)
+                for reporter in reporters
+            ]
         if not any(reporter.stateful for reporter in reporters):
             return self.restart(attempt)
         stay = staying(self.view, reporters, voters, suspected, self.sitting)
@@ -572,7 +576,10 @@ class Agreement(Layer):
         stateful = [reporter.life for reporter in stay if reporter.stateful]
         view = next_view(self.view, lives, self.joining(lives), stateful, self.home.weights)
         cut = cut_of(self.view.members, self.reports(attempt, lives))
-        return Proposal(self.view.view_id, self.view.members, view, cut, tuple([life[0] for life in stateful]))
+        having = tuple([life[0] for life in stateful])
+        reports = {life[0]: promises[life].transfer for life in lives}
+        tasks = assign_givers(view, having, reports, self.couriers, self.home.is_near)
+        return Proposal(self.view.view_id, self.view.members, view, cut, having, transfers=tasks)
 
     def reports(self, attempt: Attempt, stay: Sequence[Life]) -> list[tuple[SiteId, tuple[Holding, ...]]]:  # noqa: ARG002
         """All reports, also of members that do not stay: they may have acted on what they delivered."""
@@ -632,7 +639,7 @@ class Agreement(Layer):
         self.become(FROZEN)
         self.frozen_ns = self.host.now_ns
         frames = {}
-        if self.stateful:
+        if self.transfer.has_layers:
             for layer in self.stack.turn_layers:  # what was submitted before belongs to this view
                 layer.end_turn()
             transport = self.stack.find(Transport)
@@ -645,7 +652,7 @@ class Agreement(Layer):
         """The frames of the closing view that this member has; None where it votes by its file alone."""
         if not self.is_member():
             return None
-        if not self.stateful:
+        if not self.transfer.has_layers:
             return ()
         transport = self.stack.find(Transport)
         found = []
@@ -656,7 +663,8 @@ class Agreement(Layer):
 
     def own_promise(self, ballot: Ballot) -> Promise:
         accepted, report = self.ledger.accepted, self.report()
-        return self.about_view(Promise, ballot, accepted, report, self.suspects(), self.stateful, self.leaving)
+        state = (self.stateful, self.leaving, self.transfer.report())
+        return self.about_view(Promise, ballot, accepted, report, self.suspects(), *state)
 
     def save(self) -> None:
         """Write down what must survive a crash."""
@@ -853,13 +861,11 @@ class Agreement(Layer):
         """Deliver the cut and go on into the next view."""
         proposal, flush = self.decided, self.flush
         assert proposal is not None and flush is not None
-        if self.stateful:
+        if self.transfer.has_layers:
             flush.deliver(self.stack.find(Transport))
         self.enter(proposal.view, proposal)
-        if self.stateful or proposal.restart:
-            self.become_stateful()
-        else:
-            self.ask_state()
+        if self.transfer.has_layers or proposal.restart:
+            self.install_stack()
 
     def adopt(self, proposal: Proposal) -> None:
         """Join a view."""
@@ -868,9 +874,7 @@ class Agreement(Layer):
             return
         self.enter(proposal.view, proposal)
         if proposal.restart:
-            self.become_stateful()
-        else:
-            self.ask_state()
+            self.install_stack()
 
     def enter(self, view: View, decision: Proposal | None, seat: int | None = None) -> None:
         """Be in a view, with nothing promised or accepted; `seat` is given for an earlier life, as whose it votes."""
@@ -879,13 +883,14 @@ class Agreement(Layer):
         self.seat = self.host.incarnation if seat is None else seat
         self.ledger = Ledger()
         self.backoff.attempt_count = 0
-        self.attempt = self.nudged_ns = self.decided = self.lacking_ns = self.snapshot = None
+        self.attempt = self.nudged_ns = self.decided = self.lacking_ns = None
         self.previous_flush, self.flush = self.flush, None
         self.heard.clear()
-        self.incoming = IncomingState()
         self.requests.forget(view.lives())
         self.save()
         self.send_to(self.others(), self.about_view(Here, self.stateful))
+        if seat is None:
+            self.transfer.enter()
 
     def on_gone(self, source: SiteId, message: Gone) -> None:
         """Learn that others have gone on without this site."""
@@ -944,10 +949,9 @@ class Agreement(Layer):
 
     # The application's state
 
-    def become_stateful(self) -> None:
-        """Have the stack install the view; it has the state, or takes it over then."""
+    def install_stack(self) -> None:
+        """Have the stack install the view; it has the state of its layers, or takes it over then."""
         self.become(INSTALLING)
-        self.stateful = True
         self.host.install(self.view)
         self.host.resume()
 
@@ -956,47 +960,31 @@ class Agreement(Layer):
 
     def resume(self) -> None:
         """Take over the state, or take a snapshot of it for members that lack it; then let traffic flow."""
-        if self.restored is not None:
-            state, self.restored = self.restored, None
-            self.host.gauge(Gauge.STATE_BYTES, sum(map(len, state)))
-            try:
-                self.stack.restore(state)
-            except RemoteError:  # no valid state: this life is of no use, and the next one asks another member
-                self.host.trace(Kind.REJECT, value=self.incoming.source or 0)
-                self.end_life(None)
-                return
-        elif self.decision is not None and set(self.view.members) - set(self.decision.stateful):
-            self.snapshot = StateSnapshot(self.stack.state())
+        try:
+            self.transfer.open()
+        except RemoteError:  # no valid state: this life is of no use, and the next one asks another member
+            self.host.trace(Kind.REJECT, value=self.transfer.giver or 0)
+            self.end_life(None)
+            return
         self.above.resume()
         if self.leaving:
             self.leave_if_alone()
 
-    def on_state_ask(self, source: SiteId, message: StateAsk) -> None:
-        if self.is_current(source, message) and message.view_id == self.view.view_id and self.snapshot is not None:
-            total, piece = len(self.snapshot.data), self.snapshot.piece(message.offset, self.host.frame_bytes)
-            if piece:
-                answer = StatePiece(self.host.incarnation, message.view_id, message.offset, total, piece)
-                self.send_to((source,), answer)
+    def sources(self) -> Targets:
+        """The other members that have the state, as far as known, and are not suspected."""
+        given = () if self.decision is None else self.decision.stateful
+        lives = [life for life in self.view.lives() if life[0] in given or self.heard.get(life[0], False)]
+        return tuple([life[0] for life in lives if life[0] != self.host.site and not self.is_suspected(life)])
 
-    def ask_state(self, again: bool = True) -> None:
-        """Ask for the next piece of the state; another member where the last one does not answer."""
-        if self.decision is None:
-            return
-        if again and self.incoming.stale:
-            others = tuple([site for site in self.decision.stateful if site != self.host.site])
-            self.incoming.turn_to_next(tuple([site for site in others if site not in self.couriers]) or others)
-        self.incoming.stale = True
-        if self.incoming.source is not None:
-            message = StateAsk(self.host.incarnation, self.view.view_id, self.incoming.size)
-            self.send_to((self.incoming.source,), message)
+    def on_state_ask(self, source: SiteId, message: StateAsk) -> None:
+        if self.is_current(source, message):
+            self.transfer.on_ask(source, message)
 
     def on_state_piece(self, source: SiteId, message: StatePiece) -> None:
-        if not self.is_current(source, message) or message.view_id != self.view.view_id or self.phase is not ENTERED:
-            return
-        before = self.incoming.size
-        state = self.incoming.take(source, message)
-        if state is not None:
-            self.restored = state
-            self.become_stateful()
-        elif self.incoming.size > before:
-            self.ask_state(again=False)
+        if self.is_current(source, message) and (self.phase is ENTERED or self.transfer.has_layers):
+            self.transfer.on_piece(source, message)
+
+    def stop(self, why: str) -> None:
+        """Leave, as the application's state failed here."""
+        self.home.fail(why)
+        self.leave()

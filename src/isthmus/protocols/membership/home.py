@@ -20,16 +20,17 @@ from isthmus.protocols.membership.wire import Ballot, Proposal
 
 
 class AgreementOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Times of the agreement, in round trips."""
+    """Times of the agreement, in round trips if the name has no unit."""
 
     tick: float = 1.7
     answer: float = 2.7  # a coordinator waits this long for a member that it does not suspect
     attempt: float = 5.0  # then a coordinator takes a new ballot
     fresh: float = 5.3  # a request, an answer or a nudge counts for this long
     give_up: float = 20.0  # a cut that cannot be completed for this long ends the life
+    snapshot_s: float = 60.0  # seconds that taking the application's state may last
 
     def __post_init__(self) -> None:
-        for key in ("tick", "answer", "attempt", "fresh", "give_up"):
+        for key in ("tick", "answer", "attempt", "fresh", "give_up", "snapshot_s"):
             check_range(key, getattr(self, key), PERIOD_MIN_MS, 1e6)
 
 

@@ -29,9 +29,12 @@ def assigned_weights(
     """The weights of a new view: members that have the state as configured, the rest as long as these stay a quorum.
 
     If a quorum needed a member without the state, the group could come to a standstill with no member left that can
-    send it the state. It gets its weight in a later view, once it has the state.
+    send it the state. It gets its weight in a later view, once it has the state. Where only sites of weight 0 have the
+    state, the first of them counts 1: otherwise no quorum would be possible.
     """
     weights = [configured.get(life[0], 1) if life in stateful else 0 for life in members]
+    if not any(weights):
+        weights = [int(life == next((one for one in members if one in stateful), None)) for life in members]
     for place, life in enumerate(members):
         if life not in stateful:
             weights[place] = configured.get(life[0], 1)

@@ -22,7 +22,11 @@ from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Life, View
 from isthmus.core.message import SiteId, Targets
 from isthmus.protocols.membership.cut import Runs
+from isthmus.protocols.membership.window import ASKED_MAX, PIECE_BYTES
 from isthmus.protocols.membership.wire import (
+    APPLICATION,
+    LAYERS,
+    VIEWS_KEPT,
     Accepted,
     Ballot,
     Decide,
@@ -39,12 +43,14 @@ from isthmus.protocols.membership.wire import (
     Proposal,
     Propose,
     StateAsk,
+    StatePiece,
     ViewMessage,
 )
 
 NUMBERS_MAX = 1 << 20  # frames that a report or a cut may name
 LEAP_MAX = 1 << 20  # rounds; each is an attempt of a site that could not reach this one
 COUNT_MAX = (1 << 31) - 1  # of incarnations, views and weights: they fit the columns of a trace
+DIGEST_BYTES = 32
 LIVES_PER_SITE = 4  # that a request to join may name
 
 
@@ -102,12 +108,26 @@ def check_service(message: MembershipMessage, here: LocalKnowledge) -> None:
             raise RemoteError(f"an answer to a request made at {message.asked_ns} ns, later than any of this site")
     elif isinstance(message, Gone):
         check_counts(message.view_id, message.gone_incarnation)
-    elif isinstance(message, StateAsk):
-        check_natural(message.offset)
+    elif isinstance(message, StateAsk | StatePiece):
+        check_state(message)
     elif isinstance(message, Fetch):
         check_runs([runs for _, runs in message.wanted])
     elif isinstance(message, Frames):
         check_sites([origin for origin, _ in message.frames], here.contacts)
+
+
+def check_state(message: StateAsk | StatePiece) -> None:
+    """Check a request for the state, or a piece of it; window.py checks pieces against what was asked for."""
+    check_counts(message.base)
+    offsets = message.offsets if isinstance(message, StateAsk) else (message.offset,)
+    if message.part not in (LAYERS, APPLICATION) or len(message.digest) not in (0, DIGEST_BYTES):
+        raise RemoteError(f"part {message.part} of a state, with a digest of {len(message.digest)} bytes")
+    if len(offsets) > ASKED_MAX or any(offset < 0 for offset in offsets):
+        raise RemoteError(f"{len(offsets)} offsets of pieces, or one below 0")
+    if isinstance(message, StateAsk) and not 0 < message.size <= PIECE_BYTES:
+        raise RemoteError(f"pieces of {message.size} bytes; 1 to {PIECE_BYTES} are possible")
+    if isinstance(message, StatePiece) and message.total > 0 and len(message.digest) != DIGEST_BYTES:
+        raise RemoteError("a piece of a state without a digest")
 
 
 def check_counts(*found: int) -> None:
@@ -177,6 +197,10 @@ def check_promise(message: Promise, here: LocalKnowledge) -> None:
     for one in report:
         check_natural(one.floor)
     check_runs([runs for one in report for runs in (one.delivered, one.held)])
+    check_counts(message.transfer.base, *message.transfer.kept)
+    check_distinct(message.transfer.avoided, here.contacts)
+    if len(message.transfer.kept) > VIEWS_KEPT + 2:
+        raise RemoteError(f"{len(message.transfer.kept)} snapshots; {VIEWS_KEPT} are kept at most")
     if message.accepted is not None:
         ballot, proposal = message.accepted
         if ballot > message.ballot or proposal.view_id != message.view_id:
@@ -211,6 +235,10 @@ def check_proposal(proposal: Proposal, here: LocalKnowledge) -> None:
     check_distinct(proposal.electors, here.contacts)
     check_distinct(proposal.stateful, proposal.view.members)
     check_distinct([part.origin for part in proposal.cut], proposal.electors)
+    check_distinct([task.site for task in proposal.transfers], proposal.view.members)
+    check_sites([task.giver for task in proposal.transfers], proposal.view.members)
+    if not all(0 <= task.base <= proposal.view.view_id for task in proposal.transfers):
+        raise RemoteError(f"a state of a view outside 0 to {proposal.view.view_id}")
     for part in proposal.cut:
         check_natural(part.floor)
         check_sites(part.holders, here.contacts)

@@ -18,6 +18,26 @@ from isthmus.protocols.transport.reliable.frames import Data
 
 Ballot = tuple[int, SiteId, int]  # round, proposer's life; ordered
 NO_BALLOT: Ballot = (0, SiteId(-1), -1)
+LAYERS, APPLICATION = 0, 1  # the parts of a group's state
+VIEWS_KEPT = 6  # views for which a snapshot is kept
+
+
+class StateTask(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A member without the state, the view whose state it fetches, and the member that took it there."""
+
+    site: SiteId
+    base: int
+    giver: SiteId
+
+
+class TransferReport(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """What a member lacks, and can give, of the application's state."""
+
+    has_layers: bool = False  # its stack is in the view
+    base: int = 0  # it fetches the state of this view; 0: it may begin with another
+    kept: tuple[int, ...] = ()  # the bases whose state it has
+    gives: bool = False  # its application has a state to give
+    avoided: Targets = ()  # members that gave it a wrong one
 
 
 class Proposal(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -29,6 +49,7 @@ class Proposal(msgspec.Struct, frozen=True, gc=False, array_like=True):
     cut: tuple[CutSlice, ...]
     stateful: Targets  # members of the successor that have the application's state
     restart: bool = False  # no member has the state any more: all begin anew, with what they have
+    transfers: tuple[StateTask, ...] = ()  # to members of the successor that lack the state
 
 
 class MembershipMessage(Message, frozen=True, gc=False, array_like=True):
@@ -66,6 +87,7 @@ class Promise(ViewMessage, frozen=True, gc=False, array_like=True, tag=43):
     suspects: Targets
     stateful: bool
     leaving: bool
+    transfer: TransferReport = TransferReport()
 
 
 class Propose(ViewMessage, frozen=True, gc=False, array_like=True, tag=44):
@@ -141,19 +163,27 @@ class Frames(MembershipMessage, Generic[B], frozen=True, gc=False, array_like=Tr
 
 
 class StateAsk(MembershipMessage, frozen=True, gc=False, array_like=True, tag=54):
-    """Asks for a piece of the group's state as of the installation of a view."""
+    """Asks for pieces of one part of the group's state as of the installation of a view."""
 
-    view_id: int
-    offset: int
+    base: int
+    part: int
+    digest: bytes  # of the whole part; b"": of any giver
+    size: int  # of a piece
+    offsets: tuple[int, ...]
 
 
 class StatePiece(MembershipMessage, frozen=True, gc=False, array_like=True, tag=55):
-    """Carries a piece of that state."""
+    """Carries a piece of that part; or says that it is not here, or being taken."""
 
-    view_id: int
+    base: int
+    part: int
+    digest: bytes
     offset: int
     total: int
     piece: bytes
+
+    def payload_bytes(self) -> int:
+        return len(self.piece)
 
 
 Frame = Data[Any]

@@ -90,7 +90,7 @@ class Script:
 
 def short(word: MembershipMessage) -> str:
     """A word with the fields that tell it from others of its kind."""
-    hidden = ("incarnation", "seat", "asked_ns", "frames", "piece")
+    hidden = ("incarnation", "seat", "asked_ns", "frames", "piece", "digest")
     fields = {name: getattr(word, name) for name in type(word).__struct_fields__ if name not in hidden}
     shown = []
     for name, value in fields.items():
@@ -101,6 +101,8 @@ def short(word: MembershipMessage) -> str:
             shown.append(f"report={[(one.origin, one.delivered) for one in value if one.delivered]}")
         elif name == "accepted" and value is not None:
             shown.append(f"accepted={value[0]}")
+        elif name == "transfer":
+            shown += [f"transfer={(value.base, value.kept)}"] if value.base or value.kept else []
         elif value not in ((), None, False):
             shown.append(f"{name}={value}")
     return f"{type(word).__name__}({', '.join(shown)})"

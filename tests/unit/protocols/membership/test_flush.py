@@ -5,8 +5,7 @@ from __future__ import annotations
 from isthmus.core.message import Cast, SiteId
 from isthmus.protocols.membership.cut import CutSlice
 from isthmus.protocols.membership.flush import Flush
-from isthmus.protocols.membership.transfer import IncomingState, StateSnapshot
-from isthmus.protocols.membership.wire import Frame, StatePiece
+from isthmus.protocols.membership.wire import Frame
 from isthmus.protocols.transport.reliable.frames import Data
 
 S = SiteId
@@ -40,16 +39,3 @@ def test_answers_come_in_packets() -> None:
     packets = list(flush.answer([(S(9), ((2, 9),)), (S(8), ((1, 1),))], limit_bytes=400))
     assert [[data.seq for _, data in packet] for packet in packets] == [[2, 3], [4, 5]]
     assert list(flush.answer([(S(8), ((1, 1),))], 400)) == [[]]
-
-
-def test_a_state_arrives_in_pieces_from_one_member() -> None:
-    state = (b"application" * 20, b"", b"roles")
-    snapshot, arrival = StateSnapshot(state), IncomingState()
-    arrival.turn_to_next((S(4), S(5)))
-    found = None
-    while found is None:
-        piece = snapshot.piece(arrival.size, 50)
-        word = StatePiece(0, 7, arrival.size, len(snapshot.data), piece)
-        assert arrival.take(S(5), word) is None  # another's snapshot need not be the same bytes
-        found = arrival.take(S(4), word)
-    assert found == state

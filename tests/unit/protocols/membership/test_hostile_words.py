@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -36,6 +37,8 @@ from isthmus.protocols.membership.wire import (
     Propose,
     StateAsk,
     StatePiece,
+    StateTask,
+    TransferReport,
 )
 from isthmus.protocols.transport.reliable.frames import Data, ReliableOptions
 from isthmus.protocols.transport.reliable.reliable import Reliable
@@ -109,7 +112,15 @@ class Bench:
         return [
             *(a.view, a.seat, a.phase, ledger.promised, ledger.accepted, a.decided, a.stateful, dict(a.known)),
             *(dict(a.heard), dict(a.requests.heard), dict(a.requests.answers), dict(ledger.votes), ledger.round_seen),
-            *(ledger.proposed, a.attempt, a.nudged_ns, a.leaving, a.incoming.size, a.flush, self.site.host.view_id),
+            *(
+                ledger.proposed,
+                a.attempt,
+                a.nudged_ns,
+                a.leaving,
+                dict(a.transfer.parts),
+                a.flush,
+                self.site.host.view_id,
+            ),
             len(self.home.renewed),
         ]
 
@@ -162,7 +173,14 @@ HOSTILE: dict[str, tuple[SiteId, Message]] = {
     "a decision by one who had no part in it": (THREE, Decide(3, PROPOSAL)),
     "an answer to what was never asked": (ONE, JoinAck(3, 3, 1 << 62)),
     "gone in a view that cannot be": (ONE, Gone(3, 1 << 40, 3)),
-    "state from below 0": (ONE, StateAsk(3, 5, -5)),
+    "state from below 0": (ONE, StateAsk(3, 5, 0, b"", 16, (-5,))),
+    "a third part of a state": (ONE, StateAsk(3, 5, 2, b"", 16, (0,))),
+    "a digest that is too short": (ONE, StateAsk(3, 5, 0, b"short", 16, (0,))),
+    "pieces of a state that are too large": (ONE, StateAsk(3, 5, 0, b"", 1 << 20, (0,))),
+    "more pieces of a state than may be asked for": (ONE, StateAsk(3, 5, 0, b"", 16, (0,) * 513)),
+    "a state without a digest": (ONE, StatePiece(3, 5, 0, b"", 0, 5, b"state")),
+    "the state of a view to come": (ONE, Decide(3, replace(PROPOSAL, transfers=(StateTask(ONE, 99, ZERO),)))),
+    "more snapshots than are kept": (ONE, promise(transfer=TransferReport(kept=tuple(range(9))))),
     "a request for more frames than there are": (ONE, Fetch(3, 5, ((ONE, ((1, 1 << 62),)),))),
     "frames of a stranger": (ONE, Frames(3, 5, ((STRANGER, Data(1, Cast(STRANGER, 1))),), True)),
     **{
@@ -242,7 +260,7 @@ def test_a_state_that_layers_cannot_take_ends_the_life_that_got_it() -> None:
     bench.site.advance(5_000_000)
     bench.site.drain()
     state = msgspec.msgpack.encode((b"no", b"such", b"layers", b"here"))
-    lines = bench.hear(ONE, StatePiece(3, 6, 0, len(state), state))
+    lines = bench.hear(ONE, StatePiece(3, 6, 0, sha256(state).digest(), 0, len(state), state))
     assert "reject 1" in lines and len(bench.home.renewed) == 1
 
 
@@ -277,13 +295,16 @@ def few(of: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
 
 
 runs = few(st.tuples(numbers, numbers))
+digests = st.sampled_from([b"", bytes(32), sha256(b"").digest()])
+tasks = few(st.builds(StateTask, sites, numbers, sites))
+transfers = st.builds(TransferReport, flags, numbers, few(numbers), flags, few(sites))
 views = st.one_of(
     st.builds(View, numbers, few(sites), few(numbers), few(numbers), few(lives)), st.just(NEXT), st.just(VIEW)
 )
 cuts = few(st.builds(CutSlice, sites, numbers, runs, few(sites)))
 proposals = st.one_of(
-    st.builds(Proposal, numbers, few(sites), views, cuts, few(sites), flags),
-    st.builds(Proposal, st.just(5), st.just(MEMBERS), views, cuts, few(sites), flags),
+    st.builds(Proposal, numbers, few(sites), views, cuts, few(sites), flags, tasks),
+    st.builds(Proposal, st.just(5), st.just(MEMBERS), views, cuts, few(sites), flags, tasks),
 )
 reports = st.one_of(st.none(), few(st.builds(Holding, sites, numbers, runs, runs)))
 head = (numbers, numbers, numbers)
@@ -291,7 +312,9 @@ words = st.one_of(
     st.builds(Here, *head, flags),
     st.builds(Prepare, *head, ballots),
     st.builds(
-        Promise, *head, ballots, st.one_of(st.none(), st.tuples(ballots, proposals)), reports, few(sites), flags, flags
+        Promise,
+        *(*head, ballots, st.one_of(st.none(), st.tuples(ballots, proposals)), reports, few(sites), flags, flags),
+        transfers,
     ),
     st.builds(Propose, *head, ballots, proposals),
     st.builds(Accepted, *head, ballots),
@@ -303,8 +326,8 @@ words = st.one_of(
     st.builds(Gone, *head),
     st.builds(Fetch, numbers, numbers, few(st.tuples(sites, runs))),
     st.builds(Frames, numbers, numbers, few(st.tuples(sites, st.builds(Data, numbers, st.just(Cast(ONE, 1))))), flags),
-    st.builds(StateAsk, *head),
-    st.builds(StatePiece, numbers, numbers, numbers, numbers, st.binary(max_size=4)),
+    st.builds(StateAsk, numbers, numbers, numbers, st.binary(max_size=4), numbers, few(numbers)),
+    st.builds(StatePiece, numbers, numbers, numbers, digests, numbers, numbers, st.binary(max_size=4)),
 )
 
 
