@@ -125,13 +125,14 @@ def places(members: Targets) -> Mapping[SiteId, int]:
 class StateKeeper(Protocol):
     """The state of an application of any size, taken and restored beside the event loop, at one place of the order.
 
-    All four are called by the membership at this site, as part of an event of the port; none may block.
+    All four are called by the membership at this site, as part of an event of the port, and take effect in the order in
+    which they are called; none may block.
     - `snapshot`, at the member that gives the state: after a view was installed, before any of its messages. The state
       as of this point is to be captured; its bytes may come later, from a thread.
     - `hold`, at the member that lacks the state, at the same point of the same view: deliveries from here on are kept.
       Again, in a later view: what was kept is dropped, as the state of the later view contains it.
-    - `restore`: take over a state, then deliver what was kept, in order; None: no member has a state, so deliver what
-      was kept. Where it fails, deliveries are still kept: `hold` follows, or this site stops.
+    - `restore`: take over a state, then deliver what was kept, in order; None: none is to be had, so deliver what
+      was kept, at once. Where it fails, deliveries are still kept: `hold` follows, or this site stops.
 
     `done` is called later, as an event of its own of the port (`Port.run`), at most once: not after a later `hold`, and
     not after the end of this life. A keeper that fails keeps its error for its caller: `Home.fail` follows.

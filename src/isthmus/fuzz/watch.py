@@ -14,6 +14,7 @@ import msgspec
 from isthmus.core.layer import Layer
 from isthmus.core.message import GroupId, Message, SiteId, Targets
 from isthmus.core.units import NS_PER_MS
+from isthmus.fuzz.states import StateChecks
 from isthmus.protocols.application import Application
 from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.credit import Credit
@@ -23,6 +24,8 @@ from isthmus.sim.membership.ideal import IdealMembership, ViewChange
 from isthmus.sim.network.delays import Network, Receive, Stamp
 from isthmus.sim.run import SimRun
 from isthmus.sim.site import SimPort
+from isthmus.stacks.registry import Build
+from isthmus.trace.schema import Sink
 
 LOOK_NS = 25 * NS_PER_MS  # period of the flow control checks while there is traffic
 # Spans in which a run at rest must send nothing for its messages; retried, as roles may still change.
@@ -48,11 +51,20 @@ def limits_of(scenario: Scenario) -> Limits:
 class WatchedRun(SimRun):
     """A run that collects the faults it finds, one sentence each."""
 
-    found: list[str]
+    def __init__(self, scenario: Scenario, sink: Sink | None = None, build: Build | None = None, run: int = 0) -> None:
+        self.found: list[str] = []
+        agreed = scenario.membership.kind == "agreed" and scenario.composition is None
+        self.states = StateChecks(scenario, self.note_fault) if agreed else None
+        super().__init__(scenario, sink, build, run)
+
+    def application_of(self, port: SimPort, group: GroupOfRun) -> Application:
+        application = super().application_of(port, group)
+        if self.states is not None:
+            self.states.attach(application, port, group)
+        return application
 
     def watch(self, limits: Limits, progress: Progress | None = None) -> list[str]:
         """Run to the end or to a limit; return the faults found."""
-        self.found = []
         self.scheduler.at(LOOK_NS, self.look)
         for now_ns in self.steps():
             if progress is not None:
@@ -72,6 +84,8 @@ class WatchedRun(SimRun):
         self.stay_quiet()
         for port in self.ports_up():
             self.check_flags(port)
+        if self.states is not None:
+            self.states.finish()
         return self.found
 
     def note_fault(self, sentence: str) -> None:

@@ -13,6 +13,7 @@ import msgspec
 from isthmus.core.layer import Kind
 from isthmus.core.message import GroupId, SiteId, Targets
 from isthmus.core.units import NS_PER_MS
+from isthmus.protocols.application import Application
 from isthmus.protocols.causal.histories.relayed_order import RelayedOrder
 from isthmus.protocols.membership.suspicion import Suspicion
 from isthmus.scenario.composition.nodes import routed_options
@@ -134,12 +135,16 @@ class SimRun(Simulation):
                 if suspicion is not None:
                     membership = service.layer_of(made, suspicion)
                     options = msgspec.structs.replace(options, membership=membership)
-                stack = attach_group(port, self.build_of(group), self.traffic[site].boot(group.id), options, suspicion)
+                stack = attach_group(port, self.build_of(group), self.application_of(port, group), options, suspicion)
                 self.network.watch_queue(site, stack)
                 self.participant_traffic[site].boot(group.id, stack.layers)
         if self.time is not None:
             self.time.boot(made)
         return made
+
+    def application_of(self, port: SimPort, group: GroupOfRun) -> Application:
+        """Return the application of a new incarnation."""
+        return self.traffic[port.site].boot(group.id)
 
     def build_of(self, group: GroupOfRun) -> Build:
         """Return the builder of a group's stacks: the substituted function, or that of the named stack."""
