@@ -82,6 +82,7 @@ LONG_FILES: dict[str, str] = {  # path: the one thing that takes more than LINES
     "protocols/causal/flooding/safe_links.py": "links that become safe while the membership changes",
     "protocols/causal/histories/relayed_order.py": "the relayed causal order, its acknowledgements and its flush",
     "protocols/membership/agreement.py": "the agreement on views, with its transitions",
+    "protocols/membership/transfer.py": "the transfer of the state, with its transitions",
     "protocols/routing/process.py": "the filters of a process",
     "protocols/routing/router.py": "a router, with static and with recomputed routes",
     "protocols/total/hybrid/hybrid.py": "the hybrid order, its roles and tickets",
