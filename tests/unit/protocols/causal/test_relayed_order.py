@@ -97,3 +97,18 @@ def test_an_acknowledgement_drops_nothing_once_the_flush_was_told_what_is_kept()
     for site in MEMBERS[1:]:
         order.on_delivered_up_to(site, DeliveredUpTo(1))
     assert told[1] == [1] and order.holding(SiteId(0)) == told
+
+
+@pytest.mark.parametrize(
+    ("having", "safe"),
+    [
+        ((0, 1), False),
+        ((0, 1, 2), True),  # half, with the most senior
+        ((1, 2, 3, 4, 5), True),
+        ((0, 1, 2, 3, 4, 5), True),
+    ],
+)
+def test_a_message_is_safe_at_a_quorum_of_the_view(having: tuple[int, ...], safe: bool) -> None:
+    """Site 0 or 1 is the origin, which has it in any case."""
+    lacking = sum(1 << site for site in MEMBERS if site not in having)
+    assert Network().order(having[0]).has_quorum(0b111111, lacking) is safe

@@ -76,6 +76,27 @@ def test_a_site_that_all_its_neighbours_suspect_is_given_up() -> None:
     assert not suspicion.is_suspected(THERE)
 
 
+def test_one_neighbour_that_hears_a_site_is_enough_to_keep_it() -> None:
+    watcher = Watcher(near=False)
+    suspicion, first, second = watcher.suspicion, SiteId(2), SiteId(3)
+    suspicion.watched = suspicion.cluster_of = {HERE: 0, THERE: 1, first: 1, second: 1}
+    suspicion.start()
+    suspicion.on_heartbeat(THERE, Heartbeat(0))
+    suspicion.on_heartbeat(first, Heartbeat(0, (THERE,)))
+    suspicion.on_heartbeat(second, Heartbeat(0))
+    assert not suspicion.is_suspected(THERE)
+    suspicion.on_heartbeat(second, Heartbeat(0, (THERE,)))
+    assert suspicion.is_suspected(THERE)
+
+
+def test_the_time_between_two_lives_is_no_gap_between_heartbeats() -> None:
+    watcher = Watcher(near=True)
+    watcher.hear(10 * MS)
+    watcher.now_ns = watcher.heard_at = 5_000 * MS
+    watcher.suspicion.on_heartbeat(THERE, Heartbeat(9))
+    assert watcher.suspicion.peers[THERE].timeout_ns() == LAN.timeout_ns(0)
+
+
 def test_late_words_of_an_earlier_life_and_strangers_change_nothing() -> None:
     watcher = Watcher(near=True)
     watcher.suspicion.on_heartbeat(THERE, Heartbeat(3, (HERE,)))
