@@ -78,6 +78,13 @@ def test_half_a_datagram_is_garbled(rest: bytes) -> None:
         framing.split(HEAD + rest)
 
 
+def test_all_messages_of_a_datagram_are_taken_or_none() -> None:
+    first, second = entries(b"one", b"two")
+    for end in range(1, len(second)):
+        with pytest.raises(RemoteError):
+            framing.split(HEAD + first + second[:end])
+
+
 def test_noise_never_does_more_than_be_refused() -> None:
     random = Random(1)
     for _ in range(2000):
