@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -15,8 +13,10 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from isthmus.cli.chaos import run_chaos
 from isthmus.cli.composed import classes_table, order_name, stack_names
 from isthmus.cli.console import print_whole, wide_console
+from isthmus.cli.interrupts import gentle_interrupt
 from isthmus.cli.options import HELP, force_option, json_option, output_folder, seed_option
 from isthmus.cli.run import print_judgement
 from isthmus.core.errors import InputError
@@ -24,6 +24,7 @@ from isthmus.core.message import Targets
 from isthmus.core.units import NS_PER_MS
 from isthmus.judge.judgement import judge
 from isthmus.judge.result import RunResult
+from isthmus.live.chaos.plan import CHAOS_STACKS, ChaosOptions
 from isthmus.live.run.child import SiteChild, SiteSummary
 from isthmus.live.run.harness import measure, run_live
 from isthmus.live.run.scenario import live_scenario
@@ -36,7 +37,7 @@ TROUBLE = ("refused", "lost", "rejected", "foreign")
 
 
 @click.command(context_settings=HELP)
-@click.argument("scenario", type=click.Path(path_type=Path), metavar="SCENARIO.toml")
+@click.argument("scenario", type=click.Path(path_type=Path), metavar="[SCENARIO.toml]", required=False)
 @seed_option
 @click.option(
     "-o",
@@ -47,8 +48,22 @@ TROUBLE = ("refused", "lost", "rejected", "foreign")
 @force_option
 @json_option
 @click.option("--no-emulate", is_flag=True, help="The bare loopback, without the topology's delays and losses.")
+@click.option("--chaos", type=int, metavar="SEED", help="No scenario: a group of five under random faults.")
+@click.option("--rounds", type=click.IntRange(min=1), default=1, help="With --chaos: as many, with seeds from SEED on.")
+@click.option("--stack", type=click.Choice(CHAOS_STACKS), help="With --chaos, as what follows: this one. [drawn]")
+@click.option("--safe/--no-safe", default=None, help="Whether delivery is safe. [drawn]")
+@click.option("--files/--no-files", default=None, help="Whether views are kept in files over a crash. [drawn]")
+@click.option("--overload/--no-overload", default=None, help="Whether busy processes take all CPUs. [drawn]")
 def command(
-    scenario: Path, seed: int | None, output: Path | None, force: bool, as_json: bool, no_emulate: bool
+    scenario: Path | None,
+    seed: int | None,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+    no_emulate: bool,
+    chaos: int | None,
+    rounds: int,
+    **drawn: Any,
 ) -> None:
     """Run a scenario in real time: one process per site, over UDP on 127.0.0.1.
 
@@ -59,14 +74,30 @@ def command(
     scenario has a composition, each process and each router of it is a site; a router may be killed and started again,
     and its replicas take over.
 
-    Exit code 0: all valid; 1: a violation; 3: no violation, but a property with no evidence.
+    With --chaos there is no scenario: in each round five processes are killed, stopped, cut off from each other (also
+    in one direction, or from some only), blocked, slow, and started again, over links that lose and delay. All faults
+    end with the round, and the group must come to rest. Each round is judged by its trace and by what the processes
+    noted themselves of what they sent, delivered, and were told to be safe. A round is a function of its seed.
+
+    Exit code 0: all valid; 1: a violation, or a round that failed; 3: no violation, but a property with no evidence.
 
     \b
     Examples:
       isthmus init demo
       isthmus live demo/scenario.toml
       isthmus live demo/scenario.toml -o out/three --no-emulate
+      isthmus live --chaos 1 --rounds 20
+      isthmus live --chaos 7 --stack ring --safe --no-files --overload
     """
+    if chaos is not None:
+        if scenario is not None or seed is not None or no_emulate:
+            raise click.UsageError("--chaos takes neither a scenario nor --seed nor --no-emulate: it draws its own.")
+        options = ChaosOptions(chaos, **drawn)
+        sys.exit(run_chaos(options, rounds, output, force, as_json, wide_console()))
+    if scenario is None:
+        raise click.UsageError("Give a scenario, or --chaos SEED.")
+    if rounds > 1 or any(value is not None for value in drawn.values()):
+        raise click.UsageError("--rounds, --stack, --safe, --files and --overload go with --chaos.")
     loaded = live_scenario(load_scenario(scenario, seed), str(scenario))
     folder = output or output_folder(loaded.name, order_name(loaded), loaded.seed, "-live")
     claim(folder, force)
@@ -141,31 +172,6 @@ async def execute(scenario: Scenario, path: Path, folder: Path, emulate: bool, c
         children: list[SiteChild] = []
         with gentle_interrupt(children):
             return await run_live(scenario, path, folder, emulate, progress, news, children)
-
-
-@contextmanager
-def gentle_interrupt(children: list[SiteChild]) -> Iterator[None]:
-    """Have the first Ctrl-C end the run, so that all sites write their traces, and the second one kill them."""
-    loop, run = asyncio.get_running_loop(), asyncio.current_task()
-    assert run is not None
-    interrupted = False
-
-    def interrupt() -> None:
-        nonlocal interrupted
-        if not interrupted:
-            interrupted = True
-            run.cancel()
-        else:
-            for child in children:
-                child.kill()
-
-    loop.add_signal_handler(signal.SIGINT, interrupt)
-    try:
-        yield
-    except asyncio.CancelledError:
-        if interrupted:
-            raise KeyboardInterrupt from None
-        raise
 
 
 def sites_table(scenario: Scenario, summaries: list[SiteSummary]) -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Coroutine
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from tests.harness.ports import free_ports
 from isthmus import Delivered, Group, Site, Tentative
 from isthmus.core.errors import InputError, LocalError
 from isthmus.core.message import Cast, SiteId
-from isthmus.live.api.send_queue import TURN_MAX
+from isthmus.live.api.send_queue import TURN_MAX, SendQueue
 from isthmus.live.node.errors import Refused, SendTimeout
 from isthmus.live.node.plans import AgreedPlan, GroupPlan, SiteAddress
 from isthmus.protocols.fragments import LARGEST_BYTES
@@ -543,5 +544,24 @@ def test_an_operator_need_not_wait_and_others_say_what_they_wait_for() -> None:
         async with join(NETWORK, NAMES[0], free_ports(NAMES)) as group:
             with pytest.raises(SendTimeout, match="a view that admits this site"):
                 await group.send(b"nobody", timeout=0.2)
+
+    run(program())
+
+
+def test_settle_says_no_once_after_a_life_that_ended_with_messages_unacknowledged() -> None:
+    """The next life has nothing pending: settle said that the others had what was lost with the last one."""
+
+    async def program() -> None:
+        runtime: Any = SimpleNamespace(joined=lambda: None)
+        joined: Any = SimpleNamespace(options=SimpleNamespace(credit=CreditOptions()))
+        pending = [b"unacknowledged"]
+        application: Any = SimpleNamespace(settled=lambda: not pending)
+        queue = SendQueue(runtime, joined, application)
+        queue.clear()  # the life ends,
+        pending.clear()  # and the next one has sent nothing
+        assert not await queue.settle(1.0)
+        assert await queue.settle(1.0)
+        queue.clear()
+        assert await queue.settle(1.0), "all had been acknowledged"
 
     run(program())

@@ -217,7 +217,8 @@ class Group:
     async def settle(self, timeout: float = SETTLE_S) -> bool:
         """Wait until the others have all that was sent here, and return whether they do.
 
-        Once this site is gone, nobody can ask it for a retransmission.
+        False, once, also where the others went on without this site, which joined again, before they had all: what it
+        had sent may be lost. Once this site is gone, nobody can ask it for a retransmission.
         """
         return await self._sending.settle(timeout)
 

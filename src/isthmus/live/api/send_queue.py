@@ -40,6 +40,7 @@ class SendQueue:
         self.addressed: Addressed = {}  # of these, what goes to other groups
         self.wait_log = WaitLog()
         self.entered_s: float | None = None  # when this site was first in a view
+        self.lost = False  # a life has ended before the others had all that it had sent, and nobody was told
         self.formed = False  # all sites of the group have been in a view together, or it has gone on for long
 
     def is_blocked(self) -> bool:
@@ -102,10 +103,17 @@ class SendQueue:
             self.wait_log.log("send", now_s - started_s, self.waits_for)
 
     async def settle(self, timeout: float) -> bool:
-        """Wait until the others have all that was sent here; return whether they do."""
+        """Wait until the others have all that was sent here; return whether they do.
+
+        Where a life of this site has ended with messages that they had not acknowledged, these may be lost: then the
+        first call says False.
+        """
         started_s = time.monotonic()
         while True:
             self.runtime.joined()
+            if self.lost:
+                self.lost = False
+                return False
             if not self.casts and self.application.settled():
                 return True
             waited_s = time.monotonic() - started_s
@@ -157,6 +165,7 @@ class SendQueue:
 
     def clear(self) -> None:
         """Forget what was sent in this turn, with the life that it belongs to."""
+        self.lost |= bool(self.casts) or not self.application.settled()
         self.casts, self.addressed = [], {}
 
 

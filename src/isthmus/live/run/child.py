@@ -17,6 +17,7 @@ from isthmus.core.errors import RunError
 
 STOP_S = 10.0
 STDERR_LINES = 20
+SITE_PROCESS = "isthmus.live.run.site_process"
 OnEvent = Callable[[str, dict[str, Any]], None]  # the site, and what it reports
 
 
@@ -57,10 +58,13 @@ class SiteChild:
         self.tasks = [asyncio.create_task(self.listen()), asyncio.create_task(self.listen_for_errors())]
 
     @classmethod
-    async def spawn(cls, name: str, arguments: Iterable[str], on_event: OnEvent) -> SiteChild:
+    async def spawn(
+        cls, name: str, arguments: Iterable[str], on_event: OnEvent, program: str = SITE_PROCESS
+    ) -> SiteChild:
+        """Start the process of a site: a module that takes the commands of `site_process`."""
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "isthmus.live.run.site_process", *arguments),
+            *(sys.executable, "-m", program, *arguments),
             stdin=pipe,
             stdout=pipe,
             stderr=pipe,

@@ -19,7 +19,7 @@ from typing import Any
 from isthmus import __version__
 from isthmus.core.layer import Kind, View
 from isthmus.core.message import SiteId
-from isthmus.live.run.child import SiteChild
+from isthmus.live.run.child import SITE_PROCESS, SiteChild
 from isthmus.live.run.site_protocol import ROWS_OF_LIFE, prefix_of
 from isthmus.scenario.faults import Crash, DelayShift, Fault, Heal, Leave, Loss, Partition, Pause, Recover
 from isthmus.scenario.model import Scenario
@@ -69,6 +69,7 @@ class FaultInjector:
         children: list[SiteChild],
         begin: dict[str, Any],
         events: EventLog,
+        program: str = SITE_PROCESS,
     ) -> None:
         self.scenario = scenario
         self.folder = folder
@@ -76,6 +77,7 @@ class FaultInjector:
         self.children = children
         self.begin = begin
         self.events = events
+        self.program = program  # of a site that is started again
         self.lives = [0] * len(children)
         self.standing: dict[Fault, SiteChild] = {}  # processes that are stopped, by the pause that did it
         self.locks = [asyncio.Lock() for _ in children]  # by site: its faults come one after the other
@@ -212,7 +214,7 @@ class FaultInjector:
         self.lives[site] += 1
         await old.stop()
         more = ["--site", str(site), "--life", str(self.lives[site]), "--port", str(self.begin["ports"][site])]
-        child = await SiteChild.spawn(old.name, [*self.arguments, *more], self.events.on_event)
+        child = await SiteChild.spawn(old.name, [*self.arguments, *more], self.events.on_event, self.program)
         self.children[site] = child
         await child.port
         child.begin(self.begin | self.network_of(site))  # with the start, which is past

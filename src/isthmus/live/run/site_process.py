@@ -26,8 +26,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import signal
 import sys
 import time
 from collections.abc import Callable
@@ -45,15 +43,13 @@ from isthmus.live.net.sockets import Socket
 from isthmus.live.node.plans import AgreedPlan, GroupPlan, SiteAddress, SiteConfig
 from isthmus.live.node.runtime import Composed, SiteRuntime
 from isthmus.live.node.site_group import GroupHandler, SiteGroup
+from isthmus.live.run.commands import CommandPipe
 from isthmus.live.run.scenario import clock_scenario, live_scenario
 from isthmus.live.run.site_protocol import (
-    ROWS_OF_LIFE,
     delivered_of,
     disturb,
-    may_be_killed,
-    meta_of,
-    prefix_of,
     report,
+    site_trace,
     summary_of,
 )
 from isthmus.protocols.application import Application
@@ -66,7 +62,7 @@ from isthmus.scenario.participants.traffic import ParticipantTraffic
 from isthmus.scenario.traffic import At, SiteTraffic
 from isthmus.trace.log import SiteLog
 from isthmus.trace.schema import Gauge, Recording
-from isthmus.trace.tail import TailedWriter, tail_path
+from isthmus.trace.tail import TailedWriter
 from isthmus.trace.writer import TraceWriter
 
 STATUS_S = 0.05
@@ -113,46 +109,26 @@ class SiteProcess:
         self.folder = folder
         self.emulate = emulate
         self.loop = asyncio.get_running_loop()
-        self.stopped = asyncio.Event()
-        self.commands: asyncio.Queue[dict[str, Any]] = asyncio.Queue(16)
+        self.pipe = CommandPipe()
         self.start_ns = 0  # on the clock that never jumps
         self.over = False  # the parent process announced the end of the run
         self.runtime: SiteRuntime | None = None  # once the site takes part in its groups
 
     async def run(self) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self.loop.add_signal_handler(number, self.stopped.set)
-        listener = asyncio.create_task(self.listen())
         socket = Socket(address_of(self.scenario.topology, self.site, self.port))
         try:
             report({"port": socket.port})
-            begin = await self.next_command()
+            begin = await self.pipe.next()
             if begin is not None:
                 disturb(socket, begin)
                 await self.take_part(socket, begin)
         finally:
             socket.close()
-            listener.cancel()
-
-    async def listen(self) -> None:
-        """Queue the commands from standard input; its end stops the process."""
-        reader = asyncio.StreamReader()
-        await self.loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-        while line := await reader.readline():
-            await self.commands.put(json.loads(line))
-        self.stopped.set()
-
-    async def next_command(self) -> dict[str, Any] | None:
-        """The next command of the parent process; None where the run is stopped."""
-        receiving, stopping = asyncio.ensure_future(self.commands.get()), asyncio.ensure_future(self.stopped.wait())
-        done, waiting = await asyncio.wait({receiving, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        for task in waiting:
-            task.cancel()
-        return receiving.result() if receiving in done else None
+            self.pipe.close()
 
     async def until_start(self, begin: dict[str, Any]) -> None:
         """Wait for the start of the run; a site that is started again knows the time."""
-        command = begin if "start_ns" in begin else await self.next_command()
+        command = begin if "start_ns" in begin else await self.pipe.next()
         start_ns = time.time_ns() if command is None else command["start_ns"]
         self.start_ns = time.monotonic_ns() + start_ns - time.time_ns()
         if not self.life:
@@ -160,18 +136,9 @@ class SiteProcess:
 
     async def take_part(self, socket: Socket, begin: dict[str, Any]) -> None:
         scenario, site = self.scenario, self.site
-        meta = meta_of(scenario, site)
-        prefix = prefix_of(site, self.life)
-        with TraceWriter(self.folder, meta, prefix=prefix) as plain:
-            writer = TailedWriter(plain, tail_path(self.folder, prefix)) if may_be_killed(scenario) else plain
-            couriers = couriers_of(scenario.composition, scenario.topology)
-            log = SiteLog(site, None if scenario.trace == "none" else writer, couriers=couriers)
-            log.local += self.life * ROWS_OF_LIFE
-            log.record(time.time_ns(), Recording.BEGUN)
-            writer.roll()
+        sink = scenario.trace != "none"
+        with site_trace(scenario, site, self.folder, self.life, sink) as (log, writer):
             summary = await self.take_part_in_groups(socket, begin, log, writer)
-            if isinstance(writer, TailedWriter):
-                writer.close()
         report({"summary": summary})
 
     async def take_part_in_groups(
@@ -290,7 +257,7 @@ class SiteProcess:
         """Carry out the commands of the parent process while the run goes on."""
         assert self.runtime is not None
         while True:
-            command = await self.commands.get()
+            command = await self.pipe.commands.get()
             if "over" in command:
                 self.over = True
                 socket.on_refused = None  # the sites that end first are not to be suspected for it
@@ -303,15 +270,15 @@ class SiteProcess:
 
     def is_over(self) -> bool:
         """Whether the parent process announced the end of the run before it stopped this process."""
-        return not self.commands.empty() and bool(self.commands.get_nowait().get("over"))
+        return not self.pipe.commands.empty() and bool(self.pipe.commands.get_nowait().get("over"))
 
     async def report_until_stopped(self, traffic: SiteTraffic, writer: Writer) -> None:
         """Report now and then how far this site has come, and complete segments of the trace."""
         longest_s = (self.scenario.duration_ms + self.scenario.drain_ms + GRACE_MS) * NS_PER_MS / NS_PER_S
         end_s, roll_s = self.loop.time() + longest_s, self.loop.time() + ROLL_S
-        while not self.stopped.is_set() and self.loop.time() < end_s:
+        while not self.pipe.stopped.is_set() and self.loop.time() < end_s:
             try:
-                await asyncio.wait_for(self.stopped.wait(), STATUS_S)
+                await asyncio.wait_for(self.pipe.stopped.wait(), STATUS_S)
             except TimeoutError:
                 counts = {"sent": traffic.sent_to, "delivered": delivered_of(traffic)}
                 keeper = None if self.runtime is None else self.runtime.timekeeper

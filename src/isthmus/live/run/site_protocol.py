@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from isthmus import __version__
@@ -14,12 +18,15 @@ from isthmus.judge.promises import promise_of
 from isthmus.live.net.emulation import LinkFault
 from isthmus.live.net.sockets import Socket
 from isthmus.live.node.site import LiveSite
-from isthmus.scenario.composition.check import domains_of
+from isthmus.scenario.composition.check import couriers_of, domains_of
 from isthmus.scenario.faults import Crash
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.traffic import SiteTraffic
 from isthmus.trace.domain import META_DOMAINS, written_domains
-from isthmus.trace.schema import PROMISES
+from isthmus.trace.log import SiteLog
+from isthmus.trace.schema import PROMISES, Recording
+from isthmus.trace.tail import TailedWriter, tail_path
+from isthmus.trace.writer import TraceWriter
 
 ROWS_OF_LIFE = 2**40  # rows that one life of a site may write: the next one numbers its own above
 
@@ -44,6 +51,23 @@ def meta_of(scenario: Scenario, site: SiteId) -> dict[str, str]:
     if scenario.composition is not None:
         meta[META_DOMAINS] = written_domains(domains_of(scenario.composition))
     return meta
+
+
+@contextmanager
+def site_trace(
+    scenario: Scenario, site: SiteId, folder: Path, life: int = 0, sink: bool = True
+) -> Iterator[tuple[SiteLog, TraceWriter | TailedWriter]]:
+    """The trace of one process of a site, from its first row until it is complete."""
+    prefix = prefix_of(site, life)
+    with TraceWriter(folder, meta_of(scenario, site), prefix=prefix) as plain:
+        writer = TailedWriter(plain, tail_path(folder, prefix)) if may_be_killed(scenario) else plain
+        log = SiteLog(site, writer if sink else None, couriers=couriers_of(scenario.composition, scenario.topology))
+        log.local += life * ROWS_OF_LIFE
+        log.record(time.time_ns(), Recording.BEGUN)
+        writer.roll()
+        yield log, writer
+        if isinstance(writer, TailedWriter):
+            writer.close()
 
 
 def summary_of(traffic: SiteTraffic, site: LiveSite, socket: Socket) -> dict[str, Any]:
