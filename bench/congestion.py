@@ -26,8 +26,7 @@ from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Periodic, Poisson
 from isthmus.sim.run import SimRun
 from isthmus.topology.delay import Constant, Uniform
-from isthmus.topology.model import Channel, Cluster, Topology, TopologySite, WanLink
-from isthmus.topology.passage import Pipe
+from isthmus.topology.model import Channel, Cluster, Pipe, Topology, TopologySite, WanLink
 from isthmus.trace.schema import Row
 
 RATE_MBPS, DURATION_MS, OVERLOAD = 1.0, 30_000.0, 3.0

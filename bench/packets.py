@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from isthmus.core.layer import Kind
-from isthmus.core.sizes import HEAD_BYTES
+from isthmus.core.message import HEAD_BYTES
 from isthmus.scenario.model import Scenario
 from isthmus.sim.base import Simulation
 from isthmus.sim.packets.network import wiring_of

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from isthmus.core.layer import Kind
-from isthmus.judge.judgement import judge
-from isthmus.judge.promises import latency_bound
+from isthmus.judge.judgement import judge, latency_bound
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.workload import Closed
 from isthmus.sim.run import SimRun

@@ -16,7 +16,7 @@ from isthmus.core.layer import Kind
 from isthmus.core.units import NS_PER_MS
 from isthmus.fuzz.judge import judge_run
 from isthmus.fuzz.watch import WatchedRun
-from isthmus.judge.promises import latency_bound
+from isthmus.judge.judgement import latency_bound
 from isthmus.protocols.total.ring.ring import RingOptions
 from isthmus.scenario.faults import Crash, Fault, Loss, Recover
 from isthmus.scenario.model import Membership, Scenario, StackSpec

@@ -43,8 +43,7 @@ from tests.harness.scripts import Rig
 from isthmus.core.errors import LocalError
 from isthmus.core.layer import Host, View
 from isthmus.core.message import ALL, ONLY_GROUP, Author, Carried, Cast, GroupId, Message, SiteId, Targets
-from isthmus.protocols.transport.base import Transport
-from isthmus.protocols.transport.flush import flush
+from isthmus.protocols.transport.base import Transport, flush
 from isthmus.trace.log import identity
 from isthmus.trace.schema import message_name
 

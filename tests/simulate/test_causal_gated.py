@@ -94,7 +94,7 @@ def test_without_the_gate_such_graphs_are_refused() -> None:
 
 
 def test_relays_that_tell_again_block_there() -> None:
-    with patch("isthmus.stacks.defaults.check_served"):
+    with patch("isthmus.stacks.assembly.check_served"):
         assert any(judge(scenario(seed, gated=False)).failures() for seed in BLOCKING)
 
 

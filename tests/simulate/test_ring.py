@@ -14,7 +14,7 @@ from isthmus.core.validation import BadValue
 from isthmus.fuzz.agreed import agreed_scenario
 from isthmus.fuzz.judge import judge
 from isthmus.fuzz.scenarios import hard_scenario
-from isthmus.judge.promises import latency_bound
+from isthmus.judge.judgement import latency_bound
 from isthmus.protocols.total.ring.ring import RingOptions
 from isthmus.scenario.costs import CostSpec
 from isthmus.scenario.model import GroupSpec, Scenario, StackSpec

@@ -17,9 +17,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from isthmus.cli.console import wide_console
+from isthmus.cli.console import COLORS, wide_console
 from isthmus.cli.options import format_options
-from isthmus.cli.verdicts import COLORS
 from isthmus.core.errors import InputError
 from isthmus.core.units import NS_PER_MS
 from isthmus.judge.oracle import PROPERTIES

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 WIDEST = 100_000
+COLORS = {"valid": "green", "violated": "red", "unknown": "yellow"}  # of verdicts
 PIPE_WIDTH = 200  # columns where there is no terminal, so that no cell is cut
 
 
@@ -24,10 +25,10 @@ class Terminal(Console):
         silence()
 
 
-def wide_console() -> Console:
+def wide_console(quiet: bool = False) -> Console:
     """Return the terminal; for a pipe or a file, one wide enough that no cell is cut."""
-    console = Terminal()
-    return console if console.is_terminal else Terminal(width=PIPE_WIDTH)
+    console = Terminal(quiet=quiet)
+    return console if console.is_terminal else Terminal(width=PIPE_WIDTH, quiet=quiet)
 
 
 def print_whole(console: Console, table: Table) -> None:

@@ -133,7 +133,7 @@ def replay(stack: str, seed: int, sort: str) -> None:
     judged = judge_run(run, rows)
     result = judged.result
     print_result(console, result)
-    print_judgement(result, seed)
+    print_judgement(console, result, seed)
     for sentence in judged.found:
         console.print(escape(sentence), soft_wrap=True)
     sys.exit(exit_code(["valid"], failed=bool(judged.failures() if sort == "plain" else judged.violations())))

@@ -14,11 +14,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from isthmus.cli.chaos import run_chaos
-from isthmus.cli.composed import classes_table, order_name, stack_names
 from isthmus.cli.console import print_whole, wide_console
 from isthmus.cli.interrupts import gentle_interrupt
-from isthmus.cli.options import HELP, force_option, json_option, output_folder, seed_option
-from isthmus.cli.run import print_judgement
+from isthmus.cli.options import HELP, force_option, json_option, seed_option
+from isthmus.cli.run import classes_table, load_run, output_folder, print_judgement, stack_names
 from isthmus.core.errors import InputError
 from isthmus.core.message import Targets
 from isthmus.core.units import NS_PER_MS
@@ -29,7 +28,6 @@ from isthmus.live.run.child import SiteChild, SiteSummary
 from isthmus.live.run.harness import measure, run_live
 from isthmus.live.run.scenario import live_scenario
 from isthmus.measure.summary import RunSummary
-from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
 from isthmus.trace.reader import read_rows
 
@@ -98,11 +96,10 @@ def command(
         raise click.UsageError("Give a scenario, or --chaos SEED.")
     if rounds > 1 or any(value is not None for value in drawn.values()):
         raise click.UsageError("--rounds, --stack, --safe, --files and --overload go with --chaos.")
-    loaded = live_scenario(load_scenario(scenario, seed), str(scenario))
-    folder = output or output_folder(loaded.name, order_name(loaded), loaded.seed, "-live")
+    console = wide_console(quiet=as_json)
+    loaded = live_scenario(load_run(scenario, seed), str(scenario))
+    folder = output or output_folder(loaded, "-live")
     claim(folder, force)
-    console = wide_console()
-    console.quiet = as_json
     summaries = asyncio.run(execute(loaded, scenario, folder, not no_emulate, console))
     result = result_of(loaded, folder, summaries)
     if as_json:
@@ -112,7 +109,7 @@ def command(
     console.print(figures_line(result.summary, summaries))
     if result.class_spreads():
         print_whole(console, classes_table(result))
-    print_judgement(result)
+    print_judgement(console, result)
     if loaded.participants:
         print_participants(console, result)
     console.print(f"The trace is in {escape(str(folder))}.", soft_wrap=True)

@@ -36,11 +36,6 @@ def format_options(command: Command) -> Command:
     return form(pattern(command))
 
 
-def output_folder(scenario: str, stack: str, seed: int, suffix: str = "") -> Path:
-    """The default folder of a run: named by what distinguishes it from other runs."""
-    return Path("out") / f"{scenario}-{stack}-{seed}{suffix}"
-
-
 def print_json(value: object) -> None:
     """Print a result as JSON; infinities and NaN are null."""
     click.echo(msgspec.json.format(msgspec.json.encode(value, enc_hook=str)).decode())

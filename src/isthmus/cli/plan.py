@@ -78,8 +78,7 @@ def command(
       isthmus compare demo/scenario.toml --stack token-site --stack plan/plan.toml
     """
     topology, workloads = read_plan_input(network, traffic)
-    console = wide_console()
-    console.quiet = as_json
+    console = wide_console(quiet=as_json)
     if order == "causal":
         if output is not None or null_ms is not None or wait:
             raise InputError("plan", "--order causal", "an option of total order", "no -o, --null-ms or --wait with it")

@@ -1,11 +1,11 @@
-"""A simulated run as the commands show it: carried out with a progress bar, printed, and turned into an exit code."""
+"""A run as the commands show it: loaded and carried out with a progress bar, printed, and turned into an exit code."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NoReturn
 
 import click
 import msgspec
@@ -14,22 +14,36 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from isthmus import __version__
-from isthmus.cli.composed import classes_table, loss_sentence, node_names, stack_names
-from isthmus.cli.console import print_whole
-from isthmus.cli.verdicts import print_verdicts
+from isthmus.cli.console import COLORS, print_whole
 from isthmus.core.layer import ClockState
 from isthmus.core.units import NS_PER_MS
+from isthmus.judge.judgement import Judgement, latency_bound, trace_meta
 from isthmus.judge.participants import PARTICIPANTS, ParticipantFigures
-from isthmus.judge.promises import latency_bound, promise_of
 from isthmus.judge.result import RunResult
+from isthmus.judge.verdict import Verdict
 from isthmus.measure.histogram import Histogram
-from isthmus.scenario.composition.check import domains_of
+from isthmus.protocols.routing.calculus.model import Composition
+from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
+from isthmus.scenario.variants import with_stack
 from isthmus.sim.simulate import simulate
-from isthmus.trace.domain import META_DOMAINS, written_domains
-from isthmus.trace.schema import PROMISES
 from isthmus.trace.writer import TraceWriter
+
+VERDICT_LINES = 60  # a longer table omits valid verdicts first, then whatever exceeds it
+SHARES = ("p50", "p90", "p99")
+CAPTION = "latency per message in ms: submit to last delivery"
+
+
+def load_run(path: Path, seed: int | None, stack: str | None = None) -> Scenario:
+    """Return the scenario of a file, with the seed and the stack that a command's options name."""
+    scenario = load_scenario(path, seed)
+    return scenario if stack is None else with_stack(scenario, stack)
+
+
+def output_folder(scenario: Scenario, suffix: str = "") -> Path:
+    """Return the default folder of a run: named by what distinguishes it from other runs."""
+    order = scenario.stack.name if scenario.composition is None else scenario.composition.name
+    return Path("out") / f"{scenario.name}-{order}-{scenario.seed}{suffix}"
 
 
 def run_scenario(
@@ -52,15 +66,22 @@ def run_scenario(
     return msgspec.structs.replace(result, replay=replay, trace="" if folder is None else str(folder))
 
 
-def trace_meta(scenario: Scenario) -> dict[str, str]:
-    """The description that a trace carries of its scenario."""
-    meta = {"scenario": scenario.name, "seed": str(scenario.seed), "stack": scenario.stack.name}
-    if scenario.composition is not None:
-        meta[META_DOMAINS] = written_domains(domains_of(scenario.composition))
-    meta[PROMISES] = promise_of(scenario)
-    meta["isthmus"] = __version__
-    meta["sites"] = json.dumps([site.name for site in scenario.topology.sites], ensure_ascii=False)
-    return meta
+def show(console: Console, result: RunResult, as_json: bool, run: int = 0) -> NoReturn:
+    """Print a run and what was found in it, and exit with its code."""
+    if as_json:
+        click.echo(result.as_json())
+        sys.exit(result.exit_code())
+    print_result(console, result)
+    print_judgement(console, result, run)
+    replay = f"; replay it with: {result.replay}" if result.replay else ""
+    code = result.exit_code()
+    if result.error:
+        click.echo(f"isthmus: the run ended in an error at {result.virtual_ns / NS_PER_MS:.3f} ms{replay}", err=True)
+    elif code == 1:
+        click.echo(f"isthmus: violated: {violations(result)}{replay}", err=True)
+    elif code == 3:
+        click.echo("isthmus: not all promises could be judged: see the verdicts that are unknown", err=True)
+    sys.exit(code)
 
 
 def print_result(console: Console, result: RunResult) -> None:
@@ -76,26 +97,12 @@ def print_result(console: Console, result: RunResult) -> None:
         console.print(escape(result.error), highlight=False, soft_wrap=True)
 
 
-def print_judgement(result: RunResult, run: int = 0) -> None:
+def print_judgement(console: Console, result: RunResult, run: int = 0) -> None:
     """Print the verdicts, and what was lost with routers that have no replicas."""
     if result.judgement is not None:
-        print_verdicts([(run, verdict) for verdict in result.judgement.counted()], 1, node_names(result.scenario))
+        print_verdicts(console, run, result.judgement.counted(), node_names(result.scenario))
         if lost := loss_sentence(result.judgement):
             click.echo(lost)
-
-
-def end_with(result: RunResult) -> None:
-    """Say on stderr what went wrong, and exit with the code of the result, if it is not 0."""
-    replay = f"; replay it with: {result.replay}" if result.replay else ""
-    code = result.exit_code()
-    if result.error:
-        click.echo(f"isthmus: the run ended in an error at {result.virtual_ns / NS_PER_MS:.3f} ms{replay}", err=True)
-    elif code == 1 and result.judgement is not None:
-        click.echo(f"isthmus: violated: {violations(result)}{replay}", err=True)
-    elif code == 3:
-        click.echo("isthmus: not all promises could be judged: see the verdicts that are unknown", err=True)
-    if code:
-        sys.exit(code)
 
 
 def violations(result: RunResult) -> str:
@@ -225,3 +232,71 @@ def spread(latencies: Histogram) -> str:
         return "none"
     shares = "  ".join(f"p{share} {latencies.percentile(share) / NS_PER_MS:.2f}" for share in (50, 90, 99))
     return f"mean {latencies.mean() / NS_PER_MS:.2f}  {shares}  max {latencies.maximum / NS_PER_MS:.2f} ms"
+
+
+def print_verdicts(console: Console, run: int, verdicts: list[Verdict], names: Mapping[int, str]) -> None:
+    """Print the verdicts on a run as a table and their counts as a line; a long table omits valid verdicts."""
+    shown = verdicts
+    if len(shown) > VERDICT_LINES:
+        shown = [verdict for verdict in verdicts if verdict.status != "valid"]
+        shown.sort(key=lambda verdict: verdict.status != "violated")
+    table = Table()
+    for name in ("run", "group", "property", "verdict", "evidence", "violations", "witness"):
+        table.add_column(name, justify="right" if name in ("run", "group", "evidence", "violations") else "left")
+    for verdict in shown[:VERDICT_LINES]:
+        table.add_row(
+            str(run),
+            escape(verdict.domain or names.get(verdict.group, str(verdict.group))),
+            verdict.property,
+            f"[{COLORS[verdict.status]}]{verdict.status}[/]",
+            str(verdict.evidence_count),
+            str(verdict.violation_count),
+            escape(verdict.witness),
+        )
+    if shown:
+        console.print(table)
+    counts = {status: sum(verdict.status == status for verdict in verdicts) for status in COLORS}
+    told = ", ".join(f"{count} {status}" for status, count in counts.items())
+    console.print(f"1 run: {told}.", soft_wrap=True)
+
+
+def stack_names(scenario: Scenario) -> str:
+    """The stacks of a run's groups, after the name of the composition if there is one."""
+    names = ", ".join(dict.fromkeys(group.stack.name for group in scenario.groups_of_run()))
+    return names if scenario.composition is None else f"{scenario.composition.name} ({names})"
+
+
+def loss_sentence(judgement: Judgement) -> str:
+    """The routers without replicas that ended, and what was lost with them; empty where there are none."""
+    if not judgement.lost_routers:
+        return ""
+    ended, why = ", ".join(judgement.lost_routers), "crashed or was left out of a view, without replicas"
+    return f"{ended} {why}: messages that it had not forwarded are lost, and validity is not judged."
+
+
+def node_names(scenario: Scenario) -> dict[int, str]:
+    """The names of a composition's nodes by group; empty for other runs."""
+    if scenario.composition is None:
+        return {}
+    return {number: node.name for number, node in enumerate(scenario.composition.nodes)}
+
+
+def parts_of(composition: Composition) -> dict[str, tuple[object, ...]]:
+    return {"group": composition.groups, "IGP": composition.igps, "router": composition.routers}
+
+
+def classes_table(result: RunResult) -> Table:
+    """The latency of messages inside groups, and of those that leave them."""
+    composition = result.scenario.composition
+    assert composition is not None
+    told = [f"{len(parts)} {name}{'' if len(parts) == 1 else 's'}" for name, parts in parts_of(composition).items()]
+    title = f"{composition.name}: {', '.join(told)}"
+    table = Table(title=escape(title), title_justify="left", caption=CAPTION, caption_justify="left")
+    table.add_column("from")
+    table.add_column("messages")
+    for name in ("count", "mean", *SHARES, "max"):
+        table.add_column(name, justify="right")
+    for name, kind, spread in result.class_spreads():
+        shares = (f"{spread.percentiles[share]:.2f}" for share in SHARES)
+        table.add_row(escape(name), kind, f"{spread.count:,}", f"{spread.mean:.2f}", *shares, f"{spread.maximum:.2f}")
+    return table

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 
 import click
 
-from isthmus.cli.composed import order_name
 from isthmus.cli.console import wide_console
-from isthmus.cli.options import HELP, force_option, json_option, output_folder, seed_option
-from isthmus.cli.run import end_with, print_judgement, print_result, run_scenario
+from isthmus.cli.options import HELP, force_option, json_option, seed_option
+from isthmus.cli.run import load_run, output_folder, run_scenario, show
 from isthmus.core.errors import InputError
-from isthmus.scenario.load import load_scenario
-from isthmus.scenario.variants import with_stack
 
 
 @click.command(context_settings=HELP)
@@ -43,25 +39,17 @@ def command(
       isthmus sim demo/scenario.toml --stack optimistic --seed 7 -o out/seven
       isthmus trace show out/seven --process 2 --kind deliver
     """
-    loaded = load_scenario(scenario, seed)
-    if stack is not None:
-        loaded = with_stack(loaded, stack)
-    folder = output or output_folder(loaded.name, order_name(loaded), loaded.seed)
+    console = wide_console(quiet=as_json)
+    loaded = load_run(scenario, seed, stack)
+    folder = output or output_folder(loaded)
     check_below(folder)
-    console = wide_console()
-    console.quiet = as_json
     words = ["isthmus", "sim", str(scenario), *(["--stack", stack] if stack else []), "--seed", str(loaded.seed)]
     replay = shlex.join([*words, "-o", str(folder), "--force"])
     traced = loaded.trace != "none"
     result = run_scenario(loaded, folder if traced else None, force, console, check=check and traced, replay=replay)
-    if as_json:
-        click.echo(result.as_json())
-        sys.exit(result.exit_code())
-    print_result(console, result)
     if check and not traced:
-        click.echo("Not checked: there is no trace.")
-    print_judgement(result)
-    end_with(result)
+        console.print("Not checked: there is no trace.")
+    show(console, result, as_json)
 
 
 def check_below(folder: Path) -> None:

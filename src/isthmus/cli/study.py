@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from isthmus.cli.console import print_whole, wide_console
+from isthmus.cli.console import COLORS, print_whole, wide_console
 from isthmus.cli.options import HELP, PATH, json_option, output_option, print_json
 from isthmus.core.errors import InputError
 from isthmus.studies.catalogue import STUDIES
@@ -131,8 +131,7 @@ def run_command(
     if everything == bool(names):
         raise InputError("study run", "", "names and --all" if names else "nothing", "either names of studies or --all")
     chosen = list(STUDIES.values()) if everything else [find_study(STUDIES, name) for name in dict.fromkeys(names)]
-    console = wide_console()
-    console.quiet = as_json
+    console = wide_console(quiet=as_json)
     from isthmus.pipeline.engine.session import spark_session
     from isthmus.pipeline.engine.spark_errors import one_sentence
     from isthmus.studies.run import batch_studies, run_studies
@@ -238,21 +237,14 @@ def replay_run(name: str, number: int, scale: Scale, seeds: int | None, output: 
       isthmus study replay token-site --run 3
       isthmus study replay token-site --run 41 --scale full -o out/run-41
     """
-    from isthmus.cli.run import end_with, print_judgement, print_result, run_scenario
+    from isthmus.cli.run import run_scenario, show
 
     study = find_study(STUDIES, name)
     spec = study.spec(number, scale, seeds)
-    console = wide_console()
-    console.quiet = as_json
+    console = wide_console(quiet=as_json)
     parameters = ", ".join(f"{key} {value}" for key, value in spec.parameters.items())
     console.print(f"{name}, run {number}: {parameters}", soft_wrap=True, highlight=False)
-    result = run_scenario(spec.scenario, output, True, console, replay=spec.replay)
-    if as_json:
-        click.echo(result.as_json())
-        sys.exit(result.exit_code())
-    print_result(console, result)
-    print_judgement(result, number)
-    end_with(result)
+    show(console, run_scenario(spec.scenario, output, True, console, replay=spec.replay), as_json, number)
 
 
 def print_claims(console: Console, title: str, claims: list[ClaimResult]) -> None:
@@ -282,8 +274,6 @@ def figure(value: object, unit: str | None) -> str:
 
 
 def print_checks(console: Console, rows: list[VerdictRow]) -> None:
-    from isthmus.cli.verdicts import COLORS
-
     table = Table()
     for name in ("check", "verdict", "runs", "evidence", "violations", "witness", "replay"):
         table.add_column(name, justify="right" if name in ("runs", "evidence", "violations") else "left")

@@ -166,8 +166,7 @@ def show_command(
         zoned = check_zones(topology) if zones else None
     except BadValue as error:
         raise error.at(str(path), "") from None
-    console = wide_console()
-    console.quiet = as_json
+    console = wide_console(quiet=as_json)
     print_whole(console, cluster_table(topology))
     if topology.links:
         print_whole(console, wan_table(topology))

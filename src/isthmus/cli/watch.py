@@ -11,8 +11,7 @@ import click
 from pyspark.sql.streaming.query import StreamingQuery
 from rich.markup import escape
 
-from isthmus.cli.console import wide_console
-from isthmus.cli.verdicts import COLORS
+from isthmus.cli.console import COLORS, wide_console
 from isthmus.judge.oracle import PROPERTIES
 from isthmus.judge.verdict import exit_code
 from isthmus.pipeline.check.verdicts import check
@@ -61,8 +60,7 @@ def command(
     """
     chosen = properties or tuple(name for name in USUAL if once or name not in AT_REST)
     lake = Lake(output or Path("out/lake"))
-    console = wide_console()
-    console.quiet = as_json
+    console = wide_console(quiet=as_json)
     status = console.status("starting Spark")
     settings = {"spark.sql.shuffle.partitions": "8"}
     interrupted = False

@@ -7,6 +7,14 @@ bodies that the stack's layers own, so that one call decodes a frame and everyth
 A message has an *author*, which wrote it, and in each group that it passes a *courier*, which submitted it there. A
 `Cast` serves where they are the same, as they mostly are. A `Carried` names an author in another group, or holds a
 message of an upper layer that is ordered like the application's.
+
+The size of a packet, the same for both hosts, is that of the encoded message with all headers:
+
+    packet   magic (2)  version (1)  kind (1)  site (4)  life (8)  token (8)
+    message  length (2)  group (2)  view (4), then the message as the stack's codec encodes it
+
+Live, messages to one target that leave in one turn share a packet; in the simulator each is a packet of its own. A wire
+type that declares its size (`Message.declared_bytes`) is counted as declared, headers included, in both.
 """
 
 from __future__ import annotations
@@ -24,6 +32,9 @@ Targets = tuple[SiteId, ...]
 ONLY_GROUP = GroupId(0)  # where a site is in one group alone
 ALL: Targets = ()  # as targets or destinations: every member of the view
 Author = tuple[GroupId, SiteId, int]  # origin group, sender, number: the identity of a message in all groups
+PACKET_HEAD_BYTES = 24
+MESSAGE_HEAD_BYTES = 8
+HEAD_BYTES = PACKET_HEAD_BYTES + MESSAGE_HEAD_BYTES
 NESTING = 3  # a batch carries an entry of an order, which carries a message of another author, which has a body
 
 
@@ -140,3 +151,15 @@ def closed(routed: tuple[type[Message], ...], bodies: tuple[type[Message], ...])
 
 def is_generic(kind: type[Message]) -> bool:
     return bool(getattr(kind, "__parameters__", ()))
+
+
+def packet_bytes(message: Message, encoded_bytes: int) -> int:
+    """The size of a packet that carries one message alone."""
+    declared = message.declared_bytes()
+    return HEAD_BYTES + encoded_bytes if declared is None else declared
+
+
+def size_of(codec: Codec, message: Message) -> int:
+    """The size of a packet that carries one message alone, encoded by the codec of its stack."""
+    declared = message.declared_bytes()
+    return HEAD_BYTES + len(codec.encode(message)) if declared is None else declared

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -197,3 +198,30 @@ def one_of(name: str, known: Iterable[str]) -> str:
     near = get_close_matches(name, names, n=1)
     listed = ", ".join(names[:12]) + (" ..." if len(names) > 12 else "")
     return f"one of {listed}" + (f" (did you mean {near[0]}?)" if near else "")
+
+
+@cache
+def defaults_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the keys of a table with their defaults."""
+    return {field.name: field.default for field in msgspec.structs.fields(kind)}
+
+
+def given_keys(table: msgspec.Struct) -> list[str]:
+    """Return the keys of a table whose values differ from their defaults."""
+    return [name for name, default in defaults_of(type(table)).items() if getattr(table, name) != default]
+
+
+def with_key(key: str, check: Callable[[], T]) -> T:
+    """Return the result of a check; an error names the given key."""
+    try:
+        return check()
+    except BadValue as error:
+        raise BadValue(key, error.found, error.expected) from None
+
+
+def with_prefix(prefix: str, check: Callable[[], object]) -> None:
+    """Run a check; an error names its key with the prefix."""
+    try:
+        check()
+    except BadValue as error:
+        raise BadValue(join(prefix, error.key), error.found, error.expected) from None

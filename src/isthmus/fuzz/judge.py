@@ -14,9 +14,8 @@ import msgspec
 from isthmus.core.layer import Kind
 from isthmus.fuzz.group_rows import rows_of_group, strangers
 from isthmus.fuzz.watch import Limits, WatchedRun, limits_of
-from isthmus.judge.judgement import RunJudge
+from isthmus.judge.judgement import RunJudge, promised
 from isthmus.judge.oracle import Oracle
-from isthmus.judge.promises import promised
 from isthmus.judge.result import RunResult
 from isthmus.judge.verdict import Verdict
 from isthmus.measure.summary import RunSummary

@@ -2,7 +2,8 @@
 
 VIEW rows are looked at first, because what lies between two views of a process is known only when all views of the
 group are; a domain is walked once more, over the rows of its groups. Rows come in any order, and a row that was
-ingested twice counts once.
+ingested twice counts once. What a process did in a nested group, such as one of participants,
+after its last VIEW row of the outer one, before it crashed, may be known to no other, and is not judged.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from isthmus.judge.history import (
     tag_of,
 )
 from isthmus.trace.domain import Domain
+from isthmus.trace.log import view_of
 from isthmus.trace.schema import (
     DESTINATIONS,
     GAUGE,
@@ -50,15 +52,48 @@ from isthmus.trace.schema import (
     ORIGIN,
     PAYLOAD,
     PROCESS,
+    RUN,
     SENDER,
     TIME_NS,
     VALUE,
     Gauge,
     Recording,
     Row,
-    view_of,
 )
 from isthmus.trace.schema import VIEW as VIEW_COLUMN
+
+
+def outer_groups(rows: list[Row]) -> dict[int, int]:
+    """The outer group of each nested one."""
+    return {row[GROUP]: row[ORIGIN] for row in rows if row[KIND] == VIEW and row[ORIGIN] != NONE}
+
+
+def without_unsure(rows: list[Row]) -> list[Row]:
+    """The rows without what a crashed process may have been alone with, in nested groups."""
+    outer = outer_groups(rows)
+    if not outer:
+        return rows
+    outside = set(outer.values())
+    looked = [
+        row
+        for row in rows
+        if row[KIND] == CRASH
+        or (row[KIND] == VIEW and row[GROUP] in outside)
+        or (row[GROUP] in outer and row[KIND] in (VIEW, DELIVER))
+    ]
+    looked.sort(key=lambda row: (row[RUN], row[PROCESS], row[LOCAL]))
+    unsure: set[tuple[int, int, int]] = set()
+    open_rows: dict[tuple[int, int, int], list[tuple[int, int, int]]] = {}  # by run, process and outer group
+    for row in looked:
+        process = (row[RUN], row[PROCESS])
+        if row[KIND] == CRASH:
+            for group in sorted(outside):
+                unsure.update(open_rows.pop((*process, group), ()))
+        elif row[GROUP] in outer:
+            open_rows.setdefault((*process, outer[row[GROUP]]), []).append((*process, row[LOCAL]))
+        else:
+            open_rows.pop((*process, row[GROUP]), None)
+    return [row for row in rows if (row[RUN], row[PROCESS], row[LOCAL]) not in unsure]
 
 
 def arrange(rows: Iterable[Row], domains: Iterable[Domain] = (), partial: bool = False) -> list[GroupHistory]:

@@ -34,6 +34,7 @@ SUSPECT, TRUST, CRASH, RECOVER = int(Kind.SUSPECT), int(Kind.TRUST), int(Kind.CR
 SEND, RECEIVE, CLOCK, RECORD = int(Kind.SEND), int(Kind.RECEIVE), int(Kind.CLOCK), int(Kind.RECORD)
 GAUGE_ROW = int(Kind.GAUGE)
 KEPT = frozenset((SUBMIT, TENTATIVE, DELIVER, REVOKE, VIEW, SUSPECT, TRUST, CRASH, RECOVER, CLOCK, RECORD))
+KEPT_IN_PART = (SEND, RECEIVE, GAUGE_ROW)  # the first of a process in a group; of some gauges
 DIGEST_SHIFT = 32  # a tag holds the payload's bytes below, its digest above; 0 there: not told
 BYTES_MASK = (1 << DIGEST_SHIFT) - 1
 NEVER = maxsize  # as the first view of a stay: nothing is owed in it

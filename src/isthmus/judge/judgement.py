@@ -1,4 +1,4 @@
-"""The judgement of one run: the verdict on everything that its scenario promises, from the rows of its trace.
+"""The judgement of one run: what its scenario promises, and the verdict on all of that from the rows of its trace.
 
 A `RunJudge` is a sink: a host feeds it rows as they are written; `judge` feeds it rows that exist already. Judged are
 the properties of every group's stack, what the domains of a composition want, and what participants are promised. A
@@ -7,27 +7,131 @@ run of more than `ROWS_MAX` rows, about a gigabyte, is not judged: every verdict
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from isthmus import __version__
 from isthmus.core.layer import Kind
-from isthmus.judge.history import KEPT
-from isthmus.judge.nested import outer_groups
+from isthmus.core.message import ONLY_GROUP
+from isthmus.judge.arrange import outer_groups
+from isthmus.judge.history import KEPT, KEPT_IN_PART
 from isthmus.judge.oracle import Oracle
 from isthmus.judge.participants import participant_verdict
-from isthmus.judge.promises import lost_routers, promised
 from isthmus.judge.verdict import Verdict, exit_code
 from isthmus.measure.optimism import Guesses, guesses
-from isthmus.scenario.composition.check import domains_of, wanted_properties
-from isthmus.scenario.model import Scenario
+from isthmus.protocols.routing.routes import replica_names
+from isthmus.scenario.composition.check import addressed, domains_of, group_number, routes_of, wanted_properties
+from isthmus.scenario.faults import Crash
+from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.scenario.participants.trace import participant_group
 from isthmus.scenario.participants.traffic import ParticipantEvent
-from isthmus.stacks.registry import STACKS
-from isthmus.trace.schema import GROUP, KIND, PROCESS, VALUE, Row
+from isthmus.stacks.registry import ALWAYS, STACKS
+from isthmus.stacks.ring_bound import HostTimes, RingCosts, costs_of
+from isthmus.trace.domain import META_DOMAINS, written_domains
+from isthmus.trace.schema import GROUP, KIND, PROCESS, PROMISES, VALUE, Row
 
 ROWS_MAX = 3_000_000
+OF_CLOCKS = ("clock-precision", "clock-accuracy")  # of all sites, told in the first group
 IN_PARTICIPANT_GROUPS = ("integrity", "agreement", "validity", "views", "fifo", "total")  # where the stack has them
+
+
+def promised(scenario: Scenario, group: GroupOfRun) -> tuple[str, ...]:
+    """The properties that a group of a scenario promises.
+
+    A site that votes by its file has lost its frames: what only such sites had handed up may be in no cut.
+    """
+    clocks = OF_CLOCKS if scenario.clocks.service is not None and group.id == ONLY_GROUP else ()
+    if scenario.composition is not None:
+        return (*promised_of_node(scenario, group), *clocks)
+    membership = scenario.membership
+    lasting = membership.kind == "agreed" and not membership.agreed.file
+    return (*STACKS[group.stack.name].promises(group.stack.safe, lasting), *clocks)
+
+
+def promised_of_node(scenario: Scenario, group: GroupOfRun) -> tuple[str, ...]:
+    """The properties that a group of a composition promises by itself; orders are promised by domains.
+
+    What is on its way through a router that is alone and crashes is lost. A group that sends nothing to itself owes
+    nothing to its members by their own messages.
+    """
+    composition = scenario.composition
+    assert composition is not None
+    if not group.processes:
+        return ()
+    alone = {name for router in composition.routers if router.replicas == 1 for name in replica_names(router)}
+    gone = [one.site for one in scenario.faults_of_run() if isinstance(one, Crash) and one.site in alone]
+    lossy = bool(gone) and not finds_ways(scenario, gone)
+    lossy |= any(igp.kind == "datagrams" for igp in composition.igps)
+    routes = routes_of(composition, scenario.topology)
+    owed = any(
+        group_number(composition, workload.group) == group.id and group.id in to
+        for workload in scenario.workloads
+        for to in addressed(routes, workload, group.id)
+    )
+    known = STACKS[group.stack.name].properties
+    return tuple(name for name in ALWAYS if name in known and (name != "validity" or (owed and not lossy)))
+
+
+def lost_routers(scenario: Scenario, rows: Iterable[Row]) -> list[str]:
+    """The routers without replicas of which a life has ended: by a crash, or as others went on without them.
+
+    None where routes are recomputed and there is a way between all groups without them: then nothing is lost.
+    """
+    composition = scenario.composition
+    if composition is None:
+        return []
+    routes = routes_of(composition, scenario.topology)
+    alone: dict[int, str] = {
+        site: composition.routers[at].name for site, at in routes.router_of.items() if len(routes.sites[at]) == 1
+    }
+    ended = dict.fromkeys(row[PROCESS] for row in rows if row[KIND] == Kind.CRASH)
+    found = [alone[site] for site in ended if site in alone]
+    return [] if finds_ways(scenario, found) else found
+
+
+def finds_ways(scenario: Scenario, gone: Sequence[str]) -> bool:
+    """Whether routes are recomputed, and there is a way between all groups without some routers."""
+    composition = scenario.composition
+    if composition is None or scenario.router.routes == "static":
+        return False
+    left = [router.joins for router in composition.routers if router.name not in gone]
+    reached = {composition.groups[0].name}
+    for _ in left:
+        for joins in left:
+            if not reached.isdisjoint(joins):
+                reached.update(joins)
+    return all(group.name in reached for group in composition.groups)
+
+
+def trace_meta(scenario: Scenario) -> dict[str, str]:
+    """The description that a trace carries of its scenario, and of what its stacks promise."""
+    meta = {"scenario": scenario.name, "seed": str(scenario.seed), "stack": scenario.stack.name}
+    if scenario.composition is not None:
+        meta[META_DOMAINS] = written_domains(domains_of(scenario.composition))
+    promises = [name for group in scenario.groups_of_run() for name in promised(scenario, group)]
+    meta[PROMISES] = ",".join(dict.fromkeys(promises))
+    meta["isthmus"] = __version__
+    meta["sites"] = json.dumps([site.name for site in scenario.topology.sites], ensure_ascii=False)
+    return meta
+
+
+def latency_bound(scenario: Scenario, group: GroupOfRun) -> RingCosts | None:
+    """What bounds the latency of a group's messages; None where nothing does.
+
+    Where hosts take time, only of a ring that is alone on its LAN, and where messages of the application alone take it:
+    how many acknowledgements a transport sends, nobody promises.
+    """
+    if "ring" not in STACKS[group.stack.name].options:
+        return None
+    costs, hosts = scenario.network.costs, None
+    if costs is not None:
+        if not costs.control_free or any(group.name in lan and len(lan) > 1 for lan in costs.lans):
+            return None
+        times = (costs.send_us, costs.wire_us, costs.receive_us, costs.token_us)
+        hosts = HostTimes(*(time_us / 1000 for time_us in times))
+    return costs_of(scenario.topology, group.members, group.stack.ring.batch, hosts)
 
 
 class ParticipantVerdicts(msgspec.Struct, frozen=True):
@@ -63,23 +167,32 @@ class Judgement(msgspec.Struct, frozen=True):
 class RunJudge:
     """A sink that judges one run when it has ended; `also` are more properties to judge in every group."""
 
-    __slots__ = ("also", "full", "kept", "oracle", "scenario")
+    __slots__ = ("_oracle", "also", "full", "kept", "scenario")
 
     def __init__(self, scenario: Scenario, also: Sequence[str] = ()) -> None:
         self.scenario = scenario
         self.also = also
-        domains = () if scenario.composition is None else domains_of(scenario.composition)
-        self.oracle = Oracle(domains=domains)
-        self.kept = self.oracle.rows
+        self.kept: list[Row] = []
         self.full = False  # more than ROWS_MAX rows came, which are not kept
+        self._oracle: Oracle | None = None  # made when it is needed: not every run is judged
+
+    @property
+    def oracle(self) -> Oracle:
+        if self._oracle is None:
+            composition = self.scenario.composition
+            self._oracle = Oracle(domains=() if composition is None else domains_of(composition))
+            self._oracle.rows = self.kept
+        return self._oracle
 
     def append(self, row: Row) -> None:
-        if row[KIND] not in KEPT:
+        kind = row[KIND]
+        if kind in KEPT:
+            if len(self.kept) < ROWS_MAX:
+                self.kept.append(row)
+            else:
+                self.full = True
+        elif kind in KEPT_IN_PART:
             self.oracle.append(row)
-        elif len(self.kept) < ROWS_MAX:
-            self.kept.append(row)
-        else:
-            self.full = True
 
     def judgement(self, events: Sequence[ParticipantEvent] = ()) -> Judgement:
         """Judge the rows so far; `events` are those of participants, where the host records them."""

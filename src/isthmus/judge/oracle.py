@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from isthmus.core.errors import InputError
-from isthmus.judge.arrange import arrange
+from isthmus.judge.arrange import arrange, without_unsure
 from isthmus.judge.history import GAUGE_ROW, KEPT, RECEIVE, SEND, GroupHistory
-from isthmus.judge.nested import without_unsure
 from isthmus.judge.properties.agreement import agreement
 from isthmus.judge.properties.causal import causal
 from isthmus.judge.properties.clocks import clock_accuracy, clock_precision
@@ -67,7 +66,8 @@ class Oracle:
         bounds: Mapping[str, int] | None = None,
         partial: bool = False,
     ) -> None:
-        check_names(domains)
+        if domains:
+            check_names(domains)
         check_bounds(bounds or {})
         self.rows: list[Row] = []
         self._touched: dict[tuple[int, int], Row] = {}  # process and group to the first SEND or RECEIVE row

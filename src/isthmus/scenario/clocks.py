@@ -93,9 +93,8 @@ class Clocks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def check(self, topology: Topology) -> None:
         """Reject LANs that the service cannot serve."""
-        if self.service is not None:
-            for lan in range(len(topology.clusters)):
-                self.options(topology, lan)
+        for lan in range(len(topology.clusters)):
+            self.options(topology, lan)
 
 
 def or_else(given: float | None, otherwise: float) -> float:

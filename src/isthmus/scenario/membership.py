@@ -7,10 +7,9 @@ from typing import Literal
 import msgspec
 
 from isthmus.core.message import SiteId
-from isthmus.core.validation import PERIOD_MIN_MS, BadValue, check_range, show
+from isthmus.core.validation import PERIOD_MIN_MS, BadValue, check_range, given_keys, show
 from isthmus.protocols.membership.home import AgreementOptions
 from isthmus.protocols.membership.suspicion import LAN, WAN, Timing
-from isthmus.scenario.checks import given_keys
 from isthmus.scenario.workload import span_ms
 from isthmus.topology.model import Topology
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from functools import partial
 from random import Random
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from isthmus.core.message import GroupId, SiteId, Targets
-from isthmus.core.validation import PERIOD_MIN_MS, BadValue, one_of, show
+from isthmus.core.validation import PERIOD_MIN_MS, BadValue, given_keys, one_of, show, with_key, with_prefix
 from isthmus.protocols.causal.flooding.safe_wire import DynamicOptions
 from isthmus.protocols.causal.options import CausalOptions, CausalPolicy
 from isthmus.protocols.fragments import FragmentOptions
@@ -26,9 +26,8 @@ from isthmus.protocols.total.ring.ring import RingOptions
 from isthmus.protocols.transport.credit import CreditOptions
 from isthmus.protocols.transport.relay import RelayOptions
 from isthmus.protocols.transport.reliable.frames import ReliableOptions
-from isthmus.scenario.checks import given_keys, with_key, with_prefix
 from isthmus.scenario.clocks import Clocks as Clocks
-from isthmus.scenario.composition.check import check_composition, check_recomputed, check_views, is_bare, processes_of
+from isthmus.scenario.composition.check import check_composition, check_recomputed, check_views, couriers_of, is_bare
 from isthmus.scenario.faults import Fault, Heal, Leave, Loss, OfReference, Partition, Pause, RandomFaults, Relink
 from isthmus.scenario.membership import Agreed as Agreed
 from isthmus.scenario.membership import Membership as Membership
@@ -36,7 +35,7 @@ from isthmus.scenario.overlay import OverlaySpec
 from isthmus.scenario.packets import NetworkSpec, check_network
 from isthmus.scenario.participants.model import ParticipantSpec
 from isthmus.scenario.workload import Workload, named_sites, span_ms
-from isthmus.stacks.defaults import resolve_lans, resolve_options, resolve_roles
+from isthmus.stacks.assembly import resolve_lans, resolve_options, resolve_roles
 from isthmus.stacks.registry import STACKS, StackOptions
 from isthmus.topology.gateways.lans import check_served, lans_of
 from isthmus.topology.model import Topology
@@ -56,8 +55,6 @@ class HybridSpec(HybridPolicy, frozen=True, kw_only=True, forbid_unknown_fields=
         """Return the options with names resolved and the stack's own defaults."""
         policy = HybridOptions(**{name: getattr(self, name) for name in HybridPolicy.__struct_fields__})
         roles = STACKS[stack].roles
-        if not roles:
-            return policy
         named = named_sites(topology, self.active, "active")
         for site, other in self.sequencer_of.items():
             with_prefix("sequencer_of", partial(topology.site_id, site))
@@ -186,8 +183,12 @@ class Scenario(Settings, frozen=True, kw_only=True):
         span_ms("drain_ms", self.drain_ms)
         if not self.workloads:
             raise BadValue("workloads", "nothing", "at least one workload")
-        check_composition(self.composition, self.topology, self.workloads, self.groups)
-        check_recomputed(self.composition, self.topology, self.router)
+        if self.composition is not None:
+            check_composition(self.composition, self.topology, self.workloads, self.groups)
+            check_recomputed(self.composition, self.topology, self.router)
+            check_views(self.composition, self.membership.kind == "agreed")
+        elif self.router.routes == "recomputed":
+            raise BadValue("router.routes", "'recomputed'", "a scenario with a composition")
         for index, workload in enumerate(self.workloads):
             with_prefix(f"workloads[{index}]", partial(self.check_workload, workload))
         for index, fault in enumerate(self.faults):
@@ -205,10 +206,12 @@ class Scenario(Settings, frozen=True, kw_only=True):
                 self.check_stack(group.stack, f"{prefix}.stack")
         self.check_stack(self.stack, "stack")
         with_prefix("membership", partial(named_sites, self.topology, self.membership.absent, "absent"))
-        with_prefix("clocks.service", partial(self.clocks.check, self.topology))
-        check_network(self)
-        check_views(self.composition, self.membership.kind == "agreed")
-        with_prefix("membership.agreed.weights", partial(self.membership.agreed.votes, self.topology))
+        if self.clocks.service is not None:
+            with_prefix("clocks.service", partial(self.clocks.check, self.topology))
+        if given_keys(self.network):
+            check_network(self)
+        if self.membership.kind == "agreed":
+            with_prefix("membership.agreed.weights", partial(self.membership.agreed.votes, self.topology))
         for index, participant in enumerate(self.participants):
             with_prefix(f"participants[{index}]", partial(self.check_participant, participant))
         for name in self.participant_groups:
@@ -219,9 +222,13 @@ class Scenario(Settings, frozen=True, kw_only=True):
     def check_stack(self, stack: StackSpec, key: str) -> None:
         if stack.sequencer is not None:
             with_prefix(f"{key}.sequencer", lambda: self.topology.site_id(stack.sequencer or ""))
-        with_prefix(f"{key}.hybrid", lambda: stack.hybrid.of(stack.name, self.topology))
-        stack.causal_options(self.topology)
-        with_prefix(f"{key}.overlay", stack.overlay.plain)
+        taken = STACKS[stack.name].options
+        if "hybrid" in taken:
+            with_prefix(f"{key}.hybrid", lambda: stack.hybrid.of(stack.name, self.topology))
+        if "causal" in taken:
+            stack.causal_options(self.topology)
+        if "overlay" in taken:
+            with_prefix(f"{key}.overlay", stack.overlay.plain)
         if self.membership.kind == "agreed" and not STACKS[stack.name].agrees:
             able = "a stack whose members can agree on views, or ideal membership"
             raise BadValue(f"{key}.name", repr(stack.name), able)
@@ -232,6 +239,8 @@ class Scenario(Settings, frozen=True, kw_only=True):
 
     def check_workload(self, workload: Workload) -> None:
         members = self.members_of(workload.group)
+        if workload.to_groups and self.composition is None:
+            raise BadValue("to_groups", repr(workload.to_groups), "a scenario with a composition")
         workload.senders(self.topology)
         if not isinstance(workload.to, str | int):
             outside = [site for site in named_sites(self.topology, workload.to, "to") if site not in members]
@@ -253,10 +262,14 @@ class Scenario(Settings, frozen=True, kw_only=True):
                 return named_sites(self.topology, group.sites, "sites") or everyone
         raise BadValue("group", repr(name), one_of(name, [group.name for group in self.groups]))
 
+    def couriers(self) -> Targets:
+        """Return the sites that only forward: the routers of a composition."""
+        return () if self.composition is None else couriers_of(self.composition, self.topology)
+
     def check_participant(self, participant: ParticipantSpec) -> None:
         members = with_key("within", partial(self.members_of, participant.within))
         site = with_key("site", partial(self.topology.site_id, participant.site))
-        if site not in processes_of(self.composition, self.topology, members):
+        if site not in members or site in self.couriers():
             raise BadValue("site", repr(participant.site), "a member of the site group")
         own = next((group.stack for group in self.groups if participant.within in ("", group.name)), None) or self.stack
         if not STACKS[own.name].participants:
@@ -300,20 +313,23 @@ class Scenario(Settings, frozen=True, kw_only=True):
 
     def faults_of_run(self) -> list[Fault]:
         """Return the given and the drawn faults, in order of time."""
-        drawn = self.random_faults.draw(self.topology, self.random("faults"), self.duration_ms)
-        return sorted([*self.faults, *drawn], key=lambda fault: fault.at_ms)
+        drawn = self.random_faults
+        faults = drawn.draw(self.topology, self.random("faults"), self.duration_ms) if given_keys(drawn) else []
+        return sorted([*self.faults, *faults], key=lambda fault: fault.at_ms)
 
     def groups_of_run(self) -> list[GroupOfRun]:
         """Return the groups with names resolved; one group of all sites by default."""
         given = self.groups or (GroupSpec(name=""),)
+        couriers = self.couriers()
         made = []
         for number, group in enumerate(given):
             stack = group.stack or self.stack
-            members, options = self.members_of(group.name), self.stack_options(stack, is_bare(self.composition, number))
+            bare = self.composition is not None and is_bare(self.composition, number)
+            members, options = self.members_of(group.name), self.stack_options(stack, bare)
             if any(one.within == group.name or not (one.within or number) for one in self.participants):
                 lights = ParticipantsOptions(conditions=self.participant_groups)
                 options = msgspec.structs.replace(options, participants=lights)
-            processes = processes_of(self.composition, self.topology, members)
+            processes = tuple(site for site in members if site not in couriers)
             made.append(GroupOfRun(GroupId(number), group.name, members, stack, options, processes))
         return made
 
@@ -321,19 +337,18 @@ class Scenario(Settings, frozen=True, kw_only=True):
         """Return the options of a stack, by default the scenario's, with names resolved."""
         spec = stack or self.stack
         sequencer = None if spec.sequencer is None else self.topology.site_id(spec.sequencer)
-        direct = spec.transport == "direct"
-        hybrid = spec.hybrid.of(spec.name, self.topology)
         optimistic = spec.optimistic
         if self.clocks.service is not None:
             optimistic = msgspec.structs.replace(optimistic, calendar=True)
-        given = StackOptions(
-            *(direct, sequencer, spec.batch_ms, spec.credit, spec.reliable, optimistic, hybrid, spec.relay),
-            safe=spec.safe,
-            causal=spec.causal_options(self.topology),
-            ring=spec.ring,
-            fragments=spec.fragments,
-            overlay=spec.overlay.of(self.topology),
-            dynamic=spec.dynamic,
-            bare=bare,
-        )
-        return resolve_options(spec.name, self.topology, given)
+        alike = ("batch_ms", "credit", "reliable", "relay", "safe", "ring", "fragments", "dynamic")
+        given: dict[str, Any] = {name: getattr(spec, name) for name in alike}
+        taken = STACKS[spec.name].options
+        if "hybrid" in taken:
+            given["hybrid"] = spec.hybrid.of(spec.name, self.topology)
+        if "causal" in taken:
+            given["causal"] = spec.causal_options(self.topology)
+        if "overlay" in taken:
+            given["overlay"] = spec.overlay.of(self.topology)
+        direct = spec.transport == "direct"
+        options = StackOptions(direct=direct, sequencer=sequencer, optimistic=optimistic, bare=bare, **given)
+        return resolve_options(spec.name, self.topology, options)

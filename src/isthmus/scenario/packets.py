@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from isthmus.core.validation import COUNT_MAX, DURATION_MAX_MS, BadValue, check_range, show
-from isthmus.scenario.checks import given_keys, with_prefix
+from isthmus.core.validation import COUNT_MAX, DURATION_MAX_MS, BadValue, check_range, given_keys, show, with_prefix
 from isthmus.scenario.costs import CostSpec
 from isthmus.scenario.faults import Crash, DelayShift, Heal, Loss, Partition, Relink
 from isthmus.scenario.workload import Reply

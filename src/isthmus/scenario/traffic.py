@@ -28,7 +28,7 @@ from isthmus.core.units import NS_PER_MS
 from isthmus.protocols.application import Application
 from isthmus.protocols.routing.process import ComposedProcess
 from isthmus.protocols.routing.routes import CompositionRoutes
-from isthmus.scenario.composition.check import addressed, couriers_of, routes_of
+from isthmus.scenario.composition.check import addressed, routes_of
 from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.scenario.workload import Arrival, Burst, Closed, Poisson, Reply, Workload, named_sites
 
@@ -100,7 +100,7 @@ class SiteTraffic:
         self.end_ns = round(scenario.duration_ms * NS_PER_MS)
         self.varied = scenario.payloads == "varied"
         self.mailboxes: dict[GroupId, Mailbox] = {}  # empty while the site is down
-        self.carries = site in couriers_of(scenario.composition, self.topology)  # a router: no application reads here
+        self.carries = site in scenario.couriers()  # a router: no application reads here
         self.sent_to = [0] * len(self.topology.sites)  # messages addressed to each site
         self.submitted_count = self.refused_count = 0
         self.pending_count = 0  # messages scheduled but not yet submitted

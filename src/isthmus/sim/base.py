@@ -13,7 +13,6 @@ from typing import Protocol
 from isthmus.core.message import SiteId, Targets
 from isthmus.core.units import NS_PER_MS
 from isthmus.measure.summary import RunSummary
-from isthmus.scenario.composition.check import couriers_of
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.participants.traffic import ParticipantEvent
 from isthmus.sim.packets.figures import DelaySummary
@@ -46,7 +45,7 @@ class Simulation(ABC):
         self.scheduler = Scheduler()
         self.site_ids = [SiteId(number) for number in range(len(scenario.topology.sites))]
         members: dict[int, Targets] = {group.id: group.processes for group in self.groups}
-        couriers = frozenset(couriers_of(scenario.composition, scenario.topology))
+        couriers = frozenset(scenario.couriers())
         composed = scenario.composition is not None
         plain = scenario.network.kind == "delays"
         self.summary: RunSummary = RunSummary(members, composed) if plain else DelaySummary(members)

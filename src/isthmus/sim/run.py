@@ -16,7 +16,7 @@ from isthmus.core.units import NS_PER_MS
 from isthmus.protocols.application import Application
 from isthmus.protocols.causal.histories.relayed_order import RelayedOrder
 from isthmus.protocols.membership.suspicion import Suspicion
-from isthmus.scenario.composition.nodes import routed_options
+from isthmus.scenario.composition.nodes import routing_at
 from isthmus.scenario.faults import (
     ClockJump,
     Crash,
@@ -44,7 +44,6 @@ from isthmus.sim.membership.ideal import IdealMembership, IdealOptions
 from isthmus.sim.membership.service import MembershipService
 from isthmus.sim.network.costs import costed_network
 from isthmus.sim.network.delays import DelayNetwork, Link
-from isthmus.sim.packets.figures import network_figures
 from isthmus.sim.packets.network import PacketNetwork, packet_network
 from isthmus.sim.site import Meter, SimPort, SimSite
 from isthmus.sim.standstill import Standstill
@@ -68,11 +67,13 @@ class SimRun(Simulation):
         self.network = self.network_of(scenario)
         sized = scenario.wire != "reference" or self.network.needs_sizes
         self.meter = Meter(decodes=scenario.wire == "codec") if sized else None
-        self.traffic = [self.traffic_of(site) for site in self.site_ids]
-        self.participant_traffic = [self.participants_of(site) for site in self.site_ids]
         self.cuts: list[dict[SiteId, int]] = []  # current partitions: the side of each site
         self.services = [self.service_of(group) for group in self.groups]
-        self.clocks = [clock_of(scenario, site) for site in self.site_ids]  # a clock runs on while its site is down
+        self.traffic = [self.traffic_of(site) for site in self.site_ids]
+        hosts = sorted(scenario.topology.site_id(one.site) for one in scenario.participants)
+        self.participants = {site: self.participants_of(site) for site in hosts}
+        drifts = scenario.clocks.offset_ms or scenario.clocks.drift_ppm
+        self.clocks = [clock_of(scenario, site) if drifts else None for site in self.site_ids]  # they outlive a crash
         self.suspicions: dict[SiteId, Suspicion] = {}  # by live process, with agreed membership
         self.sites: list[SimSite] = []
         served = scenario.clocks.service is not None
@@ -128,16 +129,20 @@ class SimRun(Simulation):
         made = SimSite(site, incarnation, random, self.scheduler, self.network, log, clock, self.meter, wire_log)
         made.turn_ns = round(self.scenario.turn_ms * NS_PER_MS)
         suspicion = self.watch_from(made) if self.scenario.membership.kind == "agreed" else None
-        options_of = routed_options(self.scenario, site)
+        composition, routing = self.scenario.composition, None
+        if composition is not None:
+            routing = routing_at(composition, self.scenario.topology, site, self.scenario.router)
         for group, service in zip(self.groups, self.services, strict=True):
             if site in group.members:
-                port, options = made.port(group.id), options_of(group)
+                port = made.port(group.id)
+                options = group.options if routing is None else routing(group.id, group.options)
                 if suspicion is not None:
                     membership = service.layer_of(made, suspicion)
                     options = msgspec.structs.replace(options, membership=membership)
                 stack = attach_group(port, self.build_of(group), self.application_of(port, group), options, suspicion)
                 self.network.watch_queue(site, stack)
-                self.participant_traffic[site].boot(group.id, stack.layers)
+                if site in self.participants:
+                    self.participants[site].boot(group.id, stack.layers)
         if self.time is not None:
             self.time.boot(made)
         return made
@@ -209,14 +214,14 @@ class SimRun(Simulation):
             self.time.start()
         for traffic in self.traffic:
             traffic.start()
-        for participant_traffic in self.participant_traffic:
-            participant_traffic.start()
+        for participants in self.participants.values():
+            participants.start()
         self.network.begin_background(self.scenario.random, self.end_ns)
 
     def figures(self) -> dict[str, float]:
         """Return the measurements specific to some networks and clocks, by name."""
         clocks = {} if self.time is None else self.time.named()
-        return network_figures(self.network, self.summary) | clocks
+        return self.network.figures(self.summary) | clocks
 
     def last_view(self) -> int:
         return self.services[0].view.view_id
@@ -292,7 +297,8 @@ class SimRun(Simulation):
         site.crash()
         self.suspicions.pop(site.site, None)
         self.traffic[site.site].crash()
-        self.participant_traffic[site.site].crash()
+        if site.site in self.participants:
+            self.participants[site.site].crash()
 
     def recover(self, site_id: SiteId) -> None:
         old = self.sites[site_id]

@@ -41,7 +41,7 @@ class Tee:
 
 def make_run(scenario: Scenario, sink: Sink | None = None, run: int = 0, build: Build | None = None) -> Simulation:
     """Return a run of a scenario, over sites with stacks or compiled end points; `build` substitutes another stack."""
-    if has_twin(scenario.network):
+    if scenario.network.kind == "packets" and has_twin(scenario.network):
         return CompiledRun(scenario, sink, run)
     return SimRun(scenario, sink, build, run)
 
@@ -90,7 +90,7 @@ def result_of(
         summary=run.summary,
         judgement=judgement,
         guesses=judge.guesses(),
-        participants=participant_figures(run.participant_events, names),
+        participants=participant_figures(run.participant_events, names) if run.participant_events else (),
         packets=run.network.packet_count,
         packets_lost=run.network.dropped_count,
         wan_packets=run.network.wan_count,

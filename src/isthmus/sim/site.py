@@ -9,9 +9,8 @@ from typing import Any
 
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import ClockState, Kind, Layer, Reading, Stack
-from isthmus.core.message import ONLY_GROUP, Cast, GroupId, Message, SiteId, Targets
+from isthmus.core.message import ONLY_GROUP, Cast, GroupId, Message, SiteId, Targets, packet_bytes, size_of
 from isthmus.core.port import NO_OPEN_VIEW, Port
-from isthmus.core.sizes import packet_bytes, size_of
 from isthmus.protocols.clocks.service import ClockService
 from isthmus.sim.clocks.clock import SiteClock
 from isthmus.sim.network.delays import Network, Stamp

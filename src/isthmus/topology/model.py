@@ -5,15 +5,17 @@ that pair of sites; the LAN, inside one cluster; the direct WAN link between two
 the path of least mean delay (then fewest links, then lowest cluster numbers).
 
 Invariants: names are unique over sites and clusters; every cluster has a site, an agent of its own, and a path to every
-other cluster. Routes are computed when first requested and cached beside the fields, so that a topology stays a value.
+other cluster. Routes are computed when first requested and cached beside the fields, so that a topology stays a value. A
+`Passage` is how both hosts send packets along such a path: pure arithmetic, from one time to the times of arrival.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from math import isfinite
+from random import Random
 
 import msgspec
 
@@ -40,6 +42,62 @@ class Channel(msgspec.Struct, frozen=True):
             raise BadValue("duplicate", repr(self.duplicate), "a probability from 0 to 1")
         if self.bandwidth_mbps is not None and not (isfinite(self.bandwidth_mbps) and self.bandwidth_mbps > 0):
             raise BadValue("bandwidth_mbps", repr(self.bandwidth_mbps), "a finite number above 0")
+
+
+class Pipe:
+    """A channel of limited bandwidth, one direction."""
+
+    __slots__ = ("free_ns", "ns_per_byte")
+
+    def __init__(self, bandwidth_mbps: float) -> None:
+        self.ns_per_byte = 8_000 / bandwidth_mbps
+        self.free_ns = 0  # when its last packet will have left
+
+    def pass_through(self, now_ns: int, size_bytes: int) -> int:
+        """The time when a packet that enters now has left the pipe."""
+        self.free_ns = max(now_ns, self.free_ns) + round(size_bytes * self.ns_per_byte)
+        return self.free_ns
+
+
+class Passage:
+    """The path from one site to another."""
+
+    __slots__ = ("delays", "duplicates", "fifo", "last_ns", "losses", "pipes", "random")
+
+    def __init__(self, channels: Sequence[Channel], random: Random, pipes: list[Pipe] | None = None) -> None:
+        self.random = random
+        self.delays = [channel.delay.sampler(random) for channel in channels]
+        self.losses = [channel.loss for channel in channels if channel.loss]
+        self.duplicates = [channel.duplicate for channel in channels if channel.duplicate]
+        self.fifo = all(channel.fifo for channel in channels)
+        limits = [channel.bandwidth_mbps for channel in channels if channel.bandwidth_mbps is not None]
+        self.pipes = [Pipe(limit) for limit in limits] if pipes is None else pipes  # given: shared with other paths
+        self.last_ns = 0  # arrival of the last packet
+
+    def lost(self) -> bool:
+        draw = self.random.random
+        return any(draw() < loss for loss in self.losses)
+
+    def delay_ns(self) -> int:
+        """The delay of the next packet, without queueing."""
+        return sum([sample() for sample in self.delays])
+
+    def arrivals(self, now_ns: int, size_bytes: int) -> list[int]:
+        """The arrival times of a packet's copies: none if it is lost, two if it is duplicated."""
+        if self.lost():
+            return []
+        draw = self.random.random
+        copies = 2 if any(draw() < duplicate for duplicate in self.duplicates) else 1
+        return [self.arrival(now_ns, size_bytes) for _ in range(copies)]
+
+    def arrival(self, now_ns: int, size_bytes: int) -> int:
+        at_ns = now_ns
+        for pipe in self.pipes:
+            at_ns = pipe.pass_through(at_ns, size_bytes)
+        at_ns += self.delay_ns()
+        if self.fifo:
+            at_ns = self.last_ns = max(at_ns, self.last_ns)
+        return at_ns
 
 
 class TopologySite(msgspec.Struct, frozen=True, gc=False):

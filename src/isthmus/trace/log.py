@@ -7,17 +7,29 @@ the process is in a view of its own; a RECOVER row ends them all.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Collection
 from typing import Protocol
 
 from isthmus.core.layer import Kind, View
 from isthmus.core.message import ONLY_GROUP, Cast, GroupId
-from isthmus.trace.schema import NONE, MessageKey, Recording, Sink, digest_of
+from isthmus.trace.schema import DESTINATIONS, GAUGE, NONE, MessageKey, Recording, Row, Sink
 
 DELIVER, RECOVER, REJECT, SUBMIT, VIEW = Kind.DELIVER, Kind.RECOVER, Kind.REJECT, Kind.SUBMIT, Kind.VIEW
 PAYLOAD_KINDS = (SUBMIT, DELIVER)  # whose value is the digest of the payload
 OF_MEMBERS = (SUBMIT, DELIVER, VIEW, Kind.TENTATIVE, Kind.REVOKE)  # not recorded at couriers
 NOTHING: MessageKey = (NONE, NONE, NONE)
+
+
+def digest_of(payload: bytes) -> int:
+    """Return the digest of a payload that rows carry: its CRC-32, plus 1 so that it is never 0, which means unknown."""
+    return zlib.crc32(payload) + 1
+
+
+def view_of(row: Row) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the members in a VIEW row, and their weights; none where each has one vote."""
+    sites, count = row[DESTINATIONS] or (), row[GAUGE]
+    return (tuple(sites[:count]), tuple(sites[count:])) if count else (tuple(sites), ())
 
 
 def identity(subject: Cast, group: int) -> MessageKey:

@@ -11,7 +11,6 @@ memory says the same. Readers accept all versions and fill in what older ones la
 
 from __future__ import annotations
 
-import zlib
 from enum import IntEnum
 from typing import Final, Protocol, TypeAlias
 
@@ -108,17 +107,6 @@ class Sink(Protocol):
     """Destination of a host's rows: a writer, or a plain list."""
 
     def append(self, row: Row, /) -> None: ...
-
-
-def digest_of(payload: bytes) -> int:
-    """Return the digest of a payload that rows carry: its CRC-32, plus 1 so that it is never 0, which means unknown."""
-    return zlib.crc32(payload) + 1
-
-
-def view_of(row: Row) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the members in a VIEW row, and their weights; none where each has one vote."""
-    sites, count = row[DESTINATIONS] or (), row[GAUGE]
-    return (tuple(sites[:count]), tuple(sites[count:])) if count else (tuple(sites), ())
 
 
 def message_name(sender: int, number: int) -> str:

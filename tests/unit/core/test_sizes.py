@@ -9,8 +9,16 @@ from tests.harness.golden import StackRig
 from tests.harness.recording import RecordingSite
 
 from isthmus.core.layer import Handler, Layer, Stack, View
-from isthmus.core.message import Cast, Message, SiteId
-from isthmus.core.sizes import HEAD_BYTES, MESSAGE_HEAD_BYTES, PACKET_HEAD_BYTES, packet_bytes, size_of
+from isthmus.core.message import (
+    HEAD_BYTES,
+    MESSAGE_HEAD_BYTES,
+    PACKET_HEAD_BYTES,
+    Cast,
+    Message,
+    SiteId,
+    packet_bytes,
+    size_of,
+)
 from isthmus.protocols.transport.reliable.frames import Ack, Data
 from isthmus.sim.network.delays import DelayNetwork
 from isthmus.sim.scheduler import Scheduler

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from isthmus.core.layer import Kind
-from isthmus.judge.nested import outer_groups, without_unsure
+from isthmus.judge.arrange import outer_groups, without_unsure
 from isthmus.judge.oracle import Oracle
 from isthmus.trace.schema import LOCAL, NONE, PROCESS, Row
 

@@ -7,8 +7,7 @@ from random import Random
 from isthmus.core.message import SiteId
 from isthmus.live.net.emulation import Emulation, LinkFault
 from isthmus.topology.delay import Constant, Uniform
-from isthmus.topology.model import Channel
-from isthmus.topology.passage import Passage
+from isthmus.topology.model import Channel, Passage
 from isthmus.topology.shapes import star
 
 MS = 1_000_000

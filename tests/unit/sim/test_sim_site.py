@@ -5,8 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from isthmus.core.layer import Handler, Kind, Layer, Stack, View
-from isthmus.core.message import ONLY_GROUP, Cast, GroupId, Message, SiteId
-from isthmus.core.sizes import size_of
+from isthmus.core.message import ONLY_GROUP, Cast, GroupId, Message, SiteId, size_of
 from isthmus.sim.clocks.clock import SiteClock
 from isthmus.sim.network.delays import DelayNetwork
 from isthmus.sim.scheduler import Scheduler

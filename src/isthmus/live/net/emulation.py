@@ -12,8 +12,7 @@ from random import Random
 from typing import NamedTuple
 
 from isthmus.core.message import SiteId
-from isthmus.topology.model import Channel, Topology
-from isthmus.topology.passage import Passage
+from isthmus.topology.model import Channel, Passage, Topology
 
 
 class LinkFault(NamedTuple):

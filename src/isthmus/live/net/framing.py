@@ -21,8 +21,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from isthmus.core.errors import InputError, LocalError, RemoteError
-from isthmus.core.message import SiteId
-from isthmus.core.sizes import MESSAGE_HEAD_BYTES, PACKET_HEAD_BYTES
+from isthmus.core.message import MESSAGE_HEAD_BYTES, PACKET_HEAD_BYTES, SiteId
 
 MAGIC = b"iS"
 VERSION = 3

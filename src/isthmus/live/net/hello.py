@@ -12,7 +12,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from isthmus.core.errors import RemoteError
-from isthmus.core.sizes import PACKET_HEAD_BYTES
+from isthmus.core.message import PACKET_HEAD_BYTES
 from isthmus.live.net.framing import VERSION
 from isthmus.topology.model import Topology
 

@@ -25,9 +25,8 @@ from typing import TYPE_CHECKING
 
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import ClockState, Kind, Layer, Reading, Stack
-from isthmus.core.message import ONLY_GROUP, Cast, GroupId, Message, SiteId, Targets
+from isthmus.core.message import ONLY_GROUP, PACKET_HEAD_BYTES, Cast, GroupId, Message, SiteId, Targets, packet_bytes
 from isthmus.core.port import Port
-from isthmus.core.sizes import PACKET_HEAD_BYTES, packet_bytes
 from isthmus.live.net.framing import LOOPBACK_DATAGRAM_BYTES, MESSAGES, check_size, entry, frame_bytes_for, join, split
 from isthmus.live.net.hello import Hello
 from isthmus.live.node.peers import Outlet, Peers

@@ -22,7 +22,7 @@ from isthmus.protocols.application import Application
 from isthmus.protocols.membership.agreement import Agreement
 from isthmus.protocols.membership.home import Past
 from isthmus.scenario.workload import named_sites
-from isthmus.stacks.defaults import resolve_options
+from isthmus.stacks.assembly import resolve_options
 from isthmus.stacks.registry import STACKS
 from isthmus.topology.model import Topology
 

@@ -196,7 +196,7 @@ class FaultInjector:
         await child.process.wait()
         self.events.say(f"{child.name} is killed")
         with TraceWriter(
-            self.folder, {"version": __version__}, prefix=f"site-{site:03d}-crash-{self.lives[site]}"
+            self.folder, {"isthmus": __version__}, prefix=f"site-{site:03d}-crash-{self.lives[site]}"
         ) as writer:
             tail = tail_path(self.folder, prefix_of(site, self.lives[site]))
             for row in read_tail(tail):

@@ -53,7 +53,7 @@ from isthmus.live.run.site_protocol import (
     summary_of,
 )
 from isthmus.protocols.application import Application
-from isthmus.scenario.composition.check import couriers_of, routes_of
+from isthmus.scenario.composition.check import routes_of
 from isthmus.scenario.composition.nodes import routing_at
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
@@ -228,7 +228,7 @@ class SiteProcess:
             return None
         routing = partial(routing_at, scenario.composition, scenario.topology, self.site, scenario.router)
         routes = routes_of(scenario.composition, scenario.topology)
-        return Composed(routes, routing, couriers_of(scenario.composition, scenario.topology))
+        return Composed(routes, routing, scenario.couriers())
 
     def run_at(self, time_ns: int, group: GroupId, action: Callable[[], None]) -> None:
         """Do something in a group at a time from the start of the run."""

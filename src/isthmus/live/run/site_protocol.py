@@ -11,20 +11,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from isthmus import __version__
 from isthmus.core.message import SiteId
 from isthmus.core.units import NS_PER_MS
-from isthmus.judge.promises import promise_of
+from isthmus.judge.judgement import trace_meta
 from isthmus.live.net.emulation import LinkFault
 from isthmus.live.net.sockets import Socket
 from isthmus.live.node.site import LiveSite
-from isthmus.scenario.composition.check import couriers_of, domains_of
 from isthmus.scenario.faults import Crash
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.traffic import SiteTraffic
-from isthmus.trace.domain import META_DOMAINS, written_domains
 from isthmus.trace.log import SiteLog
-from isthmus.trace.schema import PROMISES, Recording
+from isthmus.trace.schema import Recording
 from isthmus.trace.tail import TailedWriter, tail_path
 from isthmus.trace.writer import TraceWriter
 
@@ -43,14 +40,7 @@ def may_be_killed(scenario: Scenario) -> bool:
 
 def meta_of(scenario: Scenario, site: SiteId) -> dict[str, str]:
     """The metadata of the trace of a site."""
-    meta = {"scenario": scenario.name, "seed": str(scenario.seed), "stack": scenario.stack.name}
-    meta[PROMISES] = promise_of(scenario)
-    names = [each.name for each in scenario.topology.sites]
-    meta |= {"version": __version__, "host": "live", "site": names[site]}
-    meta["sites"] = json.dumps(names, ensure_ascii=False)
-    if scenario.composition is not None:
-        meta[META_DOMAINS] = written_domains(domains_of(scenario.composition))
-    return meta
+    return trace_meta(scenario) | {"host": "live", "site": scenario.topology.sites[site].name}
 
 
 @contextmanager
@@ -61,7 +51,7 @@ def site_trace(
     prefix = prefix_of(site, life)
     with TraceWriter(folder, meta_of(scenario, site), prefix=prefix) as plain:
         writer = TailedWriter(plain, tail_path(folder, prefix)) if may_be_killed(scenario) else plain
-        log = SiteLog(site, writer if sink else None, couriers=couriers_of(scenario.composition, scenario.topology))
+        log = SiteLog(site, writer if sink else None, couriers=scenario.couriers())
         log.local += life * ROWS_OF_LIFE
         log.record(time.time_ns(), Recording.BEGUN)
         writer.roll()

@@ -22,8 +22,7 @@ from isthmus.core.layer import View
 from isthmus.core.message import SiteId, Targets
 from isthmus.protocols.membership.cut import CutSlice, Runs, numbers_of, runs_of
 from isthmus.protocols.membership.wire import Frame
-from isthmus.protocols.transport.base import Transport
-from isthmus.protocols.transport.flush import taken
+from isthmus.protocols.transport.base import Transport, taken
 from isthmus.protocols.transport.reliable.frames import frame_bytes
 
 ANSWER_MAX = 256

@@ -13,13 +13,12 @@ from typing import Protocol
 
 from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId, Targets
-from isthmus.core.validation import BadValue, one_of, show
+from isthmus.core.validation import BadValue, one_of, show, with_prefix
 from isthmus.protocols.routing.calculus.model import PARTS, Composition, Igp, OrderingDomain, connected_domains
 from isthmus.protocols.routing.calculus.semantics import decide
 from isthmus.protocols.routing.options import RouterOptions
 from isthmus.protocols.routing.routes import CompositionRoutes, RecomputedRoutes, site_names
 from isthmus.protocols.routing.wire import ROUTED_MAX
-from isthmus.scenario.checks import with_prefix
 from isthmus.scenario.workload import Workload, named_sites
 from isthmus.topology.model import Topology
 from isthmus.trace.domain import Domain
@@ -46,45 +45,29 @@ def recomputed_routes_of(composition: Composition, topology: Topology) -> Recomp
     return RecomputedRoutes(composition, numbers)
 
 
-def couriers_of(composition: Composition | None, topology: Topology) -> Targets:
+def couriers_of(composition: Composition, topology: Topology) -> Targets:
     """Return the sites that only forward: the routers."""
-    return () if composition is None else tuple(sorted(routes_of(composition, topology).router_of))
+    return tuple(sorted(routes_of(composition, topology).router_of))
 
 
-def processes_of(composition: Composition | None, topology: Topology, members: Targets) -> Targets:
-    """Return the members of a group that run applications."""
-    couriers = couriers_of(composition, topology)
-    return tuple(site for site in members if site not in couriers)
-
-
-def is_bare(composition: Composition | None, number: int) -> bool:
+def is_bare(composition: Composition, number: int) -> bool:
     """Return whether a group is a node of bare datagrams."""
-    if composition is None:
-        return False
     node = composition.nodes[number]
     return isinstance(node, Igp) and node.kind == "datagrams"
 
 
-def check_views(composition: Composition | None, agreed: bool) -> None:
+def check_views(composition: Composition, agreed: bool) -> None:
     """Reject agreed views over datagrams: lost messages of a view could not be recovered from any member."""
-    bare = [] if composition is None else [igp.name for igp in composition.igps if igp.kind == "datagrams"]
+    bare = [igp.name for igp in composition.igps if igp.kind == "datagrams"]
     if agreed and bare:
-        raise BadValue(
-            "membership", f"agreed, where {bare[0]} is datagrams", "ideal membership in a simulation, or static"
-        )
+        right = "ideal membership in a simulation, or static"
+        raise BadValue("membership", f"agreed, where {bare[0]} is datagrams", right)
 
 
 def check_composition(
-    composition: Composition | None, topology: Topology, workloads: Sequence[Workload], groups: Sequence[Named]
+    composition: Composition, topology: Topology, workloads: Sequence[Workload], groups: Sequence[Named]
 ) -> None:
     """Reject sites missing from the topology, and messages that the composition does not accept."""
-    if composition is None:
-        for index, workload in enumerate(workloads):
-            if workload.to_groups:
-                raise BadValue(
-                    f"workloads[{index}].to_groups", repr(workload.to_groups), "a scenario with a composition"
-                )
-        return
     missing = missing_site(composition, topology)
     if missing:
         raise BadValue("composition", *missing)
@@ -94,11 +77,9 @@ def check_composition(
         with_prefix(f"workloads[{index}]", partial(check_traffic, routes, topology, workload))
 
 
-def check_recomputed(composition: Composition | None, topology: Topology, options: RouterOptions) -> None:
+def check_recomputed(composition: Composition, topology: Topology, options: RouterOptions) -> None:
     """Reject recomputed routes where routers may not choose routes."""
     if options.routes == "recomputed":
-        if composition is None:
-            raise BadValue("router.routes", "'recomputed'", "a scenario with a composition")
         recomputed_routes_of(composition, topology)
 
 
@@ -192,10 +173,8 @@ def check_wanted(composition: Composition, source: str) -> None:
                 raise InputError(source, key, told, right)
 
 
-def domains_of(composition: Composition | None) -> tuple[Domain, ...]:
+def domains_of(composition: Composition) -> tuple[Domain, ...]:
     """Return the domains in the form that the checks use: groups by number."""
-    if composition is None:
-        return ()
     numbers = {node.name: number for number, node in enumerate(composition.nodes)}
     return tuple(
         Domain(domain.name, tuple(sorted(numbers[name] for name in domain.groups)), domain.scope)

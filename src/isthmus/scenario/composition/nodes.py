@@ -22,7 +22,7 @@ from isthmus.protocols.routing.router import Router, SteeringRouter
 from isthmus.protocols.routing.routes import CompositionRoutes, replica_names
 from isthmus.scenario.composition.check import recomputed_routes_of, routes_of
 from isthmus.scenario.composition.load import semantics_of_stack
-from isthmus.scenario.model import GroupOfRun, GroupSpec, Scenario, StackSpec
+from isthmus.scenario.model import GroupSpec, StackSpec
 from isthmus.stacks.registry import STACKS, StackOptions
 from isthmus.topology.model import Topology
 
@@ -101,14 +101,6 @@ def safely(stack: StackSpec, node: str, source: str, key: str) -> StackSpec:
         found = f"{stack.name!r} over the {stack.transport} transport" if stack.transport != "reliable" else stack.name
         raise InputError(source, key, found, f"a stack that delivers safely, as {node} has replicated routers: {able}")
     return msgspec.structs.replace(stack, safe=True)
-
-
-def routed_options(scenario: Scenario, site: SiteId) -> Callable[[GroupOfRun], StackOptions]:
-    """Return the options of each group at one incarnation of a site, with filters or router ends in a composition."""
-    if scenario.composition is None:
-        return lambda group: group.options
-    routed = routing_at(scenario.composition, scenario.topology, site, scenario.router)
-    return lambda group: routed(group.id, group.options)
 
 
 def parts(keeps: object) -> tuple[bool, ...]:

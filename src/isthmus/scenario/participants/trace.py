@@ -5,7 +5,7 @@ the label that begins their payload, which retransmissions share. The number of 
 the site group and of its *era*: where no member kept the state of the site group, participant views are numbered from
 the start again, and belong to a different group.
 
-The origin of such a VIEW row is the site group, which identifies the group as nested (judge/nested.py).
+The origin of such a VIEW row is the site group, which identifies the group as nested (judge/arrange.py).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from isthmus.core.message import GroupId
 from isthmus.protocols.participants.wire import ParticipantView, Speech, hosts_of
 from isthmus.scenario.participants.model import LABEL_BYTES
 from isthmus.scenario.participants.traffic import ParticipantEvent, SentMessage
-from isthmus.trace.log import SiteLog
-from isthmus.trace.schema import COUNTER_BITS, NONE, digest_of
+from isthmus.trace.log import SiteLog, digest_of
+from isthmus.trace.schema import COUNTER_BITS, NONE
 
 FIRST_PARTICIPANT_GROUP = 1 << 30  # numbers of participant groups start here
 

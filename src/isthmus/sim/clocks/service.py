@@ -37,11 +37,9 @@ from isthmus.trace.schema import Gauge
 CLOCKS = GroupId(-2)  # the port of the clock service
 
 
-def clock_of(scenario: Scenario, site: SiteId) -> SiteClock | None:
-    """Return the clock of a site; None if it is always right."""
+def clock_of(scenario: Scenario, site: SiteId) -> SiteClock:
+    """Return the clock of a site, with its errors drawn."""
     clocks = scenario.clocks
-    if not clocks.offset_ms and not clocks.drift_ppm:
-        return None
     random = scenario.random("clock", site)
     bound_ns, bound_drift = round(clocks.offset_ms * NS_PER_MS), clocks.drift_ppm / 1e6
     offset_ns = round(random.uniform(-1, 1) * clocks.offset_ms * NS_PER_MS)

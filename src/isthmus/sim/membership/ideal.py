@@ -22,8 +22,7 @@ import msgspec
 from isthmus.core.layer import View
 from isthmus.core.message import GroupId, SiteId
 from isthmus.protocols.membership.suspicion import Suspicion
-from isthmus.protocols.transport.base import Transport
-from isthmus.protocols.transport.flush import flush
+from isthmus.protocols.transport.base import Transport, flush
 from isthmus.sim.network.delays import Network
 from isthmus.sim.scheduler import Scheduler
 from isthmus.sim.site import SimPort, SimSite

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from isthmus.core.message import GroupId, Message, SiteId, Targets
+from isthmus.measure.summary import RunSummary
 from isthmus.protocols.total.ring.ring import Token
 from isthmus.scenario.costs import CostSpec, ns_of
 from isthmus.scenario.model import GroupOfRun, Scenario
@@ -104,7 +105,7 @@ class CostedNetwork(DelayNetwork):
             found = self.interfaces[key] = Interface()
         return found
 
-    def figures(self) -> dict[str, float]:
+    def figures(self, _summary: RunSummary) -> dict[str, float]:
         """Return the figures of hosts and LANs, by name."""
         busy_ns = max([interface.busy_ns for interface in self.interfaces.values()], default=0)
         return {"transmissions": float(self.transmissions), "busy_max": busy_ns / max(1, self.latest_ns)}

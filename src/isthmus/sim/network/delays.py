@@ -20,10 +20,10 @@ from typing import Protocol
 from isthmus.core.layer import Stack
 from isthmus.core.message import GroupId, Message, SiteId, Targets
 from isthmus.core.units import NS_PER_MS
+from isthmus.measure.summary import RunSummary
 from isthmus.scenario.faults import DelayShift, Loss
 from isthmus.sim.scheduler import Scheduler
-from isthmus.topology.model import Channel, Topology
-from isthmus.topology.passage import Passage, Pipe
+from isthmus.topology.model import Channel, Passage, Pipe, Topology
 
 Stamp = tuple[SiteId, int]  # sender and view of a message; 0: it belongs to none
 Receive = Callable[[Stamp, Message], None]
@@ -126,7 +126,7 @@ class DelayNetwork:
         """Call back when all packets now in flight have arrived."""
         self.scheduler.at(self.latest_ns, then)
 
-    def figures(self) -> dict[str, float]:
+    def figures(self, _summary: RunSummary) -> dict[str, float]:
         """Return the measurements specific to a network, by name."""
         return {}
 

@@ -18,8 +18,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from isthmus.measure.summary import RunSummary
-from isthmus.sim.network.delays import DelayNetwork
-from isthmus.sim.packets.network import PacketNetwork
 from isthmus.trace.schema import MessageKey
 
 NS_IN_MS = 1e6
@@ -42,24 +40,3 @@ class DelaySummary(RunSummary):
             self.others_ns += delay_ns
             self.others_max_ns = max(self.others_max_ns, delay_ns)
         super().deliver(process, now_ns, key, group)
-
-
-def network_figures(network: PacketNetwork | DelayNetwork, summary: RunSummary) -> dict[str, float]:
-    """Return the figures of a run of layers; a network of delays has its own, if any."""
-    if isinstance(network, DelayNetwork):
-        return network.figures()
-    assert isinstance(summary, DelaySummary)
-    engine, waits, span_ns = network.engine, network.waits, max(1, network.engine.last_ns)
-    return {
-        "delay_mean_ms": summary.others_ns / max(1, summary.others_count) / NS_IN_MS,
-        "delay_max_ms": summary.others_max_ns / NS_IN_MS,
-        "queue_mean": waits.area / span_ns / network.ways.wiring.nodes,
-        "queue_max": waits.longest,
-        "load_mean": engine.load_ns / span_ns,
-        "load_max": engine.load_max,
-        "sends": network.send_count,
-        "fragments": network.fragment_count,
-        "arc_bytes": network.arc_bytes,
-        "hops": engine.hop_count,
-        **({} if network.bounded is None else {"dropped": network.dropped_count}),
-    }

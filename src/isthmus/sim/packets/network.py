@@ -22,14 +22,15 @@ from typing import Any
 
 from isthmus.core.errors import LocalError
 from isthmus.core.layer import Kind, Stack, View
-from isthmus.core.message import GroupId, Message, SiteId, Targets
-from isthmus.core.sizes import HEAD_BYTES
+from isthmus.core.message import HEAD_BYTES, GroupId, Message, SiteId, Targets
+from isthmus.measure.summary import RunSummary
 from isthmus.protocols.causal.order import CausalOrder
 from isthmus.scenario.model import Scenario
 from isthmus.scenario.packets import NetworkSpec
 from isthmus.scenario.workload import NS_PER_S
 from isthmus.sim.network.delays import Receive, Stamp, nobody
 from isthmus.sim.packets.compiled import CompiledEngine, has_numba, need_numba, say_that_it_is_slow
+from isthmus.sim.packets.figures import NS_IN_MS, DelaySummary
 from isthmus.sim.packets.plain import Engine, PlainEngine
 from isthmus.sim.packets.ways import Roots, Ways, fragment_sizes
 from isthmus.sim.scheduler import Scheduler
@@ -115,6 +116,24 @@ class PacketNetwork:
         for layer in stack.layers:
             if isinstance(layer, CausalOrder):
                 self.orders[site] = layer
+
+    def figures(self, summary: RunSummary) -> dict[str, float]:
+        """Return the measurements of a run of layers, by name."""
+        assert isinstance(summary, DelaySummary)
+        engine, waits, span_ns = self.engine, self.waits, max(1, self.engine.last_ns)
+        return {
+            "delay_mean_ms": summary.others_ns / max(1, summary.others_count) / NS_IN_MS,
+            "delay_max_ms": summary.others_max_ns / NS_IN_MS,
+            "queue_mean": waits.area / span_ns / self.ways.wiring.nodes,
+            "queue_max": waits.longest,
+            "load_mean": engine.load_ns / span_ns,
+            "load_max": engine.load_max,
+            "sends": self.send_count,
+            "fragments": self.fragment_count,
+            "arc_bytes": self.arc_bytes,
+            "hops": engine.hop_count,
+            **({} if self.bounded is None else {"dropped": self.dropped_count}),
+        }
 
     def is_idle(self) -> bool:
         """Return whether no group has messages in flight; traffic between sites, such as heartbeats, is ignored."""

@@ -16,8 +16,7 @@ import msgspec
 
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Kind, View
-from isthmus.core.message import Cast, SiteId
-from isthmus.core.sizes import HEAD_BYTES
+from isthmus.core.message import HEAD_BYTES, Cast, SiteId
 from isthmus.core.units import NS_PER_MS
 from isthmus.protocols.transport.reliable.frames import ReliableOptions
 from isthmus.scenario.model import Scenario, StackSpec

@@ -7,8 +7,7 @@ from random import Random
 from tests.harness.recording import RecordingPort, RecordingSite
 
 from isthmus.core.layer import Stack, View
-from isthmus.core.message import Cast, Message, SiteId, Targets
-from isthmus.core.sizes import size_of
+from isthmus.core.message import Cast, Message, SiteId, Targets, size_of
 from isthmus.protocols.application import Application
 from isthmus.protocols.fragments import FragmentOptions
 from isthmus.protocols.total.hybrid.wire import HybridOptions, TicketPacket

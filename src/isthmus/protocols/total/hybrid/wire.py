@@ -41,7 +41,7 @@ class HybridPolicy(msgspec.Struct, frozen=True, kw_only=True):
 class HybridOptions(HybridPolicy, frozen=True, kw_only=True):
     """The same with the active sites, by their ids."""
 
-    rule: RuleName | None = None  # None: as the stack has it (stacks/defaults.py); fixed in a layer by itself
+    rule: RuleName | None = None  # None: as the stack has it (stacks/assembly.py); fixed in a layer by itself
     active: Targets | None = None  # of the fixed rule; None: as the stack has it; all sites in a layer by itself
     sequencer_of: dict[SiteId, SiteId] = msgspec.field(default_factory=dict)  # where not the nearest active site
     distances: tuple[tuple[float, ...], ...] = ()  # ms between sites by the topology, used until measured

@@ -10,7 +10,7 @@ from isthmus.protocols.causal.options import CausalOptions
 from isthmus.protocols.total.hybrid.wire import HybridOptions
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Poisson
-from isthmus.stacks.defaults import resolve_options
+from isthmus.stacks.assembly import resolve_options
 from isthmus.stacks.registry import STACKS, StackOptions
 from isthmus.topology.delay import Constant
 from isthmus.topology.gateways.lans import one_lan
