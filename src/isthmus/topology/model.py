@@ -5,8 +5,8 @@ that pair of sites; the LAN, inside one cluster; the direct WAN link between two
 the path of least mean delay (then fewest links, then lowest cluster numbers).
 
 Invariants: names are unique over sites and clusters; every cluster has a site, an agent of its own, and a path to every
-other cluster. Routes are computed when first requested and cached beside the fields, so that a topology stays a value. A
-`Passage` is how both hosts send packets along such a path: pure arithmetic, from one time to the times of arrival.
+other cluster. Routes are computed when first requested and cached beside the fields, so that a topology stays a value.
+A `Passage` is how both hosts send packets along such a path: pure arithmetic, from one time to the times of arrival.
 """
 
 from __future__ import annotations
