@@ -27,6 +27,7 @@ from isthmus.fuzz.watch import Limits, WatchedRun
 from isthmus.protocols.membership.agreement import Agreement
 from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.sim.membership.agreed import AgreedMembership
+from isthmus.sim.membership.service import MembershipService
 from isthmus.trace.schema import Row
 
 STACK = "fifo"
@@ -199,8 +200,9 @@ class PlantedRun(WatchedRun):
 
     bug = Bug()
 
-    def agreed_service(self, group: GroupOfRun) -> AgreedMembership:
-        service = super().agreed_service(group)
+    def service_of(self, group: GroupOfRun) -> MembershipService:
+        service = super().service_of(group)
+        assert isinstance(service, AgreedMembership)
         service.kind = self.bug.kind
         return service
 

@@ -20,7 +20,8 @@ from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.credit import Credit
 from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.sim.base import SETTLE_NS, Progress
-from isthmus.sim.membership.ideal import IdealMembership, ViewChange
+from isthmus.sim.membership.ideal import IdealMembership
+from isthmus.sim.membership.service import MembershipService
 from isthmus.sim.network.delays import Network, Receive, Stamp
 from isthmus.sim.run import SimRun
 from isthmus.sim.site import SimPort
@@ -142,14 +143,11 @@ class WatchedRun(SimRun):
 
     # Invariants that hold between any two events
 
-    def ideal_service(self, group: GroupOfRun) -> IdealMembership:
-        service = super().ideal_service(group)
-        watched = WatchedMembership(
-            *(service.group, service.scheduler, service.network, service.options, service.random),
-            *(service.reaches, service.restart),
-        )
-        watched.run = self
-        return watched
+    def service_of(self, group: GroupOfRun) -> MembershipService:
+        service = super().service_of(group)
+        if isinstance(service, IdealMembership):
+            service.before_resume = self.check_view
+        return service
 
     def look(self, *_: object) -> None:
         """Check flow control periodically while there is traffic."""
@@ -204,17 +202,6 @@ class WatchedRun(SimRun):
 
 def is_set(port: SimPort, layer: Layer, key: int) -> bool:
     return (layer, key) in port.owner.timers
-
-
-class WatchedMembership(IdealMembership):
-    """The ideal service, with a check of each member before it resumes."""
-
-    run: WatchedRun
-
-    def resume(self, port: SimPort, change: ViewChange) -> None:
-        if port.owner.alive:
-            self.run.check_view(port)
-        super().resume(port, change)
 
 
 class Tap:

@@ -38,9 +38,9 @@ from isthmus.scenario.traffic import At, SiteTraffic
 from isthmus.scenario.workload import named_sites
 from isthmus.sim.base import SETTLE_NS, Simulation
 from isthmus.sim.clocks.service import ClockWorld, clock_of, set_calendar
-from isthmus.sim.membership.agreed import AgreedMembership, AgreedOptions
+from isthmus.sim.membership.agreed import AgreedMembership
 from isthmus.sim.membership.directory import Directory
-from isthmus.sim.membership.ideal import IdealMembership, IdealOptions
+from isthmus.sim.membership.ideal import IdealMembership
 from isthmus.sim.membership.service import MembershipService
 from isthmus.sim.network.costs import costed_network
 from isthmus.sim.network.delays import DelayNetwork, Link
@@ -90,37 +90,12 @@ class SimRun(Simulation):
         return DelayNetwork(scenario.topology, self.scheduler, scenario.random("network"))
 
     def service_of(self, group: GroupOfRun) -> MembershipService:
+        scenario, scheduler, restart = self.scenario, self.scheduler, self.start_again
         if STACKS[group.stack.name].steady:
-            return self.directory(group)
-        return self.agreed_service(group) if self.scenario.membership.kind == "agreed" else self.ideal_service(group)
-
-    def agreed_service(self, group: GroupOfRun) -> AgreedMembership:
-        given, topology = self.scenario.membership.agreed, self.scenario.topology
-        options = AgreedOptions(
-            contacts=group.members,
-            weights=given.votes(topology),
-            round_trip_ns=round(given.round_trip_of(topology) * NS_PER_MS),
-            rounds=given.rounds,
-            file=given.file,
-        )
-        return AgreedMembership(group.id, self.scheduler, options, self.start_again, self.crash)
-
-    def directory(self, group: GroupOfRun) -> Directory:
-        given = self.scenario.membership
-        detection_ns, stagger_ns = round(given.detection_ms * NS_PER_MS), round(given.stagger_ms * NS_PER_MS)
-        random = self.scenario.random("membership", group.id)
-        return Directory(group.id, self.scheduler, detection_ns, stagger_ns, random, self.start_again, self.crash)
-
-    def ideal_service(self, group: GroupOfRun) -> IdealMembership:
-        given = self.scenario.membership
-        options = IdealOptions(
-            detection_ns=round(given.detection_ms * NS_PER_MS),
-            majority=given.majority,
-            stagger_ns=round(given.stagger_ms * NS_PER_MS),
-            hasty=given.hasty,
-        )
-        random = self.scenario.random("membership", group.id)
-        return IdealMembership(group.id, self.scheduler, self.network, options, random, self.reaches, self.start_again)
+            return Directory(scenario, group.id, scheduler, restart, self.crash)
+        if scenario.membership.kind == "agreed":
+            return AgreedMembership(scenario, group, scheduler, restart, self.crash)
+        return IdealMembership(scenario, group.id, scheduler, self.network, self.reaches, restart)
 
     def boot(self, site: SiteId, incarnation: int) -> SimSite:
         """Start a site with an empty state."""

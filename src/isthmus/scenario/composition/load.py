@@ -55,21 +55,6 @@ class RawIgp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     semantics: Semantics | None = None
 
 
-class RawRouter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A router as written."""
-
-    name: str
-    joins: tuple[str, ...]
-    replicas: int = 1
-
-
-class RawFlow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"source": "from"}):
-    """A flow as written."""
-
-    source: str
-    to: tuple[str, ...]
-
-
 class RawDomain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A domain as written."""
 
@@ -78,19 +63,11 @@ class RawDomain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     groups: tuple[str, ...] | None = None
     scope: DomainScope = "inter"
     forwarding: Forwarding = "plain"
-    flows: tuple[RawFlow, ...] = ()
+    flows: tuple[GroupFlow, ...] = ()
     intra: tuple[str, ...] | None = None
     igps: tuple[str, ...] = ()
     root: str = ""
     prioritised: bool = False
-
-
-class RawStaticRoute(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"source": "from"}):
-    """A static route as written."""
-
-    source: str
-    to: str
-    via: tuple[str, ...]
 
 
 class RawComposition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -98,10 +75,10 @@ class RawComposition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     groups: tuple[RawGroup, ...]
-    routers: tuple[RawRouter, ...]
+    routers: tuple[RouterSpec, ...]
     domains: tuple[RawDomain, ...]
     igps: tuple[RawIgp, ...] = ()
-    routes: tuple[RawStaticRoute, ...] = ()
+    routes: tuple[StaticRoute, ...] = ()
 
 
 def load_composition(path: Path) -> Composition:
@@ -114,17 +91,10 @@ def composition_from_tables(tables: dict[str, Any], source: str) -> Composition:
     raw = convert(tables, RawComposition, source)
     groups = tuple(complete_group(one, source, f"groups[{at}]") for at, one in enumerate(raw.groups))
     igps = tuple(complete_igp(one, source, f"igps[{at}]") for at, one in enumerate(raw.igps))
-    routers = []
-    for at, router in enumerate(raw.routers):
-        try:
-            routers.append(RouterSpec(router.name, router.joins, router.replicas))
-        except BadValue as error:
-            raise error.at(source, f"routers[{at}]") from None
     everyone = tuple(group.name for group in groups)
     domains = tuple(complete_domain(one, everyone, source, f"domains[{at}]") for at, one in enumerate(raw.domains))
-    routes = tuple(StaticRoute(route.source, route.to, route.via) for route in raw.routes)
     try:
-        composition = Composition(raw.name, groups, tuple(routers), domains, igps, routes)
+        composition = Composition(raw.name, groups, raw.routers, domains, igps, raw.routes)
         for domain in domains:
             Shape(composition, domain)
     except BadValue as error:
@@ -156,21 +126,9 @@ def complete_igp(raw: RawIgp, source: str, key: str) -> Igp:
 
 
 def complete_domain(raw: RawDomain, everyone: tuple[str, ...], source: str, key: str) -> OrderingDomain:
-    flows = tuple(GroupFlow(flow.source, flow.to) for flow in raw.flows)
-    groups = everyone if raw.groups is None else raw.groups
+    given = msgspec.structs.asdict(raw)
     try:
-        return OrderingDomain(
-            raw.name,
-            groups,
-            raw.wants,
-            raw.scope,
-            raw.forwarding,
-            flows,
-            raw.intra,
-            raw.igps,
-            raw.root,
-            raw.prioritised,
-        )
+        return OrderingDomain(**(given if raw.groups else given | {"groups": everyone}))
     except BadValue as error:
         raise error.at(source, key) from None
 

@@ -7,33 +7,23 @@ founds the group anew once the last view has lost its quorum permanently.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
-import msgspec
-
 from isthmus.core.layer import Life, View
-from isthmus.core.message import GroupId, SiteId, Targets
+from isthmus.core.message import SiteId
+from isthmus.core.units import NS_PER_MS
 from isthmus.protocols.membership.agreement import Agreement
 from isthmus.protocols.membership.home import AgreementOptions, Home, Past, Record, SiteHome
 from isthmus.protocols.membership.quorum import quorum
 from isthmus.protocols.membership.suspicion import Suspicion
+from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.sim.scheduler import Scheduler
 from isthmus.sim.site import SimSite
 
 LOOK_NS = 1_000_000_000  # period of the operator's checks
 LOOKS = 3  # consecutive checks that must find no quorum before the operator acts
 FOUNDED_BEYOND = 10  # view numbers skipped by a new foundation, so that its number was never used before
-
-
-class AgreedOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a group's agreed membership."""
-
-    contacts: Targets
-    weights: Mapping[SiteId, int]
-    round_trip_ns: int
-    rounds: AgreementOptions
-    file: bool  # the small file survives a crash
 
 
 class MemoryStore:
@@ -51,27 +41,26 @@ class MemoryStore:
         self.record = record
 
 
-Kind = Callable[[Home, AgreementOptions], Agreement]
-
-
 class AgreedMembership:
     """The views of one group of one run, which its members agree on."""
 
     def __init__(
         self,
-        group: GroupId,
+        scenario: Scenario,
+        group: GroupOfRun,
         scheduler: Scheduler,
-        options: AgreedOptions,
         restart: Callable[[SiteId], None],
         leave: Callable[[SiteId], None],
-        kind: Kind = Agreement,
     ) -> None:
-        self.group = group
+        self.group = group.id
+        self.contacts = group.members
         self.scheduler = scheduler
-        self.options = options
+        self.given = scenario.membership.agreed
+        self.weights = self.given.votes(scenario.topology)
+        self.round_trip_ns = round(self.given.round_trip_of(scenario.topology) * NS_PER_MS)
+        self.kind: Callable[[Home, AgreementOptions], Agreement] = Agreement  # a test may substitute another
         self.restart = restart  # restarts a site as a new incarnation
         self.leave = leave  # stops a site permanently
-        self.kind = kind  # a test may substitute another implementation
         self.stores: dict[SiteId, MemoryStore] = {}
         self.pasts: dict[SiteId, Past] = {}  # state that an incarnation passes to the next
         self.layers: dict[SiteId, Agreement] = {}  # of the latest incarnation of each site
@@ -82,17 +71,17 @@ class AgreedMembership:
     def layer_of(self, site: SimSite, suspicion: Suspicion) -> Agreement:
         """Return the membership layer of a new incarnation."""
         number = site.site
-        store = self.stores.setdefault(number, MemoryStore()) if self.options.file else None
-        given, past = self.options, self.pasts.pop(number, None)
+        store = self.stores.setdefault(number, MemoryStore()) if self.given.file else None
+        past = self.pasts.pop(number, None)
         home = SiteHome(
-            *(given.contacts, given.weights, given.round_trip_ns, suspicion, store, past),
+            *(self.contacts, self.weights, self.round_trip_ns, suspicion, store, past),
             renew=partial(self.end_life, number),
             go=lambda: self.scheduler.at(
                 self.scheduler.now_ns, lambda *_: site.when_moving(lambda: self.leave(number))
             ),
         )
         self.note_views()
-        self.layers[number] = self.kind(home, self.options.rounds)
+        self.layers[number] = self.kind(home, self.given.rounds)
         self.layers[number].couriers = tuple(sorted(map(SiteId, site.log.couriers)))
         self.sites[number] = site
         return self.layers[number]
@@ -149,7 +138,7 @@ class AgreedMembership:
     def found(self, view_id: int, lives: tuple[Life, ...]) -> None:
         """Start some incarnations in a common view of exactly these."""
         self.highest_id = max(self.highest_id, view_id)
-        weights = tuple([self.options.weights.get(site, 1) for site, _ in lives])
+        weights = tuple([self.weights.get(site, 1) for site, _ in lives])
         sites, incarnations = tuple([site for site, _ in lives]), tuple([incarnation for _, incarnation in lives])
         view = View(view_id, sites, incarnations, weights, tuple(sorted(lives)))
         for site in sites:
@@ -170,7 +159,7 @@ class AgreedMembership:
         if self.hopeless_count < LOOKS:
             return
         self.hopeless_count = 0
-        able = [site for site in self.up() if self.options.weights.get(site, 1)]
+        able = [site for site in self.up() if self.weights.get(site, 1)]
         first = next((site for site in able if not self.layers[site].is_seated()), able[0])
         if self.layers[first].is_seated():
             self.stores.pop(first, None)
@@ -181,7 +170,7 @@ class AgreedMembership:
         """Return whether the last view, or a possible successor, has no live quorum; with files, stored seats count."""
         up = self.up()
         view = self.view
-        if not any(self.options.weights.get(site, 1) for site in up):
+        if not any(self.weights.get(site, 1) for site in up):
             return False  # no live site could found the group
         accepted = [layer.ledger.accepted for layer in up.values() if layer.view == view]
         behind = [one[1].view for one in accepted if one is not None]

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from random import Random
 
 from isthmus.core.layer import View
 from isthmus.core.message import GroupId, SiteId
+from isthmus.core.units import NS_PER_MS
 from isthmus.protocols.causal.flooding.safe_links import SafeFlooding
 from isthmus.protocols.membership.suspicion import Suspicion
+from isthmus.scenario.model import Scenario
 from isthmus.sim.scheduler import Scheduler
 from isthmus.sim.site import SimPort, SimSite
 
@@ -39,19 +40,17 @@ class Directory:
 
     def __init__(
         self,
+        scenario: Scenario,
         group: GroupId,
         scheduler: Scheduler,
-        detection_ns: int,
-        stagger_ns: int,
-        random: Random,
         restart: Callable[[SiteId], None],
         end: Callable[[SiteId], None],
     ) -> None:
         self.group = group
         self.scheduler = scheduler
-        self.detection_ns = detection_ns
-        self.stagger_ns = stagger_ns
-        self.random = random
+        self.detection_ns = round(scenario.membership.detection_ms * NS_PER_MS)
+        self.stagger_ns = round(scenario.membership.stagger_ms * NS_PER_MS)
+        self.random = scenario.random("membership", group)
         self.restart = restart  # restarts a site as a new incarnation
         self.end = end  # stops a site that has left
         self.view = View(0, ())

@@ -15,14 +15,13 @@ they return as new incarnations, as after a crash. If no side has a majority, al
 from __future__ import annotations
 
 from collections.abc import Callable
-from random import Random
-
-import msgspec
 
 from isthmus.core.layer import View
 from isthmus.core.message import GroupId, SiteId
+from isthmus.core.units import NS_PER_MS
 from isthmus.protocols.membership.suspicion import Suspicion
 from isthmus.protocols.transport.base import Transport, flush
+from isthmus.scenario.model import Scenario
 from isthmus.sim.network.delays import Network
 from isthmus.sim.scheduler import Scheduler
 from isthmus.sim.site import SimPort, SimSite
@@ -32,33 +31,25 @@ RETRY_NS = 1_000_000  # delay before a joiner asks for the state again
 Reaches = Callable[[SiteId, SiteId], bool]  # whether packets from one site may reach another
 
 
-class IdealOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of the ideal service."""
-
-    detection_ns: int  # from a crash, a recovery or a cut to the start of the view change
-    majority: bool = False
-    stagger_ns: int = 0  # members install a view at random times within this, and resume within as long again
-    hasty: bool = False  # the flush does not wait for packets in flight; not for a transport that keeps no frames
-
-
 class IdealMembership:
     """The views of one group of one run."""
 
     def __init__(
         self,
+        scenario: Scenario,
         group: GroupId,
         scheduler: Scheduler,
         network: Network,
-        options: IdealOptions,
-        random: Random,
-        reaches: Reaches = lambda _source, _target: True,
-        restart: Callable[[SiteId], None] = lambda _site: None,
+        reaches: Reaches,
+        restart: Callable[[SiteId], None],
     ) -> None:
         self.group = group
         self.scheduler = scheduler
         self.network = network
-        self.options = options
-        self.random = random
+        self.given = scenario.membership
+        self.detection_ns = round(self.given.detection_ms * NS_PER_MS)
+        self.stagger_ns = round(self.given.stagger_ms * NS_PER_MS)
+        self.random = scenario.random("membership", group)
         self.reaches = reaches
         self.restart = restart  # restarts a site that was cut off and has missed a view
         self.ports: list[SimPort] = []  # by seniority: the order in which they started
@@ -67,6 +58,7 @@ class IdealMembership:
         self.installing_count = 0  # members that have not resumed in the view yet
         self.preparing: Callable[[int], None] | None = None  # called before the next view, with its number
         self.noted_count = 0  # crashes, starts and cuts not yet detected
+        self.before_resume: Callable[[SimPort], None] | None = None  # a check of each member before it resumes
 
     def start(self, sites: list[SimSite]) -> None:
         """Install the first view, of all sites of the group."""
@@ -76,7 +68,7 @@ class IdealMembership:
     def changed(self) -> None:
         """Schedule the detection of a crash, start, cut or heal, which leads to a new view."""
         self.noted_count += 1
-        self.scheduler.at(self.scheduler.now_ns + self.options.detection_ns, self.notice)
+        self.scheduler.at(self.scheduler.now_ns + self.detection_ns, self.notice)
 
     def renew(self, prepare: Callable[[int], None]) -> None:
         """Request a new view even with the same members; `prepare` gets its number before any member installs it."""
@@ -108,7 +100,7 @@ class IdealMembership:
     def primary(self) -> list[SimPort]:
         """Return the ports that continue: all live ones, or with `majority` those of the majority side."""
         up = [port for port in self.ports if port.owner.alive]
-        if not self.options.majority:
+        if not self.given.majority:
             return up
         for side in sides(up, self.reaches):
             staying = sum(self.stays(port) for port in side)
@@ -143,7 +135,7 @@ class IdealMembership:
         for port in self.ports:
             if self.stays(port):
                 port.run(port.stack.find(Transport).block)
-        if self.options.hasty:
+        if self.given.hasty:
             self.scheduler.at(self.scheduler.now_ns, self.decide)
         else:
             self.network.after_arrivals(self.decide)
@@ -157,7 +149,7 @@ class IdealMembership:
         members = self.primary()
         if not members:
             self.changing = True  # no member continues until links heal; checked again then
-            self.scheduler.at(self.scheduler.now_ns + max(self.options.detection_ns, RETRY_NS), self.decide)
+            self.scheduler.at(self.scheduler.now_ns + max(self.detection_ns, RETRY_NS), self.decide)
             return
         stayed = [port for port in members if self.stays(port)]
         joined = [port for port in members if port.stack.view.view_id == 0]
@@ -179,7 +171,7 @@ class IdealMembership:
 
     def later(self, step: Callable[[SimPort, ViewChange], None], port: SimPort, change: ViewChange) -> None:
         """Take a step of a change at one member, after a random delay if they are staggered."""
-        delay_ns = self.random.randrange(self.options.stagger_ns) if self.options.stagger_ns else 0
+        delay_ns = self.random.randrange(self.stagger_ns) if self.stagger_ns else 0
         if delay_ns:
             self.scheduler.at(self.scheduler.now_ns + delay_ns, step, port, change)
         else:
@@ -201,6 +193,8 @@ class IdealMembership:
 
     def resume(self, port: SimPort, _change: ViewChange) -> None:
         """Resume one member in the view; the last one completes the change."""
+        if self.before_resume is not None and port.owner.alive:
+            self.before_resume(port)
         port.run(port.resume)
         self.installing_count -= 1
         if not self.installing_count:

@@ -82,7 +82,7 @@ class Igp(msgspec.Struct, frozen=True):
     stack: str = ""
 
 
-class RouterSpec(msgspec.Struct, frozen=True):
+class RouterSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A process that is in several nodes and forwards between them, in FIFO order for each output."""
 
     name: str
@@ -99,7 +99,7 @@ class RouterSpec(msgspec.Struct, frozen=True):
             raise BadValue("replicas", show(self.replicas), f"a number from 1 to {REPLICAS_MAX}")
 
 
-class GroupFlow(msgspec.Struct, frozen=True, rename={"source": "from"}):
+class GroupFlow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"source": "from"}):
     """Messages that the members of one group send to other groups, with their own among them or not."""
 
     source: str
@@ -142,7 +142,7 @@ class OrderingDomain(msgspec.Struct, frozen=True):
         return list(enumerate(self.flows))
 
 
-class StaticRoute(msgspec.Struct, frozen=True, rename={"source": "from"}):
+class StaticRoute(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"source": "from"}):
     """The routers that messages of a group pass on their way to another; needed only where there is a choice."""
 
     source: str
