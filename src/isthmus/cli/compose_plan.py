@@ -15,7 +15,7 @@ from rich.table import Table
 from isthmus.advise.composition.plan import PlannedComposition, plan_composition
 from isthmus.advise.composition.traffic import flows_between
 from isthmus.advise.order.delays import delay_notes, delays_of
-from isthmus.cli.console import print_whole, wide_console
+from isthmus.cli.console import new_table, print_whole, wide_console
 from isthmus.cli.files import read_plan_input, refuse_overwrite, writing
 from isthmus.cli.options import HELP, PATH, force_option, json_option, output_option, print_json
 from isthmus.core.errors import InputError
@@ -89,11 +89,9 @@ def plan(
 
 def table_of(options: list[PlannedComposition]) -> Table:
     """One row per option, the single group first."""
-    table = Table(title="predicted, from submit to last delivery", title_justify="left")
-    for heading in ("option", "groups", "group order", "IGP order", "forwarding"):
-        table.add_column(heading)
-    for heading in ("mean, ms", "worst, ms", "messages per s", "of the single group"):
-        table.add_column(heading, justify="right")
+    words = ("option", "groups", "group order", "IGP order", "forwarding")
+    numbers = ("mean, ms", "worst, ms", "messages per s", "of the single group")
+    table = new_table(*words, *numbers, title="predicted, from submit to last delivery", right=numbers)
     single = options[0].cost
     for number, option in enumerate(options):
         cost, composition = option.cost, option.composition

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Collection
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console
 from rich.measure import Measurement
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 WIDEST = 100_000
@@ -54,6 +56,12 @@ def print_whole(console: Console, table: Table) -> None:
 
 def natural_width(console: Console, table: Table) -> int:
     return Measurement.get(console, console.options.update(width=WIDEST), table).maximum
+
+
+def new_table(*headers: str, title: str | None = None, right: Collection[str] = (), **looks: Any) -> Table:
+    """Return a table with its columns; the headers in `right` are those of numbers."""
+    columns = [Column(header, justify="right" if header in right else "left") for header in headers]
+    return Table(*columns, title=title, title_justify="left", **looks)
 
 
 def silence() -> None:

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from isthmus.cli.chaos import run_chaos
-from isthmus.cli.console import print_whole, wide_console
+from isthmus.cli.console import new_table, print_whole, wide_console
 from isthmus.cli.interrupts import gentle_interrupt
 from isthmus.cli.options import HELP, force_option, json_option, seed_option
 from isthmus.cli.run import classes_table, load_run, output_folder, print_judgement, stack_names
@@ -134,11 +134,9 @@ def result_of(scenario: Scenario, folder: Path, summaries: list[SiteSummary]) ->
 
 def print_participants(console: Console, result: RunResult) -> None:
     """Print the verdicts on each participant group; only violations count, as a group may be too quiet to judge."""
-    table = Table(title="participant groups", title_justify="left")
     groups = () if result.judgement is None else result.judgement.participants
     properties = list(dict.fromkeys(verdict.property for group in groups for verdict in group.verdicts))
-    for column in ("group", "since site view", *properties):
-        table.add_column(column)
+    table = new_table("group", "since site view", *properties, title="participant groups")
     for group in groups:
         statuses = {verdict.property: verdict.status for verdict in group.verdicts}
         table.add_row(escape(group.group), str(group.era), *(statuses.get(name, "") for name in properties))
@@ -173,8 +171,6 @@ async def execute(scenario: Scenario, path: Path, folder: Path, emulate: bool, c
 
 def sites_table(scenario: Scenario, summaries: list[SiteSummary]) -> Table:
     """What each site did; what went wrong has a column only where it did."""
-    table = Table(title=escape(f"{scenario.name}: {stack_names(scenario)}, seed {scenario.seed}, live"))
-    table.add_column("site")
     columns = {
         "submitted": [one.submitted for one in summaries],
         "refused": [one.refused for one in summaries],
@@ -187,8 +183,8 @@ def sites_table(scenario: Scenario, summaries: list[SiteSummary]) -> Table:
         "foreign": [one.foreign for one in summaries],
     }
     shown = {name: values for name, values in columns.items() if name not in TROUBLE or any(values)}
-    for name in shown:
-        table.add_column(name, justify="right")
+    title = escape(f"{scenario.name}: {stack_names(scenario)}, seed {scenario.seed}, live")
+    table = new_table("site", *shown, title=title, right=shown)
     for place, site in enumerate(scenario.topology.sites):
         table.add_row(escape(site.name), *(f"{values[place]:,}" for values in shown.values()))
     return table

@@ -7,9 +7,8 @@ from typing import Any, get_args
 
 import click
 import msgspec
-from rich.table import Table
 
-from isthmus.cli.console import wide_console
+from isthmus.cli.console import new_table, wide_console
 from isthmus.cli.files import picture_files, read_network, refuse_overwrite, writing
 from isthmus.cli.options import HELP, force_option, json_option, output_option, print_json
 from isthmus.core.errors import InputError
@@ -77,9 +76,7 @@ def overlay(
     if as_json:
         print_json([document(name, measures, lengths.get(name)) for name, (_, measures) in found.items()])
         return
-    table = Table("overlay", title=f"overlays of {size} sites", title_justify="left", title_style="bold")
-    for heading in COLUMNS:
-        table.add_column(heading, justify="right")
+    table = new_table("overlay", *COLUMNS, title=f"overlays of {size} sites", right=COLUMNS, title_style="bold")
     for name, (_, measures) in found.items():
         table.add_row(name, *cells(measures))
     wide_console().print(table)

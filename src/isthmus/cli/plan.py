@@ -18,7 +18,7 @@ from rich.table import Table
 
 from isthmus.advise.order.simulation import Simulated, duration_ms, simulate_option
 from isthmus.advise.order.total import TotalOrderAdvice, TotalOrderOption, advise, stack_tables
-from isthmus.cli.console import print_whole, wide_console
+from isthmus.cli.console import new_table, print_whole, wide_console
 from isthmus.cli.files import read_plan_input, refuse_overwrite, writing
 from isthmus.cli.options import HELP, PATH, force_option, json_option, output_option, print_json
 from isthmus.cli.plan_causal import plan_causal
@@ -166,12 +166,9 @@ def simulate_all(
 
 def options_table(advice: TotalOrderAdvice, measured: Mapping[str, Simulated]) -> Table:
     """One row per option: its stack, its active sites and its latency."""
-    table = Table(title=f"{advice.topology.name}: mean latency of a message, ms", title_justify="left")
-    for heading in ("option", "stack", "active sites"):
-        table.add_column(heading)
-    table.add_column("predicted", justify="right")
-    for heading in ("measured", "off by", "undelivered") if measured else ():
-        table.add_column(heading, justify="right")
+    numbers = ("predicted", *(("measured", "off by", "undelivered") if measured else ()))
+    title = f"{advice.topology.name}: mean latency of a message, ms"
+    table = new_table("option", "stack", "active sites", *numbers, title=title, right=numbers)
     for option in advice.options:
         cells = [option.name, option.stack.name, active_text(advice.topology, option), ms_text(option.mean_ms)]
         if measured:
@@ -184,13 +181,10 @@ def options_table(advice: TotalOrderAdvice, measured: Mapping[str, Simulated]) -
 def roles_table(advice: TotalOrderAdvice, measured: Mapping[str, Simulated]) -> Table:
     """One row per site: its role, and the latency of its messages under each option."""
     topology, first = advice.topology, advice.recommended
-    table = Table(title="latency by site, ms" + (" (predicted / measured)" if measured else ""), title_justify="left")
-    for heading in ("site", "cluster"):
-        table.add_column(heading)
-    table.add_column("messages per s", justify="right")
-    table.add_column("role")
-    for option in advice.options:
-        table.add_column(escape(option.name), justify="right")
+    title = "latency by site, ms" + (" (predicted / measured)" if measured else "")
+    names = [escape(option.name) for option in advice.options]
+    right = ("messages per s", *names)
+    table = new_table("site", "cluster", "messages per s", "role", *names, title=title, right=right)
     for number, site in enumerate(topology.sites):
         sequencer = first.choice.roles.sequencer[number]
         role = "active" if sequencer == number else f"passive, through {topology.sites[sequencer].name}"

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from isthmus.advise.order.causal import CausalAdvice, CausalOption, CausalSimulated, advise_causal, simulate_causal
-from isthmus.cli.console import print_whole
+from isthmus.cli.console import new_table, print_whole
 from isthmus.cli.options import print_json
 from isthmus.scenario.workload import Workload
 from isthmus.topology.model import Topology
@@ -59,10 +59,7 @@ def causal_table(topology: Topology, advice: CausalAdvice, measured: Mapping[str
     title = f"{topology.name}: causal order, means" + (
         " (predicted / simulated, off by)" if measured else ", predicted"
     )
-    table = Table(title=title, title_justify="left")
-    table.add_column("stack")
-    for heading in FIGURES:
-        table.add_column(heading, justify="right")
+    table = new_table("stack", *FIGURES, title=title, right=FIGURES)
     for option in advice.options:
         found = measured.get(option.stack)
         figures = (None,) * len(FIGURES) if found is None else (

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from isthmus.cli.console import COLORS, print_whole
+from isthmus.cli.console import COLORS, new_table, print_whole
 from isthmus.core.layer import ClockState
 from isthmus.core.units import NS_PER_MS
 from isthmus.judge.judgement import Judgement, latency_bound, trace_meta
@@ -120,9 +120,8 @@ def figures_table(result: RunResult) -> Table:
     """The figures of a run."""
     scenario, summary, guessed = result.scenario, result.summary, result.guesses
     title = f"{scenario.name}: {stack_names(scenario)} on {len(scenario.topology.sites)} sites, seed {scenario.seed}"
-    table = Table(title=escape(title), show_header=False, title_justify="left")
-    table.add_column(style="bold")
-    table.add_column()
+    table = new_table("", "", title=escape(title), show_header=False)
+    table.columns[0].style = "bold"
     submitted = f"{summary.submitted_count:,} submitted"
     if summary.refused_count:
         submitted += f", {summary.refused_count:,} refused by a full buffer"
@@ -216,9 +215,7 @@ def clock_lines(found: Mapping[str, float]) -> list[tuple[str, str]]:
 
 def participants_table(groups: tuple[ParticipantFigures, ...]) -> Table:
     """The members of each participant group at the end, and the messages sent and delivered."""
-    table = Table(title="participant groups", title_justify="left")
-    for column in ("group", "view", "members", "may act", "sent", "delivered"):
-        table.add_column(column)
+    table = new_table("group", "view", "members", "may act", "sent", "delivered", title="participant groups")
     for group in groups:
         members = ", ".join(group.members) or "none"
         active = "yes" if group.active else f"no: {'; '.join(group.unmet)}"
@@ -240,9 +237,8 @@ def print_verdicts(console: Console, run: int, verdicts: list[Verdict], names: M
     if len(shown) > VERDICT_LINES:
         shown = [verdict for verdict in verdicts if verdict.status != "valid"]
         shown.sort(key=lambda verdict: verdict.status != "violated")
-    table = Table()
-    for name in ("run", "group", "property", "verdict", "evidence", "violations", "witness"):
-        table.add_column(name, justify="right" if name in ("run", "group", "evidence", "violations") else "left")
+    headers = ("run", "group", "property", "verdict", "evidence", "violations", "witness")
+    table = new_table(*headers, right=("run", "group", "evidence", "violations"))
     for verdict in shown[:VERDICT_LINES]:
         table.add_row(
             str(run),
@@ -291,11 +287,9 @@ def classes_table(result: RunResult) -> Table:
     assert composition is not None
     told = [f"{len(parts)} {name}{'' if len(parts) == 1 else 's'}" for name, parts in parts_of(composition).items()]
     title = f"{composition.name}: {', '.join(told)}"
-    table = Table(title=escape(title), title_justify="left", caption=CAPTION, caption_justify="left")
-    table.add_column("from")
-    table.add_column("messages")
-    for name in ("count", "mean", *SHARES, "max"):
-        table.add_column(name, justify="right")
+    right = ("count", "mean", *SHARES, "max")
+    looks = {"caption": CAPTION, "caption_justify": "left"}
+    table = new_table("from", "messages", *right, title=escape(title), right=right, **looks)
     for name, kind, spread in result.class_spreads():
         shares = (f"{spread.percentiles[share]:.2f}" for share in SHARES)
         table.add_row(escape(name), kind, f"{spread.count:,}", f"{spread.mean:.2f}", *shares, f"{spread.maximum:.2f}")

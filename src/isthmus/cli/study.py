@@ -12,9 +12,8 @@ import click
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
-from isthmus.cli.console import COLORS, print_whole, wide_console
+from isthmus.cli.console import COLORS, new_table, print_whole, wide_console
 from isthmus.cli.options import HELP, PATH, json_option, output_option, print_json
 from isthmus.core.errors import InputError
 from isthmus.studies.catalogue import STUDIES
@@ -84,14 +83,11 @@ def list_studies(as_json: bool) -> None:
         names = ("name", "title", "question", "paper", "source", "seeds", "runs", "properties")
         print_json([{name: getattr(study, name) for name in names} for study in STUDIES.values()])
         return
-    table = Table()
-    for name in ("study", "question", "source"):
-        table.add_column(name)
-    for scale in SCALES:
-        table.add_column(f"runs, {scale}", justify="right")
+    counts = [f"runs, {scale}" for scale in SCALES]
+    table = new_table("study", "question", "source", *counts, right=counts)
     for study in STUDIES.values():
-        counts = [f"{study.runs[scale]:,}" for scale in SCALES]
-        table.add_row(study.name, escape(study.question), escape(study.source), *counts)
+        runs = [f"{study.runs[scale]:,}" for scale in SCALES]
+        table.add_row(study.name, escape(study.question), escape(study.source), *runs)
     print_whole(wide_console(), table)
 
 
@@ -250,9 +246,8 @@ def replay_run(name: str, number: int, scale: Scale, seeds: int | None, output: 
 def print_claims(console: Console, title: str, claims: list[ClaimResult]) -> None:
     from isthmus.report.text import OUTCOMES
 
-    table = Table(title=escape(title), title_justify="left")
-    for name in ("claim", "expected", "measured", "tolerance", "verdict", "detail"):
-        table.add_column(name, justify="right" if name in ("expected", "measured", "tolerance") else "left")
+    numbers = ("expected", "measured", "tolerance")
+    table = new_table("claim", *numbers, "verdict", "detail", title=escape(title), right=numbers)
     for claim in claims:
         outcome = OUTCOMES.get((claim.kind, claim.verdict), "unknown")
         table.add_row(
@@ -274,9 +269,8 @@ def figure(value: object, unit: str | None) -> str:
 
 
 def print_checks(console: Console, rows: list[VerdictRow]) -> None:
-    table = Table()
-    for name in ("check", "verdict", "runs", "evidence", "violations", "witness", "replay"):
-        table.add_column(name, justify="right" if name in ("runs", "evidence", "violations") else "left")
+    numbers = ("runs", "evidence", "violations")
+    table = new_table("check", "verdict", *numbers, "witness", "replay", right=numbers)
     for row in rows:
         counts = [f"{number:,}" for number in (row.runs, row.evidence, row.violations)]
         verdict = f"[{COLORS[row.status]}]{row.status}[/]"

@@ -8,7 +8,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from isthmus.cli.console import print_whole, wide_console
+from isthmus.cli.console import new_table, print_whole, wide_console
 from isthmus.cli.options import json_option, print_json
 from isthmus.core.errors import InputError
 from isthmus.studies.causal.setup import NESTED, NODES, PARTICIPANTS, RULES, Traffic
@@ -88,9 +88,8 @@ def causal_command(
 
 
 def sizes_table(title: str, found: list[CausalSizes]) -> Table:
-    table = Table(title=title, title_justify="left")
-    for name in ("rules", "messages", "timestamp, entries", "timestamp, bytes", "history, entries"):
-        table.add_column(name, justify="left" if name == "rules" else "right")
+    numbers = ("messages", "timestamp, entries", "timestamp, bytes", "history, entries")
+    table = new_table("rules", *numbers, title=title, right=numbers)
     for one in found:
         table.add_row(
             one.rules,

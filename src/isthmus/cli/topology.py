@@ -8,7 +8,7 @@ from typing import Any
 import click
 from rich.table import Table
 
-from isthmus.cli.console import print_whole, wide_console
+from isthmus.cli.console import new_table, print_whole, wide_console
 from isthmus.cli.files import picture_files, read_network, refuse_overwrite, writing
 from isthmus.cli.options import HELP, PATH, force_option, json_option, output_option, print_json
 from isthmus.cli.overlay import overlay
@@ -229,9 +229,8 @@ command.add_command(overlay)
 
 def cluster_table(topology: Topology) -> Table:
     """One row per cluster."""
-    table = Table(title=topology.name, title_justify="left", title_style="bold")
-    for heading, side in (("cluster", "left"), ("sites", "right"), ("agent", "left"), ("LAN delay, ms", "left")):
-        table.add_column(heading, justify="right" if side == "right" else "left")
+    headers = ("cluster", "sites", "agent", "LAN delay, ms")
+    table = new_table(*headers, title=topology.name, right=("sites",), title_style="bold")
     for cluster in topology.clusters:
         agent = topology.sites[cluster.agent].name
         table.add_row(cluster.name, str(len(cluster.sites)), agent, channel_text(cluster.lan))
@@ -241,18 +240,14 @@ def cluster_table(topology: Topology) -> Table:
 def wan_table(topology: Topology) -> Table:
     """Mean delays between clusters: a matrix if there are few, otherwise the list of links."""
     if len(topology.clusters) <= MATRIX_MAX:
-        table = Table(title="mean one-way WAN delay, ms (row to column)", title_justify="left")
-        table.add_column("")
         count = range(len(topology.clusters))
-        for cluster in topology.clusters:
-            table.add_column(cluster.name, justify="right")
+        names = [cluster.name for cluster in topology.clusters]
+        table = new_table("", *names, title="mean one-way WAN delay, ms (row to column)", right=names)
         for a in count:
             cells = ["" if a == b else f"{topology.cluster_mean_ms(a, b):.4g}" for b in count]
-            table.add_row(topology.clusters[a].name, *cells)
+            table.add_row(names[a], *cells)
         return table
-    table = Table(title="WAN links, one-way delay, ms", title_justify="left")
-    for heading in ("from", "to", "delay"):
-        table.add_column(heading)
+    table = new_table("from", "to", "delay", title="WAN links, one-way delay, ms")
     for link in topology.links[:LIST_MAX]:
         table.add_row(topology.clusters[link.a].name, topology.clusters[link.b].name, link_text(link))
     if len(topology.links) > LIST_MAX:
@@ -262,9 +257,7 @@ def wan_table(topology: Topology) -> Table:
 
 def gateway_table(topology: Topology, graph: LanGraph) -> Table:
     """The gateways of each LAN, and where their links lead."""
-    table = Table(title="gateways", title_justify="left")
-    for heading in ("LAN", "gateway", "linked to"):
-        table.add_column(heading)
+    table = new_table("LAN", "gateway", "linked to", title="gateways")
     names = [site.name for site in topology.sites]
     for number, gateways in enumerate(graph.gateways):
         for gateway in gateways:
@@ -280,9 +273,8 @@ def gateway_ends(graph: LanGraph, lan: int, gateway: int) -> list[int]:
 
 def zone_table(topology: Topology, separators: Separators) -> Table:
     """Each causal zone with its separator, and how many parts that cuts the network into."""
-    table = Table(title="causal zones", title_justify="left")
-    for heading in ("zone", "level", "separator", "inside", "parts"):
-        table.add_column(heading, justify="right" if heading in ("inside", "parts") else "left")
+    numbers = ("inside", "parts")
+    table = new_table("zone", "level", "separator", *numbers, title="causal zones", right=numbers)
     names = [site.name for site in topology.sites]
     for zone in separators.zones:
         separator = ", ".join(names[site] for site in sites_of(zone.separator))
