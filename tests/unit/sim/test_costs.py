@@ -12,6 +12,7 @@ from isthmus.core.message import Cast, GroupId, Message, SiteId, Targets
 from isthmus.core.validation import BadValue
 from isthmus.fuzz.judge import judge
 from isthmus.fuzz.scenarios import random_scenario
+from isthmus.measure.summary import RunSummary
 from isthmus.protocols.total.ring.ring import Token, TokenRequest
 from isthmus.scenario.costs import CostSpec
 from isthmus.scenario.model import GroupOfRun, GroupSpec, Scenario, StackSpec
@@ -76,7 +77,7 @@ def test_a_broadcast_takes_one_send_one_transmission_and_a_receive_at_each_targe
     bench = Bench()
     bench.send(0, A, SITES, 1)
     assert bench.run() == [(580.0, A, ONE, 1), *((585.0, site, ONE, 1) for site in (B, C, D))]
-    assert bench.network.figures()["transmissions"] == 1
+    assert bench.network.figures(RunSummary(1))["transmissions"] == 1
 
 
 def test_a_batch_is_sent_carried_and_received_at_the_same_time() -> None:
