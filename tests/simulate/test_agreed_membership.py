@@ -8,18 +8,19 @@ from __future__ import annotations
 import pytest
 
 from isthmus.core.layer import Kind
+from isthmus.core.units import NS_PER_S
 from isthmus.fuzz.agreed import agreed_scenario
 from isthmus.fuzz.judge import judge, judge_run
 from isthmus.fuzz.scenarios import replay_command
 from isthmus.fuzz.watch import WatchedRun
-from isthmus.scenario.faults import Leave
+from isthmus.scenario.faults import Crash, Leave
 from isthmus.scenario.model import Membership, Scenario, StackSpec
 from isthmus.scenario.workload import Periodic
 from isthmus.stacks.registry import STACKS
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
-from isthmus.trace.schema import KIND, VALUE, Row
+from isthmus.trace.schema import KIND, TIME_NS, VALUE, Row
 
 AGREEING = [name for name, stack in STACKS.items() if stack.agrees]
 
@@ -86,3 +87,28 @@ def test_all_may_leave_at_once(count: int) -> None:
     judged = judge_run(WatchedRun(scenario, rows), rows)
     assert judged.violations() == []
     assert max(row[VALUE] for row in rows if row[KIND] == Kind.VIEW) <= count + 1
+
+
+def test_an_idle_group_sends_little_and_knows_a_silent_site_soon() -> None:
+    """At most 20 packets per site and second at five sites; a site that stops is out of the view within 0.5 s."""
+    topology = mesh(1, 5, Channel(Constant(0.1)), Channel(Constant(0.1)))
+    scenario = Scenario(
+        topology=topology,
+        stack=StackSpec(name="token-site"),
+        workloads=(Periodic(rate_per_s=1, stop_ms=1),),
+        membership=Membership(kind="agreed"),
+        faults=(Crash(at_ms=25_000, site=topology.sites[3].name),),
+        duration_ms=30_000,
+    )
+    rows: list[Row] = []
+    run = WatchedRun(scenario, rows)
+    run.start()
+    counts = []
+    for until_s in (5, 25):
+        list(run.advance(until_s * NS_PER_S))
+        counts.append(run.network.packet_count)
+    assert (counts[1] - counts[0]) / 5 / 20 <= 20
+    assert {row[KIND] for row in rows} & {Kind.SUSPECT, Kind.REJECT} == set()
+    list(run.advance(26 * NS_PER_S))
+    views = [row[TIME_NS] for row in rows if row[KIND] == Kind.VIEW and row[TIME_NS] >= 25 * NS_PER_S]
+    assert len(views) == 4 and max(views) <= 25.5 * NS_PER_S

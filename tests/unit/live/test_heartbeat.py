@@ -11,7 +11,7 @@ from isthmus.core.layer import Stack
 from isthmus.core.message import SiteId
 from isthmus.core.validation import BadValue
 from isthmus.live.net.framing import PACKET_HEAD_BYTES, split
-from isthmus.live.node.heartbeat import HeartbeatRecorder, HeartbeatThread
+from isthmus.live.node.heartbeat import LATE_PERIODS, HeartbeatRecorder, HeartbeatThread
 from isthmus.live.node.plans import AgreedPlan
 from isthmus.protocols.membership.suspicion import Heartbeat, Suspicion
 
@@ -27,9 +27,10 @@ def test_only_what_is_late_is_repeated_and_not_for_ever() -> None:
     assert sent == []  # nothing was ever said
     pulse.note(BUSY, 0, b"one")
     pulse.note(IDLE, PERIOD_NS, b"two")
-    pulse.tick(4 * PERIOD_NS)
+    late_ns = PERIOD_NS + round(LATE_PERIODS * PERIOD_NS)
+    pulse.tick(late_ns)
     assert sent == []
-    pulse.tick(4 * PERIOD_NS + 1)
+    pulse.tick(late_ns + 1)
     assert sent == [(BUSY, b"one"), (IDLE, b"two")]
     pulse.note(BUSY, 5 * PERIOD_NS, b"more")
     pulse.tick(6 * PERIOD_NS)

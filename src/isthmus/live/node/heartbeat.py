@@ -3,7 +3,7 @@
 Problem: heartbeats leave from the event loop, which is the program's as well. A program that computes for half a
 second, or handles sixty megabytes, sends none meanwhile; the others take it for dead and go on without it.
 
-Idea: the layer below suspicion notes each heartbeat with the time. A thread looks once per period; where the loop has
+Idea: the layer below suspicion notes each heartbeat with the time. A thread looks twice per period; where the loop has
 been silent for `LATE_PERIODS`, the thread sends the last heartbeat again, in a datagram of its own, by the same socket.
 It repeats and adds nothing: no opinion is formed, no promise made. A process that is stopped or dead has no thread
 either, and is detected as before.
@@ -25,8 +25,10 @@ from isthmus.core.layer import Layer
 from isthmus.core.message import Message, SiteId, Targets
 from isthmus.core.units import NS_PER_S
 from isthmus.live.net.framing import entry
+from isthmus.protocols.membership.suspicion import Heartbeat
 
-LATE_PERIODS = 3
+LATE_PERIODS = 1.25  # with the thread's own period, sooner than the shortest time-out
+LOOKS = 2  # per period
 Outlet = Callable[[SiteId, bytes], None]
 
 
@@ -53,7 +55,7 @@ class HeartbeatThread:
                 self.outlet(target, datagram)
 
     def run(self) -> None:
-        while not self.ended.wait(self.period_ns / NS_PER_S):
+        while not self.ended.wait(self.period_ns / LOOKS / NS_PER_S):
             self.tick(time.monotonic_ns())
 
     def start(self) -> None:
@@ -76,9 +78,10 @@ class HeartbeatRecorder(Layer):
         self.known: tuple[Message, bytes] | None = None  # the last message, and it as a datagram
 
     def carry(self, targets: Targets, message: Message) -> None:
-        if self.known is None or self.known[0] != message:
-            packet = self.stack.codec.encode(message)
-            self.known = message, self.beginning + entry(self.host.group, 0, packet)
-        for target in targets:
-            self.thread.note(target, self.host.now_ns, self.known[1])
+        if isinstance(message, Heartbeat):
+            if self.known is None or self.known[0] != message:
+                packet = self.stack.codec.encode(message)
+                self.known = message, self.beginning + entry(self.host.group, 0, packet)
+            for target in targets:
+                self.thread.note(target, self.host.now_ns, self.known[1])
         self.send(targets, message)

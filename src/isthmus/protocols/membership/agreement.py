@@ -58,6 +58,7 @@ import msgspec
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Handler, Kind, Layer, Life, View
 from isthmus.core.message import Message, SiteId, Targets
+from isthmus.core.units import NS_PER_MS, NS_PER_S
 from isthmus.protocols.membership.cut import Holding, cut_of, runs_of
 from isthmus.protocols.membership.flush import Flush, frames_of
 from isthmus.protocols.membership.home import AgreementOptions, Home, Past, Record
@@ -101,6 +102,8 @@ from isthmus.protocols.transport.base import Transport
 V = TypeVar("V", bound=ViewMessage)
 NOBODY = -1  # as a seat: none
 TICK = 0
+QUIET_NS = 200 * NS_PER_MS  # between two ticks, at least, while nothing is to be done
+QUIET_HERE_NS = 2 * NS_PER_S  # between two words to others then
 JITTER = 0.2  # ticks differ by this share, so that rivals do not stay in step
 
 
@@ -153,6 +156,8 @@ class Agreement(Layer):
         "phase",
         "previous_flush",
         "requests",
+        "rested_ns",
+        "resting",
         "seat",
         "stateful",
         "told_behind",
@@ -171,6 +176,8 @@ class Agreement(Layer):
         self.leaving = False
         self.entered_ns = 0  # when this view was entered
         self.frozen_ns = 0  # since when this view is frozen
+        self.resting = False  # ticks are rare, as nothing is left to do
+        self.rested_ns: int | None = None  # when others were last told of this view meanwhile; None: not yet
         self.decided: Proposal | None = None  # the successor, in DECIDED
         self.decision: Proposal | None = None  # that led to this view, or that left the previous life out
         # Other sites
@@ -193,6 +200,7 @@ class Agreement(Layer):
     def become(self, phase: LifePhase) -> None:
         assert phase in TRANSITIONS[self.phase], f"site {self.host.site} goes from {self.phase} to {phase}"
         self.phase = phase
+        self.wake()
 
     def span_ns(self, round_trips: float) -> int:
         return round(round_trips * self.home.round_trip_ns)
@@ -263,6 +271,19 @@ class Agreement(Layer):
         """Whether nothing is left to do here: in a view, with the state, without a reason to change it."""
         return self.phase is NORMAL and self.stateful and not self.has_reason()
 
+    def is_quiet(self) -> bool:
+        """Whether nothing will be left to do until something comes: all others are known to be in this view, too."""
+        return self.is_idle() and len(self.heard) == len(self.view.members) - 1 and all(self.heard.values())
+
+    def wake(self) -> None:
+        """Tick as usual, from now on, where ticks are rare: there may be something to do."""
+        if self.resting:
+            self.resting = False
+            self.host.set_timer(self, TICK, self.tick_ns())
+
+    def tick_ns(self) -> int:
+        return self.span_ns(self.options.tick * (1 + JITTER * (self.host.random.random() - 0.5)))
+
     def is_suspected(self, life: Life) -> bool:
         """Whether a life is suspected, or a later one of its site proves it dead."""
         return self.known.get(life[0], NOBODY) > life[1] or (
@@ -296,6 +317,7 @@ class Agreement(Layer):
     def leave(self) -> None:
         """Ask to be left out of the next view."""
         self.leaving = True
+        self.wake()
         if not self.leave_if_alone():
             self.act()
 
@@ -309,6 +331,7 @@ class Agreement(Layer):
     def suspect(self, site: SiteId, suspected: bool) -> None:
         if site in self.home.contacts:
             self.above.suspect(site, suspected)
+            self.wake()
             if suspected and site in self.view.members and self.coordinator() == self.sitting:
                 self.act()
 
@@ -318,15 +341,14 @@ class Agreement(Layer):
 
     def timer(self, key: int) -> None:
         assert key == TICK
-        self.host.set_timer(
-            self, TICK, self.span_ns(self.options.tick * (1 + JITTER * (self.host.random.random() - 0.5)))
-        )
+        self.resting, span_ns = self.is_quiet(), self.tick_ns()
+        self.host.set_timer(self, TICK, max(span_ns, QUIET_NS) if self.resting else span_ns)
         if self.phase in (INSTALLING, ENDED):
             return
         self.told_behind.clear()
         others = [site for site in self.home.contacts if site != self.host.site]
         if self.is_seated() and others:
-            self.send_to((self.host.random.choice(others),), self.about_view(Here, self.stateful))
+            self.send_to(self.told_at_tick(others), self.about_view(Here, self.stateful))
         if not self.is_member():
             now_ns = self.host.now_ns
             self.send_to(tuple(others), Join(self.host.incarnation, now_ns, self.requests.answered(now_ns)))
@@ -337,6 +359,18 @@ class Agreement(Layer):
             self.fetch()
         self.give_up()
         self.act()
+
+    def told_at_tick(self, others: Sequence[SiteId]) -> Targets:
+        """The sites that this tick tells of the view: once nothing is left to do all members, then one now and then."""
+        now_ns = self.host.now_ns
+        if self.resting and self.rested_ns is None:
+            self.rested_ns = now_ns
+            return self.others()
+        if self.resting and self.rested_ns is not None:
+            if now_ns - self.rested_ns < QUIET_HERE_NS:
+                return ()
+            self.rested_ns = now_ns
+        return (self.host.random.choice(others),)
 
     # Messages
 
@@ -883,7 +917,7 @@ class Agreement(Layer):
         self.seat = self.host.incarnation if seat is None else seat
         self.ledger = Ledger()
         self.backoff.attempt_count = 0
-        self.attempt = self.nudged_ns = self.decided = self.lacking_ns = None
+        self.attempt = self.nudged_ns = self.decided = self.lacking_ns = self.rested_ns = None
         self.previous_flush, self.flush = self.flush, None
         self.heard.clear()
         self.requests.forget(view.lives())
@@ -941,6 +975,7 @@ class Agreement(Layer):
             self.send_to((source,), Gone(self.host.incarnation, self.view.view_id, message.incarnation))
         elif not seated:
             self.requests.note(source, message, self.host.now_ns)
+            self.wake()
             self.send_to((source,), JoinAck(self.host.incarnation, message.incarnation, message.asked_ns))
 
     def on_join_ack(self, source: SiteId, message: JoinAck) -> None:

@@ -10,6 +10,10 @@ then look like a death. Inside a LAN, heartbeats and bounds are short; over the 
 neighbours suspect is suspected elsewhere too, without waiting for the long bound: opinions travel with the heartbeats,
 and at once when they change.
 
+Heartbeats cost an idle group its packets and its wake-ups, so inside a LAN they are rare, and a site that is silent for
+longer than one period is probed: it answers each `Probe` with a heartbeat. A lost heartbeat is then no silence, so T
+allows for pauses alone: 1.25 (P - h) + h.
+
 One instance serves all groups of a site. Suspicion may be wrong and is revoked by the next packet; no safety
 property depends on it.
 
@@ -37,6 +41,7 @@ from isthmus.core.validation import DURATION_MAX_MS, PERIOD_MIN_MS, check_range
 WINDOW_NS = 600_000_000_000  # P looks back over this window and the one before
 MARGIN = 1.25
 INCARNATION_MAX = (1 << 31) - 1  # as in traces
+PROBE_NS = 30 * NS_PER_MS  # between two probes of a silent site
 NEAR, FAR, CHECK = 0, 1, 2  # timer keys: heartbeats on the LAN, over the WAN, the next deadline
 Tell = Callable[[SiteId, bool], None]
 
@@ -47,22 +52,26 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     heartbeat_ms: float
     floor_ms: float
     ceiling_ms: float
+    probe_ms: float = 0.0  # a site that is silent for so long is probed; 0: never
 
     def __post_init__(self) -> None:
         check_range("heartbeat_ms", self.heartbeat_ms, PERIOD_MIN_MS, DURATION_MAX_MS)
         check_range("floor_ms", self.floor_ms, self.heartbeat_ms, DURATION_MAX_MS)
         check_range("ceiling_ms", self.ceiling_ms, self.floor_ms, DURATION_MAX_MS)
+        if self.probe_ms:
+            check_range("probe_ms", self.probe_ms, self.heartbeat_ms, self.floor_ms)
 
     def timeout_ns(self, gap_ns: int) -> int:
         """How long a silence may last, given the longest gap between heartbeats."""
-        wanted = MARGIN * gap_ns + self.heartbeat_ms * NS_PER_MS
+        pause_ns = gap_ns - self.heartbeat_ms * NS_PER_MS if self.probe_ms else gap_ns
+        wanted = MARGIN * pause_ns + self.heartbeat_ms * NS_PER_MS
         return round(min(max(wanted, self.floor_ms * NS_PER_MS), self.ceiling_ms * NS_PER_MS))
 
     def period_ns(self) -> int:
         return round(self.heartbeat_ms * NS_PER_MS)
 
 
-LAN = Timing(heartbeat_ms=20, floor_ms=300, ceiling_ms=1200)
+LAN = Timing(heartbeat_ms=210, floor_ms=450, ceiling_ms=1200, probe_ms=260)
 WAN = Timing(heartbeat_ms=200, floor_ms=1000, ceiling_ms=4000)
 
 
@@ -72,6 +81,12 @@ class Heartbeat(Message, frozen=True, gc=False, array_like=True, tag=40):
     viewless = True
     incarnation: int
     suspects: Targets = ()
+
+
+class Probe(Message, frozen=True, gc=False, array_like=True, tag=39):
+    """Asks for a heartbeat at once."""
+
+    viewless = True
 
 
 class Peer(msgspec.Struct, eq=False):
@@ -86,6 +101,7 @@ class Peer(msgspec.Struct, eq=False):
     opinions: Targets = ()  # the sites that it suspects
     suspected: bool = False  # by this site's own observation
     told: bool = False  # the opinion last given to the groups, opinions of others included
+    probed_ns: int = 0  # when it was last probed
     refused_ns: int = 0  # when its port last refused a packet
     refused_count: int = 0  # how often in a row, with nothing heard in between
 
@@ -101,6 +117,7 @@ class Suspicion(Layer):
         "cluster_of",
         "grace_ns",
         "lan",
+        "pause_ns",
         "peers",
         "started_ns",
         "tell",
@@ -123,10 +140,11 @@ class Suspicion(Layer):
         self.tell = tell  # called with a site and whether it is suspected now
         self.lan = lan
         self.wan = wan
+        self.pause_ns = min(lan.period_ns(), PROBE_NS)  # a timer that is later than this tells of a pause of our own
         self.peers: dict[SiteId, Peer] = {}
 
     def handlers(self) -> dict[type[Message], Handler]:
-        return {Heartbeat: self.on_heartbeat}
+        return {Heartbeat: self.on_heartbeat, Probe: self.on_probe}
 
     def start(self) -> None:
         here = self.host.site
@@ -216,6 +234,11 @@ class Suspicion(Layer):
         peer.incarnation, peer.beat_ns, peer.opinions = word.incarnation, now_ns, word.suspects
         self.review()
 
+    def on_probe(self, source: SiteId, _probe: Probe) -> None:
+        if source not in self.peers:
+            raise RemoteError(f"site {source} probes, and is not watched")
+        self.beat((source,))
+
     def turn(self, now_ns: int) -> None:
         """Begin a new window of gaps when the time has come."""
         if now_ns - self.turned_ns >= WINDOW_NS:
@@ -249,26 +272,42 @@ class Suspicion(Layer):
 
     # Deadlines
 
-    def deadline_ns(self, site: SiteId, peer: Peer) -> int:
+    def heard_ns(self, site: SiteId) -> int:
+        """When a site was last heard; before that, when this one started."""
         heard_ns = self.host.heard_ns(site)
-        since_ns = self.started_ns if heard_ns is None else max(self.started_ns, heard_ns)
+        return self.started_ns if heard_ns is None else max(self.started_ns, heard_ns)
+
+    def deadline_ns(self, site: SiteId, peer: Peer) -> int:
+        since_ns = self.heard_ns(site)
         if peer.refused_count > 1 and since_ns < peer.refused_ns:
             return peer.refused_ns
         return since_ns + peer.timeout_ns()
 
+    def probe_ns(self, site: SiteId, peer: Peer) -> int:
+        """When a site is to be probed next."""
+        silent_ns = self.heard_ns(site) + round(peer.timing.probe_ms * NS_PER_MS)
+        return max(silent_ns, peer.probed_ns + PROBE_NS)
+
     def check(self) -> None:
-        """Suspect sites whose deadline has passed, but not right after a pause of this process."""
-        if self.host.now_ns - self.check_ns > self.lan.period_ns():
-            self.set_check(self.lan.period_ns())
+        """Suspect sites whose deadline has passed, but not right after a pause of this process; probe silent ones."""
+        if self.host.now_ns - self.check_ns > self.pause_ns:
+            self.set_check(self.pause_ns)
             self.grace_ns = self.check_ns
             return
         self.review()
+        now_ns = self.host.now_ns
+        for site, peer in self.peers.items():
+            if peer.timing.probe_ms and not peer.suspected and now_ns >= self.probe_ns(site, peer):
+                peer.probed_ns = now_ns
+                self.send((site,), Probe())
         self.arm_check()
 
     def arm_check(self) -> None:
-        watched = [self.deadline_ns(site, peer) for site, peer in self.peers.items() if not peer.suspected]
-        if watched:
-            self.set_check(max(0, max(min(watched), self.grace_ns) - self.host.now_ns))
+        watched = [(site, peer) for site, peer in self.peers.items() if not peer.suspected]
+        due = [self.deadline_ns(site, peer) for site, peer in watched]
+        due += [self.probe_ns(site, peer) for site, peer in watched if peer.timing.probe_ms]
+        if due:
+            self.set_check(max(0, max(min(due), self.grace_ns) - self.host.now_ns))
 
     def set_check(self, delay_ns: int) -> None:
         self.check_ns = self.host.now_ns + delay_ns
@@ -277,7 +316,7 @@ class Suspicion(Layer):
     def review(self) -> None:
         """Form an opinion of every site; report changes to the groups, and to other sites at once."""
         now_ns, changed, trusted = self.host.now_ns, False, False
-        late = now_ns - self.check_ns > self.lan.period_ns() or now_ns < self.grace_ns
+        late = now_ns - self.check_ns > self.pause_ns or now_ns < self.grace_ns
         for site, peer in self.peers.items():
             silent = now_ns >= self.deadline_ns(site, peer)
             if silent != peer.suspected and not (silent and late):

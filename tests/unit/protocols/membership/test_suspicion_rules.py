@@ -9,15 +9,15 @@ from tests.harness.recording import RecordingSite
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Stack
 from isthmus.core.message import SiteId
-from isthmus.protocols.membership.suspicion import CHECK, LAN, WAN, Heartbeat, Suspicion, Timing
+from isthmus.protocols.membership.suspicion import CHECK, LAN, WAN, Heartbeat, Probe, Suspicion, Timing
 
 
 @pytest.mark.parametrize(
     ("timing", "gap_ms", "expected_ms"),
     [
-        (LAN, 0, 300),  # the floor
-        (LAN, 224, 300),
-        (LAN, 400, 520),  # 1.25 P + h
+        (LAN, 210, 450),  # the floor
+        (LAN, 402, 450),
+        (LAN, 610, 710),  # 1.25 (P - h) + h, as silent sites are probed
         (LAN, 2000, 1200),  # the ceiling
         (WAN, 200, 1000),
         (WAN, 800, 1200),
@@ -31,25 +31,41 @@ def test_timeout(timing: Timing, gap_ms: int, expected_ms: int) -> None:
 def test_silence_is_suspected_and_any_packet_revokes_it() -> None:
     watcher = Watcher(near=True)
     watcher.hear(10 * MS)
-    watcher.run_to(309 * MS)
+    watcher.run_to(459 * MS)
     assert watcher.told == []
-    watcher.run_to(310 * MS)
-    assert watcher.told == [(310 * MS, True)]
-    watcher.heard_at = 400 * MS  # a packet of some group, not a heartbeat
-    watcher.run_to(420 * MS)
+    watcher.run_to(460 * MS)
+    assert watcher.told == [(460 * MS, True)]
+    watcher.heard_at = 500 * MS  # a packet of some group, not a heartbeat
+    watcher.run_to(700 * MS)
     assert [suspected for _, suspected in watcher.told] == [True, False]
 
 
 def test_the_longest_gap_between_heartbeats_counts_for_two_windows() -> None:
     watcher = Watcher(near=True)
-    for at_ms in (0, 20, 300):
+    for at_ms in (0, 210, 660):
         watcher.hear(at_ms * MS)
     peer = watcher.suspicion.peers[THERE]
-    assert peer.timeout_ns() == 370 * MS
+    assert peer.timeout_ns() == 510 * MS
     watcher.suspicion.turn(600_000 * MS)
-    assert peer.timeout_ns() == 370 * MS
+    assert peer.timeout_ns() == 510 * MS
     watcher.suspicion.turn(1_200_000 * MS)
-    assert peer.timeout_ns() == 300 * MS
+    assert peer.timeout_ns() == 450 * MS
+
+
+def test_a_silent_site_is_probed_and_answers_at_once() -> None:
+    """From 260 ms on, every 30 ms, until it is suspected; a site that is probed answers with a heartbeat."""
+    watcher = Watcher(near=True)
+    watcher.hear(10 * MS)
+    watcher.sent.clear()
+    watcher.run_to(600 * MS)
+    probes = [at_ns for at_ns, message in watcher.sent if message == Probe()]
+    assert probes == [at_ms * MS for at_ms in range(270, 460, 30)]
+    watcher.hear(610 * MS)
+    watcher.sent.clear()
+    watcher.stack.receive(THERE, Probe())
+    assert watcher.sent == [(610 * MS, Heartbeat(0))]
+    with pytest.raises(RemoteError):
+        watcher.suspicion.on_probe(SiteId(9), Probe())
 
 
 def test_after_a_pause_of_our_own_packets_are_read_first() -> None:
