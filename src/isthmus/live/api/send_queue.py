@@ -91,7 +91,8 @@ class SendQueue:
     async def pause(self, event: asyncio.Event, started_s: float, timeout: float | None) -> None:
         """Wait for an event; log a long wait, and raise where it is too long."""
         end_s = None if timeout is None else started_s + timeout
-        log_s = max(started_s, self.wait_log.logged_s) + LOG_S
+        patience_s = FORM_S if self.entered_s is None or self.is_forming() else LOG_S  # a group needs its time to form
+        log_s = max(started_s, self.wait_log.logged_s) + patience_s
         until_s = log_s if end_s is None else min(log_s, end_s)
         try:
             async with asyncio.timeout(max(0.0, until_s - time.monotonic())):

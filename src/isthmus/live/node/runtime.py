@@ -37,6 +37,7 @@ from isthmus.live.node.plans import AgreedPlan, GroupPlan, SiteAddress, SiteConf
 from isthmus.live.node.site import LivePort, LiveSite
 from isthmus.live.node.site_group import GroupHandler, SiteGroup
 from isthmus.live.node.waiting import owed
+from isthmus.protocols.application import Application
 from isthmus.protocols.membership.agreement import Agreement
 from isthmus.protocols.membership.home import AgreementOptions, Past, SiteHome
 from isthmus.protocols.membership.suspicion import Suspicion
@@ -51,7 +52,7 @@ from isthmus.trace.log import SiteLog
 from isthmus.trace.schema import Gauge
 
 WATCH_S = 1.0  # how often silence is looked for
-LOOK_S = 0.02  # how often a site looks whether it is to found a group
+LOOK_S = 0.01  # how often a site looks whether it is to found a group
 CHECK_S = 0.01
 LEAVE_S = 2.0  # how long leaving waits, at most, for the others to go on without this site
 SHORT_ROUND_TRIP_MS = 10.0  # a process may need this long to answer, however near it is
@@ -180,6 +181,8 @@ class SiteRuntime:
     async def drain(self, timeout_s: float) -> bool:
         """Have all groups send what is queued, leave in order, and close; whether the others have all that was sent."""
         settled = True
+        if self.driver is None and not self.refused_why:
+            return settled  # closed already
         try:
             for group in self.groups:
                 if group.handler is not None and not await group.handler.settle(timeout_s):
@@ -195,8 +198,16 @@ class SiteRuntime:
         for group in self.groups:
             if group.agreement is not None and group.port is not None:
                 self.run(group.port, group.agreement.leave)
-        while time.monotonic() < end_s and any(group.agreement is not None for group in self.groups):
+        while time.monotonic() < end_s and any(map(self.is_awaited, self.groups)):
             await asyncio.sleep(CHECK_S)
+
+    def is_awaited(self, group: SiteGroup) -> bool:
+        """Whether other members of a group may yet go on without this site, which leaves."""
+        agreement = group.agreement
+        if agreement is None or self.suspicion is None:
+            return False
+        others = [site for site in agreement.view.members if site != self.site]
+        return not others or not all(map(self.suspicion.is_suspected, others))
 
     def note_left(self, group: SiteGroup) -> None:
         """This site is out of a group, as it asked."""
@@ -424,7 +435,8 @@ class SiteRuntime:
                 view = first_view(group.agreement, self.agreed.found)
                 if view is not None:
                     logger.info("founding the group %s", group.plan.name or "of this network")
-                    driver.run(group.port, partial(group.agreement.found, view))
+                    blank = group.port.stack.find(Application).on_state is None
+                    driver.run(group.port, partial(group.agreement.found, view, blank))
         if waiting:
             driver.loop.call_later(LOOK_S, self.try_found_groups)
 

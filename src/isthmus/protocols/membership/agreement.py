@@ -139,6 +139,7 @@ class Agreement(Layer):
     __slots__ = (
         "attempt",
         "backoff",
+        "blank",
         "couriers",
         "decided",
         "decision",
@@ -149,6 +150,7 @@ class Agreement(Layer):
         "home",
         "known",
         "lacking_ns",
+        "leavers",
         "leaving",
         "ledger",
         "nudged_ns",
@@ -173,6 +175,7 @@ class Agreement(Layer):
         self.view = View(0, ())  # the last that is decided and known here; 0: none
         self.seat = NOBODY  # the incarnation that sits in it for this site
         self.stateful = False  # this life has the application's state
+        self.blank = False  # founded here, alone, without a state of the application
         self.leaving = False
         self.entered_ns = 0  # when this view was entered
         self.frozen_ns = 0  # since when this view is frozen
@@ -182,6 +185,7 @@ class Agreement(Layer):
         self.decision: Proposal | None = None  # that led to this view, or that left the previous life out
         # Other sites
         self.heard: dict[SiteId, bool] = {}  # members heard in this view: whether they have the state
+        self.leavers: dict[SiteId, bool] = {}  # members of this view that leave
         self.known: dict[SiteId, int] = {}  # the highest incarnation heard of
         self.told_behind: dict[SiteId, bool] = {}  # sites asked for a newer view since the last tick
         self.requests = JoinRequests(self.span_ns(self.options.fresh))
@@ -308,8 +312,9 @@ class Agreement(Layer):
 
     # From the host
 
-    def found(self, view: View) -> None:
-        """Begin with a first view, which an operator gives to all its members alike."""
+    def found(self, view: View, blank: bool = False) -> None:
+        """Begin with a first view, which an operator gives to all its members alike; `blank`: with no state to give."""
+        self.blank = blank
         assert not self.is_seated() and self.me in view.lives()
         self.enter(view, None)
         self.install_stack()
@@ -317,9 +322,20 @@ class Agreement(Layer):
     def leave(self) -> None:
         """Ask to be left out of the next view."""
         self.leaving = True
-        self.wake()
         if not self.leave_if_alone():
-            self.act()
+            self.send_to(self.others(), self.about_view(Here, self.stateful, self.leaving))
+            self.host.set_timer(self, TICK, self.tick_ns())  # until then others may leave, too
+            self.leave_if_all_do()
+
+    def leave_if_all_do(self) -> None:
+        """Leave once all others leave or are gone, and what was sent here has arrived: nobody needs another view."""
+        if not self.leaving or self.phase in (INSTALLING, ENDED):
+            return
+        gone = [site in self.leavers or self.home.is_suspected(site) for site in self.others()]
+        if all(gone) and self.stack.layers[0].settled():
+            self.send_to(self.others(), self.about_view(Here, self.stateful, self.leaving))
+            self.become(ENDED)
+            self.home.left()
 
     def leave_if_alone(self) -> bool:
         """Leave at once if no other member is there to decide on a view without this site."""
@@ -332,6 +348,7 @@ class Agreement(Layer):
         if site in self.home.contacts:
             self.above.suspect(site, suspected)
             self.wake()
+            self.leave_if_all_do()
             if suspected and site in self.view.members and self.coordinator() == self.sitting:
                 self.act()
 
@@ -348,10 +365,9 @@ class Agreement(Layer):
         self.told_behind.clear()
         others = [site for site in self.home.contacts if site != self.host.site]
         if self.is_seated() and others:
-            self.send_to(self.told_at_tick(others), self.about_view(Here, self.stateful))
+            self.send_to(self.told_at_tick(others), self.about_view(Here, self.stateful, self.leaving))
         if not self.is_member():
-            now_ns = self.host.now_ns
-            self.send_to(tuple(others), Join(self.host.incarnation, now_ns, self.requests.answered(now_ns)))
+            self.ask_to_join()
         else:
             self.transfer.tick()
         if self.flush is not None:
@@ -359,6 +375,7 @@ class Agreement(Layer):
             self.fetch()
         self.give_up()
         self.act()
+        self.leave_if_all_do()
 
     def told_at_tick(self, others: Sequence[SiteId]) -> Targets:
         """The sites that this tick tells of the view: once nothing is left to do all members, then one now and then."""
@@ -403,7 +420,7 @@ class Agreement(Layer):
                 self.send_to((source,), Gone(self.host.incarnation, self.view.view_id, message.seat))
         elif self.is_seated() and source not in self.told_behind:  # this site is behind: it says so once per tick
             self.told_behind[source] = True
-            self.send_to((source,), self.about_view(Here, self.stateful))
+            self.send_to((source,), self.about_view(Here, self.stateful, self.leaving))
         return False
 
     def is_on_its_way(self, message: ViewMessage) -> bool:
@@ -415,6 +432,9 @@ class Agreement(Layer):
         if not self.concerns_view(source, message) or (source, message.incarnation) not in self.view.lives():
             return
         self.heard[source] = message.stateful or self.heard.get(source, False)
+        if message.leaving:
+            self.leavers[source] = True
+            self.leave_if_all_do()
         if len(self.heard) == len(self.view.members) - 1:
             self.previous_flush = None
             if all(self.heard.values()) and self.stateful:
@@ -467,7 +487,7 @@ class Agreement(Layer):
         patience_ns = self.patience_ns(self.options.attempt)
         if attempt is None:
             waits = self.has_rival() and now_ns - self.ledger.promised_ns < patience_ns
-            if self.has_reason() and not waits:
+            if self.has_reason() and not waits and not self.awaits_joiners():
                 self.begin()
         elif now_ns - attempt.since_ns >= patience_ns:
             self.begin()
@@ -608,12 +628,25 @@ class Agreement(Layer):
             return None
         lives = [reporter.life for reporter in stay]
         stateful = [reporter.life for reporter in stay if reporter.stateful]
+        if self.is_blank():
+            return self.first_proposal(lives)
         view = next_view(self.view, lives, self.joining(lives), stateful, self.home.weights)
         cut = cut_of(self.view.members, self.reports(attempt, lives))
         having = tuple([life[0] for life in stateful])
         reports = {life[0]: promises[life].transfer for life in lives}
         tasks = assign_givers(view, having, reports, self.couriers, self.home.is_near)
         return Proposal(self.view.view_id, self.view.members, view, cut, having, transfers=tasks)
+
+    def is_blank(self) -> bool:
+        """Whether this site is alone since it founded the group, without a state or a message to hand over."""
+        alone = self.blank and self.view.members == (self.host.site,)
+        return alone and not any(map(Holding.has_frames, self.report() or ()))
+
+    def first_proposal(self, founder: list[Life]) -> Proposal:
+        """A view with all that ask to join, with full weights and nothing to take over, as nothing was sent yet."""
+        begin = [*founder, *self.joining(founder)]
+        view = next_view(self.view, begin, [], begin, self.home.weights)
+        return Proposal(self.view.view_id, self.view.members, view, (), view.members, restart=True)
 
     def reports(self, attempt: Attempt, stay: Sequence[Life]) -> list[tuple[SiteId, tuple[Holding, ...]]]:  # noqa: ARG002
         """All reports, also of members that do not stay: they may have acted on what they delivered."""
@@ -729,8 +762,10 @@ class Agreement(Layer):
         the second the place of the first, whose promises, frames and message numbers it does not know. It can tell: all
         that go on into a view have answered the lives that they admit, and no site answers one that is in already.
         """
+        if self.host.site in proposal.electors and proposal.restart:
+            return True  # by the seat of an earlier life
         gone_on = [life for life in proposal.view.lives() if life[0] in proposal.stateful]
-        return proposal.restart or all(life in self.requests.answers for life in gone_on)
+        return all(life in self.requests.answers for life in gone_on if life[0] in proposal.electors)
 
     def supersedes(self, ballot: Ballot, proposal: Proposal) -> bool:
         """Whether a joiner takes a proposal in the place of the one that it knows."""
@@ -920,9 +955,10 @@ class Agreement(Layer):
         self.attempt = self.nudged_ns = self.decided = self.lacking_ns = self.rested_ns = None
         self.previous_flush, self.flush = self.flush, None
         self.heard.clear()
+        self.leavers.clear()
         self.requests.forget(view.lives())
         self.save()
-        self.send_to(self.others(), self.about_view(Here, self.stateful))
+        self.send_to(self.others(), self.about_view(Here, self.stateful, self.leaving))
         if seat is None:
             self.transfer.enter()
 
@@ -977,10 +1013,32 @@ class Agreement(Layer):
             self.requests.note(source, message, self.host.now_ns)
             self.wake()
             self.send_to((source,), JoinAck(self.host.incarnation, message.incarnation, message.asked_ns))
+            if self.phase is NORMAL and self.attempt is None and self.can_admit_all():
+                self.act()
+
+    def awaits_joiners(self) -> bool:
+        """Whether this founder waits, for a while, until it may admit all in one view: they begin together."""
+        founder = self.blank and self.view.members == (self.host.site,) and not self.leaving
+        waits = founder and self.host.now_ns - self.entered_ns < self.span_ns(self.options.attempt)
+        return waits and not self.can_admit_all()
+
+    def can_admit_all(self) -> bool:
+        """Whether this member may admit every site that asks: nothing is gained by waiting for more requests."""
+        unsuspected = [life for life in self.view.lives() if not self.is_suspected(life)]
+        return self.coordinator() == self.sitting and len(self.joining(unsuspected)) == len(self.joiners())
+
+    def ask_to_join(self) -> None:
+        others, now_ns = [site for site in self.home.contacts if site != self.host.site], self.host.now_ns
+        self.send_to(tuple(others), Join(self.host.incarnation, now_ns, self.requests.answered(now_ns)))
 
     def on_join_ack(self, source: SiteId, message: JoinAck) -> None:
-        if self.is_current(source, message) and message.asked_incarnation == self.host.incarnation:
-            self.requests.note_answer(source, message)
+        if not self.is_current(source, message) or message.asked_incarnation != self.host.incarnation:
+            return
+        is_last = (source, message.incarnation) not in self.requests.answers
+        self.requests.note_answer(source, message)
+        answered = {self.host.site, *[life[0] for life in self.requests.answers]}
+        if is_last and not self.is_member() and answered.issuperset(self.home.contacts):
+            self.ask_to_join()
 
     # The application's state
 

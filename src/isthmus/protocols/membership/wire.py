@@ -67,9 +67,10 @@ class ViewMessage(MembershipMessage, frozen=True, gc=False, array_like=True):
 
 
 class Here(ViewMessage, frozen=True, gc=False, array_like=True, tag=41):
-    """Announces the view that its sender is in, and whether it has the application's state."""
+    """Announces the view that its sender is in, whether it has the application's state, and whether it leaves."""
 
     stateful: bool
+    leaving: bool = False
 
 
 class Prepare(ViewMessage, frozen=True, gc=False, array_like=True, tag=42):
