@@ -6,6 +6,7 @@ come from may change. A name is imported when it is first used, so that `import 
     join, Site, SiteConfig, GroupPlan   join one group, or several, from asyncio
     Group, Delivered, View, Gap         send; receive in order; see who is in, and what was missed
     Blocked, SendTimeout, Refused       what a program in a group must be ready to catch
+    NotJoined, SiteFailed               why a site had to stop
     load_topology, load_scenario        a network, and an experiment on it, from TOML
     simulate, compare                   run a scenario in virtual time; over several stacks, with a recommendation
     read_rows, Oracle                   read a trace; judge whether an order was kept

@@ -40,8 +40,10 @@ from isthmus.live.api.site import join as join
 from isthmus.live.clock.service import ClockPlan as ClockPlan
 from isthmus.live.clock.service import ClockStatus as ClockStatus
 from isthmus.live.node.errors import Blocked as Blocked
+from isthmus.live.node.errors import NotJoined as NotJoined
 from isthmus.live.node.errors import Refused as Refused
 from isthmus.live.node.errors import SendTimeout as SendTimeout
+from isthmus.live.node.errors import SiteFailed as SiteFailed
 from isthmus.live.node.plans import AgreedPlan as AgreedPlan
 from isthmus.live.node.plans import GroupPlan as GroupPlan
 from isthmus.live.node.plans import SiteConfig as SiteConfig

@@ -284,9 +284,9 @@ class Group:
     async def _has_unread(self) -> bool:
         """Wait for an event; False: the group was left, and nothing is unread."""
         while not self._inbox.unread:
-            if self.runtime.refused_why:
-                raise Refused(self.runtime.refused_why)
             if self.runtime.driver is None:
+                if self.runtime.failure is not None:
+                    self.runtime.joined()  # raises
                 return False
             self._changed.clear()
             await self._changed.wait()
@@ -333,7 +333,7 @@ class Group:
         self._wake()
 
     def _on_end(self) -> None:
-        if self.runtime.refused_why:
+        if isinstance(self.runtime.failure, Refused):
             self._inbox.clear()
         for queue in self._watchers:
             queue.put_nowait(View(0, ()))

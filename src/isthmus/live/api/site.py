@@ -134,10 +134,10 @@ class Site:
         self.runtime.close()
 
     async def closed(self) -> None:
-        """Wait until this site has left a group or was closed; raises Refused where the others refuse it."""
+        """Wait until this site has left a group or was closed; raises why, where it had to stop."""
         await self.runtime.ended.wait()
-        if self.runtime.refused_why:
-            self.runtime.joined()  # raises with the reason
+        if self.runtime.failure is not None:
+            self.runtime.joined()  # raises
 
     def clock(self) -> Reading:
         """The time at this site, the same in all its groups: see `Group.clock`."""

@@ -4,6 +4,9 @@ Reading the socket is a turn: up to 32 datagrams, then the end of the turn, in w
 tickets leave together. What the application does in one round of the event loop is a turn, too: `turn_soon` asks for
 its end, once per turn. Timers that are due are a turn. After each turn the next deadline is armed, if it is earlier
 than the armed one.
+
+A site fails by stopping: what an event of the network or of a timer raises ends the site, with nothing more sent, and
+its program is told. What an event of the program raises is its own misuse, and comes out at its caller.
 """
 
 from __future__ import annotations
@@ -28,11 +31,13 @@ class Driver:
         socket: Socket,
         gatherers: Sequence[Callable[[], None]],
         on_refused: Callable[[str], None],
+        on_failure: Callable[[Exception], None],
     ) -> None:
         self.site = site
         self.socket = socket
         self.gatherers = gatherers  # each hands over what an application has read and sent in a turn
         self.on_refused = on_refused  # the others do not take this site
+        self.on_failure = on_failure  # an event raised; the driver is closed then
         self.loop = asyncio.get_running_loop()
         self.alarm = Alarm(self.loop, self.fire)
         self.turn_asked = False
@@ -59,14 +64,18 @@ class Driver:
             try:
                 for gather in self.gatherers:
                     gather()
-            finally:
-                self.finish()
+            except Exception as error:
+                self.fail(error)
+            self.finish()
 
     def receive(self, source: SiteId, datagram: bytes) -> None:
         if not self.closed:
             site = self.site
             site.arrival_ns = self.socket.arrival_ns
-            site.receive(source, datagram)
+            try:
+                site.receive(source, datagram)
+            except Exception as error:
+                self.fail(error)
             site.arrival_ns = None
 
     def stranger(self, address: Address, datagram: bytes) -> None:
@@ -77,8 +86,14 @@ class Driver:
     def fire(self) -> None:
         try:
             self.site.fire_due()
-        finally:
-            self.finish()
+        except Exception as error:
+            self.fail(error)
+        self.finish()
+
+    def fail(self, error: Exception) -> None:
+        """Stop, as an event raised, and tell the program."""
+        self.close()
+        self.on_failure(error)
 
     def finish(self) -> None:
         """End a turn, and arm the next deadline."""
@@ -86,14 +101,17 @@ class Driver:
             return
         try:
             self.site.finish()
-        finally:
-            if self.site.peers.refused_why:
-                self.close()
-                self.on_refused(self.site.peers.refused_why)
-            else:
-                due_ns = self.site.next_deadline_ns()
-                if due_ns is not None:
-                    self.alarm.set(due_ns)
+        except Exception as error:
+            self.fail(error)
+        if self.closed:
+            return
+        if self.site.peers.refused_why:
+            self.close()
+            self.on_refused(self.site.peers.refused_why)
+            return
+        due_ns = self.site.next_deadline_ns()
+        if due_ns is not None:
+            self.alarm.set(due_ns)
 
     def close(self) -> None:
         """Stop: nothing is received, sent or due from now on."""

@@ -15,3 +15,11 @@ class Blocked(LocalError):
 
 class SendTimeout(LocalError, TimeoutError):
     """A message was not taken in time; the text names the sites that are waited for."""
+
+
+class NotJoined(LocalError):
+    """No view has admitted this site in time, and a site that answered runs something else; the text says what."""
+
+
+class SiteFailed(LocalError):
+    """This site has left, as it could not go on: its file cannot be written, or a call-back of the program raised."""

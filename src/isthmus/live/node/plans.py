@@ -86,6 +86,8 @@ class SiteConfig(msgspec.Struct, frozen=True, kw_only=True):
         router: how routers of a composition forward, and how much may be under way to other groups.
         detector: how this site watches its participants.
         sink: where the rows of a trace go, such as a list; None traces nothing.
+        join_timeout_s: how long this site may be in no view while a site that answers runs something else, such as
+            another topology; then `send` and the iteration raise NotJoined, which says what.
         on_suspicion: called with the name of a site and whether it is suspected, at each change.
 
     Example: `isthmus.join("network.toml", "paris-0", config=SiteConfig(emulate=True))`
@@ -98,7 +100,11 @@ class SiteConfig(msgspec.Struct, frozen=True, kw_only=True):
     router: RouterOptions | None = None
     detector: DetectorOptions | None = None
     sink: Sink | None = None
+    join_timeout_s: float = 10.0
     on_suspicion: Callable[[str, bool], None] | None = None
+
+    def __post_init__(self) -> None:
+        check_range("join_timeout_s", self.join_timeout_s, 0, DURATION_MAX_MS / 1e3)
 
 
 def agreed_plan(given: MembershipChoice, plans: Sequence[GroupPlan]) -> AgreedPlan | None:

@@ -29,7 +29,7 @@ from isthmus.live.net.hello import hello_of, token_of
 from isthmus.live.net.names import Address, Resolver
 from isthmus.live.net.sockets import Socket
 from isthmus.live.node.driver import Driver
-from isthmus.live.node.errors import Refused
+from isthmus.live.node.errors import NotJoined, Refused, SiteFailed
 from isthmus.live.node.heartbeat import HeartbeatRecorder, HeartbeatThread
 from isthmus.live.node.incarnations import FileStore, first_view, next_incarnation
 from isthmus.live.node.peers import logger
@@ -58,6 +58,7 @@ LEAVE_S = 2.0  # how long leaving waits, at most, for the others to go on withou
 SHORT_ROUND_TRIP_MS = 10.0  # a process may need this long to answer, however near it is
 SHORT_ROUNDS = AgreementOptions(answer=20.0, attempt=30.0, fresh=30.0, give_up=100.0)  # a busy machine is patient
 SITE_GROUP = GroupId(0xFFFF)  # of what a site does for all its groups
+TOLD_MAX = 3  # sites that run something else, in one sentence
 HandlerOf = Callable[["SiteRuntime", SiteGroup], GroupHandler | None]
 
 
@@ -111,13 +112,14 @@ class SiteRuntime:
             if self.site in group.members:
                 group.handler = handler_of(self, group)
         self.ended = asyncio.Event()  # a group was left, or the others refuse this site
-        self.refused_why = ""  # by the others
+        self.failure: LocalError | None = None  # why this site has stopped; its program is told
         self.incarnation = 0
         self.suspicion: Suspicion | None = None
         self.heartbeats: HeartbeatThread | None = None
         self.timekeeper: Timekeeper | None = None  # of the present life
         self.driver: Driver | None = None
         self.renewing = False
+        self.renewed = False  # this is not the first life in this process
         self.watching: asyncio.TimerHandle | None = None
 
     # Opening and leaving
@@ -146,7 +148,8 @@ class SiteRuntime:
         if self.agreed is not None and self.agreed.blocked_s and not emulate:
             self.heartbeats = self.start_heartbeats(socket, self.agreed)
         gatherers = [group.handler.gather for group in self.groups if group.handler is not None]
-        driver = self.driver = Driver(self.begin_life(socket), socket, gatherers, self.note_refused)
+        life = self.begin_life(socket)
+        driver = self.driver = Driver(life, socket, gatherers, self.note_refused, self.note_failure)
         others = {SiteId(n): address for n, address in enumerate(addresses) if n != self.site}
         emulation = Emulation.over(self.topology, self.site, Random(f"{time.time_ns()}/network")) if emulate else None
         socket.open(others, emulation, driver.receive, driver.stranger, driver.finish)
@@ -159,13 +162,15 @@ class SiteRuntime:
             socket.on_refused = self.note_unreachable
             self.try_found_groups()
         driver.finish()
-        driver.site.peers.greet()
+        self.joined().site.peers.greet()
         self.watching = driver.loop.call_later(WATCH_S, self.watch)
+        if self.agreed is not None:
+            driver.loop.call_later(self.config.join_timeout_s, self.check_joined)
 
     def joined(self) -> Driver:
-        """The driver of the site; raises where the site is not open, or refused by the others."""
-        if self.refused_why:
-            raise Refused(self.refused_why)
+        """The driver of the site; raises where the site is not open, or why it has stopped."""
+        if self.failure is not None:
+            raise self.failure.with_traceback(None)
         if self.driver is None:
             raise LocalError("the group is not joined: enter it with `async with`, or await it")
         return self.driver
@@ -181,7 +186,7 @@ class SiteRuntime:
     async def drain(self, timeout_s: float) -> bool:
         """Have all groups send what is queued, leave in order, and close; whether the others have all that was sent."""
         settled = True
-        if self.driver is None and not self.refused_why:
+        if self.driver is None and self.failure is None:
             return settled  # closed already
         try:
             for group in self.groups:
@@ -197,9 +202,11 @@ class SiteRuntime:
         end_s = time.monotonic() + LEAVE_S
         for group in self.groups:
             if group.agreement is not None and group.port is not None:
-                self.run(group.port, group.agreement.leave)
-        while time.monotonic() < end_s and any(map(self.is_awaited, self.groups)):
+                self.run_in(group.port.owner, group.port, group.agreement.leave)
+        while self.is_open() and time.monotonic() < end_s and any(map(self.is_awaited, self.groups)):
             await asyncio.sleep(CHECK_S)
+        if self.failure is not None:
+            self.joined()  # raises
 
     def is_awaited(self, group: SiteGroup) -> bool:
         """Whether other members of a group may yet go on without this site, which leaves."""
@@ -217,9 +224,20 @@ class SiteRuntime:
         self.end(group)
 
     def note_refused(self, why: str) -> None:
-        self.refused_why = why
-        for group in self.groups:
-            self.end(group)
+        self.stop(Refused(why))
+
+    def note_failure(self, error: Exception) -> None:
+        """Take note that an event raised, and that the site has stopped."""
+        logger.error("this site has stopped: %s", reason_of(error))
+        failure = SiteFailed(f"this site has left the groups that it was in: {reason_of(error)}")
+        failure.__cause__ = error
+        self.stop(failure)
+
+    def stop(self, failure: LocalError) -> None:
+        """Close, and have the program told why by whatever it calls."""
+        if self.failure is None:
+            self.failure = failure
+            self.close()
 
     def end(self, group: SiteGroup) -> None:
         """Tell the user of a group that nothing more will come."""
@@ -367,8 +385,12 @@ class SiteRuntime:
 
     def run_in(self, site: LiveSite, port: LivePort, event: Callable[[], None]) -> None:
         """Run an event of a life, unless it is over."""
-        if self.driver is not None and self.driver.site is site:
-            self.driver.run(port, event)
+        driver = self.driver
+        if driver is not None and driver.site is site:
+            try:
+                driver.run(port, event)
+            except Exception as error:
+                driver.fail(error)
 
     def note_unreachable(self, other: SiteId) -> None:
         """Take note that the port of a site refused a datagram."""
@@ -392,7 +414,7 @@ class SiteRuntime:
             self.driver.loop.call_soon(self.renew)
 
     def renew(self) -> None:
-        self.renewing = False
+        self.renewing, self.renewed = False, True
         driver = self.driver
         if driver is None or driver.closed:
             return
@@ -405,10 +427,29 @@ class SiteRuntime:
                 group.past = Past(group.agreement.decision, group.agreement.flush or group.agreement.previous_flush)
             if group.handler is not None:
                 group.handler.on_life_end()
-        driver.site = self.begin_life(driver.socket)
+        try:
+            driver.site = self.begin_life(driver.socket)
+        except Exception as error:
+            driver.fail(error)
+            return
         self.note(driver.site, Kind.RECOVER, self.incarnation)
         driver.finish()
         driver.site.peers.greet()
+
+    def check_joined(self) -> None:
+        """Stop where no view has admitted this site in time, and a site that answers runs something else."""
+        driver = self.driver
+        if driver is None or driver.closed:
+            return
+        out = [group for group in self.groups if group.port is not None and not group.port.view_id]
+        if out and not self.renewed:
+            peers = driver.site.peers
+            told = [f"{peers.name(site)} {text}" for site, text in sorted(peers.troubles.items())]
+            if told:
+                waited_s = self.config.join_timeout_s
+                self.stop(NotJoined(f"not joined within {waited_s:g} s: {'; '.join(told[:TOLD_MAX])}"))
+            else:
+                driver.loop.call_later(WATCH_S, self.check_joined)
 
     def note(self, site: LiveSite, kind: Kind, value: int = 0) -> None:
         """Trace an event of this site as a whole, once."""
@@ -436,7 +477,7 @@ class SiteRuntime:
                 if view is not None:
                     logger.info("founding the group %s", group.plan.name or "of this network")
                     blank = group.port.stack.find(Application).on_state is None
-                    driver.run(group.port, partial(group.agreement.found, view, blank))
+                    self.run_in(driver.site, group.port, partial(group.agreement.found, view, blank))
         if waiting:
             driver.loop.call_later(LOOK_S, self.try_found_groups)
 
@@ -452,3 +493,10 @@ class SiteRuntime:
                 if peer != self.site and (gone or peer in site.peers.silent):
                     self.resolver.look_again(peer, self.note_moved)
             self.watching = self.driver.loop.call_later(WATCH_S, self.watch)
+
+
+def reason_of(error: Exception) -> str:
+    """What happened, as a phrase."""
+    if isinstance(error, OSError):
+        return f"{error.filename or 'a file'}: {error.strerror or error}"
+    return f"{type(error).__name__}: {error}"
