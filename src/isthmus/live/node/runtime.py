@@ -475,11 +475,24 @@ class SiteRuntime:
                 group.port.enter()
                 view = first_view(group.agreement, self.agreed.found)
                 if view is not None:
-                    logger.info("founding the group %s", group.plan.name or "of this network")
-                    blank = group.port.stack.find(Application).on_state is None
-                    self.run_in(driver.site, group.port, partial(group.agreement.found, view, blank))
+                    self.run_in(driver.site, group.port, partial(self.found, group, group.agreement, view))
         if waiting:
             driver.loop.call_later(LOOK_S, self.try_found_groups)
+
+    def found(self, group: SiteGroup, agreement: Agreement, alone: View) -> None:
+        """Found a group: with all its sites at once, where they reach each other soon and no state is handed over."""
+        now_s = time.monotonic()
+        group.asked_s = group.asked_s or now_s
+        patience_s = agreement.span_ns(agreement.options.attempt) / NS_PER_S
+        together = self.agreed is not None and not self.agreed.found
+        if together and agreement.stack.find(Application).on_state is None:
+            if agreement.found_with_all():
+                logger.info("founding the group %s with all its sites", group.plan.name or "of this network")
+                return
+            if now_s - group.asked_s < patience_s:
+                return
+        logger.info("founding the group %s", group.plan.name or "of this network")
+        agreement.found(alone)
 
     def watch(self) -> None:
         """Look for sites that are silent and have not acknowledged all that they were sent."""

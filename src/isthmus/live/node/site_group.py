@@ -52,7 +52,7 @@ class GroupHandler(NamedTuple):
 class SiteGroup:
     """One group of a site."""
 
-    __slots__ = ("agreement", "group", "handler", "members", "options", "past", "plan", "port", "store")
+    __slots__ = ("agreement", "asked_s", "group", "handler", "members", "options", "past", "plan", "port", "store")
 
     def __init__(self, topology: Topology, plan: GroupPlan, group: GroupId, agreed: bool) -> None:
         if plan.stack not in STACKS:
@@ -72,6 +72,7 @@ class SiteGroup:
         # Of the present life:
         self.port: LivePort | None = None
         self.agreement: Agreement | None = None  # where members agree on views
+        self.asked_s: float | None = None  # since when all others ask this site to found the group
         # From one life to the next:
         self.past: Past | None = None
         self.store: FileStore | None = None

@@ -139,7 +139,6 @@ class Agreement(Layer):
     __slots__ = (
         "attempt",
         "backoff",
-        "blank",
         "couriers",
         "decided",
         "decision",
@@ -175,7 +174,6 @@ class Agreement(Layer):
         self.view = View(0, ())  # the last that is decided and known here; 0: none
         self.seat = NOBODY  # the incarnation that sits in it for this site
         self.stateful = False  # this life has the application's state
-        self.blank = False  # founded here, alone, without a state of the application
         self.leaving = False
         self.entered_ns = 0  # when this view was entered
         self.frozen_ns = 0  # since when this view is frozen
@@ -312,12 +310,28 @@ class Agreement(Layer):
 
     # From the host
 
-    def found(self, view: View, blank: bool = False) -> None:
-        """Begin with a first view, which an operator gives to all its members alike; `blank`: with no state to give."""
-        self.blank = blank
+    def found(self, view: View) -> None:
+        """Begin with a first view, which an operator gives to all its members alike."""
         assert not self.is_seated() and self.me in view.lives()
         self.enter(view, None)
         self.install_stack()
+
+    def found_with_all(self) -> bool:
+        """Begin with a view of all sites of the group, if all ask to be let in and none has a state to hand over.
+
+        Each of them has answered this life, so it takes no such decision of an earlier one any more; one that had taken
+        it would not ask. So no two lives of this site found the group.
+        """
+        joining = admitted(self.joiners(), [self.me], {})
+        if len(joining) < len(self.home.contacts) - 1:
+            return False
+        lives = [self.me, *joining]
+        view = next_view(View(0, ()), lives, [], lives, self.home.weights)
+        proposal = Proposal(0, (self.host.site,), view, (), view.members, restart=True)
+        self.send_to(self.audience(proposal), Decide(self.host.incarnation, proposal))
+        self.enter(view, proposal)
+        self.become_stateful()
+        return True
 
     def leave(self) -> None:
         """Ask to be left out of the next view."""
@@ -487,7 +501,7 @@ class Agreement(Layer):
         patience_ns = self.patience_ns(self.options.attempt)
         if attempt is None:
             waits = self.has_rival() and now_ns - self.ledger.promised_ns < patience_ns
-            if self.has_reason() and not waits and not self.awaits_joiners():
+            if self.has_reason() and not waits:
                 self.begin()
         elif now_ns - attempt.since_ns >= patience_ns:
             self.begin()
@@ -628,25 +642,12 @@ class Agreement(Layer):
             return None
         lives = [reporter.life for reporter in stay]
         stateful = [reporter.life for reporter in stay if reporter.stateful]
-        if self.is_blank():
-            return self.first_proposal(lives)
         view = next_view(self.view, lives, self.joining(lives), stateful, self.home.weights)
         cut = cut_of(self.view.members, self.reports(attempt, lives))
         having = tuple([life[0] for life in stateful])
         reports = {life[0]: promises[life].transfer for life in lives}
         tasks = assign_givers(view, having, reports, self.couriers, self.home.is_near)
         return Proposal(self.view.view_id, self.view.members, view, cut, having, transfers=tasks)
-
-    def is_blank(self) -> bool:
-        """Whether this site is alone since it founded the group, without a state or a message to hand over."""
-        alone = self.blank and self.view.members == (self.host.site,)
-        return alone and not any(map(Holding.has_frames, self.report() or ()))
-
-    def first_proposal(self, founder: list[Life]) -> Proposal:
-        """A view with all that ask to join, with full weights and nothing to take over, as nothing was sent yet."""
-        begin = [*founder, *self.joining(founder)]
-        view = next_view(self.view, begin, [], begin, self.home.weights)
-        return Proposal(self.view.view_id, self.view.members, view, (), view.members, restart=True)
 
     def reports(self, attempt: Attempt, stay: Sequence[Life]) -> list[tuple[SiteId, tuple[Holding, ...]]]:  # noqa: ARG002
         """All reports, also of members that do not stay: they may have acted on what they delivered."""
@@ -1015,12 +1016,6 @@ class Agreement(Layer):
             self.send_to((source,), JoinAck(self.host.incarnation, message.incarnation, message.asked_ns))
             if self.phase is NORMAL and self.attempt is None and self.can_admit_all():
                 self.act()
-
-    def awaits_joiners(self) -> bool:
-        """Whether this founder waits, for a while, until it may admit all in one view: they begin together."""
-        founder = self.blank and self.view.members == (self.host.site,) and not self.leaving
-        waits = founder and self.host.now_ns - self.entered_ns < self.span_ns(self.options.attempt)
-        return waits and not self.can_admit_all()
 
     def can_admit_all(self) -> bool:
         """Whether this member may admit every site that asks: nothing is gained by waiting for more requests."""

@@ -27,10 +27,6 @@ class Holding(msgspec.Struct, frozen=True, gc=False, array_like=True):
     delivered: Runs
     held: Runs  # ahead of a gap
 
-    def has_frames(self) -> bool:
-        """Whether the origin has sent anything, as far as the member knows."""
-        return bool(self.floor or self.delivered or self.held)
-
 
 class CutSlice(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The frames of one origin in a cut, and the sites that have most of them."""

@@ -245,7 +245,7 @@ def check_proposal(proposal: Proposal, here: LocalKnowledge) -> None:
     check_runs([part.numbers for part in proposal.cut])
     if proposal.view.view_id != proposal.view_id + 1:
         raise RemoteError(f"view {proposal.view.view_id} as the successor of view {proposal.view_id}")
-    if proposal.view_id == here.view.view_id:
+    if proposal.view_id == here.view.view_id > 0:
         check_succession(proposal, here.view)
 
 
