@@ -330,7 +330,7 @@ class Agreement(Layer):
         proposal = Proposal(0, (self.host.site,), view, (), view.members, restart=True)
         self.send_to(self.audience(proposal), Decide(self.host.incarnation, proposal))
         self.enter(view, proposal)
-        self.become_stateful()
+        self.install_stack()
         return True
 
     def leave(self) -> None:
