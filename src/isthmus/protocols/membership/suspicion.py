@@ -11,8 +11,8 @@ neighbours suspect is suspected elsewhere too, without waiting for the long boun
 and at once when they change.
 
 Heartbeats cost an idle group its packets and its wake-ups, so inside a LAN they are rare, and a site that is silent for
-longer than one period is probed: it answers each `Probe` with a heartbeat. A lost heartbeat is then no silence, so T
-allows for pauses alone: 1.25 (P - h) + h.
+longer than one period is probed: it answers each `SilenceProbe` with a heartbeat. A lost heartbeat is then no silence,
+so T allows for pauses alone: 1.25 (P - h) + h.
 
 One instance serves all groups of a site. Suspicion may be wrong and is revoked by the next packet; no safety
 property depends on it.
@@ -83,7 +83,7 @@ class Heartbeat(Message, frozen=True, gc=False, array_like=True, tag=40):
     suspects: Targets = ()
 
 
-class Probe(Message, frozen=True, gc=False, array_like=True, tag=39):
+class SilenceProbe(Message, frozen=True, gc=False, array_like=True, tag=39):
     """Asks for a heartbeat at once."""
 
     viewless = True
@@ -144,7 +144,7 @@ class Suspicion(Layer):
         self.peers: dict[SiteId, Peer] = {}
 
     def handlers(self) -> dict[type[Message], Handler]:
-        return {Heartbeat: self.on_heartbeat, Probe: self.on_probe}
+        return {Heartbeat: self.on_heartbeat, SilenceProbe: self.on_probe}
 
     def start(self) -> None:
         here = self.host.site
@@ -234,7 +234,7 @@ class Suspicion(Layer):
         peer.incarnation, peer.beat_ns, peer.opinions = word.incarnation, now_ns, word.suspects
         self.review()
 
-    def on_probe(self, source: SiteId, _probe: Probe) -> None:
+    def on_probe(self, source: SiteId, _probe: SilenceProbe) -> None:
         if source not in self.peers:
             raise RemoteError(f"site {source} probes, and is not watched")
         self.beat((source,))
@@ -299,7 +299,7 @@ class Suspicion(Layer):
         for site, peer in self.peers.items():
             if peer.timing.probe_ms and not peer.suspected and now_ns >= self.probe_ns(site, peer):
                 peer.probed_ns = now_ns
-                self.send((site,), Probe())
+                self.send((site,), SilenceProbe())
         self.arm_check()
 
     def arm_check(self) -> None:

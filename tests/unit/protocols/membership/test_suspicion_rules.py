@@ -9,7 +9,7 @@ from tests.harness.recording import RecordingSite
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Stack
 from isthmus.core.message import SiteId
-from isthmus.protocols.membership.suspicion import CHECK, LAN, WAN, Heartbeat, Probe, Suspicion, Timing
+from isthmus.protocols.membership.suspicion import CHECK, LAN, WAN, Heartbeat, SilenceProbe, Suspicion, Timing
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,14 @@ def test_a_silent_site_is_probed_and_answers_at_once() -> None:
     watcher.hear(10 * MS)
     watcher.sent.clear()
     watcher.run_to(600 * MS)
-    probes = [at_ns for at_ns, message in watcher.sent if message == Probe()]
+    probes = [at_ns for at_ns, message in watcher.sent if message == SilenceProbe()]
     assert probes == [at_ms * MS for at_ms in range(270, 460, 30)]
     watcher.hear(610 * MS)
     watcher.sent.clear()
-    watcher.stack.receive(THERE, Probe())
+    watcher.stack.receive(THERE, SilenceProbe())
     assert watcher.sent == [(610 * MS, Heartbeat(0))]
     with pytest.raises(RemoteError):
-        watcher.suspicion.on_probe(SiteId(9), Probe())
+        watcher.suspicion.on_probe(SiteId(9), SilenceProbe())
 
 
 def test_after_a_pause_of_our_own_packets_are_read_first() -> None:
