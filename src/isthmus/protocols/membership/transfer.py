@@ -127,10 +127,12 @@ class Snapshot(msgspec.Struct, eq=False):
         return self.layers if part == LAYERS else self.application
 
     def digest(self, part: int) -> bytes:
-        """The digest of a part that is here."""
-        data = self.part(part)
-        assert data is not None
-        return self.digests.setdefault(part, sha256(data).digest())
+        """The digest of a part that is here, calculated once."""
+        if part not in self.digests:
+            data = self.part(part)
+            assert data is not None
+            self.digests[part] = sha256(data).digest()
+        return self.digests[part]
 
 
 def assign_givers(
