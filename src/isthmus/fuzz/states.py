@@ -24,10 +24,10 @@ from isthmus.sim.site import SimPort
 from isthmus.stacks.registry import STACKS
 
 SIZES = (0, 0, 500, 40_000, 300_000, 2_000_000)  # bytes of a state
-NARROW_BYTES = 100_000  # over a channel of limited bandwidth
+NARROW_BYTES = 10_000  # over a channel of 1 Mbit/s, most of which takes the heartbeats of nine sites
 NUMBER_BYTES = 8
 DIGEST_BYTES = 32
-HEAD_BYTES = 2 * NUMBER_BYTES + 2 * DIGEST_BYTES
+HEAD_BYTES = 3 * NUMBER_BYTES + 2 * DIGEST_BYTES
 MODULUS = 1 << (8 * DIGEST_BYTES)
 HEAVY_BYTES = 3_000_000  # of a held message, where the bound of what is held is to be reached
 
@@ -45,8 +45,9 @@ class ChainedState(msgspec.Struct, frozen=True):
         chain = sha256(self.chain + message).digest() if ordered else self.chain
         return ChainedState(self.root, self.count + 1, total, chain)
 
-    def encode(self, size: int) -> bytes:
-        numbers = self.root.to_bytes(NUMBER_BYTES, "big") + self.count.to_bytes(NUMBER_BYTES, "big")
+    def encode(self, size: int, salt: int) -> bytes:
+        """Return bytes that mean this state; another salt gives others that mean the same."""
+        numbers = b"".join([number.to_bytes(NUMBER_BYTES, "big") for number in (self.root, self.count, salt)])
         head = numbers + self.total.to_bytes(DIGEST_BYTES, "big") + self.chain
         return head + sha256(head).digest() * max(1, size // DIGEST_BYTES)
 
@@ -57,7 +58,7 @@ def decode(data: bytes) -> ChainedState | None:
     if rest != sha256(head).digest() * (len(rest) // DIGEST_BYTES) or not rest:
         return None
     root, count = head[:NUMBER_BYTES], head[NUMBER_BYTES : 2 * NUMBER_BYTES]
-    total, chain = head[2 * NUMBER_BYTES : -DIGEST_BYTES], head[-DIGEST_BYTES:]
+    total, chain = head[3 * NUMBER_BYTES : -DIGEST_BYTES], head[-DIGEST_BYTES:]
     return ChainedState(int.from_bytes(root, "big"), int.from_bytes(count, "big"), int.from_bytes(total, "big"), chain)
 
 
@@ -152,7 +153,7 @@ class ChainedStateKeeper:
             self.checks.note_fault(f"site {self.port.site} is to give a state that it does not have")
             return
         fails, self.checks.snapshots_fail = self.checks.snapshots_fail, False
-        data = None if fails else self.state.encode(self.checks.size)
+        data = None if fails else self.state.encode(self.checks.size, self.checks.random.getrandbits(32))
         self.later(lambda: done(data))
 
     def hold(self) -> None:

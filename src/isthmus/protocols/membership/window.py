@@ -5,8 +5,9 @@ request per round trip leaves a link idle; everything at once fills its queue, a
 
 Idea: an item (a frame of a cut, a snapshot of the application's state) is fetched in pieces of `piece_bytes`. A piece
 is in flight at one holder at a time. Each holder has a window of bytes in flight, which grows by every piece that it
-sends, and is halved where it is late or a piece was lost. Arrivals make room for more requests, so they follow the rate
-of the slowest link without a timer. The holders that are known to have an item are asked first, then all other sites.
+sends as long as pieces do not queue on their way, and is halved where it is late or a piece was lost. Arrivals make
+room for more requests, so they follow the rate of the slowest link without a timer. The holders that are known to have
+an item are asked first, then all other sites.
 
 Use: `want` each item with its known holders; one that is wanted already keeps its pieces and takes the new holders.
 Call `requests` after that, after each answer and at every tick, and send what it returns; give answers to `take`, which
@@ -15,7 +16,9 @@ given, or becomes known with the first of its pieces; pieces start at multiples 
 when the last new piece came.
 
 A holder is late if it has sent nothing for `late_ns` while something was in flight there: all of that is asked of
-others, and it is asked again once it sends something, or where no other is left. A piece is lost if `PASSED_MAX` pieces
+others, and it is asked again once it sends something, or where no other is left. One that sends something after all
+was only slow: from then on holders have twice the time, up to `DOUBLINGS_MAX` times, or requests that come again and
+again would fill the link that is slow. A piece is lost if `PASSED_MAX` pieces
 that were asked for after it came before it. A site that denied an item is not asked for it for `late_ns`.
 
 Bounds: per holder `WINDOW_MAX_BYTES` and `ASKED_MAX` pieces in flight. What has come of an item is kept until it is
@@ -37,7 +40,10 @@ PIECE_BYTES = 16_384
 WINDOW_FIRST_BYTES = 65_536
 WINDOW_MAX_BYTES = 524_288
 ASKED_MAX = 512  # pieces in flight at a holder, however small
+DOUBLINGS_MAX = 8  # of the time after which a holder is late
 PASSED_MAX = 8  # later pieces that overtake one that is not lost
+QUEUED_MAX = 3  # times the shortest time of a piece that one may take while the window grows
+QUEUED_NS = 20_000_000  # and this much more
 EXPECTED_MIN_BYTES = 64  # of a piece whose size is not known
 NEWEST = 0.25  # share of the newest answer in the expected size of the next
 
@@ -51,6 +57,7 @@ class Holder(msgspec.Struct, eq=False):
     expected_bytes: float = 0.0  # of a first piece, as the item's size is not known; 0: none has come
     in_flight: dict[tuple[Any, int], InFlight] = {}  # item and offset, in the order of the requests
     bytes_in_flight: int = 0
+    least_ns: int | None = None  # the shortest time from a request to its piece
     moved_ns: int = 0  # when it last answered, or was asked while nothing was in flight
     is_late: bool = False
     asked_count: int = 0
@@ -79,6 +86,7 @@ class InFlight(msgspec.Struct, eq=False):
 
     size: int  # as expected
     number: int  # of the holder's requests
+    asked_ns: int
     passed_count: int = 0  # later requests answered before this one
 
 
@@ -103,7 +111,7 @@ class Item(msgspec.Struct, eq=False):
 class PieceWindow(Generic[K]):
     """The items that one site wants, and its requests for them."""
 
-    __slots__ = ("asked_at", "groups", "holders", "items", "piece_bytes", "progress_ns", "total_max")
+    __slots__ = ("asked_at", "doublings", "groups", "holders", "items", "piece_bytes", "progress_ns", "total_max")
 
     def __init__(self, total_max: int, piece_bytes: int = PIECE_BYTES) -> None:
         self.total_max = total_max  # bytes of an item
@@ -112,6 +120,7 @@ class PieceWindow(Generic[K]):
         self.groups: dict[Targets, dict[K, None]] = {}  # items with a piece to ask for, by their known holders
         self.asked_at: dict[tuple[K, int], SiteId] = {}  # the holder that a piece is in flight at
         self.holders: dict[SiteId, Holder] = {}
+        self.doublings = 0  # of the time after which a holder is late
         self.progress_ns: int | None = None  # when a piece last came that was not here
 
     # What is wanted
@@ -148,6 +157,7 @@ class PieceWindow(Generic[K]):
 
     def requests(self, now_ns: int, late_ns: int, usable: Targets) -> dict[SiteId, list[tuple[K, int]]]:
         """Items and offsets to ask for now, by holder; `usable` are all sites that may be asked, by preference."""
+        late_ns <<= self.doublings
         for site, holder in self.holders.items():
             if site not in usable:
                 self.release(holder)
@@ -209,7 +219,7 @@ class PieceWindow(Generic[K]):
         else:
             size = round(holder.expected_bytes or self.piece_bytes)
         holder.asked_count += 1
-        holder.in_flight[piece] = InFlight(size, holder.asked_count)
+        holder.in_flight[piece] = InFlight(size, holder.asked_count, now_ns)
         holder.bytes_in_flight += size
         self.asked_at[piece] = site
 
@@ -237,7 +247,7 @@ class PieceWindow(Generic[K]):
         item.denied_ns.pop(source, None)
         if not offset:
             self.learn_size(source, len(piece))
-        self.note_end(source, key, offset)
+        has_room = self.note_end(source, key, offset, now_ns)
         if offset in item.parts:
             return None
         if offset in item.again:
@@ -247,8 +257,9 @@ class PieceWindow(Generic[K]):
             item.next_offset = offset + self.piece_bytes
         item.parts[offset] = piece
         self.progress_ns = now_ns
-        grown = self.holder(source).window_bytes + len(piece)
-        self.holder(source).window_bytes = min(grown, WINDOW_MAX_BYTES)
+        if has_room:
+            grown = self.holder(source).window_bytes + len(piece)
+            self.holder(source).window_bytes = min(grown, WINDOW_MAX_BYTES)
         if len(item.parts) < -(-total // self.piece_bytes):
             if item.offset() is None:
                 self.groups.get(item.holders, {}).pop(key, None)
@@ -282,6 +293,8 @@ class PieceWindow(Generic[K]):
 
     def note_answer(self, source: SiteId, now_ns: int) -> None:
         holder = self.holder(source)
+        if holder.is_late:
+            self.doublings = min(self.doublings + 1, DOUBLINGS_MAX)
         holder.moved_ns, holder.is_late = now_ns, False
 
     def learn_size(self, source: SiteId, size: int) -> None:
@@ -290,11 +303,14 @@ class PieceWindow(Generic[K]):
         before = holder.expected_bytes or self.piece_bytes
         holder.expected_bytes = max(before + NEWEST * (size - before), EXPECTED_MIN_BYTES)
 
-    def note_end(self, source: SiteId, key: K, offset: int) -> None:
-        """Take a piece that came out of flight; those that were asked for long before it are lost."""
+    def note_end(self, source: SiteId, key: K, offset: int, now_ns: int) -> bool:
+        """Take a piece that came out of flight; return whether it came as fast as on an idle link.
+
+        Those that were asked for long before it are lost.
+        """
         ended = self.end(key, offset)
         if ended is None or ended[0] is not self.holder(source):
-            return
+            return False
         holder, number = ended[0], ended[1].number
         lost = []
         for piece, request in holder.in_flight.items():
@@ -307,3 +323,6 @@ class PieceWindow(Generic[K]):
             self.ask_again(found, at)
             if asked > holder.halved_at:
                 holder.halve(self.piece_bytes)
+        took_ns = now_ns - ended[1].asked_ns
+        holder.least_ns = min(took_ns, took_ns if holder.least_ns is None else holder.least_ns)
+        return took_ns <= QUEUED_MAX * holder.least_ns + QUEUED_NS
