@@ -299,7 +299,8 @@ def is_cut(records: list[int]) -> bool:
 
 def begin(group: GroupHistory, process: int, incarnation: int) -> Life:
     """A new life in a group; without a view it owes what others send only if it was there from the start."""
-    life = Life(group, process, incarnation, NEVER if group.members or incarnation else NONE)
+    first = NEVER if group.members or incarnation else NONE
+    life = Life(group, process, incarnation, [Epoch(NONE, 0, ViewStay(first, NONE))])
     group.lives.append(life)
     return life
 
@@ -312,7 +313,8 @@ def submit(life: Life, row: Row) -> None:
         group.again.append((life, message, row[LOCAL]))
     else:
         sent = life.epochs[-1].stay.sent
-        group.submitted[message] = Submitted(life, row, len(sent))
+        place = (len(sent), len(life.sent))
+        group.submitted[message] = Submitted(life, life.epochs[-1], *place, row[DESTINATIONS] or None, tag_of(row))
         life.sent.append((message, len(life.deliveries)))
         sent.append(message)
 

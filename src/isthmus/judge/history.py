@@ -16,17 +16,12 @@ from collections.abc import Iterator
 from sys import maxsize
 from typing import NamedTuple
 
+import msgspec
+
 from isthmus.core.layer import Kind
 from isthmus.judge.witness import LifeKey
 from isthmus.trace.domain import Domain
-from isthmus.trace.schema import (
-    DESTINATIONS,
-    NONE,
-    PAYLOAD,
-    VALUE,
-    MessageKey,
-    Row,
-)
+from isthmus.trace.schema import NONE, PAYLOAD, VALUE, MessageKey, Row
 
 SUBMIT, DELIVER, VIEW = int(Kind.SUBMIT), int(Kind.DELIVER), int(Kind.VIEW)
 TENTATIVE, REVOKE = int(Kind.TENTATIVE), int(Kind.REVOKE)
@@ -40,59 +35,37 @@ BYTES_MASK = (1 << DIGEST_SHIFT) - 1
 NEVER = maxsize  # as the first view of a stay: nothing is owed in it
 
 
-class ViewStay:
+class ViewStay(msgspec.Struct, eq=False):
     """A stretch of consecutive views that one life installed; its first view is NEVER where it owes nothing."""
 
-    __slots__ = ("first", "last", "sent")
-
-    def __init__(self, first: int, last: int) -> None:
-        self.first = first
-        self.last = last  # view
-        self.sent: list[int] = []  # the messages it submitted, in order
+    first: int
+    last: int  # view
+    sent: list[int] = []  # the messages it submitted, in order
 
 
-class Epoch:
+class Epoch(msgspec.Struct, eq=False):
     """What a life did in one view: its deliveries from `start` up to the next epoch's."""
 
-    __slots__ = ("start", "stay", "view")
-
-    def __init__(self, view: int, start: int, stay: ViewStay) -> None:
-        self.view = view
-        self.start = start
-        self.stay = stay
+    view: int
+    start: int
+    stay: ViewStay
 
 
-class Life:
+class Life(msgspec.Struct, eq=False):
     """One incarnation of a process in one group."""
 
-    __slots__ = (
-        "delivered",
-        "deliveries",
-        "epochs",
-        "group",
-        "incarnation",
-        "marks",
-        "process",
-        "reached",
-        "sent",
-        "tags",
-        "up",
-        "whole",
-    )
-
-    def __init__(self, group: GroupHistory, process: int, incarnation: int, first: int) -> None:
-        self.group = group
-        self.process = process
-        self.incarnation = incarnation
-        self.up = True  # at the end of the run
-        self.whole = True  # nothing of its trace is missing
-        self.deliveries: list[int] = []
-        self.sent: list[tuple[int, int]] = []  # messages it submitted, each with how many deliveries went before
-        self.reached = NONE  # the last place in `sent` of a message that it delivered itself
-        self.tags: list[int] = []  # one per delivery: bytes and digest of the payload
-        self.delivered: set[int] = set()  # the same as a set, once the run is arranged
-        self.marks: list[tuple[int, int, int]] = []  # TENTATIVE or REVOKE, the message, how many deliveries went before
-        self.epochs = [Epoch(NONE, 0, ViewStay(first, NONE))]
+    group: GroupHistory
+    process: int
+    incarnation: int
+    epochs: list[Epoch]  # the first one is that before its first view
+    up: bool = True  # at the end of the run
+    whole: bool = True  # nothing of its trace is missing
+    deliveries: list[int] = []
+    sent: list[tuple[int, int]] = []  # messages it submitted, each with how many deliveries went before
+    reached: int = NONE  # the last place in `sent` of a message that it delivered itself
+    tags: list[int] = []  # one per delivery: bytes and digest of the payload
+    delivered: set[int] = set()  # the same as a set, once the run is arranged
+    marks: list[tuple[int, int, int]] = []  # TENTATIVE or REVOKE, the message, how many deliveries went before
 
     @property
     def key(self) -> LifeKey:
@@ -105,18 +78,15 @@ class Life:
             yield epoch, epoch.start, end
 
 
-class Submitted:
+class Submitted(msgspec.Struct, eq=False):
     """What a SUBMIT row said of a message."""
 
-    __slots__ = ("destinations", "epoch", "index", "life", "place", "tag")
-
-    def __init__(self, life: Life, row: Row, index: int) -> None:
-        self.life = life
-        self.epoch = life.epochs[-1]
-        self.index = index  # its place in epoch.stay.sent
-        self.place = len(life.sent)  # its place in life.sent
-        self.destinations = row[DESTINATIONS] or None
-        self.tag = tag_of(row)
+    life: Life
+    epoch: Epoch
+    index: int  # its place in epoch.stay.sent
+    place: int  # its place in life.sent
+    destinations: tuple[int, ...] | None
+    tag: int
 
 
 class Installed(NamedTuple):
@@ -148,59 +118,31 @@ class ClockReading(NamedTuple):
     value: int
 
 
-class GroupHistory:
+class GroupHistory(msgspec.Struct, eq=False):
     """All that happened in one group, or in a domain."""
 
-    __slots__ = (
-        "_addressed",
-        "_alive",
-        "_everyone",
-        "again",
-        "clock_bounds",
-        "cut",
-        "domain",
-        "ended",
-        "ids",
-        "late",
-        "lives",
-        "members",
-        "missing",
-        "names",
-        "number",
-        "places",
-        "readings",
-        "sent_in",
-        "submitted",
-        "suspects",
-        "unsettled",
-        "view_rows",
-    )
-
-    def __init__(self, number: int, domain: Domain | None = None) -> None:
-        self.number = number  # NONE: a domain
-        self.domain = domain
-        self.lives: list[Life] = []
-        self.ids: dict[MessageKey, int] = {}  # to the message's integer
-        self.names: list[MessageKey] = []  # and back
-        self.submitted: list[Submitted | None] = []  # by message, wherever its origin is
-        self.sent_in: dict[
-            int, int
-        ] = {}  # the view of messages that were held back beyond the one they were submitted in
-        self.again: list[tuple[Life, int, int]] = []  # messages that were submitted once more, and where (local)
-        self.late: list[RowAfterCrash] = []  # what was done after a crash
-        self.view_rows: list[Installed] = []  # by process, in local order
-        self.readings: list[ClockReading] = []
-        self.clock_bounds: dict[tuple[int, int], int] = {}  # process and time to the least error published then
-        self.suspects: dict[int, set[int]] = {}  # process to whom it suspects at the end
-        self.ended: frozenset[int] = frozenset()  # processes that ever crashed or recovered
-        self.members: dict[int, tuple[int, ...]] = {}  # by view, as the first row has them
-        self.places: dict[int, int] = {}  # view to its place among all views, ascending
-        self.unsettled = ""  # why the last view is still in motion at the end, if it is
-        self.missing: frozenset[int] = frozenset()  # processes whose trace is incomplete
-        self.cut = ""  # the same as a reason; empty where all is there
-        self._addressed: dict[int, list[int]] | None = None  # process to what is addressed to it by name
-        self._everyone: set[int] = set()  # what is addressed to everyone
-        self._alive: bytearray | None = None  # by message: whether a life that is up delivered it
+    number: int  # NONE: a domain
+    domain: Domain | None = None
+    lives: list[Life] = []
+    ids: dict[MessageKey, int] = {}  # to the message's integer
+    names: list[MessageKey] = []  # and back
+    submitted: list[Submitted | None] = []  # by message, wherever its origin is
+    sent_in: dict[int, int] = {}  # the view of messages that were held back beyond the one they were submitted in
+    again: list[tuple[Life, int, int]] = []  # messages that were submitted once more, and where (local)
+    late: list[RowAfterCrash] = []  # what was done after a crash
+    view_rows: list[Installed] = []  # by process, in local order
+    readings: list[ClockReading] = []
+    clock_bounds: dict[tuple[int, int], int] = {}  # process and time to the least error published then
+    suspects: dict[int, set[int]] = {}  # process to whom it suspects at the end
+    ended: frozenset[int] = frozenset()  # processes that ever crashed or recovered
+    members: dict[int, tuple[int, ...]] = {}  # by view, as the first row has them
+    places: dict[int, int] = {}  # view to its place among all views, ascending
+    unsettled: str = ""  # why the last view is still in motion at the end, if it is
+    missing: frozenset[int] = frozenset()  # processes whose trace is incomplete
+    cut: str = ""  # the same as a reason; empty where all is there
+    _addressed: dict[int, list[int]] | None = None  # process to what is addressed to it by name
+    _everyone: set[int] = set()  # what is addressed to everyone
+    _alive: bytearray | None = None  # by message: whether a life that is up delivered it
 
     @property
     def last_view(self) -> int:

@@ -17,7 +17,6 @@ is not judged. Invariant: the result depends neither on the order in which lives
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -25,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isthmus.judge.causality.compiled import compiled
-from isthmus.judge.causality.precedence import path_between
+from isthmus.judge.causality.precedence import shortest_chain
 
 CODE_BITS = 20
 CODE_INDEX = (1 << CODE_BITS) - 1  # the bits of a code that are 0 for a delivery
@@ -183,30 +182,6 @@ def given_codes(sequences: Sequence[Steps], messages: int, block: range, owed: O
 class Pass:
     """One pass over a group; its arrays are lists, which plain Python indexes faster, where it is not compiled."""
 
-    __slots__ = (
-        "column",
-        "count",
-        "due",
-        "end",
-        "fast",
-        "flight",
-        "flights",
-        "found",
-        "free",
-        "given",
-        "guess",
-        "guesses",
-        "learnt",
-        "left",
-        "lives",
-        "number",
-        "place",
-        "ready",
-        "state",
-        "steps",
-        "waiting",
-    )
-
     def __init__(
         self, sequences: Sequence[Steps], steps: Steps, sources: NDArray[np.int8], block: range,
         given: tuple[Vector, Vector, Vector], left: Vector, guess: Steps, known: Vector, fast: bool,
@@ -280,28 +255,20 @@ class Pass:
 
 
 def chain(sequences: Sequence[Steps], first: int, last: int) -> list[int]:
-    """The shortest list of messages from one to another, each submitted after its sender had the one before.
-
-    Empty where there is none.
-    """
+    """The shortest list of messages from one to another, each submitted after its sender had the one before."""
     submitted: dict[int, tuple[int, int]] = {}  # message to slot and place of its submit
     for slot, sequence in enumerate(sequences):
         for at in np.flatnonzero(sequence < 0).tolist():
             submitted[int(~sequence[at])] = slot, at
     done = [0] * len(sequences)  # by slot: how many steps were looked at
-    after: dict[int, int] = {}  # message to the one that it was found in the past of
-    left = deque([last])
-    while left:
-        message = left.popleft()
+
+    def past(message: int) -> list[int]:
         if message not in submitted:
-            continue
+            return []
         slot, at = submitted[message]
         steps = sequences[slot][done[slot] : at]
         done[slot] = max(done[slot], at)
-        for earlier in (*steps[steps >= 0].tolist(), *(~steps[steps < 0]).tolist()):
-            if earlier not in after:
-                after[earlier] = message
-                left.append(earlier)
-            if earlier == first:
-                return path_between(after, first, last)
-    return []
+        found: list[int] = [*steps[steps >= 0].tolist(), *(~steps[steps < 0]).tolist()]
+        return found
+
+    return shortest_chain(first, last, past)

@@ -11,6 +11,7 @@ process: a crash takes memory, not time.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable
 from itertools import groupby
 from operator import attrgetter
 
@@ -79,17 +80,25 @@ def chain(group: GroupHistory, first: int, last: int, over_lives: bool = False) 
 
     Empty where there is none. `over_lives` counts what earlier lives of a sender had, too.
     """
-    after: dict[int, int] = {}  # message to the one that it was found in the past of
     done: dict[tuple[int, int], tuple[int, int]] = {}  # life to how many submits and deliveries were looked at
+    return shortest_chain(first, last, lambda message: direct_past(group, message, done, over_lives))
+
+
+def shortest_chain(first: int, last: int, past: Callable[[int], Iterable[int]]) -> list[int]:
+    """The messages from one to another, each in the direct past of the next; empty where there is no such list."""
+    after: dict[int, int] = {}  # message to the one that it was found in the past of
     left = deque([last])
     while left:
         message = left.popleft()
-        for earlier in direct_past(group, message, done, over_lives):
+        for earlier in past(message):
             if earlier not in after:
                 after[earlier] = message
                 left.append(earlier)
                 if earlier == first:
-                    return path_between(after, first, last)
+                    found = [first, after[first]]
+                    while found[-1] != last:
+                        found.append(after[found[-1]])
+                    return found
     return []
 
 
@@ -124,10 +133,3 @@ def chain_events(group: GroupHistory, messages: list[int]) -> tuple[EventKey, ..
             events.append(EventKey(DELIVER, key[1], earlier, role="delivered before it answered"))
         events.append(EventKey(SUBMIT, key[1], key, role="submitted"))
     return tuple(dict.fromkeys(events))
-
-
-def path_between(after: dict[int, int], first: int, last: int) -> list[int]:
-    found = [first, after[first]]
-    while found[-1] != last:
-        found.append(after[found[-1]])
-    return found

@@ -24,7 +24,7 @@ from isthmus.judge.causality.past import (
     Steps,
     judge,
 )
-from isthmus.judge.causality.precedence import chain, chain_events
+from isthmus.judge.causality.precedence import chain, chain_events, sequence
 from isthmus.judge.history import DELIVER, NEVER, GroupHistory, Life, ViewStay
 from isthmus.judge.properties.finding import Finding, absent, lost
 from isthmus.judge.witness import EventKey, Witness
@@ -47,13 +47,7 @@ def sequences(group: GroupHistory) -> list[Steps]:
     """The submits and first deliveries of each life in its order, as steps."""
     found: list[Steps] = []
     for life in group.lives:
-        steps: list[int] = []
-        start = 0
-        for message, place in life.sent:
-            steps += life.deliveries[start:place]
-            steps.append(~message)
-            start = place
-        steps += life.deliveries[start:]
+        steps = sequence([life])
         if len(life.delivered) < len(life.deliveries):
             steps = list(dict.fromkeys(steps))
         found.append(np.array(steps, dtype=np.int32))

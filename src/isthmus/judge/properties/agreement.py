@@ -7,7 +7,7 @@ Otherwise a change of views is under way, or impossible for want of a majority, 
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import pairwise
+from collections.abc import Iterator
 
 from isthmus.judge.history import DELIVER, VIEW, GroupHistory, Life
 from isthmus.judge.properties.finding import Finding, absent, submit_and_delivery
@@ -19,20 +19,27 @@ def agreement(group: GroupHistory) -> Finding:
     """Lives that go together from a view to the next deliver the same in it, as far as it is addressed to both."""
     finding = Finding(group.cut or LACKS["agreement"])
     together: defaultdict[tuple[int, int], list[tuple[Life, set[int]]]] = defaultdict(list)
-    static = not group.members
-    finalists = set(map(id, group.finalists() if not group.unsettled else ()))
-    for life in group.lives:
-        spans = list(life.spans())
-        for (epoch, start, end), (following, _, _) in pairwise(spans):
-            if epoch.view != NONE:
-                together[epoch.view, following.view].append((life, set(life.deliveries[start:end])))
-        epoch, start, end = spans[-1]
-        if id(life) in finalists and not (static and life.incarnation):
-            together[epoch.view, AT_END].append((life, set(life.deliveries[start:end])))
+    for life, view, onward, delivered in stretches(group):
+        if onward is not None:
+            together[view, onward].append((life, delivered))
     for (view, onward), companions in sorted(together.items(), key=lambda item: item[0]):
         if len(companions) > 1:
             compare(group, view, onward, companions, finding)
     return finding
+
+
+def stretches(group: GroupHistory) -> Iterator[tuple[Life, int, int | None, set[int]]]:
+    """What each life delivered in each of its views, and where it goes on to from there; None: nowhere."""
+    finalists = set(map(id, group.finalists() if not group.unsettled else ()))
+    for life in group.lives:
+        spans = list(life.spans())
+        for place, (epoch, start, end) in enumerate(spans, start=1):
+            onward = None
+            if place < len(spans):
+                onward = spans[place][0].view if epoch.view != NONE else None
+            elif id(life) in finalists and (group.members or not life.incarnation):
+                onward = AT_END
+            yield life, epoch.view, onward, set(life.deliveries[start:end])
 
 
 def compare(

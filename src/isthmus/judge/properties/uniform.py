@@ -6,39 +6,28 @@ A life *goes on* from a view if it installs another one after it, or is up and i
 from __future__ import annotations
 
 from isthmus.judge.history import GroupHistory, Life
-from isthmus.judge.properties.agreement import disagreement
+from isthmus.judge.properties.agreement import disagreement, stretches
 from isthmus.judge.properties.finding import Finding
-from isthmus.judge.witness import AT_END, LACKS
-from isthmus.trace.schema import NONE
+from isthmus.judge.witness import LACKS
 
-Stretch = tuple[
-    Life, int | None, set[int]
-]  # a life, where it goes on to (None: nowhere), what it delivered in the view
+Stretch = tuple[Life, int | None, set[int]]  # a life, where it goes on to, what it delivered in the view
 
 
 def uniform_agreement(group: GroupHistory) -> Finding:
     """What any life delivered in a view is delivered in it by all who go on from there, as far as it is for them."""
     finding = Finding(group.cut or LACKS["uniform-agreement"])
-    finalists = set(map(id, group.finalists() if not group.unsettled else ()))
-    static = not group.members
     by_view: dict[int, list[Stretch]] = {}
-    for life in group.lives:
-        spans = list(life.spans())
-        for place, (epoch, start, end) in enumerate(spans):
-            if place + 1 < len(spans):
-                onward: int | None = spans[place + 1][0].view if epoch.view != NONE else None
-            else:
-                onward = AT_END if id(life) in finalists and not (static and life.incarnation) else None
-            by_view.setdefault(epoch.view, []).append((life, onward, set(life.deliveries[start:end])))
-    for view, stretches in sorted(by_view.items()):
-        compare(group, view, stretches, finding)
+    for life, view, onward, delivered in stretches(group):
+        by_view.setdefault(view, []).append((life, onward, delivered))
+    for view, there in sorted(by_view.items()):
+        compare(group, view, there, finding)
     return finding
 
 
-def compare(group: GroupHistory, view: int, stretches: list[Stretch], finding: Finding) -> None:
+def compare(group: GroupHistory, view: int, there: list[Stretch], finding: Finding) -> None:
     """Find what some delivered in a view and others, which went on from it, did not."""
-    going = [stretch for stretch in stretches if stretch[1] is not None]
-    others = [stretch for stretch in stretches if stretch[1] is None and stretch[2]]
+    going = [stretch for stretch in there if stretch[1] is not None]
+    others = [stretch for stretch in there if stretch[1] is None and stretch[2]]
     if len(going) + len(others) < 2 or not going:
         return
     finding.evidence_count += sum(len(delivered) for _, _, delivered in (*going, *others))

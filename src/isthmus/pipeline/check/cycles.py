@@ -24,7 +24,6 @@ from isthmus.judge.properties.total import merge
 from isthmus.pipeline.check.findings import finding_row
 from isthmus.pipeline.check.tables import Tables
 from isthmus.pipeline.engine.formats import FINDING, MESSAGE, PLACE, ddl
-from isthmus.trace.schema import NONE
 
 
 def cycles(tables: Tables, rows: DataFrame, name: str) -> DataFrame:
@@ -72,7 +71,7 @@ def kahn(run: int, number: int, name: str, frame: pd.DataFrame) -> Iterator[tupl
     for (process, incarnation), steps in frame.sort_values("local").groupby(["process", "life"], sort=True):
         keys = zip(steps["origin"], steps["sender"], steps["number"], strict=True)
         order = [group.message((int(origin), int(sender), int(count))) for origin, sender, count in keys]
-        orders.append((Life(group, int(process), int(incarnation), NONE), order))
+        orders.append((Life(group, int(process), int(incarnation), []), order))
     finding = Finding("")
     merge(group, orders, Counter(message for _, order in orders for message in order), finding)
     if finding.witness is not None:
