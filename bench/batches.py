@@ -10,9 +10,9 @@ from __future__ import annotations
 import msgspec
 from rich.console import Console
 from rich.table import Table
+from tests.harness.optimism import optimism
 
 from isthmus.core.message import ONLY_GROUP
-from isthmus.measure.optimism import optimism
 from isthmus.protocols.total.optimistic.optimistic import Optimistic
 from isthmus.sim.run import SimRun
 from isthmus.studies.optimistic.setup import DISTANT, SEQUENCER, paper_scenario

@@ -14,6 +14,7 @@ from random import Random
 
 import msgspec
 import pytest
+from tests.harness.bridged import bridged_scenario
 from tests.harness.clock_scenarios import random_clock_scenario
 from tests.harness.composed_runs import composed_scenario
 from tests.harness.random_compositions import random_composition
@@ -23,7 +24,7 @@ from tests.harness.router_failover import failover_scenario
 
 from isthmus.fuzz.agreed import agreed_scenario
 from isthmus.fuzz.large import large_scenario
-from isthmus.fuzz.scenarios import bridged_scenario, hard_scenario, random_scenario
+from isthmus.fuzz.scenarios import hard_scenario, random_scenario
 from isthmus.scenario.load import load_scenario
 from isthmus.scenario.model import Scenario
 from isthmus.sim.simulate import make_run

@@ -10,11 +10,12 @@ from functools import cache
 
 import msgspec
 import pytest
+from tests.harness.optimism import Optimism, optimism
 from tests.planted.optimistic import SignReversed
 
 from isthmus.core.layer import Host, Stack
 from isthmus.core.message import ONLY_GROUP
-from isthmus.measure.optimism import Optimism, optimism, usable_ms
+from isthmus.measure.optimism import usable_ms
 from isthmus.protocols.application import Application
 from isthmus.protocols.total.optimistic.compensation import CompensatedDelay, PolicyName
 from isthmus.protocols.total.optimistic.optimistic import Optimistic

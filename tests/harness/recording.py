@@ -26,7 +26,7 @@ from isthmus.core.message import ONLY_GROUP, Cast, GroupId, Message, SiteId, Tar
 from isthmus.core.port import Port
 from isthmus.core.units import NS_PER_MS
 from isthmus.trace.log import NOTHING, identity
-from isthmus.trace.schema import Gauge, message_name
+from isthmus.trace.schema import COUNTER_BITS, Gauge
 
 FRAME_BYTES = 32_000
 VALUED = (Kind.VIEW, Kind.ROLE, Kind.SUSPECT, Kind.TRUST, Kind.REJECT, Kind.RECOVER)  # kinds whose value says something
@@ -244,3 +244,9 @@ def show(value: Any, name: Callable[[Cast], str] | None = None) -> str:
         if field.required or given != field.default:
             shown.append(f"{field.name}={show(given, name)}")
     return f"{type(value).__name__}({', '.join(shown)})"
+
+
+def message_name(sender: int, number: int) -> str:
+    """Return a readable message name: 3:7, or 3:1.7 where the sender was in incarnation 1."""
+    incarnation, count = divmod(number, 1 << COUNTER_BITS)
+    return f"{sender}:{incarnation}.{count}" if incarnation > 0 else f"{sender}:{number}"

@@ -36,7 +36,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from tests.harness.recording import RecordingPort, RecordingSite, show
+from tests.harness.recording import RecordingPort, RecordingSite, message_name, show
 from tests.harness.script_blocks import Block, Command, parse_sites, parse_span, run_blocks
 from tests.harness.scripts import Rig
 
@@ -45,7 +45,6 @@ from isthmus.core.layer import Host, View
 from isthmus.core.message import ALL, ONLY_GROUP, Author, Carried, Cast, GroupId, Message, SiteId, Targets
 from isthmus.protocols.transport.base import Transport, flush
 from isthmus.trace.log import identity
-from isthmus.trace.schema import message_name
 
 STEPS_MAX = 100_000  # packets and timers of one `stabilize`
 WITHIN = "10s"

@@ -9,13 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.harness.bridged import bridged_scenario, judge_bridged, key_of
 from tests.harness.courier import BridgedRun, Courier, ForgedRun
 
 from isthmus.core.layer import Kind
 from isthmus.core.message import Carried, SiteId
-from isthmus.fuzz.group_rows import key_of
-from isthmus.fuzz.judge import judge, judge_run
-from isthmus.fuzz.scenarios import bridged_scenario
+from isthmus.fuzz.judge import judge
 from isthmus.fuzz.watch import Limits
 from isthmus.stacks.registry import STACKS
 from isthmus.trace.schema import GROUP, KIND, ORIGIN, PROCESS, VALUE, Row
@@ -51,7 +50,7 @@ def carried_in(rows: list[Row]) -> int:
 
 def bridged(first: str, second: str, seed: int) -> tuple[list[str], int]:
     rows: list[Row] = []
-    judged = judge_run(BridgedRun(bridged_scenario(first, second, seed), rows), rows)
+    judged = judge_bridged(BridgedRun(bridged_scenario(first, second, seed), rows), rows)
     found = [f"BridgedRun(bridged_scenario({first!r}, {second!r}, {seed})): {bad}" for bad in judged.violations()]
     return found, carried_in(rows)
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tests.harness.optimism import optimism
 
 from isthmus.core.layer import Kind
 from isthmus.core.message import ONLY_GROUP
 from isthmus.fuzz.judge import judge
 from isthmus.fuzz.scenarios import random_scenario
 from isthmus.judge.oracle import Oracle
-from isthmus.measure.optimism import optimism
 from isthmus.protocols.total.optimistic.compensation import DELAY_RULES, PolicyName
 from isthmus.protocols.total.optimistic.optimistic import Optimistic
 from isthmus.scenario.faults import ClockJump, Crash, Fault, Recover

@@ -7,15 +7,12 @@ A failed run violates a promise, raises an error, does not come to rest, breaks 
 from __future__ import annotations
 
 import traceback
-from itertools import chain
 
 import msgspec
 
 from isthmus.core.layer import Kind
-from isthmus.fuzz.group_rows import rows_of_group, strangers
 from isthmus.fuzz.watch import Limits, WatchedRun, limits_of
-from isthmus.judge.judgement import RunJudge, promised
-from isthmus.judge.oracle import Oracle
+from isthmus.judge.judgement import RunJudge
 from isthmus.judge.result import RunResult
 from isthmus.judge.verdict import Verdict
 from isthmus.measure.summary import RunSummary
@@ -23,7 +20,7 @@ from isthmus.scenario.model import Scenario
 from isthmus.sim.base import Progress
 from isthmus.sim.simulate import result_of
 from isthmus.stacks.registry import Build
-from isthmus.trace.schema import GROUP, KIND, NONE, ORIGIN, PROCESS, VALUE, Row
+from isthmus.trace.schema import KIND, PROCESS, VALUE, Row
 
 
 class FuzzResult(msgspec.Struct, frozen=True):
@@ -79,10 +76,7 @@ def judge_run(
     for row in rows:
         judge.append(row)
     judgement = judge.judgement(run.participant_events)
-    if any(row[ORIGIN] not in (row[GROUP], NONE) for row in rows):
-        verdicts = [Oracle(rows_of_group(rows, one.id)).in_group(one.id, promised(scenario, one)) for one in run.groups]
-        judgement = msgspec.structs.replace(judgement, verdicts=tuple(chain.from_iterable(verdicts)))
-    return FuzzResult(result_of(run, judge, judgement), (*found, *strangers(rows), *refusals(rows)))
+    return FuzzResult(result_of(run, judge, judgement), (*found, *refusals(rows)))
 
 
 def refusals(rows: list[Row]) -> list[str]:

@@ -8,13 +8,12 @@ from random import Random
 
 import msgspec
 
-from isthmus.core.message import SiteId
 from isthmus.scenario.faults import Relink
 from isthmus.scenario.workload import Burst, OnOff, Periodic, Poisson, Reply, Workload
 from isthmus.topology.delay import Constant, Delay, Empirical, Gamma, Normal, Uniform
 from isthmus.topology.gateways.lans import lans_of
-from isthmus.topology.model import Channel, Cluster, GatewayLink, Topology, TopologySite, WanLink
-from isthmus.topology.shapes import shape
+from isthmus.topology.model import Channel, GatewayLink, Topology, WanLink
+from isthmus.topology.shapes import of_named_sites, shape
 
 LAN_MS, WAN_MS = 1.0, 50.0
 LARGE_LAN = (6, 9)  # sites
@@ -30,18 +29,16 @@ def random_topology(random: Random, rough: bool, small: bool) -> Topology:
         counts = [random.randint(*LARGE_LAN)]
     else:
         counts = [random.randint(2 if number == 0 else 1, 3) for number in range(random.randint(1, 3))]
-    sites: list[TopologySite] = []
-    clusters: list[Cluster] = []
-    for number, count in enumerate(counts):
-        ids = tuple(SiteId(len(sites) + place) for place in range(count))
-        sites += [TopologySite(f"c{number}-{place}", number) for place in range(count)]
-        clusters.append(Cluster(f"c{number}", ids, ids[0], random_channel(random, LAN_MS, rough)))
+    clusters = [
+        (f"c{number}", [f"c{number}-{place}" for place in range(count)], random_channel(random, LAN_MS, rough))
+        for number, count in enumerate(counts)
+    ]
     links = [
         WanLink(a, b, random_channel(random, WAN_MS, rough), random_channel(random, WAN_MS, rough))
         for b in range(len(clusters))
         for a in range(b)
     ]
-    return Topology("random", tuple(sites), tuple(clusters), tuple(links))
+    return of_named_sites("random", clusters, links)
 
 
 def random_lans(random: Random, rough: bool) -> Topology:

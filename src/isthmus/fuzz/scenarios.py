@@ -273,39 +273,6 @@ def with_second_group(plain: Scenario, random: Random) -> Scenario:
     )
 
 
-def bridged_scenario(first: str, second: str, seed: int) -> Scenario:
-    """Return two groups with stacks, traffic and views of their own, which share one site, some, or all.
-
-    The first site of the second group is in both.
-    """
-    plain = random_scenario(first, seed)
-    random = Random(f"bridged/{first}/{second}/{seed}")
-    names = [site.name for site in plain.topology.sites]
-    random.shuffle(names)
-    bridge = random.randrange(1, len(names)) if len(names) > 2 else len(names)
-    members = {
-        "first": names[:bridge] if random.random() < 0.7 and bridge > 1 else names,
-        "second": names[bridge - 1 :] if bridge < len(names) else names,
-    }
-    direct = plain.stack.transport == "direct" and is_borne(plain, second)
-    stack = random_stack(second, names, random, direct)
-    traffic = [
-        msgspec.structs.replace(workload, group=group)
-        for group, sites in members.items()
-        for workload in random_workloads(random, sites, plain.duration_ms)
-    ]
-    return msgspec.structs.replace(
-        plain,
-        name=f"bridged-{first}-{second}-{seed}",
-        membership=msgspec.structs.replace(plain.membership, majority=False),
-        groups=(
-            GroupSpec(name="first", sites=tuple(members["first"])),
-            GroupSpec(name="second", sites=tuple(members["second"]), stack=stack),
-        ),
-        workloads=tuple(traffic),
-    )
-
-
 def is_borne(scenario: Scenario, stack: str) -> bool:
     """Return whether a stack keeps its promises over a direct transport in this network."""
     return STACKS[stack].reorders or all(channel.fifo for channel in scenario.topology.all_channels())

@@ -10,37 +10,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+import msgspec
+
 from isthmus.core.layer import ClockState, Reading
 from isthmus.core.message import SiteId
 
 NS_PER_US = 1_000
 
 
-class ClockFigures:
+class ClockFigures(msgspec.Struct, eq=False):
     """The worst of all readings so far."""
 
-    __slots__ = (
-        "accuracy_ns",
-        "backward_count",
-        "error_ns",
-        "lan_of",
-        "last",
-        "miss_count",
-        "precision_ns",
-        "reading_count",
-        "world_ns",
-    )
-
-    def __init__(self, lan_of: Sequence[int]) -> None:
-        self.lan_of = lan_of  # the LAN of each site, by its number
-        self.precision_ns = 0  # between two clocks of one LAN
-        self.world_ns = 0  # between any two
-        self.accuracy_ns = 0  # to true time
-        self.error_ns = 0  # the largest that was published
-        self.miss_count = 0
-        self.reading_count = 0  # with an interval
-        self.backward_count = 0
-        self.last: dict[SiteId, Reading] = {}  # of each site
+    lan_of: Sequence[int]  # the LAN of each site, by its number
+    precision_ns: int = 0  # between two clocks of one LAN
+    world_ns: int = 0  # between any two
+    accuracy_ns: int = 0  # to true time
+    error_ns: int = 0  # the largest that was published
+    miss_count: int = 0
+    reading_count: int = 0  # with an interval
+    backward_count: int = 0
+    last: dict[SiteId, Reading] = {}  # of each site
 
     def note(self, true_ns: int, readings: Sequence[tuple[SiteId, Reading]]) -> None:
         by_lan: dict[int, list[int]] = {}

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+import msgspec
+
 from isthmus.core.layer import Kind
 from isthmus.measure.histogram import Histogram
 from isthmus.trace.schema import MessageKey, Row
@@ -31,17 +33,14 @@ def elapsed_ns(submitted_ns: int, delivered_ns: int) -> int:
     return max(0, delivered_ns - submitted_ns)
 
 
-class OpenMessage:
+class OpenMessage(msgspec.Struct, eq=False, gc=False):
     """A message still owed to some process."""
 
-    __slots__ = ("between", "last_ns", "orphan", "owed", "submitted_ns")
-
-    def __init__(self, submitted_ns: int, owed: int, between: bool) -> None:
-        self.submitted_ns = submitted_ns
-        self.last_ns = NEVER  # of its last delivery so far
-        self.owed = owed  # one bit per process that has not delivered it
-        self.orphan = False  # its sender crashed: the message may have died with it, even if the sender recovers
-        self.between = between  # addressed to processes outside its origin group
+    submitted_ns: int
+    owed: int  # one bit per process that has not delivered it
+    between: bool  # addressed to processes outside its origin group
+    last_ns: int = NEVER  # of its last delivery so far
+    orphan: bool = False  # its sender crashed: the message may have died with it, even if the sender recovers
 
 
 class RunSummary:

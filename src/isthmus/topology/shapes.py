@@ -118,13 +118,29 @@ def of_equal_clusters(
     places: Sequence[tuple[float, float]] | None = None,
 ) -> Topology:
     """Clusters of `sites` sites each, numbered after their cluster's name; `places` are latitude and longitude."""
-    clusters = []
-    for number, cluster in enumerate(names):
-        ids = tuple(SiteId(number * sites + k) for k in range(sites))
-        latitude, longitude = places[number] if places is not None else (None, None)
-        clusters.append(Cluster(cluster, ids, ids[0], lans[number], latitude, longitude))
-    named = tuple(TopologySite(f"{cluster}-{k}", number) for number, cluster in enumerate(names) for k in range(sites))
-    return Topology(name, named, tuple(clusters), links)
+    made = of_named_sites(
+        name, [(one, [f"{one}-{k}" for k in range(sites)], lan) for one, lan in zip(names, lans, strict=True)], links
+    )
+    if places is None:
+        return made
+    located = [
+        msgspec.structs.replace(cluster, latitude=latitude, longitude=longitude)
+        for cluster, (latitude, longitude) in zip(made.clusters, places, strict=True)
+    ]
+    return msgspec.structs.replace(made, clusters=tuple(located))
+
+
+def of_named_sites(
+    name: str, clusters: Iterable[tuple[str, Sequence[str], Channel]], links: Iterable[WanLink] = ()
+) -> Topology:
+    """Clusters by name, the names of their sites, of which the first is the agent, and LAN."""
+    sites: list[TopologySite] = []
+    made: list[Cluster] = []
+    for number, (cluster, names, lan) in enumerate(clusters):
+        ids = tuple(SiteId(len(sites) + place) for place in range(len(names)))
+        sites += [TopologySite(site, number) for site in names]
+        made.append(Cluster(cluster, ids, ids[0], lan))
+    return Topology(name, tuple(sites), tuple(made), tuple(links))
 
 
 def unique_names(labels: Iterable[str], sites: int) -> list[str]:

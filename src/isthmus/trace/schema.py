@@ -107,9 +107,3 @@ class Sink(Protocol):
     """Destination of a host's rows: a writer, or a plain list."""
 
     def append(self, row: Row, /) -> None: ...
-
-
-def message_name(sender: int, number: int) -> str:
-    """Return a readable message name: 3:7, or 3:1.7 where the sender was in incarnation 1."""
-    incarnation, count = divmod(number, 1 << COUNTER_BITS)
-    return f"{sender}:{incarnation}.{count}" if incarnation > 0 else f"{sender}:{number}"

@@ -16,7 +16,7 @@ from isthmus.core.errors import InputError, LocalError
 from isthmus.trace import writer as writer_module
 from isthmus.trace.arrow import SCHEMA, VERSION_KEY, schema_with
 from isthmus.trace.reader import read_batches, read_meta, read_rows
-from isthmus.trace.schema import ADDED, DESTINATIONS, GAUGE, ORIGIN, message_name
+from isthmus.trace.schema import ADDED, DESTINATIONS, GAUGE, ORIGIN
 from isthmus.trace.writer import TraceWriter
 
 WRITE_AND_HASH = """
@@ -234,8 +234,3 @@ def test_a_truncated_segment_is_one_sentence(tmp_path):
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(InputError, match="unreadable"):
         list(read_rows(tmp_path))
-
-
-def test_message_names():
-    assert message_name(3, 7) == "3:7"
-    assert message_name(3, (1 << 32) + 7) == "3:1.7"

@@ -11,8 +11,8 @@ from pyspark.storagelevel import StorageLevel
 
 from isthmus.judge.runs import NO_ROWS, Judged, Summary, Told, check_domains, choose, settled
 from isthmus.judge.verdict import STATUSES
-from isthmus.judge.witness import Witness, WitnessEvent
-from isthmus.pipeline.check.verdicts import check
+from isthmus.judge.witness import WitnessEvent
+from isthmus.pipeline.check.verdicts import check, witness_of
 from isthmus.pipeline.engine.session import spark_session
 from isthmus.pipeline.engine.spark_errors import one_sentence
 from isthmus.pipeline.ingest.frames import read_trace
@@ -103,17 +103,5 @@ def summary_of(name: str, row: Row | None) -> Summary:
 
 
 def told_of(row: Row) -> Told:
-    shown = row.shown
-    witness = Witness(
-        shown.form,
-        tuple((life.process, life.life) for life in shown.lives),
-        tuple((message.origin, message.sender, message.number) for message in shown.messages),
-        tuple(shown.numbers),
-        tuple(map(tuple, shown.members)),
-    )
-    return Told(row.run, row.group, row.domain, witness, tuple(map(event_of, row.witness_events)))
-
-
-def event_of(row: Row) -> WitnessEvent:
-    place = (row.local, row.time_ns, row.origin, row.sender, row.number, row.group, row.view)
-    return WitnessEvent(row.process, row.kind, row.role, *place, row.missing)
+    events = tuple(WitnessEvent(**event.asDict()) for event in row.witness_events)
+    return Told(row.run, row.group, row.domain, witness_of(row.shown), events)

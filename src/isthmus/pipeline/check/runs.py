@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import asdict
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StructType
@@ -24,8 +25,7 @@ from pyspark.sql.types import StructType
 from isthmus.core.errors import LocalError
 from isthmus.judge.oracle import Oracle
 from isthmus.judge.verdict import Verdict
-from isthmus.judge.witness import WitnessEvent
-from isthmus.pipeline.engine.formats import VERDICT, ddl
+from isthmus.pipeline.engine.formats import IDENTITY, VERDICT, ddl
 from isthmus.pipeline.engine.session import cores_of
 from isthmus.pipeline.sweep.balance import assign_tasks
 from isthmus.trace.arrow import SCHEMA
@@ -136,32 +136,9 @@ def arrow_type(kind: str) -> pa.DataType:
 
 
 def verdict_row(run: int, verdict: Verdict) -> dict[str, object]:
-    shown = verdict.shown
-    return {
-        "run": run,
-        "group": verdict.group,
-        "domain": verdict.domain,
-        "property": verdict.property,
-        "status": verdict.status,
-        "evidence_count": verdict.evidence_count,
-        "violation_count": verdict.violation_count,
-        "witness": verdict.witness,
-        "witness_events": [event_row(event) for event in verdict.events],
-        "shown": None
-        if shown is None
-        else {
-            "form": shown.form,
-            "lives": [{"process": process, "life": life} for process, life in shown.lives],
-            "messages": [
-                {"origin": origin, "sender": sender, "number": number} for origin, sender, number in shown.messages
-            ],
-            "numbers": list(shown.numbers),
-            "members": [list(members) for members in shown.members],
-        },
-    }
-
-
-def event_row(event: WitnessEvent) -> dict[str, object]:
-    place = {"process": event.process, "local": event.local, "time_ns": event.time_ns, "kind": int(event.kind)}
-    message = {"origin": event.origin, "sender": event.sender, "number": event.number}
-    return place | message | {"group": event.group, "view": event.view, "role": event.role, "missing": event.missing}
+    row = asdict(verdict) | {"run": run, "witness_events": list(map(asdict, verdict.events)), "shown": None}
+    if (shown := verdict.shown) is not None:
+        lives = [{"process": process, "life": life} for process, life in shown.lives]
+        messages = [dict(zip(IDENTITY[1:], message, strict=True)) for message in shown.messages]
+        row["shown"] = asdict(shown) | {"lives": lives, "messages": messages}
+    return row

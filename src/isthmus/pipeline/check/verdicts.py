@@ -224,10 +224,15 @@ def witnessed(tables: Tables, verdicts: DataFrame) -> DataFrame:
 
 
 def spoken_of(group: int, told: Row) -> str:
+    return sentence(witness_of(told), group)
+
+
+def witness_of(told: Row) -> Witness:
+    """A witness from its columns, without the keys of its events."""
     lives = tuple((life.process, life.life) for life in told.lives)
     messages = tuple((message.origin, message.sender, message.number) for message in told.messages)
     members = tuple(map(tuple, told.members))
-    return sentence(Witness(told.form, lives, messages, tuple(told.numbers), members), group)
+    return Witness(told.form, lives, messages, tuple(told.numbers), members)
 
 
 def events_of(tables: Tables, bad: DataFrame) -> DataFrame:

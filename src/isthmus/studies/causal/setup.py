@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
@@ -37,33 +37,30 @@ WARM_UP = 0.4  # of the time of sending, before sizes are taken
 
 GAUGE_MS = 5.0
 BARE = CausalPolicy(gauge_ms=GAUGE_MS, anywhere=False, remainder=False, forgetting=False)  # only the rules of the paper
+FULL = CausalPolicy(gauge_ms=GAUGE_MS)
 RULES: dict[str, CausalPolicy] = {
     "literal": replace(BARE, symmetric=False, separators=False),
     "literal, R9": replace(BARE, symmetric=False),
     "symmetric": replace(BARE, separators=False),
     "symmetric, R9": BARE,
-    "R9 anywhere": CausalPolicy(gauge_ms=GAUGE_MS, remainder=False, forgetting=False),
-    "R9 anywhere, remainder": CausalPolicy(gauge_ms=GAUGE_MS, forgetting=False),
-    "all": CausalPolicy(gauge_ms=GAUGE_MS),
-    "all, masks": CausalPolicy(gauge_ms=GAUGE_MS, coding="masks"),
-    "all, not extended": CausalPolicy(gauge_ms=GAUGE_MS, extended=False),
-    "all, forced": CausalPolicy(gauge_ms=GAUGE_MS, forced=True),
-    "all but symmetric": CausalPolicy(gauge_ms=GAUGE_MS, symmetric=False),
-    "all but anywhere": CausalPolicy(gauge_ms=GAUGE_MS, anywhere=False),
-    "all but remainder": CausalPolicy(gauge_ms=GAUGE_MS, remainder=False),
-    "all but forgetting": CausalPolicy(gauge_ms=GAUGE_MS, forgetting=False),
-    "all but R9": CausalPolicy(gauge_ms=GAUGE_MS, separators=False),
-    "vector": CausalPolicy(gauge_ms=GAUGE_MS),
-    "matrix": CausalPolicy(gauge_ms=GAUGE_MS),
+    "R9 anywhere": replace(FULL, remainder=False, forgetting=False),
+    "R9 anywhere, remainder": replace(FULL, forgetting=False),
+    "all": FULL,
+    "all, masks": replace(FULL, coding="masks"),
+    "all, not extended": replace(FULL, extended=False),
+    "all, forced": replace(FULL, forced=True),
+    **{
+        f"all but {name}": replace(FULL, **{name: False})
+        for name in ("symmetric", "anywhere", "remainder", "forgetting")
+    },
+    "all but R9": replace(FULL, separators=False),
+    "vector": FULL,
+    "matrix": FULL,
     "R1 to R4": replace(BARE, symmetric=False, separators=False, pruning=False),
     "R1 to R8": replace(BARE, symmetric=False, separators=False),
 }
-STACKS_OF = {
-    "vector": "causal-vector",
-    "matrix": "causal-matrix",
-    "R1 to R4": "causal-history",
-    "R1 to R8": "causal-history",
-}
+HISTORY = "causal-history"
+STACKS_OF = {"vector": "causal-vector", "matrix": "causal-matrix", "R1 to R4": HISTORY, "R1 to R8": HISTORY}
 AT_3_BY_8 = tuple(RULES)[:-2]
 LENGTH = ("R1 to R4", "R1 to R8")  # whose sizes are measured over time
 LOCAL_RULES = ("symmetric", "symmetric, R9", "all but R9", "all")
@@ -110,14 +107,19 @@ def hosts_of(lan: int, lans: int, hosts: int) -> tuple[str, ...]:
     return tuple(f"c{lan % lans}-{number}" for number in range(hosts))
 
 
+def share_of(share: float, sites: tuple[str, ...], sets: int = 1, **to: Any) -> Workload:
+    """A share of the messages of some hosts, those of each divided over so many sets of destinations."""
+    rate, count = share * RATE_PER_S / sets, round(share * MESSAGES / sets)
+    return Poisson(rate_per_s=rate, count=count, sites=sites, **to)
+
+
 def group_traffic(lans: int, hosts: int) -> list[Workload]:
     """Messages to the groups of LANs, and to those across two LANs."""
     made: list[Workload] = []
     for lan in range(lans):
         inside = hosts_of(lan, lans, hosts)
         across = inside[hosts // 2 :] + hosts_of(lan + 1, lans, hosts)[: hosts // 2]
-        for group, share in ((inside, LOCAL), (across, 1 - LOCAL)):
-            made.append(Poisson(rate_per_s=share * RATE_PER_S, count=round(share * MESSAGES), sites=group, to=group))
+        made += [share_of(LOCAL, inside, to=inside), share_of(1 - LOCAL, across, to=across)]
     return made
 
 
@@ -131,23 +133,20 @@ def subset_traffic(lans: int, hosts: int, seed: int) -> list[Workload]:
         for host in inside:
             for among, share in ((inside, LOCAL), (everyone, 1 - LOCAL)):
                 sets = round(share * SETS)
-                for _ in range(sets):
-                    to = tuple(random.sample(among, hosts // 2))
-                    rate, count = share * RATE_PER_S / sets, round(share * MESSAGES / sets)
-                    made.append(Poisson(rate_per_s=rate, count=count, sites=(host,), to=to))
+                drawn = [tuple(random.sample(among, hosts // 2)) for _ in range(sets)]
+                made += [share_of(share, (host,), sets, to=to) for to in drawn]
     return made
 
 
 def drawn_traffic(lans: int, hosts: int) -> list[Workload]:
     """As many messages, each to a set of hosts drawn for it: of the sender's LAN, or of all LANs."""
     everyone = tuple(host for lan in range(lans) for host in hosts_of(lan, lans, hosts))
-    made: list[Workload] = []
-    for lan in range(lans):
-        inside = hosts_of(lan, lans, hosts)
-        for among, share in ((inside, LOCAL), (everyone, 1 - LOCAL)):
-            rate, count = share * RATE_PER_S, round(share * MESSAGES)
-            made.append(Poisson(rate_per_s=rate, count=count, sites=inside, to=max(1, hosts // 2), among=among))
-    return made
+    some = max(1, hosts // 2)
+    return [
+        share_of(share, inside, to=some, among=among)
+        for inside in (hosts_of(lan, lans, hosts) for lan in range(lans))
+        for among, share in ((inside, LOCAL), (everyone, 1 - LOCAL))
+    ]
 
 
 def nested_ring(lans: int, region: bool) -> Topology:
@@ -179,9 +178,8 @@ def nested_traffic(lans: int) -> list[Workload]:
         for number in range(NODES):
             inside = participants_of(lan, number, lans)
             across = (*inside, *participants_of(lan + 1, number, lans))
-            for to, share in ((inside, LOCAL**2), (on_lan, LOCAL * (1 - LOCAL)), (across, 1 - LOCAL)):
-                rate, count = share * RATE_PER_S, round(share * MESSAGES)
-                made.append(Poisson(rate_per_s=rate, count=count, sites=inside, to=to))
+            shares = ((inside, LOCAL**2), (on_lan, LOCAL * (1 - LOCAL)), (across, 1 - LOCAL))
+            made += [share_of(share, inside, to=to) for to, share in shares]
     return made
 
 
@@ -193,12 +191,6 @@ def first_group(lans: int, hosts: int, traffic: Traffic) -> tuple[int, int]:
     return before, before + PARTICIPANTS - 1
 
 
-def flat_traffic(lans: int, hosts: int, seed: int, traffic: Traffic) -> list[Workload]:
-    if traffic == "groups":
-        return group_traffic(lans, hosts)
-    return subset_traffic(lans, hosts, seed) if traffic == "subsets" else drawn_traffic(lans, hosts)
-
-
 def causal_scenario(
     lans: int, hosts: int, stack: str, policy: CausalPolicy, seed: int, traffic: Traffic = "groups"
 ) -> Scenario:
@@ -207,7 +199,10 @@ def causal_scenario(
         topology, workloads = nested_ring(lans, traffic == "regions"), nested_traffic(lans)
     else:
         topology = (lan_ring if STACKS[stack].relays else ring)(lans, hosts, LAN, WAN)
-        workloads = flat_traffic(lans, hosts, seed, traffic)
+        if traffic == "groups":
+            workloads = group_traffic(lans, hosts)
+        else:
+            workloads = subset_traffic(lans, hosts, seed) if traffic == "subsets" else drawn_traffic(lans, hosts)
     return Scenario(
         name="causal-separators",
         topology=topology,

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from isthmus.core.message import SiteId
 from isthmus.protocols.routing.calculus.model import Composition, Igp, OrderingDomain, ProcessGroup, RouterSpec
 from isthmus.protocols.routing.options import RouterOptions
 from isthmus.protocols.total.ring.ring import RingOptions
@@ -29,7 +28,8 @@ from isthmus.scenario.workload import Closed, Poisson, Workload
 from isthmus.studies.composition.claims import series_of
 from isthmus.studies.model import Cell, Parameters, Scale
 from isthmus.topology.delay import Constant
-from isthmus.topology.model import Channel, Cluster, Topology, TopologySite, WanLink
+from isthmus.topology.model import Channel, Topology, WanLink
+from isthmus.topology.shapes import of_named_sites
 
 Between = Literal["link", "ring", "causal"]  # what joins the routers
 
@@ -57,18 +57,13 @@ LOADS: dict[str, dict[int, float]] = {  # messages per second, near the limit of
     "symmetric": {12: 80.0, 36: 25.0},
 }
 MEMBERS: dict[Scale, tuple[int, ...]] = {"quick": (12,), "full": (12, 36)}  # of the parts that vary something else
-TIMES: dict[Scale, tuple[int, int]] = {
-    "quick": (6, 2),
-    "full": (ROUNDS, WARM_UP),
-}  # batches, and those of them not counted
+TIMES: dict[Scale, tuple[int, int]] = {"quick": (6, 2), "full": (ROUNDS, WARM_UP)}  # batches; those not counted
 
 
 def stack_spec(name: str, batch: int = BATCH_MAX) -> StackSpec:
     """A stack over the direct transport; the holder of the token of a ring sends all it has, as routers must."""
-    credit = CreditOptions(window=FLOW, queue_max=FLOW)
-    if name == "ring":
-        return StackSpec(name=name, transport="direct", credit=credit, ring=RingOptions(batch=batch))
-    return StackSpec(name=name, transport="direct", credit=credit)
+    ring = RingOptions(batch=batch) if name == "ring" else RingOptions()
+    return StackSpec(name=name, transport="direct", credit=CreditOptions(window=FLOW, queue_max=FLOW), ring=ring)
 
 
 def names_of(groups: int, members: int) -> list[list[str]]:
@@ -91,30 +86,18 @@ def composition_of(groups: int, members: int, inside: str, between: Between, fir
 
 
 def network_of(groups: int, members: int, wan_ms: float) -> Topology:
-    sites: list[TopologySite] = []
-    clusters: list[Cluster] = []
-    for number, own in enumerate(names_of(groups, members)):
-        names = [*own, f"r{number}"] if groups > 1 else own
-        ids = tuple(SiteId(len(sites) + place) for place in range(len(names)))
-        sites += [TopologySite(name, number) for name in names]
-        clusters.append(Cluster(f"lan-{number}", ids, ids[0], Channel(Constant(PROPAGATION_MS))))
-    wan = Channel(Constant(wan_ms))
-    links = tuple(WanLink(a, b, wan, wan) for b in range(groups) for a in range(b))
-    return Topology(f"{groups}-groups-of-{members // groups}", tuple(sites), tuple(clusters), links)
+    lan, wan = Channel(Constant(PROPAGATION_MS)), Channel(Constant(wan_ms))
+    routers = [[f"r{number}"] if groups > 1 else [] for number in range(groups)]
+    sites = [[*own, *router] for own, router in zip(names_of(groups, members), routers, strict=True)]
+    clusters = [(f"lan-{number}", own, lan) for number, own in enumerate(sites)]
+    links = [WanLink(a, b, wan, wan) for b in range(groups) for a in range(b)]
+    return of_named_sites(f"{groups}-groups-of-{members // groups}", clusters, links)
 
 
 def composed(
-    groups: int,
-    members: int,
-    batch: int,
-    inter: float,
-    seed: int,
-    *,
-    charged: bool = False,
-    shared: bool = False,
-    rounds: int = ROUNDS,
-    **more: Any,
-) -> Scenario:
+    groups: int, members: int, batch: int, inter: float, seed: int,
+    *, charged: bool = False, shared: bool = False, rounds: int = ROUNDS, **more: Any,
+) -> Scenario:  # fmt: skip
     """One run; with one group, the single group of the same members.
 
     `charged`: control messages take time like any other. `shared`: groups are on one LAN in pairs.
@@ -134,34 +117,27 @@ def loaded(
 
     Control messages take time like any other, because these stacks differ in them.
     """
-    loads: list[Poisson] = []
-    for number in range(groups):
-        name = f"g{number}" if groups > 1 else ""
-        shares: list[tuple[str | tuple[str, ...], float]] = [((), 1.0)]
-        if groups > 1:
-            shares = [((), 1 - inter), ("all", inter / 2), ("other", inter / 2)]
-        loads += [
-            Poisson(group=name, to_groups=to, rate_per_s=rate_per_s * share / members, payload_bytes=PAYLOAD_BYTES)
-            for to, share in shares
-        ]
-    return joined(groups, members, seed, tuple(loads), CostSpec(), duration_ms, inside=inside)
+    shares: list[tuple[str | tuple[str, ...], float]] = [((), 1.0)]
+    if groups > 1:
+        shares = [((), 1 - inter), ("all", inter / 2), ("other", inter / 2)]
+    loads = tuple(
+        Poisson(
+            group=f"g{number}" if groups > 1 else "",
+            to_groups=to,
+            rate_per_s=rate_per_s * share / members,
+            payload_bytes=PAYLOAD_BYTES,
+        )
+        for number in range(groups)
+        for to, share in shares
+    )
+    return joined(groups, members, seed, loads, CostSpec(), duration_ms, inside=inside)
 
 
 def joined(
-    groups: int,
-    members: int,
-    seed: int,
-    loads: tuple[Workload, ...],
-    costs: CostSpec,
-    duration_ms: float,
-    *,
-    inside: str = "ring",
-    between: Between | None = None,
-    wan_ms: float = PROPAGATION_MS,
-    pack: int = 1,
-    first: bool = False,
-    batch: int = BATCH_MAX,
-) -> Scenario:
+    groups: int, members: int, seed: int, loads: tuple[Workload, ...], costs: CostSpec, duration_ms: float,
+    *, inside: str = "ring", between: Between | None = None, wan_ms: float = PROPAGATION_MS, pack: int = 1,
+    first: bool = False, batch: int = BATCH_MAX,
+) -> Scenario:  # fmt: skip
     """Groups with their routers, or one group alone, under a load.
 
     `first`: messages between groups go first, as the token visits routers twice in a rotation.
@@ -180,16 +156,10 @@ def joined(
         return Scenario(**common)
     chosen: Between = between or ("link" if groups == 2 else "ring")
     composition = composition_of(groups, members, inside, chosen, first)
-    given = tuple(
-        GroupSpec(name=name, stack=stack_spec(stack))
-        for name, stack in (*((f"g{number}", inside) for number in range(groups)), ("core", STACK_BETWEEN[chosen]))
-    )
-    return Scenario(
-        composition=composition,
-        groups=nodes_as_groups(composition, given),
-        router=RouterOptions(pack_max=pack, window=FLOW, queue_max=FLOW),
-        **common,
-    )
+    stacks = {f"g{number}": inside for number in range(groups)} | {"core": STACK_BETWEEN[chosen]}
+    given = tuple(GroupSpec(name=name, stack=stack_spec(stack)) for name, stack in stacks.items())
+    router = RouterOptions(pack_max=pack, window=FLOW, queue_max=FLOW)
+    return Scenario(composition=composition, groups=nodes_as_groups(composition, given), router=router, **common)
 
 
 def grid(scale: Scale, seeds: Sequence[int]) -> list[Cell]:
@@ -199,8 +169,24 @@ def grid(scale: Scale, seeds: Sequence[int]) -> list[Cell]:
 
     def add(part: str, groups: int, members: int, batch: int, inter: float, variant: str = "", **more: Any) -> None:
         for seed in seeds:
-            made = composed(groups, members, batch, inter, seed, rounds=rounds, **more)
-            cells.append(cell(part, groups, members, batch, inter, variant, seed, made, rounds, warm_up))
+            if part == "stacks":
+                load = LOADS[variant][members]
+                made = loaded(groups, members, load, inter, seed, variant, OPEN_MS[scale])
+            else:
+                made = composed(groups, members, batch, inter, seed, rounds=rounds, **more)
+            parameters: Parameters = {
+                "part": part,
+                "series": series_of(groups, inter, variant),
+                "groups": groups,
+                "members": members,
+                "batch": batch,
+                "inter": inter,
+                "variant": variant,
+                "rounds": 0 if part == "stacks" else rounds,
+                "warm_up": 0 if part == "stacks" else warm_up,
+                "seed": seed,
+            }
+            cells.append(Cell(parameters, made))
 
     for batch, sizes in SIZES[scale].items():
         for members in sizes:
@@ -215,43 +201,13 @@ def grid(scale: Scale, seeds: Sequence[int]) -> list[Cell]:
             add("packing", 4, members, 10, 1.0, f"{pack} a frame", pack=pack)
         add("lan", 4, members, 10, 0.2, "two groups on a LAN", shared=True)
     add("priorities", 4, 36, 10, 0.5, "routers twice", first=True)
-    between: tuple[Between, ...] = ("ring", "causal")
-    for kind in between if scale == "full" else ():  # a rotation outlasts the few batches of quick runs
+    for kind in ("ring", "causal") if scale == "full" else ():  # a rotation outlasts the few batches of quick runs
         add("wan", 4, 36, 10, WAN_SHARE, kind, wan_ms=WAN_MS, between=kind)
-    for inside, loads in LOADS.items():
+    for inside in LOADS:
         for members in MEMBERS[scale]:
             for groups in (1, 4):
-                for seed in seeds:
-                    made = loaded(groups, members, loads[members], STACKS_SHARE, seed, inside, OPEN_MS[scale])
-                    cells.append(cell("stacks", groups, members, 1, STACKS_SHARE, inside, seed, made, 0, 0))
+                add("stacks", groups, members, 1, STACKS_SHARE, inside)
     return cells
-
-
-def cell(
-    part: str,
-    groups: int,
-    members: int,
-    batch: int,
-    inter: float,
-    variant: str,
-    seed: int,
-    scenario: Scenario,
-    rounds: int,
-    warm_up: int,
-) -> Cell:
-    parameters: Parameters = {
-        "part": part,
-        "series": series_of(groups, inter, variant),
-        "groups": groups,
-        "members": members,
-        "batch": batch,
-        "inter": inter,
-        "variant": variant,
-        "rounds": rounds,
-        "warm_up": warm_up,
-        "seed": seed,
-    }
-    return Cell(parameters, scenario)
 
 
 def networks() -> tuple[Topology, ...]:

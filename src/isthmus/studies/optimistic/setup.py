@@ -8,15 +8,16 @@ clouds are ours: delays as providers publish them, shifted gamma, little packet 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
+from typing import Any
 
-from isthmus.core.message import SiteId
 from isthmus.protocols.total.optimistic.compensation import OptimisticOptions, PolicyName
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Poisson, Workload
 from isthmus.studies.model import Cell, Scale
 from isthmus.topology.delay import Constant, Gamma, Normal
-from isthmus.topology.model import Channel, Cluster, Topology, TopologySite, WanLink
-from isthmus.topology.shapes import mesh
+from isthmus.topology.model import Channel, Topology, WanLink
+from isthmus.topology.shapes import mesh, of_named_sites
 
 SEQUENCER, NEAR, DISTANT = 0, 1, 5  # a site of each kind, in the paper's network
 CLUSTER_SITES = 5
@@ -80,15 +81,17 @@ def paper_scenario(
         return Channel(delay, fifo=False)
 
     options = OptimisticOptions(policy=policy, window_ms=window_ms)
-    return Scenario(
-        name="optimistic",
-        topology=mesh(2, CLUSTER_SITES, channel(LAN_MS), channel(WAN_MS)),
-        stack=StackSpec(name="optimistic-arrival", transport="direct", optimistic=options),
-        workloads=(Poisson(rate_per_s=rate_per_s / (2 * CLUSTER_SITES)),),
-        seed=seed,
-        duration_ms=duration_ms,
-        wire="reference",
-    )
+    stack = StackSpec(name="optimistic-arrival", transport="direct", optimistic=options)
+    network = mesh(2, CLUSTER_SITES, channel(LAN_MS), channel(WAN_MS))
+    load = Poisson(rate_per_s=rate_per_s / (2 * CLUSTER_SITES))
+    return optimistic_scenario(network, stack, (load,), seed, duration_ms, wire="reference")
+
+
+def optimistic_scenario(
+    topology: Topology, stack: StackSpec, loads: Sequence[Workload], seed: int, duration_ms: float, **more: Any
+) -> Scenario:
+    common = {"name": "optimistic", "seed": seed, "duration_ms": duration_ms, **more}
+    return Scenario(topology=topology, stack=stack, workloads=tuple(loads), **common)
 
 
 def cloud_topology(name: str) -> Topology:
@@ -98,37 +101,18 @@ def cloud_topology(name: str) -> Topology:
         delay = Gamma(mean_ms, (CLOUD_SD * mean_ms) ** 2, 0.9 * mean_ms)
         return Channel(delay, loss=CLOUD_LOSS, fifo=False)
 
-    sites: list[TopologySite] = []
-    clusters: list[Cluster] = []
-    for number, (cluster, count) in enumerate(sizes.items()):
-        ids = tuple(SiteId(len(sites) + place) for place in range(count))
-        sites += [TopologySite(f"{cluster}-{place}", number) for place in range(count)]
-        lan = Channel(Gamma(CLOUD_LAN_MS, (0.1 * CLOUD_LAN_MS) ** 2, 0.5 * CLOUD_LAN_MS), fifo=False)
-        clusters.append(Cluster(cluster, ids, ids[0], lan))
-    places = {cluster: number for number, cluster in enumerate(sizes)}
-    links = tuple(
-        WanLink(places[a], places[b], channel(mean_ms), channel(mean_ms)) for (a, b), mean_ms in distances.items()
-    )
-    return Topology(name, tuple(sites), tuple(clusters), links)
-
-
-def near_count(name: str) -> int:
-    """The number of sites in the sequencer's cluster, the first ones of a cloud."""
-    return next(iter(CLOUDS[name][0].values()))
+    lan = Channel(Gamma(CLOUD_LAN_MS, (0.1 * CLOUD_LAN_MS) ** 2, 0.5 * CLOUD_LAN_MS), fifo=False)
+    clusters = [(one, [f"{one}-{place}" for place in range(count)], lan) for one, count in sizes.items()]
+    places = list(sizes)
+    ends = {(places.index(a), places.index(b)): channel(mean_ms) for (a, b), mean_ms in distances.items()}
+    return of_named_sites(name, clusters, (WanLink(*pair, way, way) for pair, way in ends.items()))
 
 
 def cloud_scenario(name: str, policy: PolicyName, seed: int, duration_ms: float, rate_per_s: float = 100.0) -> Scenario:
     topology = cloud_topology(name)
-    each: Workload = Poisson(rate_per_s=rate_per_s / len(topology.sites))
-    return Scenario(
-        name="optimistic",
-        topology=topology,
-        stack=StackSpec(name="optimistic", optimistic=OptimisticOptions(policy=policy)),
-        workloads=(each,),
-        seed=seed,
-        duration_ms=duration_ms,
-        wire="reference",
-    )
+    load = Poisson(rate_per_s=rate_per_s / len(topology.sites))
+    stack = StackSpec(name="optimistic", optimistic=OptimisticOptions(policy=policy))
+    return optimistic_scenario(topology, stack, (load,), seed, duration_ms, wire="reference")
 
 
 def narrow_scenario(policy: PolicyName, sizes: bool, seed: int, duration_ms: float) -> Scenario:
@@ -139,17 +123,9 @@ def narrow_scenario(policy: PolicyName, sizes: bool, seed: int, duration_ms: flo
     lan = Channel(Normal(LAN_MS, 0.01 * LAN_MS), fifo=False)
     wan = Channel(Normal(WAN_MS, 0.01 * WAN_MS), fifo=False, bandwidth_mbps=100.0)
     share = 1 / (2 * CLUSTER_SITES)
-    return Scenario(
-        name="optimistic",
-        topology=mesh(2, CLUSTER_SITES, lan, wan),
-        stack=StackSpec(name="optimistic", optimistic=OptimisticOptions(policy=policy, sizes=sizes)),
-        workloads=(
-            Poisson(rate_per_s=40.0 * share, payload_bytes=100),
-            Poisson(rate_per_s=10.0 * share, payload_bytes=30_000),
-        ),
-        seed=seed,
-        duration_ms=duration_ms,
-    )
+    loads = [Poisson(rate_per_s=rate * share, payload_bytes=size) for rate, size in ((40.0, 100), (10.0, 30_000))]
+    stack = StackSpec(name="optimistic", optimistic=OptimisticOptions(policy=policy, sizes=sizes))
+    return optimistic_scenario(mesh(2, CLUSTER_SITES, lan, wan), stack, loads, seed, duration_ms)
 
 
 def cell(
@@ -180,15 +156,11 @@ def grid(scale: Scale, seeds: Sequence[int]) -> list[Cell]:
 
 def paper(scale: Scale, seed: int) -> list[Cell]:
     """Rates and variances; at quick scale fewer and shorter runs, the longest where hit ratios vary most."""
-    cells = []
-    for sigma in SIGMAS:
-        for rate in RATES[scale]:
-            for policy in POLICIES:
-                length = lengths(scale, sigma, rate, policy)
-                if length is not None:
-                    made = paper_scenario(sigma, rate, policy, seed, length[0])
-                    cells.append(cell("paper", made, CLUSTER_SITES, length[1], seed, sigma, rate))
-    return cells
+    return [
+        cell("paper", paper_scenario(*place, seed, length[0]), CLUSTER_SITES, length[1], seed, *place[:2])
+        for place in product(SIGMAS, RATES[scale], POLICIES)
+        if (length := lengths(scale, *place)) is not None
+    ]
 
 
 def lengths(scale: Scale, sigma: float, rate: float, policy: str) -> tuple[float, float] | None:
@@ -228,7 +200,7 @@ def narrow(scale: Scale, seed: int) -> list[Cell]:
 def clouds(scale: Scale, seed: int) -> list[Cell]:
     duration_ms = 15_000.0 if scale == "quick" else DURATION_MS
     return [
-        cell("cloud", made, near_count(name), WARM_UP_MS, seed, CLOUD_SD, 100.0)
+        cell("cloud", made, len(made.topology.clusters[0].sites), WARM_UP_MS, seed, CLOUD_SD, 100.0)
         for name in CLOUD_NAMES[scale]
         for policy in CLOUD_POLICIES[scale]
         for made in [cloud_scenario(name, policy, seed, duration_ms)]

@@ -11,7 +11,8 @@ from isthmus.scenario.workload import Periodic, Poisson, Workload
 from isthmus.studies.tickets.instances import LAN_MS, NEAR, PERIODS_MS, WAN_MS
 from isthmus.studies.tickets.labels import PERIODIC, POISSON
 from isthmus.topology.delay import Gamma
-from isthmus.topology.model import Channel, Cluster, Topology, TopologySite, WanLink
+from isthmus.topology.model import Channel, Topology, WanLink
+from isthmus.topology.shapes import of_named_sites
 
 SITES = "ABCDE"
 WORKLOADS: dict[str, type[Periodic] | type[Poisson]] = {PERIODIC: Periodic, POISSON: Poisson}  # by source
@@ -28,10 +29,8 @@ def five_sites() -> Topology:
     """A B C | D E."""
     lan = Channel(Gamma(LAN_MS, 0.05, LAN_MS - 1))
     wan = Channel(Gamma(WAN_MS, 0.5, WAN_MS - 5))
-    sites = tuple(TopologySite(name, int(place >= NEAR)) for place, name in enumerate(SITES))
-    west, east = tuple(range(NEAR)), tuple(range(NEAR, len(SITES)))
-    clusters = (Cluster("west", west, 0, lan), Cluster("east", east, NEAR, lan))  # type: ignore[arg-type]
-    return Topology("five", sites, clusters, (WanLink(0, 1, wan, wan),))
+    clusters = (("west", SITES[:NEAR], lan), ("east", SITES[NEAR:], lan))
+    return of_named_sites("five", clusters, [WanLink(0, 1, wan, wan)])
 
 
 def workloads(load: str, source: str, start_ms: float = 0.0, stop_ms: float | None = None) -> tuple[Workload, ...]:

@@ -96,6 +96,7 @@ def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def table(rows: list[tuple[object, ...]], shape: dict[str, str]) -> pa.RecordBatch:
+    """Rows as a batch of columns of Spark types."""
     columns = zip(*rows, strict=True)
     arrays = [pa.array(column, ARROW[kind]) for column, kind in zip(columns, shape.values(), strict=True)]
     return pa.RecordBatch.from_arrays(arrays, names=list(shape))

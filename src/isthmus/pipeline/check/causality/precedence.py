@@ -14,23 +14,15 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from isthmus.core.layer import Kind
+from isthmus.pipeline.check.causality.past import table
 from isthmus.pipeline.check.incarnations import is_home, is_kind
 from isthmus.pipeline.check.tables import Tables
-from isthmus.pipeline.engine.formats import GROUP, MESSAGE, ddl
+from isthmus.pipeline.engine.formats import EVENT, GROUP, MESSAGE, ddl
 
 Key = tuple[int, int, int]
 Step = tuple[bool, Key, int]  # whether it is a submit, the message, the local number
 COLUMNS = ("run", "group", "process", "local", "origin", "sender", "number", "submit", "known")
-RESULT = {
-    "run": "bigint",
-    "group": "int",
-    "process": "int",
-    "local": "bigint",
-    "origin": "int",
-    "sender": "int",
-    "number": "bigint",
-}
-ARROW = {"bigint": pa.int64(), "int": pa.int32()}
+RESULT = {name: EVENT.get(name, "bigint") for name in COLUMNS[:7]}
 
 
 def impossible(tables: Tables, chosen: DataFrame) -> DataFrame:
@@ -113,9 +105,5 @@ def walk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def told(place: tuple[int, int] | None, order: Order) -> Iterator[pa.RecordBatch]:
     order.finish()
-    if place is None or not order.found:
-        return
-    rows = [(*place, process, local, *message) for process, local, message in order.found]
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(column, ARROW[kind]) for column, kind in zip(columns, RESULT.values(), strict=True)]
-    yield pa.RecordBatch.from_arrays(arrays, names=list(RESULT))
+    if place is not None and order.found:
+        yield table([(*place, process, local, *message) for process, local, message in order.found], RESULT)
