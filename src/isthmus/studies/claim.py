@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from math import isfinite
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 import msgspec
 
@@ -138,6 +138,14 @@ class StackAdvice(msgspec.Struct, frozen=True):
             return AdviceResult(self.situation, self.stack, self.because(tables))
         except NO_FIGURE:
             return None
+
+
+Given = ParamSpec("Given")
+
+
+def quantity(compute: Callable[Concatenate[Tables, Given], float | None]) -> Callable[Given, Quantity]:
+    """A decorator: a function of the tables and of parameters, called with the latter alone, gives a quantity."""
+    return lambda *given, **named: Quantity(lambda tables: compute(tables, *given, **named))
 
 
 def matching(rows: Rows, **wanted: object) -> Rows:

@@ -7,7 +7,7 @@ they know of a local message, it need not be mentioned outside.
 
 from __future__ import annotations
 
-from isthmus.studies.claim import ClaimSource, Quantity, Tables, numbers_of, over, value
+from isthmus.studies.claim import ClaimSource, Quantity, Tables, numbers_of, over, quantity, value
 from isthmus.studies.model import Study, later
 from isthmus.studies.results import FigureSpec, PaperLine, figure
 
@@ -43,16 +43,12 @@ def growth(column: str, rules: str) -> Quantity:
     return most / least
 
 
-def last_third(rules: str) -> Quantity:
+@quantity
+def last_third(tables: Tables, rules: str) -> float:
     """The mean timestamp of the last third of a run, over that of the third before."""
-
-    @Quantity
-    def quantity(tables: Tables) -> float:
-        means = numbers_of(tables["over_time"], "entries", rules=rules)
-        third = len(means) // 3
-        return sum(means[-third:]) / sum(means[-2 * third : -third])
-
-    return quantity
+    means = numbers_of(tables["over_time"], "entries", rules=rules)
+    third = len(means) // 3
+    return sum(means[-third:]) / sum(means[-2 * third : -third])
 
 
 SMALL = "3 LANs of 8 hosts"

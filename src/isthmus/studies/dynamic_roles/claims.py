@@ -8,7 +8,7 @@ Further runs change the network instead (changes.py), and detectors of a mean ar
 
 from __future__ import annotations
 
-from isthmus.studies.claim import ClaimSource, Quantity, StackAdvice, Tables, matching, over, value
+from isthmus.studies.claim import ClaimSource, Quantity, StackAdvice, Tables, matching, over, quantity, value
 from isthmus.studies.model import Study, later
 from isthmus.studies.results import FigureSpec, figure
 from isthmus.studies.tickets.labels import (
@@ -26,6 +26,7 @@ from isthmus.studies.tickets.labels import (
     SYMMETRIC,
     SYMMETRIC_NULLS,
     TOKEN_SITE,
+    by_protocol,
     nine_labels,
 )
 
@@ -44,29 +45,18 @@ def phase_means(tables: Tables, protocol: str, source: str) -> list[float]:
     return [float(found[label]["latency_ms"]) for label in nine_labels()]
 
 
-def phases_lost(source: str) -> Quantity:
+@quantity
+def phases_lost(tables: Tables, source: str) -> float:
     """The number of phases in which the paper's dynamic hybrid is slower than token-site."""
-
-    @Quantity
-    def quantity(tables: Tables) -> float:
-        means = [phase_means(tables, protocol, source) for protocol in (DYNAMIC_PAPER, TOKEN_SITE)]
-        return float(sum(theirs > token for theirs, token in zip(*means, strict=True)))
-
-    return quantity
+    means = [phase_means(tables, protocol, source) for protocol in (DYNAMIC_PAPER, TOKEN_SITE)]
+    return float(sum(theirs > token for theirs, token in zip(*means, strict=True)))
 
 
-def worst_phase(source: str) -> Quantity:
-    """Our latency over that of token-site, in the phase where this ratio is largest.
-
-    Where the load is next to its sequencer, token-site is as fast as any protocol can be.
-    """
-
-    @Quantity
-    def quantity(tables: Tables) -> float:
-        means = [phase_means(tables, protocol, source) for protocol in (DYNAMIC, TOKEN_SITE)]
-        return max(float(ours / token) for ours, token in zip(*means, strict=True))
-
-    return quantity
+@quantity
+def worst_phase(tables: Tables, source: str) -> float:
+    """Our latency over that of token-site, in the phase where this ratio is largest."""
+    means = [phase_means(tables, protocol, source) for protocol in (DYNAMIC, TOKEN_SITE)]
+    return max(float(ours / token) for ours, token in zip(*means, strict=True))
 
 
 def cost_ratio(column: str, other: str, source: str) -> Quantity:
@@ -151,20 +141,16 @@ LOAD_CLAIMS = (
 # Detectors of a mean
 
 
-def detector_ratio(*rivals: str) -> Quantity:
+@quantity
+def detector_ratio(tables: Tables, *rivals: str) -> float:
     """The error of the sliding mean over that of the best rival, on the traffic where it does worst; all by default."""
-
-    @Quantity
-    def quantity(tables: Tables) -> float:
-        ratios = []
-        for traffic in (*SOURCES, CHAT):
-            rows = matching(tables["detectors"], traffic=traffic)
-            errors = {row["detector"]: float(row["error_factor"]) for row in rows}
-            names = rivals or [name for name in errors if name != "sliding"]
-            ratios.append(errors["sliding"] / min(errors[name] for name in names))
-        return max(ratios)
-
-    return quantity
+    ratios = []
+    for traffic in (*SOURCES, CHAT):
+        rows = matching(tables["detectors"], traffic=traffic)
+        errors = {row["detector"]: float(row["error_factor"]) for row in rows}
+        names = rivals or [name for name in errors if name != "sliding"]
+        ratios.append(errors["sliding"] / min(errors[name] for name in names))
+    return max(ratios)
 
 
 DETECTOR_NOTE = (
@@ -188,21 +174,17 @@ DETECTOR_CLAIMS = (
 # Networks that change
 
 
-def recovered_ratio(part: str) -> Quantity:
+@quantity
+def recovered_ratio(tables: Tables, part: str) -> float:
     """Our usual latency after a change over the best of the protocols that deliver everything; the worst change."""
-
-    @Quantity
-    def quantity(tables: Tables) -> float:
-        lost = {row["protocol"] for row in matching(tables["changes"], part=part) if row["undelivered_messages"]}
-        rows = matching(tables["transients"], part=part)
-        ratios = []
-        for place in sorted({(row["source"], row["change"]) for row in rows}):
-            here = {row["protocol"]: row["usual_ms"] for row in rows if (row["source"], row["change"]) == place}
-            complete = [usual_ms for name, usual_ms in here.items() if name not in lost]
-            ratios.append(float(here[DYNAMIC] / min(complete)))
-        return max(ratios)
-
-    return quantity
+    lost = {row["protocol"] for row in matching(tables["changes"], part=part) if row["undelivered_messages"]}
+    rows = matching(tables["transients"], part=part)
+    ratios = []
+    for place in sorted({(row["source"], row["change"]) for row in rows}):
+        here = {row["protocol"]: row["usual_ms"] for row in rows if (row["source"], row["change"]) == place}
+        complete = [usual_ms for name, usual_ms in here.items() if name not in lost]
+        ratios.append(float(here[DYNAMIC] / min(complete)))
+    return max(ratios)
 
 
 @Quantity
@@ -277,7 +259,7 @@ def dynamic_reason(tables: Tables) -> str:
 
 
 def over_time(source: str, table: str) -> FigureSpec:
-    return figure(
+    return by_protocol(
         f"time-{table.removeprefix('time_')}",
         f"Latency over time as the load goes through the nine scenarios, {source} sources",
         "Mean over the messages submitted in each second; the load changes every 16 s, at quick scale every 12 s. The "
@@ -285,15 +267,35 @@ def over_time(source: str, table: str) -> FigureSpec:
         ("second", "time (s)"),
         ("latency_ms", "latency (ms)"),
         table=table,
-        series="protocol",
-        stacks=STACK_OF,
     )
 
 
-def bars(name: str, title: str, caption: str, table: str, y: tuple[str, str], x: str) -> FigureSpec:
-    return figure(name, title, caption, (x, x), y, table=table, series="protocol", stacks=STACK_OF)
-
-
+CHANGES = (  # figures of networks that change: name, title, caption, table, y, x
+    (
+        "changes",
+        "Latency where the network changes, Poisson sources",
+        "Delays between clusters, a link that fails, and a cloud whose load moves; each phase with its change.",
+        "changes_poisson",
+        ("latency_ms", "latency (ms)"),
+        "phase",
+    ),
+    (
+        "recovery",
+        "Time to recover from each change, Poisson sources",
+        "Seconds from the change until latency is usual again.",
+        "transients_poisson",
+        ("recovery_s", "time to recover (s)"),
+        "change",
+    ),
+    (
+        "peak",
+        "The slowest second after each change, Poisson sources",
+        "Times the usual latency of the phase.",
+        "transients_poisson",
+        ("peak_ratio", "peak (times the usual)"),
+        "change",
+    ),
+)
 STUDY = Study(
     name="dynamic-roles",
     title="Roles that follow the load",
@@ -309,15 +311,13 @@ STUDY = Study(
         StackAdvice("Clusters far apart, with a load that moves or is not known", "dynamic-hybrid", dynamic_reason),
     ),
     figures=(
-        figure(
+        by_protocol(
             "phases-poisson",
             "Dynamic roles, phase by phase, Poisson sources",
             "Mean over the messages of each phase, including the time that a change of roles takes.",
             ("scenario", "load of A B C and D E, high or low"),
             ("latency_ms", "latency (ms)"),
-            series="protocol",
             error="latency_ms_half",
-            stacks=STACK_OF,
         ),
         figure(
             "spread-poisson",
@@ -330,30 +330,7 @@ STUDY = Study(
         ),
         over_time(PERIODIC, "time_periodic"),
         over_time(POISSON, "time_poisson"),
-        bars(
-            "changes",
-            "Latency where the network changes, Poisson sources",
-            "Delays between clusters, a link that fails, and a cloud whose load moves; each phase with its change.",
-            "changes_poisson",
-            ("latency_ms", "latency (ms)"),
-            "phase",
-        ),
-        bars(
-            "recovery",
-            "Time to recover from each change, Poisson sources",
-            "Seconds from the change until latency is usual again.",
-            "transients_poisson",
-            ("recovery_s", "time to recover (s)"),
-            "change",
-        ),
-        bars(
-            "peak",
-            "The slowest second after each change, Poisson sources",
-            "Times the usual latency of the phase.",
-            "transients_poisson",
-            ("peak_ratio", "peak (times the usual)"),
-            "change",
-        ),
+        *(by_protocol(name, title, caption, (x, x), y, table=table) for name, title, caption, table, y, x in CHANGES),
         figure(
             "detectors",
             "Detectors of a mean on three kinds of traffic",

@@ -6,6 +6,7 @@ delivery: a hypercube promises about log2 n sends per delivery, each over about 
 
 from __future__ import annotations
 
+from functools import partial
 from math import log2
 
 from isthmus.studies.claim import ClaimSource, Quantity, Rows, Tables, over
@@ -15,6 +16,7 @@ from isthmus.studies.results import figure
 OURS = ClaimSource("ours: beyond the paper's 600 nodes", "promise")
 DATA_BYTES = 100
 STACK_OF = {"flooding": "flooding", "vector, at least": "causal-vector"}
+by_protocol = partial(figure, series="protocol", stacks=STACK_OF)
 
 
 def by_size(tables: Tables) -> Rows:
@@ -68,36 +70,30 @@ STUDY = Study(
         OURS.claim("Nothing is left undelivered.", over(sum, "promises", "undelivered").at_most(0.0, "deliveries")),
     ),
     figures=(
-        figure(
+        by_protocol(
             "growth_delay",
             "Delay of flooding over the number of nodes",
             "Mean time from a submit to a delivery at another node; ten messages of 100 bytes at once.",
             ("nodes", "nodes"),
             ("delay_mean_ms", "mean delay, ms"),
             table="growth",
-            series="protocol",
             error="delay_mean_ms_half",
-            stacks=STACK_OF,
         ),
-        figure(
+        by_protocol(
             "growth_hops",
             "Physical hops per delivery",
             "Packets over links of the network, all copies of a message together, per delivery.",
             ("nodes", "nodes"),
             ("hops_each", "hops per delivery"),
             table="growth",
-            series="protocol",
-            stacks=STACK_OF,
         ),
-        figure(
+        by_protocol(
             "growth_bytes",
             "Bytes per delivery",
             "Over logical arcs; of vector the size of one message: counters, data and one header.",
             ("nodes", "nodes"),
             ("bytes", "bytes per delivery"),
             table="bytes",
-            series="protocol",
-            stacks=STACK_OF,
         ),
     ),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from isthmus.studies.claim import ClaimSource, Quantity, StackAdvice, Tables, crossing, matching, over
 from isthmus.studies.model import Study, later
-from isthmus.studies.results import FigureSpec, PaperLine, figure
+from isthmus.studies.results import FigureSpec, PaperLine
 from isthmus.studies.tickets.labels import (
     ASSUMED,
     NULL_MS,
@@ -18,10 +18,10 @@ from isthmus.studies.tickets.labels import (
     PERIODIC,
     POISSON,
     PROPERTIES,
-    STACK_OF,
     SYMMETRIC,
     SYMMETRIC_NULLS,
     TOKEN_SITE,
+    by_protocol,
 )
 
 RATE_PER_S = 10.0
@@ -108,17 +108,15 @@ def token_reason(tables: Tables) -> str:
 
 
 def over_delay_figure(source: str, table: str, lines: tuple[PaperLine, ...]) -> FigureSpec:
-    return figure(
+    return by_protocol(
         f"latency-{table}",
         f"Both protocols in isolation, {source} sources",
         "30 processes, 10 messages per second each; from submit to last delivery.",
         ("delay_ms", "network delay D (ms)"),
         ("latency_ms", "latency (ms)"),
         table=table,
-        series="protocol",
         error="latency_ms_half",
         paper=lines,
-        stacks=STACK_OF,
     )
 
 

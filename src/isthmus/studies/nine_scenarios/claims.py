@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from statistics import fmean
 
-from isthmus.studies.claim import ClaimSource, Quantity, StackAdvice, Tables, matching, over, value
+from isthmus.studies.claim import ClaimSource, Quantity, StackAdvice, Tables, matching, over, quantity, value
 from isthmus.studies.model import Study, later
-from isthmus.studies.results import FigureSpec, figure
+from isthmus.studies.results import FigureSpec
 from isthmus.studies.tickets.labels import (
     ASSUMED,
     HYBRID,
@@ -24,10 +24,10 @@ from isthmus.studies.tickets.labels import (
     POISSON,
     PROPERTIES,
     SOURCES,
-    STACK_OF,
     SYMMETRIC,
     SYMMETRIC_NULLS,
     TOKEN_SITE,
+    by_protocol,
     nine_labels,
 )
 
@@ -45,16 +45,12 @@ def latency(protocol: str, combine: Callable[[list[float]], float]) -> Quantity:
     return Quantity(lambda tables: combine(latencies(tables, protocol)))
 
 
-def worst_ratio(protocol: str, source: str, *rivals: str) -> Quantity:
+@quantity
+def worst_ratio(tables: Tables, protocol: str, source: str, *rivals: str) -> float:
     """A protocol's latency over that of its best rival, in the scenario where this ratio is largest."""
-
-    @Quantity
-    def quantity(tables: Tables) -> float:
-        others = [latencies(tables, rival, source) for rival in rivals]
-        mine = latencies(tables, protocol, source)
-        return max(mine[place] / min(line[place] for line in others) for place in range(len(NINE)))
-
-    return quantity
+    others = [latencies(tables, rival, source) for rival in rivals]
+    mine = latencies(tables, protocol, source)
+    return max(mine[place] / min(line[place] for line in others) for place in range(len(NINE)))
 
 
 def multicasts(protocol: str) -> Quantity:
@@ -135,16 +131,14 @@ def hybrid_reason(tables: Tables) -> str:
 
 
 def by_scenario(source: str, table: str, y: str, name: str, caption: str, headline: bool = False) -> FigureSpec:
-    return figure(
+    return by_protocol(
         f"{table}-{y.split('_')[0]}",
         f"Nine scenarios, {source} sources: {name}",
         caption,
         ("scenario", "load of A B C and D E, high or low"),
         (y, f"{name} (ms)" if y == "latency_ms" else name),
         table=table,
-        series="protocol",
         error=f"{y}_half",
-        stacks=STACK_OF,
         headline=headline,
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from isthmus.studies.claim import ClaimSource, Quantity, StackAdvice, Tables, matching, over, value
+from isthmus.studies.claim import ClaimSource, Quantity, StackAdvice, Tables, matching, over, quantity, value
 from isthmus.studies.model import Study, later
 from isthmus.studies.results import FigureSpec, PaperLine, figure
 
@@ -48,28 +48,21 @@ def largest_deviation(tables: Tables) -> float:
     )
 
 
-def processing_limit(policy: str) -> Quantity:
+@quantity
+def processing_limit(tables: Tables, policy: str) -> float:
     """The paper's limit on g, computed as in the paper: hit ratio at 3 %, window at 10 %."""
+    from isthmus.measure.optimism import usable_ms
 
-    @Quantity
-    def quantity(tables: Tables) -> float:
-        from isthmus.measure.optimism import usable_ms
-
-        return usable_ms(at("window_ms", 0.1, policy)(tables), at("hit", 0.03, policy)(tables))
-
-    return quantity
+    return usable_ms(at("window_ms", 0.1, policy)(tables), at("hit", 0.03, policy)(tables))
 
 
-def gain_at_equal_window(sigma: float) -> Quantity:
+@quantity
+def gain_at_equal_window(tables: Tables, sigma: float) -> float | None:
     """Hits of the rule stamped less those of the paper's rule, at the window of the paper's rule."""
-
-    def compute(tables: Tables) -> float | None:
-        ours = matching(tables["windows"], policy="stamped", sigma=sigma)
-        window_ms = at("window_ms", sigma, "compensation")(tables)
-        found = interpolated([(row["window_ms"], row["hit_percent"]) for row in ours], window_ms)
-        return None if found is None else found - at("hit_percent", sigma, "compensation")(tables)
-
-    return Quantity(compute)
+    ours = matching(tables["windows"], policy="stamped", sigma=sigma)
+    window_ms = at("window_ms", sigma, "compensation")(tables)
+    found = interpolated([(row["window_ms"], row["hit_percent"]) for row in ours], window_ms)
+    return None if found is None else found - at("hit_percent", sigma, "compensation")(tables)
 
 
 def interpolated(points: list[tuple[float, float]], x: float) -> float | None:

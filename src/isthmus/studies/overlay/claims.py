@@ -8,9 +8,21 @@ packet network is simulated.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from math import log2
 
-from isthmus.studies.claim import ClaimSource, Quantity, Rows, Tables, crossing, matching, numbers_of, over, value
+from isthmus.studies.claim import (
+    ClaimSource,
+    Quantity,
+    Rows,
+    Tables,
+    crossing,
+    matching,
+    numbers_of,
+    over,
+    quantity,
+    value,
+)
 from isthmus.studies.model import Study, later
 from isthmus.studies.results import FigureSpec, PaperLine, figure
 from isthmus.topology.overlay.links import Kind as OverlayKind
@@ -29,6 +41,7 @@ FIGURES = {  # nodes, data: mean delay in ms of flooding, of vector
 }
 TOLERANCE = 0.1
 STACK_OF = {"flooding": "flooding", "vector": "causal-vector"}
+by_protocol = partial(figure, series="protocol", stacks=STACK_OF)
 
 
 def main_rows(tables: Tables) -> Rows:
@@ -61,15 +74,11 @@ def least(column: str) -> Quantity:
 # Delay
 
 
-def change_of_advantage(data: int) -> Quantity:
+@quantity
+def change_of_advantage(tables: Tables, data: int) -> float:
     """The ratio of flooding to vector at the smallest size, over the same at the largest."""
-
-    @Quantity
-    def quantity(tables: Tables) -> float:
-        found = ratios(tables, data)
-        return found[0] / found[-1]
-
-    return quantity
+    found = ratios(tables, data)
+    return found[0] / found[-1]
 
 
 @Quantity
@@ -91,17 +100,13 @@ def dependence(tables: Tables) -> float:
 # Cost
 
 
-def crossover_bytes(nodes: int) -> Quantity:
+@quantity
+def crossover_bytes(tables: Tables, nodes: int) -> float:
     """The data at which both send as many bytes, over 4n / (log2 n - 1)."""
-
-    @Quantity
-    def quantity(tables: Tables) -> float:
-        columns = ((protocol, nodes, data, "arc_bytes") for data in DATA for protocol in ("flooding", "vector"))
-        found = [of(*column)(tables) for column in columns]
-        gaps = [flooding - vector for flooding, vector in zip(found[::2], found[1::2], strict=True)]
-        return crossing(zip(DATA, gaps, strict=True)) / (4 * nodes / (log2(nodes) - 1))
-
-    return quantity
+    columns = ((protocol, nodes, data, "arc_bytes") for data in DATA for protocol in ("flooding", "vector"))
+    found = [of(*column)(tables) for column in columns]
+    gaps = [flooding - vector for flooding, vector in zip(found[::2], found[1::2], strict=True)]
+    return crossing(zip(DATA, gaps, strict=True)) / (4 * nodes / (log2(nodes) - 1))
 
 
 # Queues
@@ -292,16 +297,14 @@ CLAIMS = (
 
 def delay_figure(data: int) -> FigureSpec:
     nodes = [float(n) for n, of_data in FIGURES if of_data == data]
-    return figure(
+    return by_protocol(
         f"delay_{data}",
         f"Delay of messages with {data} bytes of data",
         "Mean time from a submit to a delivery at another node, over topologies, with 95 % intervals.",
         ("nodes", "nodes"),
         ("delay_mean_ms", "mean delay, ms"),
         table=f"data_{data}",
-        series="protocol",
         error="delay_mean_ms_half",
-        stacks=STACK_OF,
         paper=tuple(
             PaperLine(
                 f"{protocol}, expected",
@@ -314,15 +317,13 @@ def delay_figure(data: int) -> FigureSpec:
 
 
 def cost_figure(column: str, title: str, ylabel: str, caption: str, data: int) -> FigureSpec:
-    return figure(
+    return by_protocol(
         f"{column}_{data}",
         f"{title}, {data} bytes of data",
         caption,
         ("nodes", "nodes"),
         (column, ylabel),
         table=f"data_{data}",
-        series="protocol",
-        stacks=STACK_OF,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from isthmus.studies.claim import ClaimSource, Quantity, StackAdvice, Tables, numbers_of, over
+from isthmus.studies.claim import ClaimSource, Quantity, StackAdvice, Tables, numbers_of, over, quantity
 from isthmus.studies.model import Study, later
 from isthmus.studies.results import figure
 from isthmus.studies.tickets.labels import (
@@ -33,15 +33,11 @@ def worst(choice: str, **wanted: object) -> Quantity:
     return over(max, "regret", "regret_percent", choice=choice, **wanted)
 
 
-def mean_ratio(column: str, other: str) -> Quantity:
+@quantity
+def mean_ratio(tables: Tables, column: str, other: str) -> float:
     """The mean over instances of a column of the dynamic hybrid over that of another choice."""
-
-    @Quantity
-    def quantity(tables: Tables) -> float:
-        mine, theirs = (numbers_of(tables["regret"], column, choice=choice) for choice in (DYNAMIC, other))
-        return fmean(a / b for a, b in zip(mine, theirs, strict=True))
-
-    return quantity
+    mine, theirs = (numbers_of(tables["regret"], column, choice=choice) for choice in (DYNAMIC, other))
+    return fmean(a / b for a, b in zip(mine, theirs, strict=True))
 
 
 @Quantity

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from isthmus.studies.claim import ClaimSource, Quantity, Tables, numbers_of, over
+from isthmus.studies.claim import ClaimSource, Quantity, Tables, numbers_of, over, quantity
 from isthmus.studies.model import Study, later
 from isthmus.studies.results import PaperLine, figure
 from isthmus.studies.tickets.labels import PAPER, SOURCES
@@ -18,15 +18,12 @@ from isthmus.studies.tickets.labels import PAPER, SOURCES
 SECTION = ClaimSource("section 4.2")
 
 
-def farthest(role: str, expected: float) -> Quantity:
+@quantity
+def farthest(tables: Tables, role: str, expected: float) -> float:
     """The value farthest from the expected one, of all senders of a role and all delays."""
-
-    def quantity(tables: Tables) -> float:
-        rows = tables["senders"]
-        ends = [value for end in ("min", "max") for value in numbers_of(rows, f"over_delay_{end}", role=role)]
-        return max(ends, key=lambda value: abs(value - expected))
-
-    return Quantity(quantity)
+    rows = tables["senders"]
+    ends = [value for end in ("min", "max") for value in numbers_of(rows, f"over_delay_{end}", role=role)]
+    return max(ends, key=lambda value: abs(value - expected))
 
 
 @Quantity
