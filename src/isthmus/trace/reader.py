@@ -11,6 +11,7 @@ columns that version 2 added are filled in where a file lacks them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import pairwise, repeat
 from pathlib import Path
 
@@ -32,21 +33,16 @@ def read_rows(path: Path | str) -> Iterator[Row]:
 
 def read_batches(path: Path | str, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
     for segment in segments(path):
-        try:
-            with pq.ParquetFile(segment) as file:
-                columns = check(segment, file.schema_arrow)
-                for batch in file.iter_batches(batch_size=batch_rows, columns=columns):
-                    yield conform(segment, batch)
-        except (OSError, pa.ArrowException) as error:
-            raise unreadable(segment, error) from error
+        with readable(segment), pq.ParquetFile(segment) as file:
+            columns = check(segment, file.schema_arrow)
+            for batch in file.iter_batches(batch_size=batch_rows, columns=columns):
+                yield conform(segment, batch)
 
 
 def read_meta(path: Path | str) -> dict[str, str]:
     segment = segments(path)[0]
-    try:
+    with readable(segment):
         return meta_of(pq.read_schema(segment))
-    except (OSError, pa.ArrowException) as error:
-        raise unreadable(segment, error) from error
 
 
 def segments(path: Path | str) -> list[Path]:
@@ -142,9 +138,14 @@ def destination_tuples(column: pa.ListArray) -> Iterable[tuple[int, ...] | None]
     ]
 
 
-def unreadable(segment: Path, error: Exception) -> InputError:
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return InputError(str(segment), "", f"an unreadable file ({reason})", "a complete Parquet file")
+@contextmanager
+def readable(segment: Path) -> Iterator[None]:
+    """Turn what Arrow raises about a file inside the block into one sentence."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(str(segment), "", f"an unreadable file ({reason})", "a complete Parquet file") from error
 
 
 def listed(names: list[str]) -> str:

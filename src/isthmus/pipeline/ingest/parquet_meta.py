@@ -11,14 +11,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from isthmus.core.layer import Kind
 from isthmus.trace.arrow import SCHEMA
 from isthmus.trace.inputs.columns import HIVE
 from isthmus.trace.inputs.parquet import check_column
-from isthmus.trace.reader import check_version, unreadable
+from isthmus.trace.reader import check_version, readable
 
 
 class FileMeta(NamedTuple):
@@ -33,11 +32,9 @@ class FileMeta(NamedTuple):
 
 def read_file_meta(root: Path, file: Path) -> FileMeta:
     """Read and judge the metadata of a file."""
-    try:
+    with readable(file):
         metadata = pq.read_metadata(file)
         schema = metadata.schema.to_arrow_schema()
-    except (OSError, pa.ArrowException) as error:
-        raise unreadable(file, error) from error
     check_version(file, schema)
     folders = file.relative_to(root).parts[:-1] if file != root else ()
     hive = {found[1]: found[2] for found in map(HIVE.match, folders) if found}

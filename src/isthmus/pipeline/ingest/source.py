@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 
 from isthmus.core.errors import InputError
 from isthmus.pipeline.ingest.columns import TRACE_TYPE
-from isthmus.trace.reader import check, conform, segments, unreadable
+from isthmus.trace.reader import check, conform, readable, segments
 
 NAME = "isthmus"
 TASK_ROWS = 1_000_000
@@ -167,10 +167,8 @@ def advance(start: Mapping[str, int], there: Mapping[str, int], most: int) -> di
 
 def slices(segment: Path, rows: int) -> list[InputPartition]:
     """One segment in tasks of about `rows` rows."""
-    try:
+    with readable(segment):
         metadata = pq.read_metadata(segment)
-    except (OSError, pa.ArrowException) as error:
-        raise unreadable(segment, error) from error
     check(segment, metadata.schema.to_arrow_schema())
     found: list[InputPartition] = []
     first = held = 0
@@ -187,13 +185,10 @@ def slices(segment: Path, rows: int) -> list[InputPartition]:
 def batches(partition: InputPartition) -> Iterator[pa.RecordBatch]:
     assert isinstance(partition, RowGroupRange)
     segment = Path(partition.path)
-    try:
-        with pq.ParquetFile(segment) as file:
-            groups = list(range(partition.first, partition.last))
-            for batch in file.iter_batches(row_groups=groups, columns=check(segment, file.schema_arrow)):
-                yield conform(segment, batch)
-    except (OSError, pa.ArrowException) as error:
-        raise unreadable(segment, error) from error
+    with readable(segment), pq.ParquetFile(segment) as file:
+        groups = list(range(partition.first, partition.last))
+        for batch in file.iter_batches(row_groups=groups, columns=check(segment, file.schema_arrow)):
+            yield conform(segment, batch)
 
 
 def folder_of(options: Mapping[str, Any]) -> str:

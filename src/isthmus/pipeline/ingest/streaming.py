@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -27,7 +26,7 @@ from isthmus.core.errors import InputError
 from isthmus.pipeline.engine.formats import VERDICT_KEY
 from isthmus.pipeline.ingest.columns import TRACE_TYPE, with_added
 from isthmus.trace.arrow import SCHEMA
-from isthmus.trace.reader import check_version, segments, unreadable
+from isthmus.trace.reader import check_version, readable, segments
 
 CHANGES_MAX = 1000  # lines reported per batch; the verdicts themselves have no bound
 AT_REST = ("agreement", "validity")  # they presume that the run has come to an end
@@ -161,10 +160,8 @@ def check_versions(folder: Path, known: set[Path]) -> None:
     """Refuse a segment of an unknown version before its rows are taken; `known` are those looked at before."""
     for segment in segments(folder):
         if segment not in known:
-            try:
+            with readable(segment):
                 check_version(segment, pq.read_schema(segment))
-            except (OSError, pa.ArrowException) as error:
-                raise unreadable(segment, error) from error
             known.add(segment)
 
 

@@ -29,7 +29,7 @@ from isthmus.trace.inputs.columns import (
     missing_column,
     wrong_type,
 )
-from isthmus.trace.reader import BATCH_ROWS, check_version, conform, to_rows, unreadable
+from isthmus.trace.reader import BATCH_ROWS, check_version, conform, readable, to_rows
 from isthmus.trace.schema import NONE, Row
 
 MESSAGE_KINDS = integer_array(np.array(WITH_MESSAGE, np.int8))
@@ -41,44 +41,35 @@ def table_rows(root: Path, files: Sequence[Path]) -> Iterator[Row]:
     for file in files:
         folders = file.relative_to(root).parts[:-1] if file != root else ()
         hive = {found[1]: found[2] for found in map(HIVE.match, folders) if found}
-        try:
-            with pq.ParquetFile(file) as opened:
-                schema = opened.schema_arrow
-                check_version(file, schema)
-                for field in SCHEMA:
-                    check_column(str(file), schema, field, hive)
-                known = [name for name in SCHEMA.names if name in schema.names]
-                for batch in opened.iter_batches(batch_size=BATCH_ROWS, columns=known):
-                    whole = conform(file, completed(file, batch, hive))
-                    if "study" in hive:
-                        refuse_mixed(root, whole, hive["study"], studies)
-                    yield from to_rows(whole)
-        except (OSError, pa.ArrowException) as error:
-            raise unreadable(file, error) from error
+        with readable(file), pq.ParquetFile(file) as opened:
+            schema = opened.schema_arrow
+            check_version(file, schema)
+            for field in SCHEMA:
+                check_column(str(file), schema, field, hive)
+            known = [name for name in SCHEMA.names if name in schema.names]
+            for batch in opened.iter_batches(batch_size=BATCH_ROWS, columns=known):
+                whole = conform(file, completed(file, batch, hive))
+                if "study" in hive:
+                    refuse_mixed(root, whole, hive["study"], studies)
+                yield from to_rows(whole)
 
 
 def table_count(files: Sequence[Path]) -> int:
     count = 0
     for file in files:
-        try:
+        with readable(file):
             count += pq.read_metadata(file).num_rows
-        except (OSError, pa.ArrowException) as error:
-            raise unreadable(file, error) from error
     return count
 
 
 def table_columns(file: Path) -> list[str]:
-    try:
+    with readable(file):
         return list(pq.read_schema(file).names)
-    except (OSError, pa.ArrowException) as error:
-        raise unreadable(file, error) from error
 
 
 def table_meta(file: Path) -> dict[str, str]:
-    try:
+    with readable(file):
         return meta_of(pq.read_schema(file))
-    except (OSError, pa.ArrowException) as error:
-        raise unreadable(file, error) from error
 
 
 def check_column(source: str, schema: pa.Schema, field: pa.Field, hive: dict[str, str]) -> None:
