@@ -10,6 +10,7 @@ missing event has a place: the row that it should have come before, or the end o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
@@ -147,11 +148,6 @@ def disagreed(lives: list[str], messages: list[str], numbers: tuple[int, ...], t
     return f"{lives[0]} delivered {messages[0]}{where}; {lives[1]}, which {way}, {how}"
 
 
-def unshared(lives: list[str], messages: list[str], numbers: tuple[int, ...]) -> str:
-    """Which life delivered a message in a view, and which did not and went on."""
-    return disagreed(lives, messages, numbers, too="")
-
-
 def moved(lives: list[str], messages: list[str], numbers: tuple[int, ...]) -> str:
     """In which view a message was delivered, and in which it was sent."""
     at, sent = ("no view" if view == NONE else f"view {view}" for view in numbers)
@@ -198,7 +194,7 @@ FORMS: dict[str, str | Callable[[list[str], list[str], tuple[int, ...]], str]] =
     "causal-never": causal("but never"),
     "order": ordered,
     "disagreement": disagreed,
-    "unshared": unshared,
+    "unshared": partial(disagreed, too=""),
     "undelivered": "{life[0]} never delivered {message[0]}, submitted by {life[1]}",
     "view-back": "{life[0]} installed view {number[0]} after view {number[1]}",
     "view-differs": "view {number[0]} is {members[0]} at {life[0]} and {members[1]} at {life[1]}",

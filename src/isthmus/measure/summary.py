@@ -46,21 +46,6 @@ class OpenMessage(msgspec.Struct, eq=False, gc=False):
 class RunSummary:
     """A sink that counts and measures; `groups` are the members of each group, or the number of members of group 0."""
 
-    __slots__ = (
-        "by_class",
-        "crash_count",
-        "delivered",
-        "forgiven_count",
-        "known",
-        "on_message",
-        "open",
-        "per_message",
-        "refused_count",
-        "rejected_count",
-        "submitted_count",
-        "up",
-    )
-
     def __init__(
         self, groups: Mapping[int, Iterable[int]] | int, composed: bool = False, on_message: OnMessage | None = None
     ) -> None:

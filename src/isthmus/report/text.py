@@ -23,12 +23,9 @@ PHRASES = {  # kind of claim: singular, plural, those that hold, those that do n
     "sanity": ("sanity check", "sanity checks", "passed", "failed", ("passed", "passed")),
 }
 OUTCOMES = {  # the word for a verdict on a kind of claim
-    ("paper", "holds"): "confirmed",
-    ("paper", "does not hold"): "not confirmed",
-    ("promise", "holds"): "kept",
-    ("promise", "does not hold"): "broken",
-    ("sanity", "holds"): "passed",
-    ("sanity", "does not hold"): "failed",
+    (kind, verdict): str(words[place])
+    for kind, words in PHRASES.items()
+    for place, verdict in ((2, "holds"), (3, "does not hold"))
 }
 NOTHING = "\N{EN DASH}"  # in an empty cell
 

@@ -40,9 +40,7 @@ class Constant(msgspec.Struct, frozen=True, gc=False, tag="constant", tag_field=
     def mean_ms(self) -> float:
         return self.ms
 
-    @property
-    def longest_ms(self) -> float:
-        return self.ms
+    longest_ms = mean_ms
 
     def constant_ns(self) -> int | None:
         return to_ns(self.ms)

@@ -43,20 +43,6 @@ PICKS = [
 class TraceWriter:
     """A sink that turns rows into the segments of one trace."""
 
-    __slots__ = (
-        "_batch_rows",
-        "_file",
-        "_folder",
-        "_open_rows",
-        "_options",
-        "_prefix",
-        "_rows",
-        "_schema",
-        "_segment_rows",
-        "closed",
-        "segment_count",
-    )
-
     def __init__(
         self,
         folder: Path | str,

@@ -16,6 +16,8 @@ from collections.abc import Collection, Sequence
 from random import Random
 from typing import NamedTuple
 
+import msgspec
+
 from isthmus.core.layer import Kind
 from isthmus.protocols.routing.calculus.walks import SENDER, Walk, WalkNetwork
 from isthmus.trace.schema import NONE, Row
@@ -45,42 +47,18 @@ class Postponed(NamedTuple):
 Party = int | tuple[int, int]  # a router, or a process by its group and its place there
 
 
-class Injection:
+class Injection(msgspec.Struct, eq=False):
     """A copy that was submitted to a node."""
 
-    __slots__ = ("bit", "copy", "depends", "injector", "message")
-
-    def __init__(self, message: int, copy: int, injector: Party, bit: int, depends: int) -> None:
-        self.message = message
-        self.copy = copy
-        self.injector = injector
-        self.bit = bit
-        self.depends = depends  # the injections that a member takes first, as bits
+    message: int
+    copy: int
+    injector: Party
+    bit: int
+    depends: int  # the injections that a member takes first, as bits
 
 
 class AbstractRun:
     """One execution of a script of messages."""
-
-    __slots__ = (
-        "_counter",
-        "_delivered",
-        "_heap",
-        "_held",
-        "_late",
-        "_local",
-        "_members",
-        "_network",
-        "_next",
-        "_nodes",
-        "_outgoing",
-        "_random",
-        "_script",
-        "_sent",
-        "_taken",
-        "_waiting",
-        "_walks",
-        "rows",
-    )
 
     def __init__(
         self, network: WalkNetwork, script: Sequence[ScriptedMessage], random: Random, late: Collection[Postponed] = ()
@@ -235,7 +213,7 @@ class AbstractRun:
         ready = [bit]
         while ready:
             one = ready.pop(0)
-            injections[one].depends = self._before(node, order, injections[one].message)
+            injections[one].depends = self._ranks(node, sum(1 << earlier for earlier in order), injections[one].message)
             order.append(one)
             placed |= 1 << one
             for member in self._members[node]:
@@ -244,10 +222,6 @@ class AbstractRun:
             free = [other for other in waiting if not injections[other].depends & ~placed]
             self._waiting[node, -1] = [other for other in waiting if other not in free]
             ready += free
-
-    def _before(self, node: int, order: Sequence[int], message: int) -> int:
-        """What a member takes before a message with the next place."""
-        return self._ranks(node, sum(1 << one for one in order), message)
 
     def _take(self, node: int, member: Party, bit: int) -> None:
         """A member takes a copy, or waits for what must precede it, and then takes what waited for this one."""

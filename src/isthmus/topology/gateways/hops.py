@@ -10,6 +10,7 @@ touches. The gateway at the end of a link sends to the LAN behind it, the other 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -76,21 +77,11 @@ class GatewayRoutes:
 
     def plan(self, sender: SiteId, destinations: int) -> GatewayPlan:
         """The hops of a sender's message to members of the view."""
-        found = self._plans.get((sender, destinations))
-        if found is None:
-            if len(self._plans) >= PLANS_MAX:
-                self._plans.clear()
-            found = self._plans[sender, destinations] = self.made(sender, destinations)
-        return found
+        return remembered(self._plans, (sender, destinations), self.made)
 
     def lean_plan(self, sender: SiteId, destinations: int) -> GatewayPlan:
         """The same without the gateways that neither relay nor are destinations; relays are no part of the address."""
-        found = self._lean_plans.get((sender, destinations))
-        if found is None:
-            if len(self._lean_plans) >= PLANS_MAX:
-                self._lean_plans.clear()
-            found = self._lean_plans[sender, destinations] = lean(self.plan(sender, destinations), destinations)
-        return found
+        return remembered(self._lean_plans, (sender, destinations), lambda *of: lean(self.plan(*of), destinations))
 
     def made(self, sender: SiteId, destinations: int) -> GatewayPlan:
         graph = self.graph
@@ -143,6 +134,17 @@ class GatewayRoutes:
             hosts = [GatewayHop(sites_of(inside), inside)] if inside else []
             hops[entry] = [*others, *hops.get(entry, []), *hosts]
         return mask_of(gateways) | inside | all_behind
+
+
+def remembered(
+    plans: dict[tuple[SiteId, int], GatewayPlan], key: tuple[SiteId, int], make: Callable[[SiteId, int], GatewayPlan]
+) -> GatewayPlan:
+    found = plans.get(key)
+    if found is None:
+        if len(plans) >= PLANS_MAX:
+            plans.clear()
+        found = plans[key] = make(*key)
+    return found
 
 
 def direct_plan(sender: SiteId, destinations: int) -> GatewayPlan:

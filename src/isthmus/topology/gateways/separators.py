@@ -199,13 +199,12 @@ class Separators:
         if found is None:
             if len(self._cuts) >= CUTS_MAX:
                 self._cuts.clear()
-            cuts = []
-            for zone in self.zones:
-                if through and (not zone.separator & through or zone.separator & destinations):
-                    continue
-                far = [part for part in zone.parts if not part & destinations]
-                if far:
-                    cuts.append((zone.separator, sum(far)))
+            cuts = [
+                (zone.separator, sum(far))
+                for zone in self.zones
+                if not through or (zone.separator & through and not zone.separator & destinations)
+                if (far := [part for part in zone.parts if not part & destinations])
+            ]
             found = self._cuts[destinations, through] = by_site(cuts)
         return found
 
@@ -213,12 +212,9 @@ class Separators:
         """By site on the far side: the cuts between a site, given as a mask, and the others."""
         found = self._far.get(site)
         if found is None:
-            cuts = []
-            for zone in self.zones:
-                far = [part for part in zone.parts if not part & site]
-                if far and not zone.separator & site:
-                    cuts.append((zone.separator, sum(far)))
-            found = self._far[site] = by_site(cuts)
+            zones = [zone for zone in self.zones if not zone.separator & site]
+            parts = [(zone.separator, [part for part in zone.parts if not part & site]) for zone in zones]
+            found = self._far[site] = by_site([(separator, sum(far)) for separator, far in parts if far])
         return found
 
 
