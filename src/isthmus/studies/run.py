@@ -102,12 +102,8 @@ def run_studies(
                 claims = write_results(one, verdicts, tables, scale, building)
                 study = one.study
                 about = formats.About(
-                    name=study.name,
-                    title=study.title,
-                    question=study.question,
-                    paper=study.paper,
-                    source=study.source,
-                    place=place_of(study),
+                    **{name: getattr(study, name) for name in ("name", "title", "question", "paper", "source")},
+                    place=list(STUDIES).index(study.name) if study.name in STUDIES else len(STUDIES),
                     scale=scale,
                     seeds=study.seeds[scale] if seeds is None else seeds,
                     runs=len(one.specs),
@@ -142,11 +138,6 @@ def write_results(
     )
     write_networks(folder / formats.NETWORKS, study)
     return claims
-
-
-def place_of(study: Study) -> int:
-    """The position of a study in the catalogue; other studies come after."""
-    return list(STUDIES).index(study.name) if study.name in STUDIES else len(STUDIES)
 
 
 def write_networks(folder: Path, study: Study) -> None:

@@ -157,13 +157,19 @@ CLAIMS = (
 )
 
 
-def shares(name: str, title: str, what: str, table: str, x: str, y: str) -> FigureSpec:
-    return figure(name, title, what, ("value", x), ("share", y), table=table, series="rules")
-
-
 ENTRIES, HISTORY = "entries of a timestamp", "entries of the history"
-TIMESTAMP_SHARES = "Share of messages whose timestamp has at most so many entries; 3 LANs of 8 hosts"
-HISTORY_SHARES = "Share of time in which the history has at most so many entries; 3 LANs of 8 hosts"
+SHARES = {  # of timestamps and of histories: the caption, x, y
+    "timestamps": ("Share of messages whose timestamp has at most so many entries", ENTRIES, "share of messages"),
+    "histories": ("Share of time in which the history has at most so many entries", HISTORY, "share of time"),
+}
+
+
+def shares(name: str, title: str, table: str, sets: str = "") -> FigureSpec:
+    what, x, y = SHARES[name.removeprefix("subset-")]
+    caption = f"{what}; 3 LANs of 8 hosts{sets}."
+    return figure(name, title, caption, ("value", x), ("share", y), table=table, series="rules")
+
+
 STUDY = Study(
     name="causal-separators",
     title="Causal order with separators",
@@ -176,15 +182,8 @@ STUDY = Study(
     properties=("integrity", "validity", "fifo", "causal"),
     claims=CLAIMS,
     figures=(
-        shares(
-            "timestamps",
-            "Timestamps of messages to one LAN",
-            f"{TIMESTAMP_SHARES}.",
-            "timestamps",
-            ENTRIES,
-            "share of messages",
-        ),
-        shares("histories", "History of one host", f"{HISTORY_SHARES}.", "histories", HISTORY, "share of time"),
+        shares("timestamps", "Timestamps of messages to one LAN", "timestamps"),
+        shares("histories", "History of one host", "histories"),
         figure(
             "growth",
             "History of a host over the number of LANs",
@@ -213,21 +212,7 @@ STUDY = Study(
             ("entries", ENTRIES),
             series="rules",
         ),
-        shares(
-            "subset-timestamps",
-            "Timestamps of messages to random sets inside one LAN",
-            f"{TIMESTAMP_SHARES}, random sets.",
-            "subsets",
-            ENTRIES,
-            "share of messages",
-        ),
-        shares(
-            "subset-histories",
-            "History of one host, random sets",
-            f"{HISTORY_SHARES}, random sets.",
-            "subset_histories",
-            HISTORY,
-            "share of time",
-        ),
+        shares("subset-timestamps", "Timestamps of messages to random sets inside one LAN", "subsets", ", random sets"),
+        shares("subset-histories", "History of one host, random sets", "subset_histories", ", random sets"),
     ),
 )

@@ -30,14 +30,10 @@ PROTOCOLS: dict[str, StackSpec] = {
 
 
 def grid(scale: Scale, seeds: Sequence[int]) -> list[Cell]:
+    sending = [*((protocol, DURATION_MS[scale], False) for protocol in PROTOCOLS), (SYMMETRIC_NULLS, RARE_MS, True)]
     return [
-        cell(protocol, source, delay_ms, seed, DURATION_MS[scale])
-        for protocol in PROTOCOLS
-        for source in SOURCES
-        for delay_ms in DELAYS_MS[scale]
-        for seed in seeds
-    ] + [
-        cell(SYMMETRIC_NULLS, source, delay_ms, seed, RARE_MS, rare=True)
+        cell(protocol, source, delay_ms, seed, duration_ms, rare)
+        for protocol, duration_ms, rare in sending
         for source in SOURCES
         for delay_ms in DELAYS_MS[scale]
         for seed in seeds

@@ -14,7 +14,7 @@ from typing import Any
 from isthmus.protocols.total.optimistic.compensation import OptimisticOptions, PolicyName
 from isthmus.scenario.model import Scenario, StackSpec
 from isthmus.scenario.workload import Poisson, Workload
-from isthmus.studies.model import Cell, Scale
+from isthmus.studies.model import Cell, Parameters, Scale
 from isthmus.topology.delay import Constant, Gamma, Normal
 from isthmus.topology.model import Channel, Topology, WanLink
 from isthmus.topology.shapes import mesh, of_named_sites
@@ -133,21 +133,11 @@ def cell(
 ) -> Cell:
     """A run with its parameters; `near` is the number of sites in the sequencer's cluster."""
     options = scenario.stack.optimistic
-    return Cell(
-        {
-            "part": part,
-            "network": scenario.topology.name if part == "cloud" else "two clusters",
-            "sigma": sigma,
-            "rate_per_s": rate,
-            "policy": options.policy,
-            "aim_ms": -1.0 if options.window_ms is None else options.window_ms,
-            "sizes": options.sizes,
-            "near": near,
-            "warm_up_ms": warm_up_ms,
-            "seed": seed,
-        },
-        scenario,
-    )
+    network = scenario.topology.name if part == "cloud" else "two clusters"
+    aim_ms = -1.0 if options.window_ms is None else options.window_ms
+    place: Parameters = {"part": part, "network": network, "sigma": sigma, "rate_per_s": rate}
+    rule: Parameters = {"policy": options.policy, "aim_ms": aim_ms, "sizes": options.sizes}
+    return Cell({**place, **rule, "near": near, "warm_up_ms": warm_up_ms, "seed": seed}, scenario)
 
 
 def grid(scale: Scale, seeds: Sequence[int]) -> list[Cell]:

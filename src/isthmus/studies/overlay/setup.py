@@ -171,12 +171,5 @@ def crash_cells(seed: int) -> list[Cell]:
 
 
 def cell(part: str, protocol: str, nodes: int, data: int, seed: int, scenario: Scenario, crashed: int = 0) -> Cell:
-    parameters: Parameters = {
-        "part": part,
-        "protocol": protocol,
-        "nodes": nodes,
-        "data": data,
-        "crashed": crashed,
-        "seed": seed,
-    }
-    return Cell(parameters, scenario)
+    of_run: Parameters = {"part": part, "protocol": protocol, "nodes": nodes, "data": data}
+    return Cell({**of_run, "crashed": crashed, "seed": seed}, scenario)
