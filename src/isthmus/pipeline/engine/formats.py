@@ -27,9 +27,9 @@ def ddl(columns: Mapping[str, str]) -> str:
     return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
 
 
-# What a check hands in (checks/), added up to verdicts (verdicts.py)
+# What a check hands in (properties/), added up to verdicts (verdicts.py)
 
-EVENT_KEY = {  # trace.witness.EventKey; what is null is not compared
+EVENT_KEY = {  # judge.witness.EventKey; what is null is not compared
     "kind": "tinyint",
     "process": "int",
     "origin": "int",
@@ -39,7 +39,7 @@ EVENT_KEY = {  # trace.witness.EventKey; what is null is not compared
     "value": "bigint",
     "role": "string",
 }
-WITNESS = {  # trace.witness.Witness
+WITNESS = {  # judge.witness.Witness
     "form": "string",
     "lives": "array<struct<process:int,life:int>>",
     "messages": "array<struct<origin:int,sender:int,number:bigint>>",
@@ -58,7 +58,7 @@ FINDING = {
     "lack": "string",  # why there is no evidence
     "doubt": "string",  # why the property cannot be called valid, whatever the evidence
 }
-EVENT = {  # one row of the trace that a witness shows, or that is missing (trace.witness.WitnessEvent)
+EVENT = {  # one row of the trace that a witness shows, or that is missing (judge.witness.WitnessEvent)
     "process": "int",
     "local": "bigint",
     "time_ns": "bigint",
@@ -90,11 +90,11 @@ VERDICT = {
 
 RUN_SPEC = ("run", "study", "stack", "seed", "parameters", "replay")
 
-# Measures (measures/), each after `run` and what it was asked by
+# Measures (measure/), each after `run` and what it was asked by
 
 
 def spread_columns(prefix: str) -> tuple[str, ...]:
-    """Of a time in ms: what measures.spread makes of it."""
+    """The columns that measure.basics.spread_ms computes of a time."""
     return tuple(f"{prefix}_{name}_ms" for name in ("mean", "p50", "p90", "p99", "max"))
 
 
