@@ -64,7 +64,7 @@ async def main(site: str, sites: int, ports: dict[str, int], rate: float) -> Non
         addresses=ports,
         state=replica.state,
         restore=replica.restore,
-        config=SiteConfig(on_suspicion=lambda other, suspected: say(suspects=other, on=suspected)),
+        config=SiteConfig(insecure=True, on_suspicion=lambda other, suspected: say(suspects=other, on=suspected)),
     )
 
     async def tell_views() -> None:

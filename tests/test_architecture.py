@@ -46,7 +46,7 @@ OUTSIDE = {  # what a package may import besides the standard library
     "judge": {"msgspec", "numba", "numpy", "pyarrow"},
     "scenario": {"msgspec"},
     "sim": {"msgspec", "numba", "numpy"},
-    "live": {"msgspec"},
+    "live": {"cryptography", "msgspec"},
     "fuzz": {"msgspec"},
     "advise": {"msgspec", "numpy", "scipy"},
     "trace": {"msgspec", "numpy", "pyarrow"},

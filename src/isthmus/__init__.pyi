@@ -47,6 +47,7 @@ from isthmus.live.node.errors import SiteFailed as SiteFailed
 from isthmus.live.node.plans import AgreedPlan as AgreedPlan
 from isthmus.live.node.plans import GroupPlan as GroupPlan
 from isthmus.live.node.plans import SiteConfig as SiteConfig
+from isthmus.live.seal.status import SessionStatus as SessionStatus
 from isthmus.measure.histogram import Histogram as Histogram
 from isthmus.measure.optimism import Guesses as Guesses
 from isthmus.measure.spread import LatencySpread as LatencySpread

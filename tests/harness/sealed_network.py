@@ -48,7 +48,7 @@ class SealedNetwork:
         self.names = {SiteId(number): f"s{number}" for number in range(count)}
         self.delay_ms, self.loss, self.duplicate = delay_ms, loss, duplicate
         self.now_ns = START_NS
-        self.events: list[tuple[int, int, Callable[[], None]]] = []
+        self.events: list[tuple[int, int, Callable[[], object]]] = []
         self.number = 0
         self.lives: dict[SiteId, int] = {}
         self.heard: dict[SiteId, list[tuple[int, int, bytes]]] = {site: [] for site in self.names}  # site, life, text
@@ -71,7 +71,7 @@ class SealedNetwork:
         self.lives[site] = self.now_ns + site
         made.begin_life(self.lives[site], TOKEN, self.now_ns)
 
-    def at(self, delay_ms: float, action: Callable[[], None]) -> None:
+    def at(self, delay_ms: float, action: Callable[[], object]) -> None:
         self.number += 1
         heappush(self.events, (self.now_ns + round(delay_ms * NS_PER_MS), self.number, action))
 

@@ -35,6 +35,7 @@ from isthmus.live.node.peers import logger
 from isthmus.live.node.runtime import SiteRuntime
 from isthmus.live.node.site import LivePort
 from isthmus.live.node.site_group import GroupHandler, SiteGroup
+from isthmus.live.seal.status import SessionStatus
 from isthmus.protocols.application import Application
 from isthmus.protocols.fragments import LARGEST_BYTES
 from isthmus.protocols.total.positions import position
@@ -170,6 +171,14 @@ class Group:
     def clock_status(self) -> ClockStatus:
         """How the clock of this site is kept; raises LocalError where the clock service does not run."""
         return self.runtime.clock_status()
+
+    def reload_keys(self) -> None:
+        """Read the key file again: what rests on a key that is gone ends, and new sessions rest on the first."""
+        self.runtime.reload_keys()
+
+    def sessions(self) -> list[SessionStatus]:
+        """The sealed sessions with the other sites; empty in clear."""
+        return self.runtime.sessions()
 
     # Sending
 

@@ -18,6 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
+import msgspec
+
 from isthmus.core.errors import InputError
 from isthmus.core.layer import Reading
 from isthmus.live.api.composition import composed
@@ -27,6 +29,7 @@ from isthmus.live.clock.service import ClockStatus
 from isthmus.live.node.plans import GroupPlan, SiteAddress, SiteConfig, agreed_plan
 from isthmus.live.node.runtime import SiteRuntime
 from isthmus.live.node.site_group import GroupHandler, SiteGroup
+from isthmus.live.seal.status import SessionStatus
 from isthmus.protocols.routing.calculus.model import Composition
 from isthmus.stacks.registry import StackOptions
 from isthmus.topology.load import load_topology
@@ -139,6 +142,14 @@ class Site:
         if self.runtime.failure is not None:
             self.runtime.joined()  # raises
 
+    def reload_keys(self) -> None:
+        """Read the key file again: see `Group.reload_keys`."""
+        self.runtime.reload_keys()
+
+    def sessions(self) -> list[SessionStatus]:
+        """The sealed sessions with the other sites; empty in clear."""
+        return self.runtime.sessions()
+
     def clock(self) -> Reading:
         """The time at this site, the same in all its groups: see `Group.clock`."""
         return self.runtime.clock()
@@ -159,6 +170,7 @@ def join(
     composition: Composition | Path | str | None = None,
     state: Callable[[], bytes] | None = None,
     restore: Callable[[bytes], None] | None = None,
+    keys: Path | str | None = None,
     config: SiteConfig | None = None,
 ) -> Group:
     """Join the group of all sites of a network, or in a composition the group that this site is a process of.
@@ -174,7 +186,8 @@ def join(
         composition: a composition of groups, or a TOML file with it.
         state: gives the state of the application, after all messages that the iteration has given so far.
         restore: takes over such a state, at a site that joins.
-        config: what concerns the whole site: membership, emulation, clocks, trace.
+        keys: the key file of the cluster, as in `SiteConfig`: datagrams are sealed.
+        config: what concerns the whole site: membership, keys, emulation, clocks, trace.
 
     Enter the group with `async with`, or `await` it. Stack, options, safe and membership are the same at all sites;
     sites compare them at first contact and log the difference.
@@ -195,6 +208,8 @@ def join(
         if isinstance(options, StackOptions):
             raise InputError("options", "", "the options of one stack", "options by node, such as {'lisbon': ...}")
         plans, by_node = [], options
+    if keys is not None:
+        config = msgspec.structs.replace(config or SiteConfig(), keys=keys)
     found = Site(
         topology,
         site,

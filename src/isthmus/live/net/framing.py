@@ -1,8 +1,9 @@
-"""The format of a datagram: its sender, with life and run, and the messages in it. Version 3.
+"""The format of a datagram: its sender, with life and run, and the messages in it. Version 4.
 
     head      magic (2)  version (1)  kind (1)  site (4)  life (8)  token (8)     big-endian
     kind 0    messages, each with: length (2)  group (2)  view (4), then the message as the stack's codec has it
     kind 1    a Hello, kind 2 a Refusal: hello.py
+    kinds 3, 4 and 5 are sealed, with a head of their own: live/seal/wire.py
 
 The life is the wall-clock time in ns at which the sender's process began. The token names the run: it is the same at
 all sites that mean the same groups. A datagram of another run, program or version is *foreign*; one of this run that
@@ -24,10 +25,11 @@ from isthmus.core.errors import InputError, LocalError, RemoteError
 from isthmus.core.message import MESSAGE_HEAD_BYTES, PACKET_HEAD_BYTES, SiteId
 
 MAGIC = b"iS"
-VERSION = 3
+VERSION = 4
 HEAD = struct.Struct("!2sBBIQQ")
 MESSAGE_HEAD = struct.Struct("!HHI")
 MESSAGES, HELLO, REFUSAL = 0, 1, 2  # kinds
+SEALED, GREET, ANSWER = 3, 4, 5
 DATAGRAM_MAX = 60_000
 LOOPBACK_DATAGRAM_BYTES = DATAGRAM_MAX
 PATH_DATAGRAM_BYTES = 1400  # passes an Ethernet, and most tunnels, in one piece
@@ -106,10 +108,9 @@ def join(beginning: bytes, entries: Iterable[bytes], datagram_bytes: int) -> Ite
         yield b"".join(parts)
 
 
-def split(datagram: bytes) -> list[tuple[int, int, bytes]]:
-    """The messages of a datagram after its head: group, view, encoded message."""
-    found = []
-    place, end = PACKET_HEAD_BYTES, len(datagram)
+def split(datagram: bytes, place: int = PACKET_HEAD_BYTES) -> list[tuple[int, int, bytes]]:
+    """The messages of a datagram from a place on, by default after its head: group, view, encoded message."""
+    found, end = [], len(datagram)
     while place < end:
         if place + MESSAGE_HEAD_BYTES > end:
             raise RemoteError("a datagram that ends within the head of a message")

@@ -2,7 +2,8 @@
 
 Up to `READ_MAX` datagrams are read at a time; then `on_read` is called once, so that the answers leave together. Where
 the system reports that a port refused a datagram (Linux does), `on_refused` is called with its site. The socket knows
-where each site listens, and delays outgoing datagrams as the emulated network does.
+where each site listens, and delays outgoing datagrams as the emulated network does. Where the site has keys, what it
+sends is sealed last, and what comes is opened first; a stranger then gets no answer, whatever it sends.
 
 Bounds: `HELD_MAX` datagrams on the emulated network, `BACKLOG_MAX` that the system has not taken yet; beyond either
 they are dropped and counted, as by a full queue in a router.
@@ -18,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from heapq import heappop, heappush
 from random import Random
+from typing import TYPE_CHECKING
 
 from isthmus.core.errors import InputError
 from isthmus.core.message import SiteId
@@ -27,6 +29,10 @@ from isthmus.live.net.names import LOOPBACK, Address, family_of
 from isthmus.live.net.timestamps import ANCILLARY_BYTES, ask_for_stamps, stamp_of
 from isthmus.topology.addresses import Endpoint
 
+if TYPE_CHECKING:
+    from isthmus.live.seal.keys import SealKeys
+    from isthmus.live.seal.machine import SealMachine
+
 READ_MAX = 32
 # Linux: have errors of single datagrams reported, with the address that each was sent to
 RECVERR = {socket.AF_INET: (socket.IPPROTO_IP, 11), socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}
@@ -35,6 +41,7 @@ HELD_MAX = 100_000
 BACKLOG_MAX = 1_000
 BUFFER_BYTES = 4 << 20  # asked for, each way; the system may give less
 DATAGRAM_READ_BYTES = 65_536
+LOOK_NS = 1_000_000_000  # how often the sessions of a sealed site are looked at, at least
 
 
 class Socket:
@@ -71,6 +78,9 @@ class Socket:
         self.overflow_count = 0
         self.stamped = False  # whether the system stamps arrivals
         self.arrival_ns: int | None = None  # of the datagram being handled, on the system clock; None: not known
+        self.seal: SealMachine | None = None  # None: in clear
+        self.seal_alarm = Alarm(self.loop, self.tick_seal)
+        self.stranger_count = 0  # datagrams of unknown addresses, at a sealed site
         self.own_site: SiteId | None = None  # where broadcasts come back, too
 
     def keep_time(self, site: SiteId, kernel_stamps: bool = True) -> None:
@@ -92,7 +102,7 @@ class Socket:
         self,
         addresses: dict[SiteId, Address],
         emulation: Emulation | None,
-        on_datagram: Callable[[SiteId, bytes], None],
+        on_datagram: Callable[[SiteId, bytes, bytes], None],  # with the head apart, if it was sealed
         on_stranger: Callable[[Address, bytes], None],
         on_read: Callable[[], None],
     ) -> None:
@@ -103,6 +113,8 @@ class Socket:
         self.disturb(self.faults)
         self.on_datagram, self.on_stranger, self.on_read = on_datagram, on_stranger, on_read
         self.loop.add_reader(self.socket.fileno(), self.read)
+        if self.seal is not None:
+            self.tick_seal()
 
     def move(self, site: SiteId, address: Address) -> bool:
         """Move a site to another address; return whether it has changed."""
@@ -125,6 +137,7 @@ class Socket:
         if not self.closed:
             self.closed = True
             self.alarm.cancel()
+            self.seal_alarm.cancel()
             self.held.clear()
             self.backlog.clear()
             self.loop.remove_reader(self.socket.fileno())
@@ -146,14 +159,30 @@ class Socket:
                     self.read_errors()
                     continue
                 source = known.get(address)
-                if source is None:
+                if source in self.cut:
+                    pass
+                elif self.seal is not None:
+                    self.read_sealed(self.seal, source, datagram)
+                elif source is None:
                     self.on_stranger(address, datagram)
-                elif source not in self.cut:
-                    self.on_datagram(source, datagram)
+                else:
+                    self.on_datagram(source, datagram, b"")
                 if self.closed:
                     return
         finally:
             self.on_read()
+
+    def read_sealed(self, seal: SealMachine, source: SiteId | None, datagram: bytes) -> None:
+        """Hand over what a sealed datagram carries; a stranger gets no answer."""
+        if source is None:
+            self.stranger_count += 1
+            return
+        opened = seal.open(source, datagram, time.monotonic_ns())
+        if seal.out:
+            self.send_greetings(seal)
+        if opened is not None:
+            beginning, plain = opened
+            self.on_datagram(source, plain, beginning)
 
     def receive_stamped(self, size: int) -> tuple[bytes, Address]:
         """Read a datagram and the time of its arrival."""
@@ -172,8 +201,41 @@ class Socket:
             if site is not None and self.on_refused is not None:
                 self.on_refused(site)
 
+    def begin_sealing(self, life: int, token: int) -> None:
+        """Seal what a new life sends, where this site has keys."""
+        if self.seal is not None:
+            self.seal.begin_life(life, token, time.monotonic_ns())
+
+    def reload_keys(self, keys: SealKeys) -> None:
+        """Go on with other keys."""
+        if self.seal is not None:
+            self.seal.reload(keys, time.monotonic_ns())
+            self.send_greetings(self.seal)
+
+    def tick_seal(self) -> None:
+        if self.seal is not None:
+            self.seal.tick(time.monotonic_ns())
+            self.send_greetings(self.seal)
+
+    def send_greetings(self, seal: SealMachine) -> None:
+        """Send what the sessions need, and what they held."""
+        out, seal.out = seal.out, []
+        for target, datagram in out:
+            self.transmit(target, datagram)
+        look_ns = time.monotonic_ns() + LOOK_NS
+        self.seal_alarm.set(min(seal.deadline_ns() or look_ns, look_ns))
+
     def send(self, target: SiteId, datagram: bytes) -> None:
-        """Send now, or when the emulated network lets it arrive."""
+        """Send, sealed where this site has keys; what has no session yet is held until it has one."""
+        if self.seal is not None:
+            datagram = self.seal.seal(target, datagram, time.monotonic_ns())
+            if self.seal.out:
+                self.send_greetings(self.seal)
+        if datagram:
+            self.transmit(target, datagram)
+
+    def transmit(self, target: SiteId, datagram: bytes) -> None:
+        """Send a datagram as it is now, or when the emulated network lets it arrive."""
         if target in self.cut:
             self.lost_count += 1
             return
@@ -195,23 +257,29 @@ class Socket:
     def repeat(self, target: SiteId, datagram: bytes) -> None:
         """Send from a thread, or not at all, as over an emulated network, whose state belongs to the event loop."""
         if not self.closed and target not in self.cut and self.emulation is None:
+            if self.seal is not None:
+                datagram = self.seal.seal_now(target, datagram)  # anew: a repeated counter would be dropped
             with suppress(OSError):
-                self.socket.sendto(datagram, self.addresses[target])
+                if datagram:
+                    self.socket.sendto(datagram, self.addresses[target])
 
     def broadcast(self, targets: Sequence[SiteId], datagram: bytes) -> None:
         """Send one datagram to several sites, perhaps including this one, as simultaneously as possible."""
-        reached = [target for target in targets if target not in self.cut]
+        copies = {target: datagram for target in targets if target not in self.cut}
+        if self.seal is not None:  # all of them first, then nothing lies between two that leave
+            sealed = [(target, self.seal.seal_now(target, datagram)) for target in copies]
+            copies = {target: copy for target, copy in sealed if copy}
         if self.emulation is None:
-            for target in reached:
-                self.release(self.addresses[target], datagram)
+            for target, copy in copies.items():
+                self.release(self.addresses[target], copy)
             return
         now = time.monotonic_ns()
-        found = {t: self.emulation.arrivals(t, now, len(datagram)) for t in reached if t != self.own_site}
+        found = {t: self.emulation.arrivals(t, now, len(copy)) for t, copy in copies.items() if t != self.own_site}
         common_ns = min((times[0] for times in found.values() if times), default=now)
-        for target in reached:
+        for target, copy in copies.items():
             if found.get(target, [now]):
                 self.held_count += 1
-                heappush(self.held, (common_ns, self.held_count, target, datagram))
+                heappush(self.held, (common_ns, self.held_count, target, copy))
             else:
                 self.lost_count += 1
         if self.held:

@@ -68,12 +68,12 @@ class Driver:
                 self.fail(error)
             self.finish()
 
-    def receive(self, source: SiteId, datagram: bytes) -> None:
+    def receive(self, source: SiteId, datagram: bytes, beginning: bytes = b"") -> None:
         if not self.closed:
             site = self.site
             site.arrival_ns = self.socket.arrival_ns
             try:
-                site.receive(source, datagram)
+                site.receive(source, datagram, beginning)
             except Exception as error:
                 self.fail(error)
             site.arrival_ns = None

@@ -26,7 +26,20 @@ import msgspec
 
 from isthmus.core.errors import RemoteError
 from isthmus.core.message import SiteId
-from isthmus.live.net.framing import HELLO, MESSAGES, REFUSAL, VERSION, Foreign, Head, OtherVersion, head, read_head
+from isthmus.live.net.framing import (
+    ANSWER,
+    GREET,
+    HELLO,
+    MESSAGES,
+    REFUSAL,
+    SEALED,
+    VERSION,
+    Foreign,
+    Head,
+    OtherVersion,
+    head,
+    read_head,
+)
 from isthmus.live.net.hello import Hello, Refusal, difference, encode_body, read_hello, read_refusal
 
 ANSWER_NS = 1_000_000_000
@@ -83,9 +96,12 @@ class Peers:
         """Whether a datagram from the address of a site has messages to be taken; otherwise handle it."""
         try:
             found = read_head(datagram)
-            if found.site != source:
+            if found.kind in (SEALED, GREET, ANSWER):
+                self.foreign_count += 1
+                self.note_trouble(source, "seals its datagrams, here there is no key")
+            elif found.site != source:
                 raise Foreign(f"a datagram of site {found.site}")
-            if found.kind == HELLO:
+            elif found.kind == HELLO:
                 self.on_hello(source, found, read_hello(datagram), now_ns)
             elif found.token != self.token:
                 self.foreign_count += 1

@@ -82,6 +82,11 @@ class SiteConfig(msgspec.Struct, frozen=True, kw_only=True):
         emulate: add the delays, losses and bandwidths of the topology to the network below.
         datagram_bytes: the largest datagram that the path takes in one piece. By default 60,000 where all sites are on
             the loopback, and 1,400 elsewhere and over an emulated network.
+        keys: the key file of the cluster: what is sent is sealed, and nobody without the key can read, forge or replay
+            it. Without one, all datagrams are in clear.
+        identity: the identity file of this site, where sites are not to be able to pass for each other; then the key
+            file has the public keys of all sites.
+        insecure: take part without keys although this site listens off the loopback, where others can send to it.
         clocks: run the clock service; see `Group.clock`.
         router: how routers of a composition forward, and how much may be under way to other groups.
         detector: how this site watches its participants.
@@ -96,6 +101,9 @@ class SiteConfig(msgspec.Struct, frozen=True, kw_only=True):
     membership: MembershipChoice = None
     emulate: bool = False
     datagram_bytes: int | None = None
+    keys: Path | str | None = None
+    identity: Path | str | None = None
+    insecure: bool = False
     clocks: ClockPlan | None = None
     router: RouterOptions | None = None
     detector: DetectorOptions | None = None

@@ -34,9 +34,12 @@ from isthmus.live.node.heartbeat import HeartbeatRecorder, HeartbeatThread
 from isthmus.live.node.incarnations import FileStore, first_view, next_incarnation
 from isthmus.live.node.peers import logger
 from isthmus.live.node.plans import AgreedPlan, GroupPlan, SiteAddress, SiteConfig, endpoints_of
+from isthmus.live.node.sealing import keys_of, seal_machine
 from isthmus.live.node.site import LivePort, LiveSite
 from isthmus.live.node.site_group import GroupHandler, SiteGroup
 from isthmus.live.node.waiting import owed
+from isthmus.live.seal.status import SessionStatus
+from isthmus.live.seal.wire import EXTRA_BYTES
 from isthmus.protocols.application import Application
 from isthmus.protocols.membership.agreement import Agreement
 from isthmus.protocols.membership.home import AgreementOptions, Past, SiteHome
@@ -143,6 +146,7 @@ class SiteRuntime:
     def begin(self, socket: Socket, addresses: Sequence[Address]) -> None:
         """Begin the first life over a socket, in each group."""
         emulate = self.config.emulate
+        socket.seal = seal_machine(self.config, self.topology, self.site, addresses[self.site], self.note_trouble)
         if self.config.clocks is not None:
             socket.keep_time(self.site, self.config.clocks.kernel_stamps)
         if self.agreed is not None and self.agreed.blocked_s and not emulate:
@@ -278,11 +282,12 @@ class SiteRuntime:
             token=token_of(hello),
             names=tuple(each.name for each in self.topology.sites),
             hello=hello,
-            datagram_bytes=self.datagram_bytes,
+            datagram_bytes=self.datagram_bytes - (0 if socket.seal is None else EXTRA_BYTES),
             wire_log=self.wire_log,
             measures=self.measures,
             renewable=self.agreed is not None,
         )
+        socket.begin_sealing(life, site.peers.token)
         if self.agreed is not None:
             self.suspicion = self.watch_others(site, self.agreed.rules)
         routed = None if self.routing is None else self.routing()
@@ -399,6 +404,23 @@ class SiteRuntime:
             self.driver.loop.call_soon(
                 self.run_in, site, site.ports[SITE_GROUP], partial(self.suspicion.refused, other)
             )
+
+    def note_trouble(self, other: SiteId, text: str) -> None:
+        """Take note of what is wrong with the sealed datagrams of a site."""
+        if self.driver is not None:
+            self.driver.site.peers.note_trouble(other, text)
+
+    def reload_keys(self) -> None:
+        """Read the key file again, and go on with what it has now."""
+        keys, socket = keys_of(self.config, self.topology.sites[self.site].name), self.joined().socket
+        if keys is None:
+            raise LocalError("this site sends in clear: it was started without keys")
+        socket.reload_keys(keys)
+
+    def sessions(self) -> list[SessionStatus]:
+        """What this site has with each other one; empty where it sends in clear."""
+        seal = self.joined().socket.seal
+        return [] if seal is None else seal.status(time.monotonic_ns())
 
     def note_moved(self, other: SiteId, address: Address) -> None:
         """Send to a site at the address that its hostname now resolves to."""

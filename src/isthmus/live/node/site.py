@@ -117,15 +117,19 @@ class LiveSite:
         finally:
             self.finish()
 
-    def receive(self, source: SiteId, datagram: bytes) -> None:
-        """Take the messages of a datagram that came from a site's address, or none of them."""
+    def receive(self, source: SiteId, datagram: bytes, beginning: bytes = b"") -> None:
+        """Take the messages of a datagram that came from a site's address, or none of them.
+
+        One that was sealed comes without the head, which is `beginning`.
+        """
         now, peers = self.clock(), self.peers
-        if datagram[:PACKET_HEAD_BYTES] == peers.expected.get(source):
+        if (beginning or datagram[:PACKET_HEAD_BYTES]) == peers.expected.get(source):
             peers.heard[source] = now
-        elif source == self.site or not peers.admits(source, datagram, now):  # of an earlier life, or not to be taken
+        elif source == self.site or not peers.admits(source, beginning + datagram, now):  # of an earlier life, say
             return
+        place = PACKET_HEAD_BYTES - len(beginning)
         try:
-            packets = [(self.ports[group], view_id, packet) for group, view_id, packet in split(datagram)]
+            packets = [(self.ports[group], view_id, packet) for group, view_id, packet in split(datagram, place)]
         except KeyError:  # of a group that this site is not in
             peers.foreign_count += 1
             return

@@ -44,15 +44,15 @@ from hmac import compare_digest
 from typing import NamedTuple, get_args
 
 from isthmus.core.message import SiteId
-from isthmus.live.net.framing import HEAD, MAGIC, VERSION
+from isthmus.core.units import NS_PER_S
+from isthmus.live.net.framing import ANSWER, GREET, HEAD, MAGIC, SEALED, VERSION
 from isthmus.live.seal.keys import ClusterKey, SealKeys
 from isthmus.live.seal.noise import Answerer, Greeter
 from isthmus.live.seal.session import RENEW_NS, Session
+from isthmus.live.seal.status import SessionStatus
 from isthmus.live.seal.wire import (
-    ANSWER,
     ANSWER_BYTES,
     CLEAR_BYTES,
-    GREET,
     GREET_BYTES,
     GREETING,
     HEAD_BYTES,
@@ -60,7 +60,6 @@ from isthmus.live.seal.wire import (
     NOISE_BYTES,
     OVERHEAD_BYTES,
     REPLY,
-    SEALED,
     START,
     TAG_BYTES,
     TOKEN,
@@ -106,17 +105,6 @@ class PendingGreeting(NamedTuple):
     key: ClusterKey
     noise: Greeter
     made_ns: int
-
-
-class SessionStatus(NamedTuple):
-    """What a site has with another one, for people."""
-
-    site: SiteId
-    phase: str
-    life: int  # of the other site; 0: no session
-    key: str  # the id of the cluster key that the session rests on, in hexadecimal
-    age_ns: int
-    held: int  # datagrams
 
 
 class SealedPeer:
@@ -479,7 +467,8 @@ class SealMachine:
         for peer in self.peers.values():
             last = peer.confirmed[-1] if peer.confirmed else None
             life, key, made_ns = (last.life, last.key_id.hex(), last.made_ns) if last else (0, "", now_ns)
-            found.append(SessionStatus(peer.site, peer.phase.value, life, key, now_ns - made_ns, len(peer.held)))
+            name, age_s = self.names[peer.site], (now_ns - made_ns) / NS_PER_S
+            found.append(SessionStatus(name, peer.phase.value, life, key, age_s, len(peer.held)))
         return found
 
 

@@ -16,13 +16,12 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from isthmus.core.message import SiteId
 from isthmus.core.sizes import PACKET_HEAD_BYTES
-from isthmus.live.net.framing import HELLO, MESSAGES, head
+from isthmus.live.net.framing import HELLO, MESSAGES, SEALED, head
 from isthmus.live.seal.wire import (
     CONTROL_HEAD_BYTES,
     CONTROL_HEADS,
     CONTROL_KINDS,
     HEAD_BYTES,
-    SEALED,
     SealError,
     start,
 )

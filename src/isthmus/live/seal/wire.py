@@ -22,7 +22,6 @@ from isthmus.core.errors import RemoteError
 from isthmus.core.sizes import MESSAGE_HEAD_BYTES, PACKET_HEAD_BYTES
 from isthmus.live.net.framing import HELLO, MAGIC, MESSAGE_HEAD, REFUSAL, VERSION
 
-SEALED, GREET, ANSWER = 3, 4, 5  # kinds, beside those of clear datagrams
 START = struct.Struct("!2sBBI8s")  # the head; the counter of SEALED is written with its session's
 GREETING = struct.Struct("!QIQ")  # life, index, time
 TOKEN = struct.Struct("!Q")
