@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from random import Random
 
 from isthmus.core.message import SiteId
-from isthmus.core.sizes import PACKET_HEAD_BYTES
+from isthmus.core.message import PACKET_HEAD_BYTES
 from isthmus.live.net.framing import head
 from isthmus.live.seal.keys import SealKeys, cluster_key
 from isthmus.live.seal.machine import SealMachine

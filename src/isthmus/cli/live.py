@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
@@ -28,6 +29,7 @@ from isthmus.live.chaos.plan import CHAOS_STACKS, ChaosOptions
 from isthmus.live.run.child import SiteChild, SiteSummary
 from isthmus.live.run.harness import measure, run_live
 from isthmus.live.run.scenario import live_scenario
+from isthmus.live.seal.key_file import write_run_key
 from isthmus.measure.summary import RunSummary
 from isthmus.scenario.model import Scenario
 from isthmus.trace.reader import read_rows
@@ -47,6 +49,7 @@ TROUBLE = ("refused", "lost", "rejected", "foreign")
 @force_option
 @json_option
 @click.option("--no-emulate", is_flag=True, help="The bare loopback, without the topology's delays and losses.")
+@click.option("--sealed", is_flag=True, help="Seal all datagrams, by a key for this run alone.")
 @click.option("--chaos", type=int, metavar="SEED", help="No scenario: a group of five under random faults.")
 @click.option("--rounds", type=click.IntRange(min=1), default=1, help="With --chaos: as many, with seeds from SEED on.")
 @click.option("--stack", type=click.Choice(CHAOS_STACKS), help="With --chaos, as what follows: this one. [drawn]")
@@ -60,6 +63,7 @@ def command(
     force: bool,
     as_json: bool,
     no_emulate: bool,
+    sealed: bool,
     chaos: int | None,
     rounds: int,
     **drawn: Any,
@@ -85,13 +89,14 @@ def command(
       isthmus init demo
       isthmus live demo/scenario.toml
       isthmus live demo/scenario.toml -o out/three --no-emulate
+      isthmus live demo/scenario.toml --sealed
       isthmus live --chaos 1 --rounds 20
       isthmus live --chaos 7 --stack ring --safe --no-files --overload
     """
     if chaos is not None:
         if scenario is not None or seed is not None or no_emulate:
             raise click.UsageError("--chaos takes neither a scenario nor --seed nor --no-emulate: it draws its own.")
-        options = ChaosOptions(chaos, **drawn)
+        options = ChaosOptions(chaos, **drawn, sealed=sealed)
         sys.exit(run_chaos(options, rounds, output, force, as_json, wide_console()))
     if scenario is None:
         raise click.UsageError("Give a scenario, or --chaos SEED.")
@@ -101,7 +106,9 @@ def command(
     loaded = live_scenario(load_run(scenario, seed), str(scenario))
     folder = output or output_folder(loaded, "-live")
     claim(folder, force)
-    summaries = asyncio.run(execute(loaded, scenario, folder, not no_emulate, console))
+    with TemporaryDirectory() as own:
+        keys = write_run_key(Path(own, "run.key")) if sealed else None
+        summaries = asyncio.run(execute(loaded, scenario, folder, not no_emulate, console, keys))
     result = result_of(loaded, folder, summaries)
     if as_json:
         click.echo(result.as_json())
@@ -156,7 +163,9 @@ def claim(folder: Path, force: bool) -> None:
         path.unlink()
 
 
-async def execute(scenario: Scenario, path: Path, folder: Path, emulate: bool, console: Console) -> list[SiteSummary]:
+async def execute(
+    scenario: Scenario, path: Path, folder: Path, emulate: bool, console: Console, keys: Path | None
+) -> list[SiteSummary]:
     """Run it, with a bar that fills over the scenario's duration."""
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), TextColumn("{task.fields[note]}"))
     with Progress(*columns, console=console, transient=True) as bar:
@@ -170,7 +179,7 @@ async def execute(scenario: Scenario, path: Path, folder: Path, emulate: bool, c
 
         children: list[SiteChild] = []
         with gentle_interrupt(children):
-            return await run_live(scenario, path, folder, emulate, progress, news, children)
+            return await run_live(scenario, path, folder, emulate, progress, news, children, keys=keys)
 
 
 def sites_table(scenario: Scenario, summaries: list[SiteSummary]) -> Table:

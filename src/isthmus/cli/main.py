@@ -28,6 +28,7 @@ COMMANDS = {  # name: (module that has it as `command`, one line of help)
     "fuzz": ("isthmus.cli.fuzz", "Test a stack in random scenarios."),
     "live": ("isthmus.cli.live", "Run a scenario in real time, one process per site."),
     "clock": ("isthmus.cli.clock", "Show the clocks of all sites with their error bounds."),
+    "keys": ("isthmus.cli.keys", "Create and change the key files of sealed sites."),
     "router": ("isthmus.cli.router", "Run a router between groups."),
     "trace": ("isthmus.cli.trace", "Print the rows of a trace."),
     "check": ("isthmus.cli.check", "Judge a trace of any system and any size."),

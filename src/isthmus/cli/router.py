@@ -27,6 +27,9 @@ from isthmus.protocols.routing.options import PACK_MAX, RouterOptions
     help="Folder for the records from which this router rejoins after a restart.",
 )  # fmt: skip
 @click.option("--static", is_flag=True, help="Static membership: no view agreement.")
+@click.option("--keys", type=PATH, help="Key file of the cluster: datagrams are sealed.")
+@click.option("--identity", type=PATH, help="Identity file of this router, where sites have identities.")
+@click.option("--insecure", is_flag=True, help="Listen off the loopback without keys.")
 @click.option(
     "--pack-max", type=click.IntRange(1, PACK_MAX), default=1, show_default=True, help="Messages forwarded as one."
 )
@@ -45,6 +48,9 @@ def command(
     addresses: tuple[str, ...],
     state: Path | None,
     static: bool,
+    keys: Path | None,
+    identity: Path | None,
+    insecure: bool,
     pack_max: int,
     routes: Literal["static", "recomputed"],
     quiet: bool,
@@ -60,7 +66,7 @@ def command(
     \b
     Examples:
       isthmus router composition.toml lisbon-router --topology network.toml
-      isthmus router composition.toml lisbon-router-0 --topology network.toml --state state/
+      isthmus router composition.toml lisbon-router-0 --topology network.toml --state state/ --keys cluster.key
       isthmus router composition.toml r --topology network.toml --address r=127.0.0.1:7400 --address a-0=127.0.0.1:7401
     """
     if static and state is not None:
@@ -68,7 +74,13 @@ def command(
     logging.basicConfig(level=logging.WARNING if quiet else logging.INFO, format="%(message)s")
     agreed = None if state is None else AgreedPlan(folder=state)
     membership: MembershipChoice = "static" if static else agreed
-    config = SiteConfig(router=RouterOptions(pack_max=pack_max, routes=routes), membership=membership)
+    config = SiteConfig(
+        router=RouterOptions(pack_max=pack_max, routes=routes),
+        membership=membership,
+        keys=keys,
+        identity=identity,
+        insecure=insecure,
+    )
     asyncio.run(run(topology, name, composition, dict(map(address_of, addresses)), config))
 
 

@@ -24,12 +24,13 @@ from isthmus.core.errors import RunError
 from isthmus.judge.judgement import judge
 from isthmus.judge.verdict import Verdict
 from isthmus.live.chaos.compare import ChaosFinding, Order, RecordComparison
-from isthmus.live.chaos.plan import ChaosOptions, ChaosPlan, plan_of
+from isthmus.live.chaos.plan import RUN_KEY, ChaosOptions, ChaosPlan, plan_of
 from isthmus.live.chaos.program import RECORDS
 from isthmus.live.chaos.records import read_records
 from isthmus.live.run.child import SiteChild
 from isthmus.live.run.faults import EventLog, FaultInjector, News
 from isthmus.live.run.harness import LEAD_S, end, start
+from isthmus.live.seal.key_file import write_run_key
 from isthmus.stacks.registry import STACKS
 from isthmus.trace.reader import read_rows
 
@@ -116,6 +117,8 @@ async def carry_out(
     """Run the processes with their faults until they are at rest; how long that took, None where it never was."""
     scenario = plan.scenario
     arguments = [msgspec.json.encode(options).decode(), "--out", str(folder)]
+    if options.sealed:
+        write_run_key(folder / RUN_KEY)
     events = EventLog(scenario, news)
     for number, site in enumerate(scenario.topology.sites):
         children.append(await SiteChild.spawn(site.name, [*arguments, "--site", str(number)], events.on_event, PROGRAM))

@@ -27,6 +27,7 @@ WAN_MS = 10.0
 SPAN_MS = {False: (2_000.0, 3_500.0), True: (4_000.0, 6_000.0)}  # of the faults; longer where a network is emulated
 LEAD_MS = 300.0  # before the first fault
 LARGE_BYTES = (20_000, 200_000, 1_000_000, 4_000_000)
+RUN_KEY = "run.key"  # the key file of a sealed round, in its folder
 PAD_BYTES = (0, 0, 100_000, 2_000_000)  # of an application's state
 
 
@@ -38,6 +39,7 @@ class ChaosOptions(msgspec.Struct, frozen=True):
     safe: bool | None = None
     files: bool | None = None
     overload: bool | None = None
+    sealed: bool = False  # by a key of the round
 
     def command(self) -> str:
         """The command that repeats the round."""
@@ -46,7 +48,7 @@ class ChaosOptions(msgspec.Struct, frozen=True):
         for name in ("safe", "files", "overload"):
             given = getattr(self, name)
             words += [] if given is None else [f"--{'' if given else 'no-'}{name}"]
-        return " ".join(words)
+        return " ".join([*words, *["--sealed"] * self.sealed])
 
 
 class Action(msgspec.Struct, frozen=True):

@@ -32,7 +32,7 @@ from isthmus.live.api.events import Delivered
 from isthmus.live.api.group import Group
 from isthmus.live.api.site import join
 from isthmus.live.chaos.compare import split
-from isthmus.live.chaos.plan import ChaosOptions, plan_of
+from isthmus.live.chaos.plan import RUN_KEY, ChaosOptions, plan_of
 from isthmus.live.chaos.records import Recorder
 from isthmus.live.net.names import address_of
 from isthmus.live.net.sockets import Socket
@@ -54,6 +54,7 @@ class ChaosProgram:
     """The application of one process: it sends, keeps what it is given, and notes both."""
 
     def __init__(self, options: ChaosOptions, site: SiteId, folder: Path, start: int, port: int) -> None:
+        self.options = options
         self.plan = plan_of(options)
         self.scenario = self.plan.scenario
         self.names = [one.name for one in self.scenario.topology.sites]
@@ -173,6 +174,7 @@ class ChaosProgram:
             config=SiteConfig(
                 membership=AgreedPlan(rules, files),
                 emulate=self.plan.emulated,
+                keys=self.folder / RUN_KEY if self.options.sealed else None,
                 sink=sink,
                 on_suspicion=lambda name, on: report({"suspects": self.names.index(name), "on": on}),
             ),

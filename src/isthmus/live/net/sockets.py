@@ -201,6 +201,10 @@ class Socket:
             if site is not None and self.on_refused is not None:
                 self.on_refused(site)
 
+    def dropped_count(self) -> int:
+        """Datagrams that a sealed site has dropped unread."""
+        return 0 if self.seal is None else self.stranger_count + sum(self.seal.dropped.values())
+
     def begin_sealing(self, life: int, token: int) -> None:
         """Seal what a new life sends, where this site has keys."""
         if self.seal is not None:

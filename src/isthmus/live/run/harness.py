@@ -48,16 +48,19 @@ async def run_live(
     children: list[SiteChild] | None = None,
     words: Mapping[str, Sequence[str]] = {},
     statuses: Statuses | None = None,
+    keys: Path | None = None,
 ) -> list[SiteSummary]:
     """Run a scenario that was loaded from a path; each site writes its segments into the folder.
 
     `children` is filled with the processes of the sites, for a caller that may have to kill them. `words` are more
-    arguments for the processes of sites, by name; `statuses` is given the reports of sites now and then.
+    arguments for the processes of sites, by name; `statuses` is given the reports of sites now and then. With a
+    key file the sites seal what they send.
     """
     scenario = live_scenario(scenario, str(path))
     agreed = scenario.membership.kind == "agreed"
     arguments = [str(path), "--out", str(folder), "--seed", str(scenario.seed)]
     arguments += [] if emulate else ["--no-emulate"]
+    arguments += [] if keys is None else ["--keys", str(keys)]
     children = [] if children is None else children
     events = EventLog(scenario, news)
     try:

@@ -99,7 +99,9 @@ class SiteProcess:
         life: int = 0,
         port: int = 0,
         reference: str | None = None,
+        keys: Path | None = None,
     ) -> None:
+        self.keys = keys  # None: in clear
         self.scenario = scenario
         service = scenario.clocks.service
         self.clock_plan = None if service is None else ClockPlan(service=service, reference=reference)
@@ -185,7 +187,7 @@ class SiteProcess:
             plans,
             agreed,
             handler,
-            SiteConfig(emulate=self.emulate, clocks=self.clock_plan, on_suspicion=self.report_opinion),
+            SiteConfig(emulate=self.emulate, clocks=self.clock_plan, on_suspicion=self.report_opinion, keys=self.keys),
             self.composed(),
             log,
             wire_log=scenario.trace == "wire",
@@ -300,6 +302,7 @@ def main() -> None:
     parser.add_argument("--life", type=int, default=0)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--clocks", type=float, metavar="SECONDS", help="the clocks alone, for so long")
+    parser.add_argument("--keys", type=Path, help="key file: datagrams are sealed")
     parser.add_argument("--reference", help="of this site")
     options = parser.parse_args()
     try:
@@ -309,7 +312,7 @@ def main() -> None:
         scenario = live_scenario(scenario, str(options.scenario))
 
         async def run() -> None:
-            own = (options.life, options.port, options.reference)
+            own = (options.life, options.port, options.reference, options.keys)
             await SiteProcess(scenario, SiteId(options.site), options.out, not options.no_emulate, *own).run()
 
         asyncio.run(run())

@@ -63,6 +63,7 @@ def site_trace(
 def summary_of(traffic: SiteTraffic, site: LiveSite, socket: Socket) -> dict[str, Any]:
     """What a site counted, for its last report."""
     counters, peers = site.counters, site.peers
+    unread = (peers.foreign_count, peers.garbled_count, peers.refused_count, peers.stale_count)
     return {
         "submitted": traffic.submitted_count,
         "refused": traffic.refused_count,
@@ -74,7 +75,7 @@ def summary_of(traffic: SiteTraffic, site: LiveSite, socket: Socket) -> dict[str
         "control_bytes": counters.control_bytes,
         "lost": socket.lost_count,
         "overflow": socket.overflow_count,
-        "foreign": peers.foreign_count + peers.garbled_count + peers.refused_count + peers.stale_count,
+        "foreign": socket.dropped_count() + sum(unread),
     }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from isthmus.core.errors import InputError
-from isthmus.live.seal.keys import IDENTITY, KeyLine, SealKeys, read_lines, seal_keys
+from isthmus.live.seal.keys import CLUSTER, IDENTITY, KEY_BYTES, KeyLine, SealKeys, read_lines, seal_keys
 
 FILE_BYTES_MAX = 1 << 18
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -48,6 +48,12 @@ def write_key_file(path: Path, lines: Iterable[KeyLine], replace: bool = False) 
         fresh.replace(path)
     except OSError as error:
         raise InputError(str(path), "", f"what cannot be written ({error.strerror})", "a path in a folder") from None
+
+
+def write_run_key(path: Path) -> Path:
+    """Write a key file with a new key, for one run."""
+    write_key_file(path, [KeyLine(CLUSTER, os.urandom(KEY_BYTES), "")], replace=True)
+    return path
 
 
 def load_keys(path: Path | str, identity: Path | str | None, site: str) -> SealKeys:

@@ -15,7 +15,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from isthmus.core.message import SiteId
-from isthmus.core.sizes import PACKET_HEAD_BYTES
+from isthmus.core.message import PACKET_HEAD_BYTES
 from isthmus.live.net.framing import HELLO, MESSAGES, SEALED, head
 from isthmus.live.seal.wire import (
     CONTROL_HEAD_BYTES,

@@ -19,7 +19,7 @@ from hashlib import blake2b
 from typing import Literal
 
 from isthmus.core.errors import RemoteError
-from isthmus.core.sizes import MESSAGE_HEAD_BYTES, PACKET_HEAD_BYTES
+from isthmus.core.message import MESSAGE_HEAD_BYTES, PACKET_HEAD_BYTES
 from isthmus.live.net.framing import HELLO, MAGIC, MESSAGE_HEAD, REFUSAL, VERSION
 
 START = struct.Struct("!2sBBI8s")  # the head; the counter of SEALED is written with its session's
