@@ -89,6 +89,7 @@ LONG_FILES: dict[str, str] = {  # path: the one thing that takes more than LINES
     "protocols/total/ring/ring.py": "the ring order and its token",
     "protocols/transport/reliable/reliable.py": "the reliable transport: a stream sent and the streams received",
     "sim/run.py": "a run of the simulator",
+    "live/seal/machine.py": "the sessions of a site with all others: greetings, answers, keys",
     "live/node/runtime.py": "a site in its process, from opening to closing, through all its lives",
 }
 PACKAGE_MAX = 14
