@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from random import Random
 
-from isthmus.core.message import SiteId
-from isthmus.core.message import PACKET_HEAD_BYTES
+from isthmus.core.message import PACKET_HEAD_BYTES, SiteId
 from isthmus.live.net.framing import head
 from isthmus.live.seal.keys import SealKeys, cluster_key
 from isthmus.live.seal.machine import SealMachine

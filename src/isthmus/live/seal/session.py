@@ -14,8 +14,7 @@ from itertools import count
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from isthmus.core.message import SiteId
-from isthmus.core.message import PACKET_HEAD_BYTES
+from isthmus.core.message import PACKET_HEAD_BYTES, SiteId
 from isthmus.live.net.framing import HELLO, MESSAGES, SEALED, head
 from isthmus.live.seal.wire import (
     CONTROL_HEAD_BYTES,
