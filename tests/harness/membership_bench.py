@@ -16,6 +16,7 @@ from isthmus.core.layer import Finality, Layer, Life, Reading, Stack, View
 from isthmus.core.layer import Kind as TraceKind
 from isthmus.core.message import ALL, Cast, GroupId, Message, SiteId, Targets
 from isthmus.core.port import Port
+from isthmus.fuzz.states import ChainedStateKeeper, StateChecks
 from isthmus.protocols.membership.agreement import DECIDED, ENDED, INSTALLING, TICK, Agreement
 from isthmus.protocols.membership.home import AgreementOptions, Home, Past, Record
 from isthmus.protocols.transport.reliable.frames import ReliableOptions
@@ -43,15 +44,18 @@ class Sent(NamedTuple):
 class Notes(Layer):
     """An application that notes views and what it is given in each; its state is that the group once began."""
 
-    __slots__ = ("delivered", "told", "views")
+    __slots__ = ("delivered", "state_keeper", "told", "views")
 
-    def __init__(self) -> None:
+    def __init__(self, state_keeper: ChainedStateKeeper | None = None) -> None:
+        self.state_keeper = state_keeper
         self.views: list[View] = []
         self.delivered: list[list[tuple[SiteId, int]]] = []  # one list per view
         self.told = False  # it was there when the group began, or has the state of one that was
 
     def deliver(self, cast: Cast, finality: Finality = Finality.FINAL) -> None:
         self.delivered[-1].append((cast.sender, cast.number))
+        if self.state_keeper is not None and not cast.destinations:
+            self.state_keeper.deliver(cast)
 
     def suspect(self, site: SiteId, suspected: bool) -> None:
         """Nobody asks."""
@@ -60,6 +64,11 @@ class Notes(Layer):
         self.told |= view.view_id == FIRST
         self.views.append(view)
         self.delivered.append([])
+        if self.state_keeper is not None:
+            self.state_keeper.open(view)
+
+    def keeper(self) -> ChainedStateKeeper | None:
+        return self.state_keeper
 
     def state(self) -> bytes:
         return b"begun" if self.told else b""
@@ -97,11 +106,15 @@ class Site(Port):
         self.alive = True
         self.timers: dict[tuple[Layer, int], int] = {}
         self.now_ns = bench.now_ns
-        self.top = Notes()
+        keeper = None if bench.states is None else ChainedStateKeeper(bench.states, self, self.later, ordered=False)
+        self.top = Notes(keeper)
         self.entered: list[View] = []  # by its membership; its stack may follow later
         self.agreement = bench.kind(self, AgreementOptions())
         transport = Safe(bench.options) if bench.safe else Reliable(bench.options)
         self.stack = Stack(self, self.top, transport, self.agreement)
+
+    def later(self, action: Callable[[], None]) -> None:
+        self.bench.later(lambda: self.bench.event(self.site, action) if self.bench.at[self.site] is self else None)
 
     # As the home of the membership
 
@@ -123,7 +136,8 @@ class Site(Port):
         self.bench.gone.append(self.site)
 
     def fail(self, why: str) -> None:
-        self.bench.refused.append(f"site {self.site} stops: {why}")
+        if self.bench.states is None:
+            self.bench.refused.append(f"site {self.site} stops: {why}")
 
     def is_near(self, one: SiteId, other: SiteId) -> bool:
         return one % 2 == other % 2  # two clusters
@@ -174,7 +188,11 @@ class Bench:
         weights: Mapping[SiteId, int] | None = None,
         safe: bool = False,
         options: ReliableOptions | None = None,
+        states: StateChecks | None = None,
+        later: Callable[[Callable[[], None]], None] = lambda action: action(),
     ) -> None:
+        self.states = states  # of the applications; None: they have none
+        self.later = later
         self.sites = tuple([SiteId(number) for number in range(count)])
         self.kind = kind
         self.weights = weights or {}

@@ -27,6 +27,7 @@ from tests.harness.membership_bench_checks import wrong
 
 from isthmus.core.layer import View
 from isthmus.core.message import SiteId
+from isthmus.fuzz.states import StateChecks
 from isthmus.protocols.membership.agreement import Agreement
 from isthmus.protocols.membership.quorum import quorum
 from isthmus.protocols.membership.wire import MembershipMessage
@@ -35,6 +36,8 @@ TROUBLE = 40  # round trips during which faults begin
 TAIL_MAX = 17.0  # round trips that a packet may take
 REST_MAX = 400  # round trips within which a group must come to rest; right ones take 60 at the most
 REST_FOR = 40  # and stay there
+STATE_MAX_BYTES = 500_000
+STATE_TIME = 15.0  # round trips that a snapshot or a restore may take
 STRIKE_MAX = 45  # packets
 STEPS_MAX = 60_000  # of one storm; right ones take 20,000 at the most
 
@@ -42,15 +45,18 @@ STEPS_MAX = 60_000  # of one storm; right ones take 20,000 at the most
 class Storm:
     """One schedule under way."""
 
-    def __init__(self, seed: int, kind: Kind = Agreement) -> None:
+    def __init__(self, seed: int, kind: Kind = Agreement, with_states: bool = False) -> None:
         random = self.random = Random(f"storm/{seed}")
+        self.random_state = Random(f"state-times/{seed}")
         count = random.choice([2, 3, 3, 4, 4, 5, 6])
         weights = {}
         if random.random() < 0.25:
             weights = {SiteId(site): random.choice([0, 1, 1, 2, 3]) for site in range(count)}
             weights[SiteId(random.randrange(count))] = 1
         files, safe = random.random() < 0.5, random.random() < 0.3
-        self.bench = Bench(count, files, kind, weights, safe, QUICK)
+        self.faults: list[str] = []  # of the applications' states
+        states = StateChecks(Random(f"state/{seed}"), STATE_MAX_BYTES, self.faults.append) if with_states else None
+        self.bench = Bench(count, files, kind, weights, safe, QUICK, states, self.soon)
         self.heap: list[tuple[int, int, Callable[[], None]]] = []
         self.counter = 0
         self.cuts: dict[tuple[SiteId, SiteId], int] = {}  # how many cuts there are from one to another
@@ -68,6 +74,10 @@ class Storm:
     def after(self, rounds: float, action: Callable[[], None]) -> None:
         self.counter += 1
         heappush(self.heap, (self.bench.now_ns + round(rounds * ROUND_NS), self.counter, action))
+
+    def soon(self, action: Callable[[], None]) -> None:
+        """Have an application take a snapshot, or restore one, in its time."""
+        self.after(self.random_state.choice([0.0, 1.0, self.random_state.uniform(0, STATE_TIME)]), action)
 
     def later(self, rounds: float, action: Callable[[], None]) -> None:
         """Have something go wrong, or end to; what has not by the end of faults stays as it is."""
@@ -292,15 +302,23 @@ class Storm:
             return False
         return not any(self.is_connected((*inside, site)) for site in up if site not in inside)
 
+    def compare_states(self) -> list[str]:
+        """What is wrong with the states of the members that came to rest."""
+        inside = [port for port in self.bench.at.values() if port.alive and port.agreement.stateful]
+        for port in inside:
+            if port.top.state_keeper is not None:
+                port.top.state_keeper.finish()
+        return self.faults
 
-def storm(seed: int, kind: Kind = Agreement) -> list[str]:
+
+def storm(seed: int, kind: Kind = Agreement, with_states: bool = False) -> list[str]:
     """What goes wrong in the storm that a seed stands for."""
-    made = Storm(seed, kind)
+    made = Storm(seed, kind, with_states)
     made.pass_time(TROUBLE)
     made.end()
     made.pass_time(TAIL_MAX)
     rests = made.pass_time(REST_MAX, made.is_at_rest)
-    found = wrong(made.bench)
+    found = [*wrong(made.bench), *made.faults]
     if found or not made.has_core():
         return found
     if not rests:
@@ -309,4 +327,4 @@ def storm(seed: int, kind: Kind = Agreement) -> list[str]:
     made.pass_time(REST_FOR)
     if made.last_id() != last_id:
         return [*wrong(made.bench), "the group does not stay at rest"]
-    return wrong(made.bench)
+    return [*wrong(made.bench), *made.compare_states()]

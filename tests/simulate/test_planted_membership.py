@@ -148,6 +148,20 @@ def test_thousands_of_storms(first: int) -> None:
     assert [(seed, found) for seed in range(first, first + CHUNK) if (found := storm(seed))] == []
 
 
+def storms_with_states(seeds: range) -> list[tuple[int, list[str]]]:
+    return [(seed, found) for seed in seeds if (found := storm(seed, with_states=True))]
+
+
+def test_some_storms_in_which_applications_have_a_state() -> None:
+    assert storms_with_states(range(100)) == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("first", range(100, 20_100, CHUNK))
+def test_thousands_of_storms_in_which_applications_have_a_state(first: int) -> None:
+    assert storms_with_states(range(first, first + CHUNK)) == []
+
+
 def repeated(self: Bench, site: SiteId) -> None:
     """A site without a file comes back within the second: under the incarnation of the life that crashed."""
     if not self.at[site].alive:

@@ -17,6 +17,7 @@ import msgspec
 
 from isthmus.core.layer import Finality, View
 from isthmus.core.message import Cast
+from isthmus.core.port import Port
 from isthmus.core.units import NS_PER_MS
 from isthmus.protocols.application import Application
 from isthmus.scenario.model import GroupOfRun, Scenario
@@ -28,6 +29,7 @@ NARROW_BYTES = 10_000  # over a channel of 1 Mbit/s, most of which takes the hea
 NUMBER_BYTES = 8
 DIGEST_BYTES = 32
 HEAD_BYTES = 3 * NUMBER_BYTES + 2 * DIGEST_BYTES
+Later = Callable[[Callable[[], None]], None]  # do something as an event of its own, after a while
 MODULUS = 1 << (8 * DIGEST_BYTES)
 HEAVY_BYTES = 3_000_000  # of a held message, where the bound of what is held is to be reached
 
@@ -65,12 +67,10 @@ def decode(data: bytes) -> ChainedState | None:
 class StateChecks:
     """The applications' states of one run."""
 
-    def __init__(self, scenario: Scenario, note_fault: Callable[[str], None]) -> None:
+    def __init__(self, random: Random, size_max: int, note_fault: Callable[[str], None]) -> None:
         self.note_fault = note_fault
-        self.random = random = Random(f"state/{scenario.name}/{scenario.seed}")
-        size = random.choice(SIZES)
-        narrow = any(channel.bandwidth_mbps is not None for channel in scenario.topology.all_channels())
-        self.size = min(size, NARROW_BYTES) if narrow else size
+        self.random = random
+        self.size = min(random.choice(SIZES), size_max)
         self.delay_ms = random.choice([0.0, 5.0, 500.0])  # of a snapshot or a restore, at most
         self.held_bytes = random.choice([1, 1, HEAVY_BYTES])  # of a message
         self.snapshots_fail = random.random() < 0.1  # one of them
@@ -81,7 +81,12 @@ class StateChecks:
     def attach(self, application: Application, port: SimPort, group: GroupOfRun) -> None:
         """Give an application a state."""
         ordered = "total" in STACKS[group.stack.name].properties
-        keeper = self.keepers[port.group, port.site] = ChainedStateKeeper(self, port, ordered)
+
+        def later(action: Callable[[], None]) -> None:
+            delay_ns = round(self.random.uniform(0, self.delay_ms) * NS_PER_MS)
+            port.scheduler.at(port.scheduler.now_ns + delay_ns, lambda *_: port.run(action))
+
+        keeper = self.keepers[port.group, port.site] = ChainedStateKeeper(self, port, later, ordered)
         told = application.on_deliver
 
         def deliver(cast: Cast, finality: Finality) -> None:
@@ -92,7 +97,7 @@ class StateChecks:
 
         application.on_deliver, application.on_view, application.state_keeper = deliver, keeper.open, keeper
 
-    def note(self, port: SimPort, view_id: int, state: ChainedState) -> None:
+    def note(self, port: Port, view_id: int, state: ChainedState) -> None:
         """Compare the state that a site has as it enters a view."""
         site, known = self.known.setdefault((port.group, view_id), (port.site, state))
         if state != known:
@@ -104,19 +109,24 @@ class StateChecks:
     def finish(self) -> None:
         """Check that every member that is up has the state, and the same one."""
         for keeper in self.keepers.values():
-            if keeper.port.owner.alive and keeper.port.stack.view.view_id:
-                if keeper.holding:
-                    self.note_fault(f"site {keeper.port.site} never got the state")
-                else:
-                    keeper.take_held(0)
+            if isinstance(keeper.port, SimPort) and keeper.port.owner.alive:
+                keeper.finish()
+
+
+def checks_of(scenario: Scenario, note_fault: Callable[[str], None]) -> StateChecks:
+    """Return the checks of a run; over narrow channels states are small."""
+    narrow = any(channel.bandwidth_mbps is not None for channel in scenario.topology.all_channels())
+    random = Random(f"state/{scenario.name}/{scenario.seed}")
+    return StateChecks(random, NARROW_BYTES if narrow else max(SIZES), note_fault)
 
 
 class ChainedStateKeeper:
     """The state of one application in one life; a `StateKeeper`."""
 
-    def __init__(self, checks: StateChecks, port: SimPort, ordered: bool) -> None:
+    def __init__(self, checks: StateChecks, port: Port, later: Later, ordered: bool) -> None:
         self.checks = checks
         self.port = port
+        self.later = later
         self.ordered = ordered
         self.state: ChainedState | None = None
         self.holding = False
@@ -142,10 +152,11 @@ class ChainedStateKeeper:
                 self.state = self.state or ChainedState(entry)
                 self.checks.note(self.port, entry, self.state)
 
-    def later(self, action: Callable[[], None]) -> None:
-        """Do something as an event of its own, after a while."""
-        delay_ns = round(self.checks.random.uniform(0, self.checks.delay_ms) * NS_PER_MS)
-        self.port.scheduler.at(self.port.scheduler.now_ns + delay_ns, lambda *_: self.port.run(action))
+    def finish(self) -> None:
+        """Check that the state is here."""
+        if self.holding:
+            self.checks.note_fault(f"site {self.port.site} never got the state")
+        self.take_held(0)
 
     def snapshot(self, done: Callable[[bytes | None], None]) -> None:
         self.take_held(0)

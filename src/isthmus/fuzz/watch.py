@@ -14,7 +14,7 @@ import msgspec
 from isthmus.core.layer import Layer
 from isthmus.core.message import GroupId, Message, SiteId, Targets
 from isthmus.core.units import NS_PER_MS
-from isthmus.fuzz.states import StateChecks
+from isthmus.fuzz.states import checks_of
 from isthmus.protocols.application import Application
 from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.credit import Credit
@@ -55,7 +55,7 @@ class WatchedRun(SimRun):
     def __init__(self, scenario: Scenario, sink: Sink | None = None, build: Build | None = None, run: int = 0) -> None:
         self.found: list[str] = []
         agreed = scenario.membership.kind == "agreed" and scenario.composition is None
-        self.states = StateChecks(scenario, self.note_fault) if agreed else None
+        self.states = checks_of(scenario, self.note_fault) if agreed else None
         super().__init__(scenario, sink, build, run)
 
     def application_of(self, port: SimPort, group: GroupOfRun) -> Application:
