@@ -37,13 +37,20 @@ class RecordComparison:
     """The records of one round, compared."""
 
     def __init__(
-        self, records: Mapping[Key, ProcessRecord], names: list[str], order: Order, safe: bool, ended: Collection[Key]
+        self,
+        records: Mapping[Key, ProcessRecord],
+        names: list[str],
+        order: Order,
+        safe: bool,
+        ended: Collection[Key],
+        first_start: int = 0,
     ) -> None:
         self.records = records
         self.names = names
         self.order = order
         self.safe = safe
         self.ended = sorted(ended)  # the processes that came to the end of the round, at rest
+        self.first_start = first_start  # whose messages must be there in the end; all before were killed at once
         self.findings: list[ChaosFinding] = []
         self.counts: Counter[str] = Counter()
         self.sent = {name: sent for record in records.values() for name, sent in record.sent.items()}
@@ -99,6 +106,8 @@ class RecordComparison:
         for key in others:
             self.check_same(key, first, self.records[key].lives[-1].history, final)
         for key, record in self.records.items():
+            if key[1] < self.first_start:
+                continue
             for life in record.lives:
                 judged = life.history if self.safe else life.history[: life.sealed]
                 lost = [name for name in judged if name not in place]

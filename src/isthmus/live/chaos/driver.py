@@ -92,12 +92,14 @@ async def run_round(
     last = {max(key for key in records if key[0] == site) for site, _ in records} if rest_s is not None else set()
     promised = STACKS[plan.scenario.stack.name].properties
     order: Order = "total" if "total" in promised else "causal" if "causal" in promised else "fifo"
-    findings += RecordComparison(records, names, order, plan.scenario.stack.safe, last).run()
+    also = () if plan.power_cut else ("primary",)  # no life leads over a power cut
+    safe, first_start = plan.scenario.stack.safe, int(plan.power_cut)
+    findings += RecordComparison(records, names, order, safe, last, first_start).run()
     return ChaosResult(
         options=options,
         words=plan.words(),
         findings=tuple(findings),
-        verdicts=judge(plan.scenario, read_rows(folder), ("primary",)).verdicts,
+        verdicts=judge(plan.scenario, read_rows(folder), also).verdicts,
         rest_s=rest_s,
         took_s=time.monotonic() - began_s,
         message_count=sum(len(record.sent) for record in records.values()),

@@ -1,9 +1,10 @@
 """One round of chaos: a stack, a network, and what goes wrong when; a function of its options, one of them a seed.
 
-Two kinds of rounds. With *crashes*, two sites of five are the victims: they are killed, stopped and cut off, also both
-at a time, while the other three reach each other all the time, if with loss and delay. So the lives of a view that go
-on are always a quorum of it, as any promise of survival needs; without files, a group whose quorum was killed needs an
-operator. With *cuts* nobody is killed, and all else may happen to every site, several at a time.
+Three kinds of rounds. With *crashes*, two sites of five are the victims: they are killed, stopped and cut off, also
+both at a time, while the other three reach each other all the time, if with loss and delay. So the lives of a view that
+go on are always a quorum of it, as any promise of survival needs; without files, a group whose quorum was killed needs
+an operator. With *cuts* nobody is killed, and all else may happen to every site, several at a time. With a *power cut*,
+where there are files, all five are killed at once as well: they must find together again, with an empty state.
 
 Everything that goes wrong ends before the round is over.
 """
@@ -67,6 +68,7 @@ class ChaosPlan(msgspec.Struct, frozen=True):
     emulated: bool
     overload: bool
     actions: tuple[Action, ...]
+    power_cut: bool  # all processes are killed at once: only what follows has an end to be compared with
     forgets: tuple[tuple[int, int], ...]  # sites, each with the number of its start at which its file is removed
     rate_per_s: float
     pad_bytes: int
@@ -75,7 +77,8 @@ class ChaosPlan(msgspec.Struct, frozen=True):
         """What distinguishes the round, for people."""
         stack, file = self.scenario.stack, self.scenario.membership.agreed.file
         said = [stack.name, "safe" if stack.safe else "not safe", "files" if file else "no files"]
-        said += ["overload"] * self.overload + ["emulated WAN" if self.emulated else "bare loopback"]
+        said += ["power cut"] * self.power_cut + ["overload"] * self.overload
+        said += ["emulated WAN" if self.emulated else "bare loopback"]
         return ", ".join(said)
 
 
@@ -103,7 +106,7 @@ def plan_of(options: ChaosOptions) -> ChaosPlan:
         "workloads": [{"kind": "periodic", "rate_per_s": 1.0}],
     }
     scenario = scenario_from_tables(tables, "chaos", Path())
-    draw = FaultDraw(random, [site.name for site in scenario.topology.sites], span_ms)
+    draw = FaultDraw(random, [site.name for site in scenario.topology.sites], span_ms, files)
     draw.run()
     lives = [sum(isinstance(f, Recover) and f.site == site for f in draw.faults) for site in draw.names]
     forgets = [(n, life + 1) for n, count in enumerate(lives) for life in range(count) if random.random() < 0.3]
@@ -112,8 +115,9 @@ def plan_of(options: ChaosOptions) -> ChaosPlan:
         emulated=emulated,
         overload=overload,
         actions=tuple(sorted(draw.actions, key=lambda one: one.at_ms)),
-        forgets=tuple(forgets if files else ()),
-        rate_per_s=random.choice([10.0, 30.0, 60.0]),
+        power_cut=draw.power_cut,
+        forgets=tuple(forgets if files and not draw.power_cut else ()),
+        rate_per_s=random.choice([10.0, 30.0, 60.0, 150.0]),
         pad_bytes=random.choice(PAD_BYTES),
     )
 
@@ -121,13 +125,15 @@ def plan_of(options: ChaosOptions) -> ChaosPlan:
 class FaultDraw:
     """The faults of a round as they are drawn."""
 
-    def __init__(self, random: Random, names: list[str], span_ms: float) -> None:
+    def __init__(self, random: Random, names: list[str], span_ms: float, files: bool) -> None:
         self.random = random
         self.names = names
         self.span_ms = span_ms
         self.faults: list[Fault] = []
         self.actions: list[Action] = []
-        self.victims = random.sample(names, 2) if random.random() < 0.6 else []  # []: nobody is killed
+        kind = random.random()
+        self.power_cut = files and kind < 0.15
+        self.victims = random.sample(names, 2) if kind > 0.4 else []  # []: nobody is killed but by a power cut
         self.up_ms = dict.fromkeys(self.victims, 0.0)  # until when each victim is down or stopped
         self.whole_ms = 0.0  # until when a partition lasts: a heal ends all of them
 
@@ -137,7 +143,9 @@ class FaultDraw:
         for victim in self.victims:
             for _ in range(self.random.choice([0, 1, 1, 2])):
                 self.kill(victim)
-        for _ in range(self.random.randint(2, 5)):
+        if self.power_cut:
+            self.cut_power()
+        for _ in range(self.random.randint(2, 7)):
             self.random.choice(kinds)()
 
     def span(self, shortest_ms: float, longest_ms: float) -> tuple[float, float]:
@@ -157,6 +165,14 @@ class FaultDraw:
         at_ms, until_ms = self.span(100, 1_500)
         if self.free(site, at_ms, until_ms):
             self.faults += [Crash(at_ms=at_ms, site=site), Recover(at_ms=until_ms, site=site)]
+
+    def cut_power(self) -> None:
+        """Kill all at once, and start each again soon after."""
+        at_ms, until_ms = self.span(100, 1_000)
+        for site in self.names:
+            up_ms = self.random.uniform(at_ms + 50, until_ms)
+            self.free(site, at_ms, up_ms)
+            self.faults += [Crash(at_ms=at_ms, site=site), Recover(at_ms=up_ms, site=site)]
 
     def pause(self) -> None:
         at_ms, until_ms = self.span(50, 2_000)
