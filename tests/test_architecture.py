@@ -260,6 +260,16 @@ def test_commands_do_not_import_each_other(path: Path) -> None:
     assert not other
 
 
+@pytest.mark.parametrize("path", [path for path in FILES if package_of(path) == "cli"], ids=str)
+def test_verdicts_become_exit_codes_in_one_place(path: Path) -> None:
+    """A command exits with what `judge/verdict.py` makes of its statuses, never with a 1 or 3 of its own."""
+    ends = [
+        node for node in ast.walk(SYNTAX[path]) if isinstance(node, ast.Call) and ast.unparse(node.func) == "sys.exit"
+    ]
+    found = {one.value for end in ends for one in ast.walk(end) if isinstance(one, ast.Constant)}
+    assert not found & {1, 3}
+
+
 def test_documented_ranks_are_those_here() -> None:
     page = ROOT / "docs" / "ARCHITECTURE.md"
     rows = re.findall(r"^\| (\d+) \| (\w+) \|", page.read_text(encoding="utf-8"), re.MULTILINE)

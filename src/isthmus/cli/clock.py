@@ -25,6 +25,7 @@ from isthmus.cli.options import HELP, PATH, json_option, print_json
 from isthmus.core.errors import InputError
 from isthmus.core.layer import ClockState, Kind
 from isthmus.core.validation import BadValue
+from isthmus.judge.verdict import exit_code
 from isthmus.live.clock.references import KINDS
 from isthmus.live.clock.service import ClockStatus, is_reference
 from isthmus.live.run.harness import run_live
@@ -88,7 +89,7 @@ def command(source: Path, seconds: float, references: tuple[str, ...], no_emulat
         print_json(found)
     else:
         print_whole(console, clocks_table(found))
-    sys.exit(3 if any(status.earliest_ns is None for status in found) else 0)
+    sys.exit(exit_code("unknown" if status.earliest_ns is None else "valid" for status in found))
 
 
 def references_of(scenario: Scenario, given: Sequence[str]) -> dict[str, str]:

@@ -22,6 +22,7 @@ from isthmus.cli.files import refuse_overwrite, writing
 from isthmus.cli.options import HELP, PATH, force_option, json_option, output_option, print_json
 from isthmus.core.errors import InputError
 from isthmus.core.validation import read_toml
+from isthmus.judge.verdict import exit_code
 from isthmus.judge.witness import sentence
 from isthmus.protocols.routing.calculus.model import Composition, OrderingDomain, connected_domains
 from isthmus.protocols.routing.calculus.semantics import Decision, decide, decide_wanted
@@ -90,22 +91,16 @@ def check(path: Path, output: Path, png: bool, no_pictures: bool, as_json: bool)
         for part in connected_domains(composition.domains)
         if len(part) > 1
     ]
+    given = all(is_given(domain, decision) for domain, decision, _, _ in decided)
     if as_json:
-        print_json(
-            {
-                "composition": composition.name,
-                "status": REFUSED
-                if any(not is_given(domain, decision) for domain, decision, _, _ in decided)
-                else GIVEN,
-                "domains": [domain_document(*one, pictures.get(one[0].name, []), names) for one in decided],
-                "together": [decision_document(decision) for decision in together],
-            }
-        )
+        domains = [domain_document(*one, pictures.get(one[0].name, []), names) for one in decided]
+        document = {"composition": composition.name, "status": GIVEN if given else REFUSED, "domains": domains}
+        print_json(document | {"together": [decision_document(decision) for decision in together]})
     else:
         print_check(decided, together, pictures, names)
-        if all(is_given(domain, decision) for domain, decision, _, _ in decided):
+        if given:
             click.echo((RUN_SCENARIO if is_scenario(read_toml(path)) else HOW_TO_RUN).format(path=path))
-    sys.exit(0 if all(is_given(domain, decision) for domain, decision, _, _ in decided) else 1)
+    sys.exit(exit_code(["valid" if given else "violated"]))
 
 
 JudgedDomain = tuple[OrderingDomain, Decision, Found | None, Remedy | None]

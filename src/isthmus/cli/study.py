@@ -128,6 +128,7 @@ def run_command(
         raise InputError("study run", "", "names and --all" if names else "nothing", "either names of studies or --all")
     chosen = list(STUDIES.values()) if everything else [find_study(STUDIES, name) for name in dict.fromkeys(names)]
     console = wide_console(quiet=as_json)
+    from isthmus.judge.verdict import worst_code
     from isthmus.pipeline.engine.session import spark_session
     from isthmus.pipeline.engine.spark_errors import one_sentence
     from isthmus.studies.run import batch_studies, run_studies
@@ -154,8 +155,7 @@ def run_command(
             console.print(f"{label}: done in {result.about.took_s:.1f} s.", highlight=False)
     if as_json:
         print_json([document(result.about, result.claims, result.verdicts) for result in results])
-    codes = [result.exit_code() for result in results]
-    sys.exit(1 if 1 in codes else max(codes))
+    sys.exit(worst_code(result.exit_code() for result in results))
 
 
 def print_study(console: Console, about: About, claims: list[ClaimResult], verdicts: list[VerdictRow]) -> None:

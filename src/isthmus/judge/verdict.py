@@ -49,6 +49,11 @@ def worst_status(statuses: Iterable[str]) -> Status:
     return "violated" if "violated" in found else "unknown" if "unknown" in found or not found else "valid"
 
 
+def worst_code(codes: Iterable[int]) -> int:
+    """The exit code of a command over several results, each with a code of its own."""
+    return exit_code(status for code in codes for status, its in EXIT_CODES.items() if its == code)
+
+
 def exit_code(statuses: Iterable[str], failed: bool = False) -> int:
     """The exit code of a command that gives verdicts; `failed`: an error ended a run."""
     return 1 if failed else EXIT_CODES[worst_status(statuses)]
