@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 from typing import Any
@@ -33,42 +34,26 @@ class Meter:
         self.payload_bytes = 0
 
 
+@dataclass(slots=True, eq=False)
 class SimSite:
     """One incarnation of one site: the state shared by its ports."""
 
-    __slots__ = (
-        "alive", "clock", "heard", "incarnation", "log", "meter", "network", "ports", "random", "scheduler", "site",
-        "standing", "time_service", "timers", "turn_ns", "wire_log",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        site: SiteId,
-        incarnation: int,
-        random: Random,
-        scheduler: Scheduler,
-        network: Network,
-        log: SiteLog,
-        clock: SiteClock | None = None,
-        meter: Meter | None = None,
-        wire_log: bool = False,
-    ) -> None:
-        self.site = site
-        self.incarnation = incarnation
-        self.random = random
-        self.scheduler = scheduler
-        self.network = network
-        self.log = log
-        self.clock = clock  # None: it is always right
-        self.meter = meter  # None: sizes are not measured
-        self.wire_log = wire_log  # trace every send and receive
-        self.time_service: ClockService | None = None  # supplies the calendar if present
-        self.turn_ns = 0  # duration of a turn; 0: a turn is one event
-        self.alive = True
-        self.standing: Standstill | None = None  # what waits while the site is paused
-        self.heard: dict[SiteId, int] = {}  # last arrival from each site, in virtual time
-        self.timers: dict[tuple[Layer, int], int] = {}  # due times; a heap entry with a different time is stale
-        self.ports: dict[GroupId, SimPort] = {}
+    site: SiteId
+    incarnation: int
+    random: Random
+    scheduler: Scheduler
+    network: Network
+    log: SiteLog
+    clock: SiteClock | None = None  # None: it is always right
+    meter: Meter | None = None  # None: sizes are not measured
+    wire_log: bool = False  # trace every send and receive
+    time_service: ClockService | None = None  # supplies the calendar if present
+    turn_ns: int = 0  # duration of a turn; 0: a turn is one event
+    alive: bool = True
+    standing: Standstill | None = None  # what waits while the site is paused
+    heard: dict[SiteId, int] = field(default_factory=dict)  # last arrival from each site, in virtual time
+    timers: dict[tuple[Layer, int], int] = field(default_factory=dict)  # due; heap entries of another time are stale
+    ports: dict[GroupId, SimPort] = field(default_factory=dict)
 
     def port(self, group: GroupId = ONLY_GROUP) -> SimPort:
         """Return a new port, for a stack to be attached."""

@@ -165,31 +165,11 @@ def composition_tables(composition: Composition) -> dict[str, Any]:
         {"name": igp.name} | (order_table(igp) if igp.kind == "group" else {"kind": igp.kind})
         for igp in composition.igps
     ]
-    routers = [
-        {"name": router.name, "joins": list(router.joins)}
-        | ({"replicas": router.replicas} if router.replicas > 1 else {})
-        for router in composition.routers
-    ]
     tables: dict[str, Any] = {"name": composition.name, "groups": groups}
     tables |= {"igps": igps} if igps else {}
-    tables |= {"routers": routers, "domains": [domain_table(domain) for domain in composition.domains]}
-    if composition.routes:
-        tables["routes"] = [{"from": one.source, "to": one.to, "via": list(one.via)} for one in composition.routes]
-    return tables
+    tables |= {"routers": msgspec.to_builtins(composition.routers), "domains": msgspec.to_builtins(composition.domains)}
+    return tables | ({"routes": msgspec.to_builtins(composition.routes)} if composition.routes else {})
 
 
 def order_table(node: ProcessGroup | Igp) -> dict[str, str]:
     return {"stack": node.stack} if node.stack else {"semantics": node.semantics}
-
-
-def domain_table(domain: OrderingDomain) -> dict[str, Any]:
-    """Return a domain as written: only values that differ from the defaults."""
-    table: dict[str, Any] = {"name": domain.name, "groups": list(domain.groups), "wants": domain.wants}
-    table |= {"scope": domain.scope, "forwarding": domain.forwarding}
-    if domain.flows:
-        table["flows"] = [{"from": flow.source, "to": list(flow.to)} for flow in domain.flows]
-    if domain.intra is not None:
-        table["intra"] = list(domain.intra)
-    table |= {"igps": list(domain.igps)} if domain.igps else {}
-    table |= {"root": domain.root} if domain.root else {}
-    return table | ({"prioritised": True} if domain.prioritised else {})

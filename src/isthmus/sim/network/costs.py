@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from random import Random
 
 from isthmus.core.message import GroupId, Message, SiteId, Targets
@@ -48,30 +49,19 @@ class Interface:
         return self.free_ns
 
 
+@dataclass(slots=True, eq=False)
 class Packet:
     """A packet in flight, with its remaining arrivals."""
 
-    __slots__ = ("done_ns", "group", "message", "open", "receive_ns", "size_bytes", "stamp", "targets", "wire_ns")
-
-    def __init__(
-        self,
-        stamp: Stamp,
-        group: GroupId,
-        targets: Targets,
-        message: Message,
-        size_bytes: int,
-        wire_ns: int,
-        receive_ns: int,
-    ) -> None:
-        self.stamp = stamp
-        self.group = group
-        self.targets = targets
-        self.message = message
-        self.size_bytes = size_bytes
-        self.wire_ns = wire_ns
-        self.receive_ns = receive_ns
-        self.open = 0  # remaining arrivals
-        self.done_ns = 0  # when the last receiver so far completes it
+    stamp: Stamp
+    group: GroupId
+    targets: Targets
+    message: Message
+    size_bytes: int
+    wire_ns: int
+    receive_ns: int
+    open: int = 0  # remaining arrivals
+    done_ns: int = 0  # when the last receiver so far completes it
 
 
 class CostedNetwork(DelayNetwork):

@@ -82,7 +82,7 @@ class Igp(msgspec.Struct, frozen=True):
     stack: str = ""
 
 
-class RouterSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RouterSpec(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """A process that is in several nodes and forwards between them, in FIFO order for each output."""
 
     name: str
@@ -106,7 +106,7 @@ class GroupFlow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     to: tuple[str, ...]
 
 
-class OrderingDomain(msgspec.Struct, frozen=True):
+class OrderingDomain(msgspec.Struct, frozen=True, omit_defaults=True):
     """Groups that want one order of the messages between them, or of all their messages."""
 
     name: str
