@@ -43,6 +43,7 @@ from isthmus.pipeline.check.incarnations import (
     with_weights,
     word,
 )
+from isthmus.pipeline.check.nested import is_nested, without_unsure
 from isthmus.pipeline.check.totals import alarms, rosters, totals
 from isthmus.pipeline.engine.formats import GROUP, HOLDER, IDENTITY, MESSAGE
 from isthmus.pipeline.engine.store import FrameStore
@@ -92,8 +93,7 @@ class Tables(FrameStore):
         self.domains = domains
         self.partial = partial
         addressed = F.col("destinations").isNotNull() & (F.size("destinations") > 0)
-        rows = with_weights(trace.withColumn("destinations", F.when(addressed, F.col("destinations"))))
-        self.trace = with_domains(rows, domains, self.hold)
+        self.rows = with_weights(trace.withColumn("destinations", F.when(addressed, F.col("destinations"))))
 
     def asks(self, name: str) -> Column:
         """Whether a row's run, and group or domain, is asked for a property, or for one that it is a part of."""
@@ -105,9 +105,27 @@ class Tables(FrameStore):
     @cached_property
     def counts(self) -> DataFrame:
         """How many rows of each kind a run and group has."""
+        return self.counted_trace[0]
+
+    @cached_property
+    def trace(self) -> DataFrame:
+        """All rows that are judged, those of domains too."""
+        return self.counted_trace[1]
+
+    @cached_property
+    def counted_trace(self) -> tuple[DataFrame, DataFrame]:
+        """The counts of rows by kind, and the rows, without what is not judged of nested groups."""
+        found = self.counted(whole := with_domains(self.rows, self.domains, self.hold))
+        if not found.where(F.col("nested") > 0).isEmpty():
+            whole = with_domains(self.hold(without_unsure(self.rows)), self.domains, self.hold)
+            found = self.counted(whole)
+        return found, whole
+
+    def counted(self, rows: DataFrame) -> DataFrame:
         kinds = [F.count_if(is_kind(kind)).alias(kind.name.lower()) for kind in COUNTED]
         carried = F.count_if(is_kind(Kind.DELIVER) & ~is_own()).alias("carried")
-        return self.keep(self.trace.groupBy(*GROUP).agg(F.max("process").alias("highest"), carried, *kinds))
+        nested = F.count_if(is_nested()).alias("nested")
+        return self.keep(rows.groupBy(*GROUP).agg(F.max("process").alias("highest"), carried, nested, *kinds))
 
     @cached_property
     def census(self) -> dict[str, int]:

@@ -1,0 +1,43 @@
+"""Nested groups on Spark: what a crashed process may have been alone with is left out there, too, row for row."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from histories import frame, statuses
+from pyspark.sql import SparkSession
+from tests.harness.participant_runs import ParticipantRun, participant_scenario
+from tests.unit.judge.test_nested import AFTER, ALONE, BOTH, INNER, random_nested
+
+from isthmus.judge.nested import without_unsure
+from isthmus.judge.oracle import Oracle
+from isthmus.pipeline.check import nested
+from isthmus.pipeline.check import verdicts as on_spark
+from isthmus.trace.schema import GROUP, LOCAL, PROCESS, RUN, Row
+
+check = partial(on_spark.check, run_rows_max=0)  # by tables that all tasks share, however short a run is
+ASKED = ("agreement", "views")
+
+
+def test_both_engines_leave_out_the_same_rows(spark: SparkSession) -> None:
+    runs = [random_nested(seed) for seed in range(60)]
+    kept = nested.without_unsure(frame(spark, runs)).select("run", "process", "local").collect()
+    wanted = [(run, row[PROCESS], row[LOCAL]) for run, rows in enumerate(runs) for row in without_unsure(rows)]
+    assert sorted(map(tuple, kept)) == sorted(wanted)
+    assert sum(map(len, runs)) - len(wanted) > 0
+
+
+def test_both_engines_judge_nested_groups_alike(spark: SparkSession) -> None:
+    crashed = [seed for seed in range(40) if participant_scenario("fifo", seed).faults][:2]
+    runs: list[list[Row]] = [[*BOTH, *ALONE, *AFTER]]
+    for seed in crashed:
+        run = ParticipantRun(participant_scenario("fifo", seed))
+        assert not run.judge()
+        runs.append(run.rows)
+    found = statuses(check(frame(spark, runs), ASKED))
+    for number, rows in enumerate(runs):
+        assert all(row[RUN] == 0 for row in rows)
+        oracle = Oracle(rows)
+        for verdict in oracle.scoped(ASKED):
+            assert found[number, verdict.group, verdict.property] == verdict.status, (number, verdict)
+    assert any(row[GROUP] >= INNER for rows in runs[1:] for row in rows)
