@@ -20,7 +20,7 @@ TIMEOUT_S = 120.0  # for slow machines; a run ends by itself as soon as nothing 
 CAUSAL = [
     name
     for name, stack in STACKS.items()
-    if "causal" in stack.properties and "total" not in stack.properties and stack.agrees
+    if "causal" in stack.properties and "total" not in stack.properties and not stack.steady
 ]
 RELAYING = [name for name in CAUSAL if STACKS[name].relays]
 

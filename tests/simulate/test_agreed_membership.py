@@ -22,7 +22,7 @@ from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
 from isthmus.trace.schema import KIND, TIME_NS, VALUE, Row
 
-AGREEING = [name for name, stack in STACKS.items() if stack.agrees]
+AGREEING = [*STACKS]
 
 REGRESSIONS = {
     (

@@ -25,7 +25,7 @@ from isthmus.topology.shapes import shape
 
 LAN = Channel(Gamma(1.5, 1.0, 0.5), loss=0.02, fifo=False)
 WAN = Channel(Gamma(60.0, 50.0**2, 20.0), loss=0.02, fifo=False)
-CAUSAL = [name for name, stack in STACKS.items() if "causal" in stack.properties and stack.agrees]
+CAUSAL = [name for name, stack in STACKS.items() if "causal" in stack.properties and not stack.steady]
 TROUBLES: dict[str, tuple[Fault, ...]] = {
     "a gateway fails": (Crash(at_ms=700, site="c1-right"),),
     "a gateway fails and comes back": (Crash(at_ms=700, site="c1-right"), Recover(at_ms=1_900, site="c1-right")),

@@ -86,8 +86,6 @@ def command(
     """
     if hard + agreed + large > 1:
         raise click.UsageError("--hard, --agreed and --large are sorts of scenarios: give one of them.")
-    if agreed and not STACKS[stack].agrees:
-        raise click.UsageError(f"--agreed: members of the stack {stack} cannot agree on views yet.")
     sort = "hard" if hard else "agreed" if agreed else "large" if large else "plain"
     if seed is not None:
         replay(stack, seed, sort)

@@ -25,7 +25,7 @@ MANY = 50  # messages: bursts of at least this size keep small payloads
 
 def large_scenario(stack: str, seed: int) -> Scenario:
     random = Random(f"large/{stack}/{seed}")
-    sorts = [random_scenario, hard_scenario] + ([agreed_scenario] * 2 if STACKS[stack].agrees else [])
+    sorts = [random_scenario, hard_scenario] + ([agreed_scenario] * 2 if not STACKS[stack].steady else [])
     plain = random.choice(sorts)(stack, seed)
     piece = random.choice(PIECE_BYTES)
     window = random.choice([1, PIECES_MAX * piece, 3 * PIECES_MAX * piece, LARGEST_BYTES])

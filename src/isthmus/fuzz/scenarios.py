@@ -253,11 +253,10 @@ def with_second_group(plain: Scenario, random: Random) -> Scenario:
     """Add a group of some or all of the sites, with a stack, traffic and views of its own."""
     names = [site.name for site in plain.topology.sites]
     direct = plain.stack.transport == "direct"
-    agreed = plain.membership.kind == "agreed"
     possible = [
         name
         for name, known in STACKS.items()
-        if (not direct or is_borne(plain, name)) and (known.agrees or not agreed) and "overlay" not in known.options
+        if (not direct or is_borne(plain, name)) and "overlay" not in known.options
     ]
     members = random.sample(names, random.randint(2, len(names)))
     others = random_stack(random.choice(possible), names, random, direct)

@@ -154,7 +154,8 @@ class WatchedRun(SimRun):
         for port in self.ports_up():
             if any(isinstance(layer, Credit) for layer in port.stack.layers):
                 self.check_credit(port)
-            self.check_large(port)
+            if isinstance(port.stack.layers[0], Application):  # not of a directory group
+                self.check_large(port)
         if self.scheduler.now_ns < self.end_ns:
             self.scheduler.at(self.scheduler.now_ns + LOOK_NS, self.look)
 

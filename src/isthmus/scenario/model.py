@@ -229,9 +229,6 @@ class Scenario(Settings, frozen=True, kw_only=True):
             stack.causal_options(self.topology)
         if "overlay" in taken:
             with_prefix(f"{key}.overlay", stack.overlay.plain)
-        if self.membership.kind == "agreed" and not STACKS[stack.name].agrees:
-            able = "a stack whose members can agree on views, or ideal membership"
-            raise BadValue(f"{key}.name", repr(stack.name), able)
         if STACKS[stack.name].steady and (self.membership.majority or self.membership.hasty):
             raise BadValue("membership", "majority or hasty", f"neither, where {key} is {stack.name}: it has no flush")
         if stack.transport == "direct":

@@ -39,6 +39,7 @@ from isthmus.scenario.workload import named_sites
 from isthmus.sim.base import SETTLE_NS, Simulation
 from isthmus.sim.clocks.service import ClockWorld, clock_of, set_calendar
 from isthmus.sim.membership.agreed import AgreedMembership
+from isthmus.sim.membership.agreed_directory import AgreedDirectory
 from isthmus.sim.membership.directory import Directory
 from isthmus.sim.membership.ideal import IdealMembership
 from isthmus.sim.membership.service import MembershipService
@@ -91,10 +92,11 @@ class SimRun(Simulation):
 
     def service_of(self, group: GroupOfRun) -> MembershipService:
         scenario, scheduler, restart = self.scenario, self.scheduler, self.start_again
+        if scenario.membership.kind == "agreed":
+            kind = AgreedDirectory if STACKS[group.stack.name].steady else AgreedMembership
+            return kind(scenario, group, scheduler, restart, self.crash)
         if STACKS[group.stack.name].steady:
             return Directory(scenario, group.id, scheduler, restart, self.crash)
-        if scenario.membership.kind == "agreed":
-            return AgreedMembership(scenario, group, scheduler, restart, self.crash)
         return IdealMembership(scenario, group.id, scheduler, self.network, self.reaches, restart)
 
     def boot(self, site: SiteId, incarnation: int) -> SimSite:

@@ -12,22 +12,24 @@ how a relay learns that a site is unreachable, is decided here.
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import msgspec
 
 from isthmus.core.layer import Host, Layer, Stack
 from isthmus.core.message import SiteId, Targets
-from isthmus.protocols.application import Application
 from isthmus.protocols.causal.options import CausalOptions
 from isthmus.protocols.membership.suspicion import Suspicion
 from isthmus.protocols.total.hybrid.wire import HybridOptions, RuleName
 from isthmus.protocols.transport.relay import Relay
-from isthmus.stacks.registry import STACKS, Build, StackOptions
+from isthmus.protocols.transport.safe import Safe
+from isthmus.stacks.registry import STACKS, StackOptions
 from isthmus.topology.gateways.hops import check_ways
 from isthmus.topology.gateways.lans import check_served, lans_of
 from isthmus.topology.model import Topology
 
+Builder = Callable[[Host, Any, StackOptions], Stack]  # from the top layer and the options
 RULES: dict[str, RuleName] = {"everyone": "fixed", "given": "fixed", "changing": "planned"}  # by a stack's roles
 
 
@@ -38,7 +40,11 @@ class AttachablePort(Host, Protocol):
 
 
 def attach_group(
-    port: AttachablePort, build: Build, application: Application, options: StackOptions, suspicion: Suspicion | None
+    port: AttachablePort,
+    build: Builder,
+    application: Layer,
+    options: StackOptions,
+    suspicion: Suspicion | None,
 ) -> Stack:
     """Put the stack of a group on its port; a relay goes round sites that the suspicion takes for unreachable."""
     stack = build(port, application, options)
@@ -46,6 +52,12 @@ def attach_group(
     if suspicion is not None and options.relay is not None:
         stack.find(Relay).reaches = suspicion.reaches
     return stack
+
+
+def directory_stack(port: Host, top: Layer, options: StackOptions) -> Stack:
+    """A site's part of a directory group: what is delivered there a quorum has."""
+    assert options.membership is not None
+    return Stack(port, top, Safe(options.reliable), options.membership)
 
 
 def attach_suspicion(

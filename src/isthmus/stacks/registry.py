@@ -171,7 +171,11 @@ def flooding(options: StackOptions) -> tuple[Layer, ...]:
 
 
 def flooding_dynamic(options: StackOptions) -> tuple[Layer, ...]:
-    return (SafeFlooding(options.overlay, options.dynamic), Links(options.reliable, free=True))
+    return (
+        SafeFlooding(options.overlay, options.dynamic),
+        Links(options.reliable, free=True),
+        *below_transport(options),
+    )
 
 
 ALWAYS = ("integrity", "agreement", "validity", "views")
@@ -197,7 +201,6 @@ class NamedStack(msgspec.Struct, frozen=True):
     relays: bool = False  # messages go over gateways, so that LANs must be joined in a tree or a ring
     steady: bool = False  # members come and go without view synchrony: a view change stops nothing
     twin: Literal["", "flooding", "vector"] = ""  # the compiled end points that do the same over the packet network
-    agrees: bool = True  # its members can agree on views; otherwise the ideal service, or a static group, is needed
 
     def promises(self, safe: bool, lasting: bool = False) -> tuple[str, ...]:
         """The properties that it keeps; `lasting`: messages that a quorum of a view has survive in its cut."""
@@ -282,7 +285,6 @@ STACKS: dict[str, NamedStack] = {
         ("dynamic", "overlay", "reliable"),
         pieces=False,
         steady=True,
-        agrees=False,
     ),
 }
 SUMMARIES: dict[str, str] = {

@@ -71,7 +71,7 @@ CASES: dict[str, tuple[str, str]] = {  # what is wrong: the scenario, then how t
     ),
     "a participant over no order": (
         participant('site = "a-0"').replace("token-site", "unordered"),
-        ": participants[0].within: found a group with the stack unordered; expected one with a stack of fifo, token",
+        ": participants[0].within: found a group with the stack unordered; expected one with a stack of fifo, causal",
     ),
     "conditions of nobody": (
         participant('site = "a-0"', "[participant_groups.order]", 'present = ["ann"]'),

@@ -20,7 +20,7 @@ from isthmus.live.node.peers import logger
 from isthmus.protocols.participants.detector import DetectorOptions
 from isthmus.protocols.routing.options import RouterOptions
 from isthmus.scenario.model import Agreed
-from isthmus.stacks.registry import STACKS, StackOptions
+from isthmus.stacks.registry import StackOptions
 from isthmus.topology.addresses import PORTS, Endpoint, endpoint
 from isthmus.topology.model import Topology
 from isthmus.trace.schema import Sink
@@ -123,11 +123,10 @@ def agreed_plan(given: MembershipChoice, plans: Sequence[GroupPlan]) -> AgreedPl
         if given != "static":
             raise InputError("membership", "", repr(given), 'an AgreedPlan, "static", or None for the default')
         return None
-    unable = next((plan.stack for plan in plans if plan.stack in STACKS and not STACKS[plan.stack].agrees), None)
-    unable = next(("of datagrams" for plan in plans if plan.options is not None and plan.options.bare), unable)
-    if unable is not None:
-        logger.warning("membership is static: members of the stack %s cannot agree on views", unable)
-    return AgreedPlan() if unable is None else None
+    if any(plan.options is not None and plan.options.bare for plan in plans):
+        logger.warning("membership is static: groups of datagrams cannot agree on views")
+        return None
+    return AgreedPlan()
 
 
 def endpoints_of(topology: Topology, given: Mapping[str, SiteAddress]) -> list[Endpoint]:

@@ -28,6 +28,7 @@ from isthmus.live.net.framing import datagram_limit
 from isthmus.live.net.hello import hello_of, token_of
 from isthmus.live.net.names import Address, Resolver
 from isthmus.live.net.sockets import Socket
+from isthmus.live.node.directory import directories
 from isthmus.live.node.driver import Driver
 from isthmus.live.node.errors import NotJoined, Refused, SiteFailed
 from isthmus.live.node.heartbeat import HeartbeatRecorder, HeartbeatThread
@@ -48,7 +49,7 @@ from isthmus.protocols.routing.routes import CompositionRoutes
 from isthmus.scenario.composition.nodes import Routing
 from isthmus.scenario.model import Agreed
 from isthmus.stacks.assembly import attach_group, attach_suspicion
-from isthmus.stacks.registry import STACKS, StackOptions
+from isthmus.stacks.registry import StackOptions
 from isthmus.topology.load import load_topology
 from isthmus.topology.model import Topology
 from isthmus.trace.log import SiteLog
@@ -108,12 +109,15 @@ class SiteRuntime:
         self.log = log or SiteLog(self.site, config.sink, couriers=self.couriers)
         self.measures = log is not None or config.sink is not None  # whether messages and bytes are counted
         self.wire_log = wire_log  # trace every send and receive, too
-        self.groups = [
-            SiteGroup(self.topology, plan, GroupId(number), agreed is not None) for number, plan in enumerate(plans)
-        ]
+        self.groups = [SiteGroup(self.topology, plan, GroupId(number)) for number, plan in enumerate(plans)]
         for group in self.groups:
             if self.site in group.members:
                 group.handler = handler_of(self, group)
+        self.directories = [] if agreed is None else directories(self.topology, self.groups)
+        for directory in self.directories:
+            if self.site in directory.keepers.members:
+                directory.keepers.handler = directory.handler()
+            self.groups.append(directory.keepers)
         self.ended = asyncio.Event()  # a group was left, or the others refuse this site
         self.failure: LocalError | None = None  # why this site has stopped; its program is told
         self.incarnation = 0
@@ -204,6 +208,11 @@ class SiteRuntime:
     async def leave(self) -> None:
         """Ask the others to go on without this site, and wait until they do, at most `LEAVE_S`."""
         end_s = time.monotonic() + LEAVE_S
+        for directory in self.directories:
+            if directory.member is not None and directory.group.port is not None:
+                self.run(directory.group.port, directory.member.leave)
+        while time.monotonic() < end_s and any(directory.member is not None for directory in self.directories):
+            await asyncio.sleep(CHECK_S)
         for group in self.groups:
             if group.agreement is not None and group.port is not None:
                 self.run_in(group.port.owner, group.port, group.agreement.leave)
@@ -297,8 +306,7 @@ class SiteRuntime:
                 options = self.options_of(group)
                 if routed is not None:
                     options = routed(group.group, options)
-                build = STACKS[group.plan.stack].build
-                attach_group(port, build, group.handler.application(), options, self.suspicion)
+                attach_group(port, group.build, group.handler.application(), options, self.suspicion)
                 group.handler.on_stack(port)
         self.keep_time(site, socket)
         return site
@@ -329,6 +337,11 @@ class SiteRuntime:
         if self.agreed is None or self.suspicion is None:
             return group.options
         rules, past = self.agreed.rules, group.past
+        for directory in self.directories:
+            if directory.group is group:
+                round_trip_ns = round(self.round_trip_ms(rules) * 1e6)
+                renew, left = partial(self.end_life, group, None), partial(self.note_left, group)
+                return directory.begin_life(self.suspicion, round_trip_ns, renew, left)
         if group.store is not None:
             group.store.incarnation = self.incarnation
         round_trip_ns = round(self.round_trip_ms(rules) * 1e6)
@@ -428,7 +441,7 @@ class SiteRuntime:
             name = self.topology.sites[other].name
             logger.info("site %s: hostname now resolves to %s", name, address[0])
 
-    def end_life(self, group: SiteGroup, past: Past) -> None:
+    def end_life(self, group: SiteGroup, past: Past | None) -> None:
         """Have the next life begin once this turn is over."""
         group.past = past
         if self.driver is not None and not self.renewing:

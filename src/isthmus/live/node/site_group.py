@@ -12,17 +12,17 @@ from typing import NamedTuple
 import msgspec
 
 from isthmus.core.errors import InputError
+from isthmus.core.layer import Layer
 from isthmus.core.message import GroupId, SiteId, Targets
 from isthmus.core.validation import BadValue, one_of
 from isthmus.live.net.hello import GroupHello, short_text
 from isthmus.live.node.incarnations import FileStore
 from isthmus.live.node.plans import AgreedPlan, GroupPlan
 from isthmus.live.node.site import LivePort
-from isthmus.protocols.application import Application
 from isthmus.protocols.membership.agreement import Agreement
 from isthmus.protocols.membership.home import Past
 from isthmus.scenario.workload import named_sites
-from isthmus.stacks.assembly import resolve_options
+from isthmus.stacks.assembly import Builder, resolve_options
 from isthmus.stacks.registry import STACKS
 from isthmus.topology.model import Topology
 
@@ -39,7 +39,7 @@ async def nothing_sent(_timeout: float) -> bool:
 class GroupHandler(NamedTuple):
     """What uses a group at this site."""
 
-    application: Callable[[], Application]  # for the life that begins
+    application: Callable[[], Layer]  # the top of the stack, for the life that begins
     on_stack: Callable[[LivePort], None]  # the life has a stack, at this port
     gather: Callable[[], None] = nothing  # the turn ends: hand over what it has read and sent
     on_life_end: Callable[[], None] = nothing  # the site begins a new life: nothing of the old one counts
@@ -52,14 +52,25 @@ class GroupHandler(NamedTuple):
 class SiteGroup:
     """One group of a site."""
 
-    __slots__ = ("agreement", "asked_s", "group", "handler", "members", "options", "past", "plan", "port", "store")
+    __slots__ = (
+        "agreement",
+        "asked_s",
+        "build",
+        "group",
+        "handler",
+        "members",
+        "options",
+        "past",
+        "plan",
+        "port",
+        "store",
+    )
 
-    def __init__(self, topology: Topology, plan: GroupPlan, group: GroupId, agreed: bool) -> None:
+    def __init__(self, topology: Topology, plan: GroupPlan, group: GroupId) -> None:
         if plan.stack not in STACKS:
             raise InputError("stack", "", repr(plan.stack), one_of(plan.stack, STACKS))
-        if agreed and not STACKS[plan.stack].agrees:
-            raise InputError("stack", "", repr(plan.stack), "a stack whose members can agree on views")
         self.plan = plan
+        self.build: Builder = STACKS[plan.stack].build
         self.group = group
         everyone = tuple(SiteId(number) for number in range(len(topology.sites)))
         self.members: Targets = named_sites(topology, plan.sites, "sites") or everyone

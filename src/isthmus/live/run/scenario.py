@@ -13,7 +13,6 @@ from isthmus.live.clock.service import LIVE_SERVICE
 from isthmus.scenario.faults import Crash, DelayShift, Heal, Leave, Loss, Partition, Pause, RandomFaults, Recover
 from isthmus.scenario.model import Clocks, Membership, Scenario
 from isthmus.scenario.workload import Periodic
-from isthmus.stacks.registry import STACKS
 
 SITES_MAX = 16  # processes on one machine
 OF_LINKS = (Loss, DelayShift)  # one-way cuts, too: a loss with probability 1
@@ -22,7 +21,7 @@ LIVE_FAULTS = (Crash, Recover, Leave, Pause, Partition, Heal, *OF_LINKS)
 
 def live_scenario(scenario: Scenario, source: str) -> Scenario:
     """A scenario as it runs live; raises where it asks for what a live run cannot do."""
-    able = all(STACKS[group.stack.name].agrees and not group.options.bare for group in scenario.groups_of_run())
+    able = all(not group.options.bare for group in scenario.groups_of_run())
     unsaid = scenario.membership == Membership() and able
     agreed = unsaid or scenario.membership.kind == "agreed"
     for index, fault in enumerate(scenario.faults):

@@ -1,4 +1,4 @@
-"""Groups nested in others, on Spark: what a crashed process may have been alone with is not judged (judge/nested.py).
+"""Groups nested in others, on Spark: what a crashed process may have been alone with is not judged (judge/arrange.py).
 
 The idea: between the last VIEW row of the outer group, or the last crash, and each crash of a process lies an interval
 of local numbers; VIEW and DELIVER rows of nested groups in it are left out. Few rows tell of views and crashes, so the

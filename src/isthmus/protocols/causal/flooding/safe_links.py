@@ -368,8 +368,8 @@ class SafeFlooding(Transport):
     def install(self, view: View) -> None:
         """Take over a change: open new links; those no longer needed stay until `commit`."""
         super().install(view)
-        founding = view.view_id == 1 or len(view.members) == 1
-        self.attached |= founding
+        founding = not self.attached
+        self.attached = True
         for site, life in view.lives():
             if site != self.host.site:
                 if self.channels.life_of.get(site) != life:
@@ -405,7 +405,7 @@ class SafeFlooding(Transport):
             self.close(peer)
 
     def suspect(self, site: SiteId, suspected: bool) -> None:
-        """Give up a crashed site; the directory is never wrong about it."""
+        """Give up a life of a site that the directory has taken off the list."""
         if suspected:
             self.dead[site] = True
             self.drop(site)

@@ -35,7 +35,7 @@ from isthmus.protocols.transport.reliable.pacing import Gaps, Pacing
 
 RESEND, ACK = 0, 1  # timer keys: RESEND + 2 * peer, ACK + 2 * peer
 LONGEST_NS = 2_000_000_000  # between two tries, unless a round trip takes longer
-LIFE_BITS = 24  # of an incarnation in `lives`
+LIFE_BITS = 32  # of an incarnation in `lives`; live they are seconds of the calendar
 
 
 class Links(Transport):

@@ -1,0 +1,1 @@
+"""The agreed directory of members that come and go while messages flow."""
