@@ -520,7 +520,8 @@ class SiteRuntime:
         group.asked_s = group.asked_s or now_s
         patience_s = agreement.span_ns(agreement.options.attempt) / NS_PER_S
         together = self.agreed is not None and not self.agreed.found
-        if together and agreement.stack.find(Application).on_state is None:
+        top = agreement.stack.layers[0]  # a directory has no state yet
+        if together and not (isinstance(top, Application) and top.on_state is not None):
             if agreement.found_with_all():
                 logger.info("founding the group %s with all its sites", group.plan.name or "of this network")
                 return
