@@ -42,6 +42,7 @@ WINDOW_NS = 600_000_000_000  # P looks back over this window and the one before
 MARGIN = 1.25
 INCARNATION_MAX = (1 << 31) - 1  # as in traces
 PROBE_NS = 30 * NS_PER_MS  # between two probes of a silent site
+ANSWER_NS = 50 * NS_PER_MS  # that a site on the LAN whose port seems closed has to answer a probe
 NEAR, FAR, CHECK = 0, 1, 2  # timer keys: heartbeats on the LAN, over the WAN, the next deadline
 Tell = Callable[[SiteId, bool], None]
 
@@ -103,6 +104,7 @@ class Peer(msgspec.Struct, eq=False):
     told: bool = False  # the opinion last given to the groups, opinions of others included
     probed_ns: int = 0  # when it was last probed
     refused_ns: int = 0  # when its port last refused a packet
+    hinted_ns: int = 0  # when it did so first, with nothing heard since
     refused_count: int = 0  # how often in a row, with nothing heard in between
 
     def timeout_ns(self) -> int:
@@ -247,10 +249,10 @@ class Suspicion(Layer):
                 peer.gap_before_ns, peer.gap_ns = peer.gap_ns, 0
 
     def refused(self, site: SiteId) -> None:
-        """Note that a site's port refuses packets: a hint that counts at once and is probed, never a proof.
+        """Note that a site's port refuses packets: a hint that is probed, never a proof, as anybody can forge it.
 
-        A second refusal within two heartbeats is suspicion, until something is heard; a restarting site refuses
-        too.
+        A second refusal within two heartbeats and no answer to the probe are suspicion, until something is heard; a
+        restarting site refuses too.
         """
         peer, now_ns = self.peers.get(site), self.host.now_ns
         if peer is None:
@@ -266,9 +268,10 @@ class Suspicion(Layer):
             return  # of one turn: one hint
         peer.refused_ns, peer.refused_count = now_ns, peer.refused_count + 1
         if peer.refused_count == 1:
-            self.beat((site,))
+            peer.hinted_ns = now_ns
+            self.send((site,), SilenceProbe())
         elif not peer.suspected:
-            self.review()
+            self.arm_check()
 
     # Deadlines
 
@@ -279,8 +282,8 @@ class Suspicion(Layer):
 
     def deadline_ns(self, site: SiteId, peer: Peer) -> int:
         since_ns = self.heard_ns(site)
-        if peer.refused_count > 1 and since_ns < peer.refused_ns:
-            return peer.refused_ns
+        if peer.refused_count > 1 and since_ns < peer.hinted_ns:
+            return peer.hinted_ns + (ANSWER_NS if peer.near else peer.timing.period_ns())
         return since_ns + peer.timeout_ns()
 
     def probe_ns(self, site: SiteId, peer: Peer) -> int:

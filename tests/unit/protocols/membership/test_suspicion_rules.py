@@ -151,6 +151,17 @@ def test_after_a_pause_of_our_own_nobody_is_suspected_while_packets_are_read() -
     assert told == [(third, True)]  # and was silent after all
 
 
+def test_refusals_that_somebody_forges_suspect_nobody_who_answers() -> None:
+    watcher = Watcher(near=True)
+    watcher.hear(10 * MS)
+    for at_ms in range(20, 400, 3):
+        watcher.run_to(at_ms * MS)
+        watcher.suspicion.refused(THERE)
+        if at_ms % 2:
+            watcher.hear((at_ms + 1) * MS)  # the answer to a probe
+    assert watcher.told == []
+
+
 def test_a_dead_site_whose_port_refuses_is_suspected_once() -> None:
     """Refusals that came further apart than two periods began anew: trusted, and suspected again by the answer."""
     watcher = Watcher(near=True)
@@ -158,7 +169,7 @@ def test_a_dead_site_whose_port_refuses_is_suspected_once() -> None:
     for at_ms in (12, 13, 90, 91, 200, 310, 311):
         watcher.run_to(at_ms * MS)
         watcher.suspicion.refused(THERE)
-    assert watcher.told == [(13 * MS, True)]
+    assert watcher.told == [(62 * MS, True)]  # and not before the probe of 12 ms was to be answered
     watcher.hear(320 * MS)
     assert [suspected for _, suspected in watcher.told] == [True, False]
     watcher.run_to(322 * MS)
