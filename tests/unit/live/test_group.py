@@ -15,6 +15,7 @@ from tests.harness.ports import free_ports
 
 from isthmus import Delivered, Group, Site, Tentative
 from isthmus.core.errors import InputError, LocalError
+from isthmus.core.layer import View
 from isthmus.core.message import Cast, SiteId
 from isthmus.live.api.send_queue import TURN_MAX, SendQueue
 from isthmus.live.node.errors import Refused, SendTimeout
@@ -26,6 +27,7 @@ from isthmus.stacks.registry import STACKS, StackOptions
 from isthmus.topology.delay import Constant
 from isthmus.topology.model import Channel
 from isthmus.topology.shapes import mesh
+from isthmus.trace.schema import Gauge
 
 TIMEOUT_S = 60.0
 NETWORK = mesh(3, 1, Channel(Constant(0.1)), Channel(Constant(2.0), loss=0.1))
@@ -563,5 +565,33 @@ def test_settle_says_no_once_after_a_life_that_ended_with_messages_unacknowledge
         assert await queue.settle(1.0)
         queue.clear()
         assert await queue.settle(1.0), "all had been acknowledged"
+
+    run(program())
+
+
+def test_what_is_submitted_as_the_view_changes_is_traced_as_sent_in_the_new_one() -> None:
+    """It enters the stack at the end of the turn: safe delivery promises the view that it was sent in."""
+
+    async def program() -> None:
+        gauges: list[tuple[int, int, Any]] = []
+        host = SimpleNamespace(gauge=lambda gauge, value, cast: gauges.append((gauge, value, cast)))
+        stack = SimpleNamespace(view=View(8, (SiteId(0),)))
+        submitted: list[Any] = []
+        application: Any = SimpleNamespace(
+            host=host, stack=stack, submit_all=submitted.extend, submit=lambda cast, *_: submitted.append(cast)
+        )
+        port = SimpleNamespace(incarnation=1)
+        joined: Any = SimpleNamespace(options=SimpleNamespace(credit=CreditOptions()), port=port, members=(0,))
+        queue = SendQueue(SimpleNamespace(), joined, application)  # type: ignore[arg-type]
+        first, second = Cast(SiteId(0), 1, b"first"), Cast(SiteId(0), 2, b"second")
+        queue.casts.append(first)
+        queue.note_view(View(8, (SiteId(0),)))
+        queue.casts.append(second)
+        queue.gather()
+        assert submitted == [first, second]
+        assert gauges == [(Gauge.SENT_VIEW, 8, first)]
+        queue.casts.append(second)
+        queue.gather()
+        assert len(gauges) == 1
 
     run(program())

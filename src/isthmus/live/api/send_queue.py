@@ -20,6 +20,7 @@ from isthmus.live.node.waiting import LOG_S, WaitLog, waited_for
 from isthmus.protocols.application import Application
 from isthmus.protocols.fragments import LARGEST_BYTES
 from isthmus.protocols.transport.base import Transport
+from isthmus.trace.schema import Gauge
 
 TURN_MAX = 64  # messages of one turn
 CHECK_S = 0.02
@@ -37,6 +38,7 @@ class SendQueue:
         self.writable = asyncio.Event()
         self.turn_max = min(TURN_MAX, joined.options.credit.queue_max)
         self.casts: list[Cast] = []  # sent in this turn
+        self.held_over = 0  # of these, the first ones were submitted in an earlier view
         self.addressed: Addressed = {}  # of these, what goes to other groups
         self.wait_log = WaitLog()
         self.entered_s: float | None = None  # when this site was first in a view
@@ -60,6 +62,7 @@ class SendQueue:
         A group begins, for the first time or after all sites had stopped, where no member started long before this
         site: incarnations are seconds. A site that comes back alone finds older members, and waits for nobody.
         """
+        self.held_over = len(self.casts)
         if self.entered_s is None:
             self.entered_s = time.monotonic()
             ours = self.joined.port.incarnation if self.joined.port is not None else 0
@@ -161,13 +164,16 @@ class SendQueue:
         """Submit what this turn has sent."""
         if self.casts:
             casts, self.casts = self.casts, []
+            for cast in casts[: self.held_over]:
+                self.application.host.gauge(Gauge.SENT_VIEW, self.application.stack.view.view_id, cast)
+            self.held_over = 0
             addressed, self.addressed = self.addressed, {}
             submit(self.application, casts, addressed)
 
     def clear(self) -> None:
         """Forget what was sent in this turn, with the life that it belongs to."""
         self.lost |= bool(self.casts) or not self.application.settled()
-        self.casts, self.addressed = [], {}
+        self.casts, self.addressed, self.held_over = [], {}, 0
 
 
 def submit(application: Application, casts: list[Cast], addressed: Addressed) -> None:
