@@ -90,7 +90,7 @@ def complaints(result: ChaosResult) -> list[str]:
 
 def print_total(console: Console, first: ChaosOptions, rounds: int, results: list[ChaosResult]) -> None:
     failed = [result for result in results if not result.is_good()]
-    console.print(f"{len(results)} rounds: {len(failed)} failed.")
+    console.print(f"{len(results)} round{'s' if len(results) > 1 else ''}: {len(failed)} failed.")
     console.print(f"Repeat with: {replay(first, rounds)}", highlight=False, soft_wrap=True)
 
 
