@@ -13,7 +13,7 @@ from tests.harness.membership_bench import QUICK, ROUND_NS, Bench, Kind
 from tests.harness.membership_bench_checks import wrong
 
 from isthmus.core.message import Message, SiteId
-from isthmus.protocols.membership.agreement import Agreement
+from isthmus.protocols.membership.agreement import DECIDED, Agreement
 from isthmus.protocols.membership.quorum import quorum
 from isthmus.protocols.membership.wire import (
     Accepted,
@@ -21,6 +21,7 @@ from isthmus.protocols.membership.wire import (
     Fetch,
     Frames,
     Here,
+    Join,
     Nudge,
     Prepare,
     Promise,
@@ -334,6 +335,8 @@ def cut_made_anew(kind: Kind) -> list[str]:
     hand.pass_on(Data, ways=((4, 4),))
     hand.lose(*TRAFFIC)
     hand.bench.leave(SiteId(4))
+    hand.pass_on(Here)
+    hand.bench.tick(SiteId(4))
     hand.losing = tuple([(kind, None) for kind in TRAFFIC])
     hand.pass_on(Nudge, Prepare, Promise)
     hand.pass_on(
@@ -422,6 +425,82 @@ def two_of_one_round(kind: Kind) -> list[str]:
     return rival_proposals(kind, 0)
 
 
+def end_life(hand: Hand, site: int) -> None:
+    """End a life whose process lives, as where the life of another group of the site ends."""
+    port = hand.bench.at[SiteId(site)]
+    hand.bench.event(port.site, lambda: port.agreement.end_life(None, keep_seat=True))
+
+
+def ended_life_knows_a_safe_message(kind: Kind) -> list[str]:
+    """Site 2's message is safe at 2 and 1; 2 dies and the life of 1 ends, but not its process: 0 must deliver it."""
+    hand = Hand(3, files=True, kind=kind, safe=True)
+    hand.bench.submit(SiteId(2))
+    hand.pass_on(Data, ways=((2, 2), (2, 1)))
+    hand.bench.now_ns += 5 * ROUND_NS
+    hand.bench.fire_due()
+    hand.pass_on(Ack, ways=((1, 2), (2, 1)))
+    hand.lose()
+    assert hand.bench.at[SiteId(2)].top.delivered == [[(2, 1)]]
+    hand.crash(2)
+    end_life(hand, 1)
+    found = hand.outcome()
+    return found if (2, 1) in hand.bench.at[SiteId(0)].top.delivered[0] else [*found, "a safe message is lost"]
+
+
+def ended_life_moves_on(kind: Kind) -> list[str]:
+    """The seat of an ended life goes on into a view in which the life had nothing; that view then closes."""
+    hand = Hand(4, kind=kind)
+    bench = hand.bench
+    bench.submit(SiteId(0))
+    hand.pass_on(Data)
+    bench.submit(SiteId(0))
+    hand.pass_on(Data, ways=((0, 0), (0, 2)))
+    hand.lose(*TRAFFIC)
+    hand.losing = ((Frames, None),)
+    hand.crash(3)
+    half_rounds(hand, lambda: bench.at[SiteId(1)].agreement.phase is DECIDED)
+    hand.losing = ((Frames, None), (Join, None))
+    end_life(hand, 1)
+    hand.rounds(2)
+    hand.losing = ()
+    return hand.outcome()
+
+
+def clock_set_back(kind: Kind) -> list[str]:
+    """A site without a file comes back with a clock that was set back: below the life that the others know."""
+    hand = Hand(3, kind=kind)
+    left_out(hand, 2)
+    hand.rounds(20)
+    hand.crash(2)
+    hand.rounds(20)
+    hand.bench.recover(SiteId(2), set_back=2)
+    hand.trust_all()
+    return hand.outcome()
+
+
+def forge(hand: Hand, target: int, message: Message) -> None:
+    """Have a message arrive that site 1 never sent."""
+    port = hand.bench.at[SiteId(target)]
+    hand.bench.event(port.site, lambda: port.take(SiteId(1), 0, message))
+
+
+def forged_life(kind: Kind) -> list[str]:
+    """One packet claims a life of site 1 that is not there."""
+    hand = Hand(3, kind=kind)
+    forge(hand, 0, Here((1 << 31) - 1, 0, 1, True))
+    found = hand.outcome()
+    return found if not hand.bench.at[SiteId(1)].incarnation else [*found, "one packet ended a life"]
+
+
+def forged_rounds(kind: Kind) -> list[str]:
+    """Site 2 gets two ballots of rounds that nobody has come to; the others have yet to hear of them."""
+    hand = Hand(3, kind=kind)
+    for number in (1 << 20, 1 << 21):
+        forge(hand, 2, Prepare(0, 0, 1, (number, SiteId(1), 0)))
+    found = hand.outcome()
+    return found if hand.bench.at[SiteId(0)].agreement.view.view_id > 1 else [*found, "the view never changed"]
+
+
 DIRECTED: dict[str, Callable[[Kind], list[str]]] = {
     function.__name__: function
     for function in (
@@ -429,5 +508,6 @@ DIRECTED: dict[str, Callable[[Kind], list[str]]] = {
         *(forgotten_vote, cut_out_of_reach, safe_with_two_of_four, safe_with_two_of_five, safe_for_some),
         *(holder_dies, one_is_behind, cut_made_anew, lower_ballot_later, message_after_report),
         *(message_after_time_out, lower_proposal_later, two_of_one_round),
+        *(ended_life_knows_a_safe_message, ended_life_moves_on, clock_set_back, forged_life, forged_rounds),
     )
 }

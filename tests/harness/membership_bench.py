@@ -131,6 +131,9 @@ class Site(Port):
     def renew(self, past: Past) -> None:
         self.bench.renewals.append((self.site, past))
 
+    def note_behind(self, site: SiteId, asked: int, known: int) -> None:
+        self.bench.behind.append((self.site, site, asked, known))
+
     def left(self) -> None:
         self.bench.crash(self.site)
         self.bench.gone.append(self.site)
@@ -205,6 +208,8 @@ class Bench:
         self.pool: list[Packet] = []  # under way, oldest first
         self.suspicions: set[tuple[SiteId, SiteId]] = set()  # who suspects whom
         self.renewals: list[tuple[SiteId, Past]] = []
+        self.forgot = False  # a life was made to end, and with it its state
+        self.behind: list[tuple[SiteId, SiteId, int, int]] = []  # who told whom, with both incarnations
         self.refused: list[str] = []  # packets that were taken for wrong, though all keep to the protocol
         self.lives: list[Site] = []
         self.at: dict[SiteId, Site] = {}
@@ -227,10 +232,10 @@ class Bench:
             ended, past = self.renewals.pop(0)
             if self.at[ended].alive:
                 self.crash(ended)
-                self.boot(ended, self.next_incarnation(ended), past)
+                self.boot(ended, self.next_incarnation(ended, past.told), past)
 
-    def next_incarnation(self, site: SiteId) -> int:
-        return self.at[site].incarnation + 1
+    def next_incarnation(self, site: SiteId, told: int = -1) -> int:
+        return max(self.at[site].incarnation, told) + 1
 
     # What may happen
 
@@ -281,9 +286,10 @@ class Bench:
         self.at[site].alive = False
         self.at[site].timers.clear()
 
-    def recover(self, site: SiteId) -> None:
+    def recover(self, site: SiteId, set_back: int = 0) -> None:
+        """Start a crashed site again; its clock may have been set back, so that it begins below its earlier lives."""
         if not self.at[site].alive:
-            self.boot(site, self.next_incarnation(site), None)
+            self.boot(site, max(0, self.next_incarnation(site) - set_back), None)
 
     def leave(self, site: SiteId) -> None:
         self.event(site, self.at[site].agreement.leave)

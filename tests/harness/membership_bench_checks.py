@@ -88,5 +88,5 @@ def misplaced(bench: Bench) -> list[str]:
 
 def ignorant(bench: Bench) -> list[str]:
     """Who is in a view and knows nothing of what was before."""
-    lives = [life for life in bench.lives if life.top.views and not life.top.told and not bench.files]
+    lives = [life for life in bench.lives if life.top.views and not life.top.told and not (bench.files or bench.forgot)]
     return [f"site {life.site} is in view {life.top.views[0].view_id} without the state" for life in lives]

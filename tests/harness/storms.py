@@ -30,11 +30,11 @@ from isthmus.core.message import SiteId
 from isthmus.fuzz.states import StateChecks
 from isthmus.protocols.membership.agreement import Agreement
 from isthmus.protocols.membership.quorum import quorum
-from isthmus.protocols.membership.wire import MembershipMessage
+from isthmus.protocols.membership.wire import Here, Join, MembershipMessage, Nack, Nudge, Prepare
 
 TROUBLE = 40  # round trips during which faults begin
 TAIL_MAX = 17.0  # round trips that a packet may take
-REST_MAX = 400  # round trips within which a group must come to rest; right ones take 60 at the most
+REST_MAX = 400 + 10_000  # round trips within which a group must come to rest: 60, but quiet ones speak every 2,000
 REST_FOR = 40  # and stay there
 STATE_MAX_BYTES = 500_000
 STATE_TIME = 15.0  # round trips that a snapshot or a restore may take
@@ -64,9 +64,11 @@ class Storm:
         self.tail = random.choice([0.5, 0.5, 3.0, TAIL_MAX])  # round trips that a packet may take
         self.victim: SiteId | None = None  # who is struck
         self.strike_left = 0  # packets of its own until then
+        self.set_back = 0  # by how much clocks are behind when a site comes back
         self.ended = False
         self.steps_left = STEPS_MAX
         self.plan()
+        self.plan_numbers(Random(f"storm-numbers/{seed}"))
         self.drain()
 
     # Time
@@ -155,6 +157,44 @@ class Storm:
             self.later(random.uniform(0, TROUBLE / 2), self.aim)
         self.later(random.uniform(0, TROUBLE / 2), self.doubt if random.random() < 0.5 else self.crash_some)
 
+    def plan_numbers(self, random: Random) -> None:
+        """Have lives end while their processes live, clocks be set back and numbers be forged, in a third of storms."""
+        if random.random() < 0.2:
+            for _ in range(random.choice([1, 1, 2])):
+                site = random.choice(self.bench.sites)
+                self.later(random.uniform(0, TROUBLE), lambda site=site: self.end_life(site))  # type: ignore[misc]
+        if random.random() < 0.1 and not self.bench.files:
+            self.set_back = random.choice([1, 2, 5])
+        if random.random() < 0.15:
+            for _ in range(random.choice([1, 3])):
+                self.later(random.uniform(0, TROUBLE), lambda: self.forge(random))
+
+    def end_life(self, site: SiteId) -> None:
+        """End a life as if that of another group of the site had ended."""
+        agreement = self.bench.at[site].agreement
+        if self.bench.at[site].alive and not agreement.leaving:
+            self.bench.forgot = True  # a life that ends takes the state along
+            self.bench.event(site, lambda: agreement.end_life(None, keep_seat=True))
+
+    def forge(self, random: Random) -> None:
+        """Have a packet with a number that nobody has come from a site."""
+        source, target = random.sample(self.bench.sites, 2)
+        agreement = self.bench.at[source].agreement
+        life, seat, view_id = agreement.host.incarnation, max(agreement.seat, 0), agreement.view.view_id
+        number = random.choice([1 << 20, (1 << 31) - 1, 1 << 40])
+        found = random.choice(
+            [
+                Here(number, seat, view_id, True, False),
+                Join(number, self.bench.now_ns, ()),
+                Nudge(life, seat, view_id, (), number),
+                Nack(life, seat, view_id, (number, source, life)),
+                Prepare(life, seat, view_id, (number, source, life)),
+            ]
+        )
+        site = self.bench.at[target]
+        self.bench.event(target, lambda: site.take(source, 0, found))
+        self.bench.refused.clear()  # it may well be refused: a seat that is not there
+
     def submit(self) -> None:
         """Have a site multicast a few messages at once, each to all or to some."""
         random, bench = self.random, self.bench
@@ -230,7 +270,7 @@ class Storm:
 
     def recover(self, site: SiteId) -> None:
         if site not in self.bench.gone:
-            self.bench.recover(site)
+            self.bench.recover(site, self.set_back)
             self.review_soon()
 
     def leave(self) -> None:

@@ -17,11 +17,21 @@ from isthmus.core.message import Message, SiteId
 from isthmus.protocols.membership import cut as cuts
 from isthmus.protocols.membership.agreement import FROZEN, Agreement
 from isthmus.protocols.membership.cut import CutSlice, Holding, numbers_of, runs_of
-from isthmus.protocols.membership.flush import Flush, frames_of
+from isthmus.protocols.membership.flush import flush_of
+from isthmus.protocols.membership.home import Past
 from isthmus.protocols.membership.ledger import Attempt
 from isthmus.protocols.membership.quorum import quorum, weights_of
 from isthmus.protocols.membership.succession import Joiner, Reporter, next_view
-from isthmus.protocols.membership.wire import Ballot, Nudge, Prepare, Promise, Proposal, Propose, ViewMessage
+from isthmus.protocols.membership.wire import (
+    Ballot,
+    MembershipMessage,
+    Nudge,
+    Prepare,
+    Promise,
+    Proposal,
+    Propose,
+    ViewMessage,
+)
 from isthmus.protocols.transport.base import Transport
 from isthmus.protocols.transport.reliable.frames import Ack, Data, Nak, Repair, Status, Stream, frame_bytes
 from isthmus.protocols.transport.reliable.reliable import Reliable
@@ -168,13 +178,12 @@ class Thawed(Agreement):
             return
         self.become(FROZEN)
         self.frozen_ns = self.host.now_ns
-        frames = {}
+        self.flush = self.new_flush(self.view.view_id)
         if self.stateful:
             self.noted = super().report()
             transport = self.stack.find(Transport)
-            frames = frames_of(transport, self.view)
+            self.flush = flush_of(transport, self.view, self.piece_bytes())
             self.freeze_part(transport)
-        self.flush = Flush(self.view.view_id, frames)
 
     def report(self) -> tuple[Holding, ...] | None:
         return self.noted if self.stateful and self.is_frozen() else super().report()
@@ -287,16 +296,8 @@ class InstallBeforeCut(Agreement):
     __slots__ = ()
 
     def complete(self) -> None:
-        if self.decided is not None and self.flush is not None and self.flush.lacking():
-            held = self.flush.frames
-            self.flush.aim(
-                tuple(
-                    replace(
-                        part, numbers=runs_of(n for n in numbers_of(part.numbers) if n in held.get(part.origin, {}))
-                    )
-                    for part in self.flush.cut
-                )
-            )
+        if self.decided is not None and self.flush is not None:
+            self.flush.drop(list(self.flush.lacking))
         super().complete()
 
 
@@ -363,7 +364,7 @@ def anybody_has_it(self: Safe, stream: Stream, data: Data[Any]) -> bool:
 # Members
 
 
-def same_incarnation(self: Bench, site: SiteId) -> int:
+def same_incarnation(self: Bench, site: SiteId, _told: int = -1) -> int:
     """A life that begins takes the place of the one before."""
     return self.at[site].incarnation
 
@@ -614,6 +615,79 @@ class VoterReports(Agreement):
         made = super().own_promise(ballot)
         return made if self.is_member() else replace(made, stateful=True)
 
+    def ended_seats(self, promises: Mapping[Life, Promise]) -> dict[Life, Life]:
+        return {}
+
+
+# Ended seats
+
+
+class NoMemory(Agreement):
+    """A life that ends leaves no seat, but for what is in the file."""
+
+    __slots__ = ()
+
+    def past(self, *args: Any, **options: Any) -> Past:
+        return replace(super().past(*args, **options), ended=None)
+
+
+class OldLifeStays(Agreement):
+    """The seat of a life that ended goes on into the next view, as if the life had not ended."""
+
+    __slots__ = ()
+
+    def ended_seats(self, promises: Mapping[Life, Promise]) -> dict[Life, Life]:
+        return {}
+
+    def is_suspected(self, life: Life) -> bool:
+        return life[0] != self.host.site and self.home.is_suspected(life[0])
+
+
+class MovedSeatReports(Agreement):
+    """A seat that goes on into the next view still reports what its life had in the view before."""
+
+    __slots__ = ()
+
+    def enter(self, view: View, decision: Proposal | None, seat: int | None = None) -> None:
+        vectors = self.vectors
+        super().enter(view, decision, seat)
+        self.vectors = vectors if seat is not None else None
+
+
+# Numbers
+
+
+class BelievedAtOnce(Agreement):
+    """A higher life counts as soon as a packet claims it."""
+
+    __slots__ = ()
+
+    def is_current(self, source: SiteId, message: MembershipMessage) -> bool:
+        self.known.learn([(source, message.incarnation)])
+        return super().is_current(source, message)
+
+
+class LowerLifeUnanswered(Agreement):
+    """A life below the known one gets no answer."""
+
+    __slots__ = ()
+
+    def tell_behind(self, source: SiteId, asked: int, known: int) -> None:
+        """Say nothing."""
+
+
+class RoundBound(Agreement):
+    """A round more than 2^20 above the highest known is refused."""
+
+    __slots__ = ()
+
+    def checked(self, handler: Handler, source: SiteId, message: Any) -> None:
+        ballot = getattr(message, "ballot", None) or getattr(message, "promised", None)
+        found = ballot[0] if ballot else getattr(message, "round", 0)
+        if found > max(self.ledger.promised[0], self.ledger.round_seen) + (1 << 20):
+            return
+        super().checked(handler, source, message)
+
 
 PLANTED_MEMBERSHIP: dict[str, Bug] = {
     "a quorum of the new view decides": Bug(
@@ -674,4 +748,10 @@ PLANTED_MEMBERSHIP: dict[str, Bug] = {
     "vote without memory": Bug(VoteWithoutMemory, file=True),
     "the file lacks what was accepted": Bug(FileWithoutAccepted, file=True),
     "a voter by file reports": Bug(VoterReports, file=True),
+    "an ended life leaves no seat": Bug(NoMemory, file=True),
+    "an ended seat stays under its old life": Bug(OldLifeStays),
+    "a moved seat reports old frames": Bug(MovedSeatReports),
+    "a higher life is believed at once": Bug(BelievedAtOnce),
+    "a lower life is unanswered": Bug(LowerLifeUnanswered),
+    "rounds are bound to 2^20 above the known": Bug(RoundBound),
 }

@@ -6,8 +6,9 @@ the tests; a storm that is rare is named by its seed, and looked for anew where 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 from unittest.mock import patch
 
 import msgspec
@@ -19,12 +20,18 @@ from tests.harness.membership_bench import Bench
 from tests.harness.membership_bench_checks import wrong
 from tests.harness.storms import storm
 from tests.planted.membership import PLANTED_MEMBERSHIP, Bug
+from tests.unit.protocols.membership import test_flush as flush_tests
+from tests.unit.protocols.membership import test_window as window_tests
+from tests.unit.sim import test_bulk_queue as bulk_tests
 
-from isthmus.core.message import SiteId
+from isthmus.core.message import SiteId, Targets
 from isthmus.fuzz.agreed import agreed_scenario
 from isthmus.fuzz.judge import judge_run
 from isthmus.fuzz.watch import Limits, WatchedRun
 from isthmus.protocols.membership.agreement import Agreement
+from isthmus.protocols.membership.cut import CutSlice
+from isthmus.protocols.membership.flush import Flush, FrameKey
+from isthmus.protocols.membership.window import Holder, PieceWindow
 from isthmus.scenario.model import GroupOfRun, Scenario
 from isthmus.sim.membership.agreed import AgreedMembership
 from isthmus.sim.membership.service import MembershipService
@@ -82,11 +89,86 @@ BY_HAND = {
     "vote without memory": "forgotten_vote",
     "the file lacks what was accepted": "forgotten_vote",
     "the file is written after the answer": "forgotten_vote",
+    "an ended life leaves no seat": "ended_life_knows_a_safe_message",
+    "an ended seat stays under its old life": "ended_life_moves_on",
+    "a moved seat reports old frames": "ended_life_moves_on",
+    "a higher life is believed at once": "forged_life",
+    "a lower life is unanswered": "clock_set_back",
+    "rounds are bound to 2^20 above the known": "forged_rounds",
 }
 BY_SCENARIO = ("the cut is what all have", "send while frozen", "no nudge", "a voter by file reports")
 AROUND = 25  # storms from the one that is named on
 ANEW = 1_500  # storms that are looked at where the one that is named shows nothing any more
 CHUNK = 500
+
+
+def by_time(self: Flush, key: FrameKey, now_ns: int, give_up_ns: int, _asked: Targets) -> bool:
+    """A frame is given up when its time is over, whatever its possible holders say."""
+    return now_ns - max(self.missed_ns[key], self.window.progress_ns or 0) > give_up_ns
+
+
+def aim_anew(self: Flush, cut: tuple[CutSlice, ...], sites: Targets, now_ns: int) -> None:
+    """Each proposal begins to count, and to fetch, anew."""
+    self.missed_ns.clear()
+    for key in self.lacking:
+        self.window.forget(key)
+    self.lacking = {}
+    right_aim(self, cut, sites, now_ns)
+
+
+def without_bound(_self: Holder) -> int:
+    return 1 << 30
+
+
+def at_once(*_: object) -> int:
+    return 0
+
+
+def everybody(
+    self: PieceWindow[Any], _now_ns: int, _late_ns: int, usable: Targets
+) -> dict[SiteId, list[tuple[Any, int]]]:
+    """All are asked for everything, at each tick."""
+    return {site: [(key, 0) for key in self.items] for site in usable}
+
+
+right_aim = Flush.aim
+MEMBERSHIP = "isthmus.protocols.membership."
+BY_UNIT: dict[str, tuple[str, Callable[..., object], Callable[[], None]]] = {  # patched; by what; the test that fails
+    "giving up by time alone": (
+        MEMBERSHIP + "flush.Flush.is_hopeless",
+        by_time,
+        flush_tests.test_a_frame_is_hopeless_once_all_have_denied_it_late_enough,
+    ),
+    "a ballot restarts the clock": (
+        MEMBERSHIP + "flush.Flush.aim",
+        aim_anew,
+        flush_tests.test_another_proposal_with_the_same_frames_restarts_nothing,
+    ),
+    "no window": (
+        MEMBERSHIP + "window.Holder.room",
+        without_bound,
+        window_tests.test_several_holders_share_an_item_within_their_windows,
+    ),
+    "all are asked at each tick": (
+        MEMBERSHIP + "window.PieceWindow.requests",
+        everybody,
+        window_tests.test_an_item_of_unknown_size_arrives_in_pieces,
+    ),
+    "unbounded link queues": (
+        "isthmus.sim.network.delays.Link.bulk_wait_ns",
+        at_once,
+        bulk_tests.test_a_heartbeat_waits_for_one_window_of_bulk_messages_at_most,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BY_UNIT)
+def test_found_by_a_unit_test(name: str) -> None:
+    """Readings that only make a view change slow, or give up where another would not, show in no storm."""
+    place, wrong_reading, test = BY_UNIT[name]
+    test()
+    with patch(place, wrong_reading), pytest.raises((AssertionError, KeyError)):
+        test()
 
 
 @contextmanager
@@ -162,7 +244,7 @@ def test_thousands_of_storms_in_which_applications_have_a_state(first: int) -> N
     assert storms_with_states(range(first, first + CHUNK)) == []
 
 
-def repeated(self: Bench, site: SiteId) -> None:
+def repeated(self: Bench, site: SiteId, _set_back: int = 0) -> None:
     """A site without a file comes back within the second: under the incarnation of the life that crashed."""
     if not self.at[site].alive:
         self.boot(site, self.at[site].incarnation if not self.files else self.next_incarnation(site), None)

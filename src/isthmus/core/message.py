@@ -30,6 +30,7 @@ SiteId = NewType("SiteId", int)
 GroupId = NewType("GroupId", int)
 Targets = tuple[SiteId, ...]
 ONLY_GROUP = GroupId(0)  # where a site is in one group alone
+BULK_WINDOW_BYTES = 65_536  # of bulk messages that a host has on the way to a site at a time
 ALL: Targets = ()  # as targets or destinations: every member of the view
 Author = tuple[GroupId, SiteId, int]  # origin group, sender, number: the identity of a message in all groups
 PACKET_HEAD_BYTES = 24
@@ -39,11 +40,17 @@ NESTING = 3  # a batch carries an entry of an order, which carries a message of 
 
 
 class Message(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """Base of every wire type; each layer subclasses it in its own module, with a tag of its own."""
+    """Base of every wire type; each layer subclasses it in its own module, with a tag of its own.
+
+    A host sends `bulk` messages from a queue of its own for each site, and gives its socket or link the next one only
+    where fewer than `BULK_WINDOW_BYTES` of what it was given before are still to leave. Otherwise megabytes of a cut
+    or a state wait in front of heartbeats, which then come too late.
+    """
 
     viewless: ClassVar[bool] = False  # it is accepted in any view of its sender and receiver
     cumulative: ClassVar[bool] = False  # it replaces all earlier ones of its sender, and may wait to share a packet
     wraps: ClassVar[bool] = False  # it carries whole packets: any other wire type of the stack
+    bulk: ClassVar[bool] = False  # large, and not urgent: it does not delay other messages
     forwarded: ClassVar[bool] = False  # any site that has it may send it; the layer that owns it checks its author
 
     def payload_bytes(self) -> int:

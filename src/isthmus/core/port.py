@@ -24,6 +24,7 @@ from isthmus.core.message import GroupId, Message, SiteId
 EARLY_MAX = 4096
 NO_OPEN_VIEW = -1  # as `open_id`
 INCARNATION_SHIFT = 32  # numbers of incarnation i start above i << 32
+INCARNATION_MASK = (1 << 31) - 1  # the part of an incarnation that fits above them in 63 bits
 
 
 class Port:
@@ -55,7 +56,7 @@ class Port:
         self.random = random
         self.frame_bytes = frame_bytes
         self.now_ns = 0
-        self.number = incarnation << INCARNATION_SHIFT  # of the last message
+        self.number = (incarnation & INCARNATION_MASK) << INCARNATION_SHIFT  # of the last message
         self.traces = True
         self.turn_due = False  # work is left for the end of the event
         self.installing: View | None = None

@@ -277,10 +277,10 @@ class SimRun(Simulation):
         if site.site in self.participants:
             self.participants[site.site].crash()
 
-    def recover(self, site_id: SiteId) -> None:
+    def recover(self, site_id: SiteId, above: int = -1) -> None:
         old = self.sites[site_id]
         if not old.alive:
-            site = self.sites[site_id] = self.boot(site_id, old.incarnation + 1)
+            site = self.sites[site_id] = self.boot(site_id, max(old.incarnation, above) + 1)
             self.note(site, Kind.RECOVER, site.incarnation)
             for service in self.services:
                 service.joined(site)
@@ -309,13 +309,15 @@ class SimRun(Simulation):
         for port in list(site.ports.values())[:1]:
             port.trace(kind, value=value)
 
-    def start_again(self, site_id: SiteId) -> None:
+    def start_again(self, site_id: SiteId, above: int = -1) -> None:
         """Restart a site without which others have continued, as a new incarnation in the same process."""
+        for service in self.services:
+            service.renewing(site_id)
         learnt = self.suspicions.get(site_id)
         self.crash(site_id)
         if learnt is not None:
             self.suspicions[site_id] = learnt
-        self.recover(site_id)
+        self.recover(site_id, above)
 
     def members_changed(self, site: SimSite) -> None:
         for service in self.services:

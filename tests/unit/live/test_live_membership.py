@@ -300,8 +300,16 @@ def test_a_file_is_whole_or_as_before(tmp_path: Path) -> None:
 
 def test_incarnations_rise() -> None:
     assert next_incarnation(0, EPOCH_S + 100.5) == 100
-    assert next_incarnation(100, EPOCH_S + 100.9) == 101
-    assert next_incarnation(5_000, EPOCH_S + 3) == 5_001  # a calendar that went back
+    assert next_incarnation(0, EPOCH_S - 1e9) == 1  # a clock that knows nothing
+    assert next_incarnation(0, EPOCH_S + 1e12) == 1 << 30
+    assert next_incarnation(5, EPOCH_S + 100.5) == 6  # the file or others know: the calendar does not matter
+    assert next_incarnation(5_000, EPOCH_S + 3) == 5_001
+
+
+def test_an_incarnation_is_in_the_file_before_anything_is_sent_under_it(tmp_path: Path) -> None:
+    """A life that crashed before it was in a view once left no mark, and the next one had its incarnation."""
+    FileStore(tmp_path, "a", "").begin(7)
+    assert FileStore(tmp_path, "a", "").incarnation == 7
 
 
 def test_a_site_that_cannot_open_leaves_no_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

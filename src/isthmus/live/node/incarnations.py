@@ -9,9 +9,11 @@ The first view: a site founds a group where an operator says so, or, if it is th
 *all* others ask to join, since then no site can be in a view. Where some are missing, no site can know which views
 those are in, and an operator must decide.
 
-Invariants: incarnations of a site rise, as seconds of the calendar and at least one more than any that it remembers;
-a site without a file that is started twice within a second repeats its own, finds that out and begins another life;
-a record is on the disk before `save` returns; a file of another site, group or version is refused, not overwritten.
+Invariants: an incarnation is one more than the highest that the site remembers or was told of; where it knows none, it
+is the seconds of the calendar. A site without a file whose clock was set back, or that is started twice within a
+second, is told by the others which life they know, and begins another one above it. With a file the calendar does not
+matter; the file names an incarnation before anything is sent under it. A record is on the disk before `save` returns; a
+file of another site, group or version is refused, not overwritten.
 """
 
 from __future__ import annotations
@@ -26,9 +28,11 @@ from isthmus.core.errors import InputError
 from isthmus.core.layer import View
 from isthmus.protocols.membership.agreement import Agreement
 from isthmus.protocols.membership.home import Record
+from isthmus.protocols.membership.sanity import COUNT_MAX
 
 FILE_VERSION = 1
-EPOCH_S = 1_735_689_600  # 2025: incarnations are seconds since then, and fit 31 bits until 2093
+EPOCH_S = 1_735_689_600  # 2025: a first incarnation is the seconds since then
+CALENDAR_MAX_S = 1 << 30  # in 2059; a clock that says later is wrong
 
 
 class Saved(msgspec.Struct, frozen=True, array_like=True):
@@ -71,6 +75,11 @@ class FileStore:
     def load(self) -> Record | None:
         return self.record
 
+    def begin(self, incarnation: int) -> None:
+        """Write down that a life begins: no later one has its incarnation."""
+        self.incarnation = incarnation
+        self.save(self.record)
+
     def save(self, record: Record | None) -> None:
         self.record = record
         fresh = self.path.with_name(f".{self.path.name}")
@@ -88,8 +97,13 @@ class FileStore:
 
 
 def next_incarnation(known: int, now_s: float | None = None) -> int:
-    """An incarnation above all that this site may have had."""
-    return max(known + 1, int(time.time() if now_s is None else now_s) - EPOCH_S)
+    """The incarnation after the highest that is known; without any, 0, by the calendar."""
+    return known + 1 if known else calendar_s(now_s)
+
+
+def calendar_s(now_s: float | None = None) -> int:
+    """Seconds since the epoch of incarnations; at least 1, however wrong the clock is, and within 31 bits."""
+    return min(max(1, int(time.time() if now_s is None else now_s) - EPOCH_S), CALENDAR_MAX_S)
 
 
 def first_view(agreement: Agreement, commanded: bool) -> View | None:
@@ -103,5 +117,7 @@ def first_view(agreement: Agreement, commanded: bool) -> View | None:
     if not commanded and not (voters[0] == host.site and everybody):
         return None
     weight = home.weights.get(host.site, 1)
-    number = host.incarnation if commanded else 1  # above all views that there may have been
+    number = 1
+    if commanded:  # above all views that there may have been
+        number = min(max(host.incarnation, calendar_s()), COUNT_MAX)
     return View(number, (host.site,), (host.incarnation,), (weight,), ((host.site, host.incarnation),))

@@ -6,8 +6,8 @@ that runs another stack is as silent.
 
 Idea: every datagram names the life of its sender, and a site takes messages of the *first* life of a peer that it has
 heard. Any other life is answered with a Refusal, and the refused site fails. Where membership knows lives itself
-(`renewable`), a later life replaces the earlier one, which is dropped from then on. Peers of different runs exchange
-Hellos; both ends then log the difference.
+(`renewable`), every life is taken: a number in a head proves nothing, and one that was forged, or a clock that was set
+back, would shut out the true life. Peers of different runs exchange Hellos; both ends then log the difference.
 
 Invariants: a life counts as heard with its first messages, not by its greeting, so that a site that died before it took
 part may be started again. Refusals name the life that they refuse; one that is meant for an earlier process of this
@@ -72,7 +72,7 @@ class Peers:
         self.names = names
         self.hello = hello
         self.outlet = outlet
-        self.renewable = renewable  # a later life of a site is taken in place of the earlier one
+        self.renewable = renewable  # all lives of a site are taken
         self.started_ns = now_ns
         self.lives: dict[SiteId, int] = {}  # of each site, the one whose messages are taken
         self.expected: dict[SiteId, bytes] = {}  # the head of such a datagram of each site, byte for byte
@@ -128,15 +128,16 @@ class Peers:
     def is_known_life(self, source: SiteId, life: int, now_ns: int) -> bool:
         """Whether this is the life of a site whose messages are taken; the first one heard is."""
         known = self.lives.get(source)
-        if life > self.life + now_ns - self.started_ns + AHEAD_NS:  # taken, it would shut out all true lives
+        if not self.renewable and life > self.life + now_ns - self.started_ns + AHEAD_NS:
+            # taken, it would shut out all true lives
             self.foreign_count += 1
             self.note_trouble(source, f"claims to have started at {moment(life)}, which is in the future")
             return False
-        if known is None or (self.renewable and life > known):
-            self.lives[source] = life
+        if known is None or self.renewable:
+            self.lives[source] = max(life, known or 0)
             if source not in self.heard:
                 logger.info("%s is heard", self.name(source))
-            elif known is not None:
+            elif known is not None and life > known:
                 logger.info("%s is heard in a life that began at %s", self.name(source), moment(life))
         elif life != known:
             self.refuse(source, life, known, now_ns)
@@ -153,7 +154,7 @@ class Peers:
             )
         else:
             self.stale_count += 1
-        if not self.renewable and self.may_answer(source, now_ns):
+        if self.may_answer(source, now_ns):
             self.outlet(source, self.head(REFUSAL) + encode_body(Refusal(life, known)))
 
     def on_refusal(self, source: SiteId, refusal: Refusal) -> None:
@@ -175,7 +176,7 @@ class Peers:
             self.note_trouble(source, difference(self.hello, hello))
         else:
             known = self.lives.get(source)
-            if known is not None and (found.life < known if self.renewable else found.life != known):
+            if known is not None and found.life != known and not self.renewable:
                 self.refuse(source, found.life, known, now_ns)
                 return
             if source not in self.heard:

@@ -121,6 +121,7 @@ class SiteRuntime:
         self.ended = asyncio.Event()  # a group was left, or the others refuse this site
         self.failure: LocalError | None = None  # why this site has stopped; its program is told
         self.incarnation = 0
+        self.told_behind: dict[SiteId, int] = {}  # the incarnation of each site that was last too low
         self.suspicion: Suspicion | None = None
         self.heartbeats: HeartbeatThread | None = None
         self.timekeeper: Timekeeper | None = None  # of the present life
@@ -283,7 +284,8 @@ class SiteRuntime:
         hello = hello_of(self.topology, self.site, shown, tuple(group.hello(self.agreed) for group in self.groups))
         if self.agreed is not None:
             known = [group.store.incarnation for group in self.groups if group.store is not None]
-            self.incarnation = next_incarnation(max([self.incarnation, *known]))
+            told = [group.past.told for group in self.groups if group.past is not None]
+            self.incarnation = next_incarnation(max([self.incarnation, *known, *told]))
         site = LiveSite(
             *(self.site, Random(f"{life}/{self.site}"), socket.send, time.monotonic_ns, time.time_ns, self.log),
             life=life,
@@ -343,10 +345,11 @@ class SiteRuntime:
                 renew, left = partial(self.end_life, group, None), partial(self.note_left, group)
                 return directory.begin_life(self.suspicion, round_trip_ns, renew, left)
         if group.store is not None:
-            group.store.incarnation = self.incarnation
+            group.store.begin(self.incarnation)
         round_trip_ns = round(self.round_trip_ms(rules) * 1e6)
         home = SiteHome(
             *(group.members, rules.votes(self.topology), round_trip_ns, self.suspicion, group.store, past),
+            behind=self.note_behind,
             renew=partial(self.end_life, group),
             go=partial(self.note_left, group),
         )
@@ -441,6 +444,14 @@ class SiteRuntime:
             name = self.topology.sites[other].name
             logger.info("site %s: hostname now resolves to %s", name, address[0])
 
+    def note_behind(self, other: SiteId, asked: int, known: int) -> None:
+        """Log once that a site asks to join below a life of it that is known here."""
+        if self.told_behind.get(other) != asked:
+            self.told_behind[other] = asked
+            name = self.topology.sites[other].name
+            text = "site %s asks to join as incarnation %d, but %d is known here: it is told to come back above that"
+            logger.warning(text, name, asked, known)
+
     def end_life(self, group: SiteGroup, past: Past | None) -> None:
         """Have the next life begin once this turn is over."""
         group.past = past
@@ -453,13 +464,18 @@ class SiteRuntime:
         driver = self.driver
         if driver is None or driver.closed:
             return
-        logger.warning("the other sites went on without this one; it joins again in a new life")
+        told = max([group.past.told for group in self.groups if group.past is not None], default=-1)
+        if told >= self.incarnation:
+            why = f"the other sites know incarnation {told} of this one, above its own, {self.incarnation}"
+            logger.warning("%s: its clock was set back, or it has lost its file; it joins again above that", why)
+        else:
+            logger.warning("the other sites went on without this one; it joins again in a new life")
         old = driver.site
         self.note(old, Kind.CRASH)
         old.stop()
         for group in self.groups:
             if group.agreement is not None and group.past is None:
-                group.past = Past(group.agreement.decision, group.agreement.flush or group.agreement.previous_flush)
+                group.past = group.agreement.past()
             if group.handler is not None:
                 group.handler.on_life_end()
         try:

@@ -22,9 +22,16 @@ Invariants:
 - the stack installs a view only with the state of its layers; a member without it is in the view but delivers nothing.
   The application's state may come later (transfer.py).
 
-The file (home.py) lets a site that comes back vote for the seat that it had. It has lost its frames, so it never
-reports; it accepts, like all, only what it holds. Where no member has the state any more, the seats of a quorum found
-a view of new lives.
+A life that ends while its process lives leaves an *ended seat*: the next life votes for it, reports what the ended one
+had and serves its frames until the successor of the view is decided; it acknowledges nothing. A seat that goes on into
+the next view has nothing there, and reports that. An ended seat counts for a quorum of those that go on only where its
+new life joins. After a crash of the process the file (home.py) lets a site vote for the seat that it had, but it has
+lost its frames, so it never reports; it accepts, like all, only what it holds. Where no member has the state any more,
+the seats of a quorum found a view of new lives.
+
+A number from another site has no lasting effect: a higher life counts once it has returned a challenge (`Prove`,
+`Proof`), one that asks to join below a known one is told so (`Behind`) and comes back above it, and rounds rise in
+steps of at most 2^31 here and are promised at most 2^32 above the last promise.
 
 Bounds: votes are kept for `BALLOTS_MAX` ballots; frames of the previous view until all members of this one were heard
 in it, or until the next view.
@@ -33,7 +40,7 @@ The phases of a life, and what moves it (`become` checks the table TRANSITIONS):
 
 | from | event | to |
 |---|---|---|
-| OUT | the site's file has a seat: it votes for that seat | VOTER |
+| OUT | the site's file, or the life before, has a seat: it votes for that seat | VOTER |
 | VOTER | the seat goes on into the next view | VOTER |
 | VOTER | the seat ends, this life goes on asking to join | OUT |
 | OUT, VOTER | a view is founded, or decided with this life in it | ENTERED |
@@ -43,12 +50,12 @@ The phases of a life, and what moves it (`become` checks the table TRANSITIONS):
 | FROZEN | the successor is decided, with this life in it; the cut may be incomplete | DECIDED |
 | DECIDED | the cut is complete and delivered | ENTERED |
 | ENTERED, NORMAL, FROZEN, DECIDED | a decision further on has this life in it | ENTERED |
-| all but INSTALLING | others go on without this life, it leaves, or it cannot get the cut or the state | ENDED |
+| all but INSTALLING | others go on without this life, it leaves, is behind, or lacks the cut or the state | ENDED |
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum, auto
 from functools import partial
 from typing import Any, TypeVar
@@ -60,25 +67,30 @@ from isthmus.core.layer import Handler, Kind, Layer, Life, View
 from isthmus.core.message import Message, SiteId, Targets
 from isthmus.core.units import NS_PER_MS, NS_PER_S
 from isthmus.protocols.membership.cut import Holding, cut_of, runs_of
-from isthmus.protocols.membership.flush import Flush, frames_of
-from isthmus.protocols.membership.home import AgreementOptions, Home, Past, Record
+from isthmus.protocols.membership.flush import Flush, flush_of
+from isthmus.protocols.membership.home import AgreementOptions, EndedSeat, Home, Past, Record
 from isthmus.protocols.membership.ledger import Attempt, CoordinatorBackoff, Ledger
 from isthmus.protocols.membership.quorum import quorum, weight
 from isthmus.protocols.membership.sanity import LocalKnowledge, check_message
 from isthmus.protocols.membership.succession import (
+    LEAP_MAX,
     Joiner,
     JoinRequests,
+    KnownLives,
     Reporter,
     admitted,
+    may_go_on,
     next_view,
-    reconciled,
+    restart_view,
     staying,
 )
 from isthmus.protocols.membership.transfer import StateTransfer, assign_givers
+from isthmus.protocols.membership.window import PIECE_BYTES
 from isthmus.protocols.membership.wire import (
     NO_BALLOT,
     Accepted,
     Ballot,
+    Behind,
     Decide,
     Fetch,
     Frames,
@@ -90,20 +102,27 @@ from isthmus.protocols.membership.wire import (
     Nack,
     Nudge,
     Prepare,
+    Progress,
     Promise,
+    Proof,
     Proposal,
     Propose,
+    Prove,
     StateAsk,
     StatePiece,
     ViewMessage,
+    WholeFrame,
 )
 from isthmus.protocols.transport.base import Transport
 
 V = TypeVar("V", bound=ViewMessage)
 NOBODY = -1  # as a seat: none
+NONCE_BITS = 62
 TICK = 0
 QUIET_NS = 200 * NS_PER_MS  # between two ticks, at least, while nothing is to be done
 QUIET_HERE_NS = 2 * NS_PER_S  # between two words to others then
+PIECE_HEAD_BYTES = 64  # of a packet with one piece, about
+FETCH_MAX = 64  # pieces that one request names
 JITTER = 0.2  # ticks differ by this share, so that rivals do not stay in step
 
 
@@ -111,7 +130,7 @@ class LifePhase(Enum):
     """How far a life is in the views of its group; the module's docstring has the transitions."""
 
     OUT = auto()  # in no view; asks to join
-    VOTER = auto()  # votes for the seat of an earlier life, frozen for good; asks to join
+    VOTER = auto()  # votes for the seat of an earlier life, which is frozen for good; asks to join
     ENTERED = auto()  # in the view; its stack is not, as it may lack the application's state
     INSTALLING = auto()  # the host has yet to install the view in the stack; messages are dropped
     NORMAL = auto()  # the stack is in the view
@@ -148,7 +167,6 @@ class Agreement(Layer):
         "heard",
         "home",
         "known",
-        "lacking_ns",
         "leavers",
         "leaving",
         "ledger",
@@ -163,6 +181,7 @@ class Agreement(Layer):
         "stateful",
         "told_behind",
         "transfer",
+        "vectors",
         "view",
     )
     timer_names = ("tick",)
@@ -173,6 +192,7 @@ class Agreement(Layer):
         self.phase = OUT
         self.view = View(0, ())  # the last that is decided and known here; 0: none
         self.seat = NOBODY  # the incarnation that sits in it for this site
+        self.vectors: tuple[Holding, ...] | None = None  # what an earlier life reports from its seat; None: it crashed
         self.stateful = False  # this life has the application's state
         self.leaving = False
         self.entered_ns = 0  # when this view was entered
@@ -184,7 +204,7 @@ class Agreement(Layer):
         # Other sites
         self.heard: dict[SiteId, bool] = {}  # members heard in this view: whether they have the state
         self.leavers: dict[SiteId, bool] = {}  # members of this view that leave
-        self.known: dict[SiteId, int] = {}  # the highest incarnation heard of
+        self.known: KnownLives
         self.told_behind: dict[SiteId, bool] = {}  # sites asked for a newer view since the last tick
         self.requests = JoinRequests(self.span_ns(self.options.fresh))
         self.couriers: tuple[SiteId, ...] = ()  # without an application: their state is asked for last
@@ -196,7 +216,6 @@ class Agreement(Layer):
         # Frames and the application's state
         self.flush: Flush | None = None  # of the closing view
         self.previous_flush: Flush | None = None  # of the previous view, for members that are behind
-        self.lacking_ns: int | None = None  # since when a cut is incomplete
         self.transfer = StateTransfer(self)
 
     def become(self, phase: LifePhase) -> None:
@@ -222,31 +241,54 @@ class Agreement(Layer):
             Gone: self.on_gone,
             Fetch: self.on_fetch,
             Frames: self.on_frames,
+            Progress: self.on_progress,
+            Prove: self.on_prove,
+            Proof: self.on_proof,
+            Behind: self.on_behind,
             StateAsk: self.on_state_ask,
             StatePiece: self.on_state_piece,
         }
-        return {kind: partial(self.checked, handler) for kind, handler in handlers.items()}
+        checked = {kind: partial(self.checked, handler) for kind, handler in handlers.items()}
+        return checked | {WholeFrame: self.on_whole_frame}
 
     def checked(self, handler: Handler, source: SiteId, message: MembershipMessage) -> None:
         """Handle a message that passes the checks of sanity.py."""
-        attempted = self.attempt.ballot[0] if self.attempt is not None else 0
-        round_known = max(self.ledger.promised[0], self.ledger.round_seen, attempted)
-        here = LocalKnowledge(self.home.contacts, self.view, round_known, self.host.now_ns, self.host.incarnation)
+        here = LocalKnowledge(self.home.contacts, self.view, self.host.now_ns, self.host.incarnation)
         check_message(source, message, here)
         handler(source, message)
 
     def start(self) -> None:
-        self.known[self.host.site] = self.host.incarnation
+        self.known = KnownLives(self.me)
         past, record = self.home.past, self.home.store.load() if self.home.store is not None else None
+        self.host.set_timer(self, TICK, 0)
         if past is not None:
             self.decision, self.previous_flush = past.decision, past.flush
-        if record is not None:
+            self.known.learn(past.known)
+        if past is not None and past.ended is not None:
+            self.take_ended_seat(past.ended)
+        elif record is not None:
             self.view, self.seat = record.view, record.seat
             self.ledger = Ledger(record.promised, record.accepted)
             self.decision = record.decision or self.decision
+            self.known.learn(record.view.lives())
             self.become(VOTER)
-            self.flush = Flush(self.view.view_id, {})
-        self.host.set_timer(self, TICK, 0)
+            self.flush = self.new_flush(self.view.view_id)
+
+    def take_ended_seat(self, ended: EndedSeat) -> None:
+        """Vote, report and serve for the life before, until the successor of its view is decided."""
+        self.view, self.seat, self.vectors = ended.view, ended.seat, ended.report
+        self.ledger = Ledger(ended.promised, ended.accepted)
+        self.known.learn(ended.view.lives())
+        self.become(VOTER)
+        self.flush = ended.flush or self.new_flush(self.view.view_id)
+        if ended.decided is not None:
+            self.learn(ended.decided)
+
+    def new_flush(self, view_id: int) -> Flush:
+        return Flush(view_id, self.piece_bytes())
+
+    def piece_bytes(self) -> int:
+        return min(PIECE_BYTES, self.host.frame_bytes - PIECE_HEAD_BYTES)
 
     # Lives and members
 
@@ -288,9 +330,7 @@ class Agreement(Layer):
 
     def is_suspected(self, life: Life) -> bool:
         """Whether a life is suspected, or a later one of its site proves it dead."""
-        return self.known.get(life[0], NOBODY) > life[1] or (
-            life[0] != self.host.site and self.home.is_suspected(life[0])
-        )
+        return self.known.of(life[0]) > life[1] or (life[0] != self.host.site and self.home.is_suspected(life[0]))
 
     def suspects(self) -> Targets:
         return tuple([life[0] for life in self.view.lives() if life != self.sitting and self.is_suspected(life)])
@@ -377,6 +417,7 @@ class Agreement(Layer):
         if self.phase in (INSTALLING, ENDED):
             return
         self.told_behind.clear()
+        self.known.challenged.clear()
         others = [site for site in self.home.contacts if site != self.host.site]
         if self.is_seated() and others:
             self.send_to(self.told_at_tick(others), self.about_view(Here, self.stateful, self.leaving))
@@ -387,6 +428,7 @@ class Agreement(Layer):
         if self.flush is not None:
             self.complete()
             self.fetch()
+        self.report_progress()
         self.give_up()
         self.act()
         self.leave_if_all_do()
@@ -414,11 +456,27 @@ class Agreement(Layer):
         return kind(self.host.incarnation, self.seat, self.view.view_id, *fields)
 
     def is_current(self, source: SiteId, message: MembershipMessage) -> bool:
-        """Whether a message counts: it is not of an earlier life, and no view is being installed."""
-        if self.phase in (INSTALLING, ENDED) or message.incarnation < self.known.get(source, NOBODY):
+        """Whether a message counts: it is of the known life of its author, and no view is being installed.
+
+        A higher life is challenged to show that it is alive.
+        """
+        if self.phase in (INSTALLING, ENDED):
             return False
-        self.known[source] = message.incarnation
-        return True
+        if message.incarnation > self.known.of(source):
+            nonce = self.known.challenge(source, self.host.random.getrandbits(NONCE_BITS))
+            if nonce is not None:
+                self.send_to((source,), Prove(self.host.incarnation, nonce))
+        return message.incarnation == self.known.of(source)
+
+    def on_prove(self, source: SiteId, message: Prove) -> None:
+        """Show that this life is alive, to any life that asks."""
+        if self.phase is not ENDED:
+            self.send_to((source,), Proof(self.host.incarnation, message.nonce))
+            if self.phase in (OUT, VOTER):
+                self.ask_to_join(source)  # what was sent before did not count
+
+    def on_proof(self, source: SiteId, message: Proof) -> None:
+        self.known.note_proof(source, message.incarnation, message.nonce)
 
     def concerns_view(self, source: SiteId, message: ViewMessage) -> bool:
         """Whether a message is about the view that this site is in; an author that is behind is told so."""
@@ -517,7 +575,9 @@ class Agreement(Layer):
         order = [life for life in self.view.lives() if self.is_mutual(life)]
         if not self.is_frozen() or self.sitting not in order:
             return False
-        return self.host.now_ns - self.frozen_ns >= order.index(self.sitting) * self.span_ns(self.options.give_up)
+        return self.host.now_ns - max(self.frozen_ns, self.ledger.proposed_ns) >= order.index(
+            self.sitting
+        ) * self.span_ns(self.options.give_up)
 
     def has_rival(self) -> bool:
         """Whether the promised ballot is of another member and may succeed."""
@@ -553,7 +613,9 @@ class Agreement(Layer):
         self.try_propose()
 
     def next_ballot(self) -> Ballot:
-        return (max(self.ledger.promised[0], self.ledger.round_seen) + 1, *self.me)
+        """Above all rounds heard of, but in steps that others promise: one number must not use up the rounds."""
+        promised = self.ledger.promised[0]
+        return (min(max(promised, self.ledger.round_seen), promised + LEAP_MAX // 2) + 1, *self.me)
 
     def repeat(self, attempt: Attempt) -> None:
         """Ask members that have not answered for a round trip again; stop waiting for those whose time is over."""
@@ -623,10 +685,11 @@ class Agreement(Layer):
     def make_proposal(self, attempt: Attempt) -> Proposal | None:
         """The next view and its cut, from the members' reports; None where they must not go on yet."""
         promises = {life: attempt.promises[life] for life in self.view.lives() if life in attempt.promises}
+        ended = self.ended_seats(promises)
         reporters = [
             Reporter(life, promise.suspects, promise.stateful, promise.leaving)
             for life, promise in promises.items()
-            if promise.report is not None
+            if promise.report is not None and life not in ended
         ]
         voters = [life for life, promise in promises.items() if promise.report is None]
         suspected = [life for life in self.view.lives() if self.is_suspected(life)]
@@ -637,17 +700,25 @@ class Agreement(Layer):
             ]
         if not any(reporter.stateful for reporter in reporters):
             return self.restart(attempt)
-        stay = staying(self.view, reporters, voters, suspected, self.sitting)
-        if stay is None:
-            return None
+        stay, leavers = staying(reporters, suspected, self.sitting)
         lives = [reporter.life for reporter in stay]
+        joining = self.joining(lives)
+        if not may_go_on(self.view, stay, leavers, voters, ended, joining):
+            return None
         stateful = [reporter.life for reporter in stay if reporter.stateful]
-        view = next_view(self.view, lives, self.joining(lives), stateful, self.home.weights)
+        view = next_view(self.view, lives, joining, stateful, self.home.weights)
         cut = cut_of(self.view.members, self.reports(attempt, lives))
         having = tuple([life[0] for life in stateful])
         reports = {life[0]: promises[life].transfer for life in lives}
         tasks = assign_givers(view, having, reports, self.couriers, self.home.is_near)
         return Proposal(self.view.view_id, self.view.members, view, cut, having, transfers=tasks)
+
+    def ended_seats(self, promises: Mapping[Life, Promise]) -> dict[Life, Life]:
+        """The seats of lives that ended, each with the life after it."""
+        found = {
+            life: (life[0], promise.incarnation) for life, promise in promises.items() if promise.report is not None
+        }
+        return {seat: life for seat, life in found.items() if life > seat}
 
     def reports(self, attempt: Attempt, stay: Sequence[Life]) -> list[tuple[SiteId, tuple[Holding, ...]]]:  # noqa: ARG002
         """All reports, also of members that do not stay: they may have acted on what they delivered."""
@@ -655,23 +726,9 @@ class Agreement(Layer):
 
     def restart(self, attempt: Attempt) -> Proposal | None:
         """A view of the voters, where no member has the state any more: new lives, full weights, nothing to flush."""
-        back = [life[0] for life, promise in attempt.promises.items() if promise.incarnation > life[1]]
-        present = [  # a suspicion of a site that is back means its earlier life
-            Reporter(
-                (life[0], promise.incarnation),
-                tuple([site for site in promise.suspects if site not in back]),
-                stateful=False,
-                leaving=promise.leaving,
-            )
-            for life, promise in attempt.promises.items()
-        ]
-        order = {site: place for place, site in enumerate(self.view.members)}
-        present.sort(key=lambda one: order[one.life[0]])
-        stay = [one.life for one in reconciled([one for one in present if not one.leaving], self.me)]
-        sites = [life[0] for life in stay]
-        if not quorum(self.view, [life for life in attempt.promises if life[0] in sites]):
+        view = restart_view(self.view, attempt.promises, self.me, self.home.weights)
+        if view is None:
             return None
-        view = next_view(self.view, stay, [], stay, self.home.weights)
         return Proposal(self.view.view_id, self.view.members, view, (), view.members, restart=True)
 
     # Promising
@@ -685,7 +742,7 @@ class Agreement(Layer):
         if self.decided is not None:
             self.send_to((source,), Decide(self.host.incarnation, self.decided))
             return False
-        if ballot < self.ledger.promised:
+        if ballot < self.ledger.promised or ballot[0] > self.ledger.promised[0] + LEAP_MAX:
             self.send_to((source,), self.about_view(Nack, self.ledger.promised))
             return False
         if self.attempt is not None and self.attempt.ballot < ballot:
@@ -706,20 +763,20 @@ class Agreement(Layer):
             return
         self.become(FROZEN)
         self.frozen_ns = self.host.now_ns
-        frames = {}
         if self.transfer.has_layers:
             for layer in self.stack.turn_layers:  # what was submitted before belongs to this view
                 layer.end_turn()
             transport = self.stack.find(Transport)
             transport.freeze()
             self.host.freeze()
-            frames = frames_of(transport, self.view)
-        self.flush = Flush(self.view.view_id, frames)
+            self.flush = flush_of(transport, self.view, self.piece_bytes())
+        else:
+            self.flush = self.new_flush(self.view.view_id)
 
     def report(self) -> tuple[Holding, ...] | None:
-        """The frames of the closing view that this member has; None where it votes by its file alone."""
+        """The frames of the closing view that this member, or the life before it, has; None after a crash."""
         if not self.is_member():
-            return None
+            return self.vectors
         if not self.transfer.has_layers:
             return ()
         transport = self.stack.find(Transport)
@@ -746,6 +803,8 @@ class Agreement(Layer):
 
     def on_propose(self, source: SiteId, message: Propose) -> None:
         proposal, ballot = message.proposal, message.ballot
+        if proposal.view_id == self.view.view_id:
+            self.ledger.proposed_ns = self.host.now_ns
         if self.me in proposal.view.lives() and not (self.is_seated() and self.view.view_id >= proposal.view_id):
             if not self.is_current(source, message):
                 return
@@ -786,10 +845,11 @@ class Agreement(Layer):
     def aim(self, proposal: Proposal) -> None:
         """Set out to hold a cut."""
         if self.flush is None or self.flush.view_id != proposal.view_id:
-            self.flush = Flush(proposal.view_id, {})
-        if self.flush.cut != proposal.cut:
-            self.flush.aim(proposal.cut)
-            self.lacking_ns = None
+            self.previous_flush, self.flush = self.flush or self.previous_flush, self.new_flush(proposal.view_id)
+        if self.flush.cut != proposal.cut or not self.flush.sites:
+            sites = dict.fromkeys((*proposal.electors, *proposal.view.members))
+            others = tuple([site for site in sites if site != self.host.site])
+            self.flush.aim(proposal.cut, others, self.host.now_ns)
         self.complete()
         self.fetch()
 
@@ -799,9 +859,8 @@ class Agreement(Layer):
 
     def complete(self) -> None:
         """Accept the proposal, or go on into the decided view, if the cut is all here."""
-        if self.flush is None or self.flush.lacking():
+        if self.flush is None or self.flush.lacking:
             return
-        self.lacking_ns = None
         proposed = self.ledger.proposed
         if self.decided is not None:
             self.close()
@@ -846,54 +905,77 @@ class Agreement(Layer):
     # Holding the cut
 
     def fetch(self) -> None:
-        """Ask another site for the missing frames of the cut."""
+        """Ask for what is missing of the cut, as far as the windows of the holders have room."""
         flush = self.flush
-        if flush is None or not (lacking := flush.lacking()):
+        if flush is None or not flush.lacking:
             return
-        proposal = self.decided or (self.ledger.proposed[1] if self.ledger.proposed is not None else None)
-        if proposal is None:
-            return
-        sites = dict.fromkeys((*proposal.electors, *proposal.view.members))
-        target = flush.next_target(tuple([site for site in sites if site != self.host.site]))
-        if target is not None:
-            self.send_to((target,), Fetch(self.host.incarnation, flush.view_id, lacking))
+        late_ns = self.span_ns(2 * self.options.answer)
+        for site, wanted in flush.requests(self.host.now_ns, late_ns, self.unsuspected(flush) or flush.sites):
+            for start in range(0, len(wanted), FETCH_MAX):
+                asked = tuple(wanted[start : start + FETCH_MAX])
+                self.send_to((site,), Fetch(self.host.incarnation, flush.view_id, self.piece_bytes(), asked))
+
+    def unsuspected(self, flush: Flush) -> Targets:
+        return tuple([site for site in flush.sites if not self.home.is_suspected(site)])
 
     def on_fetch(self, source: SiteId, message: Fetch) -> None:
-        """Send frames of a view that closes, or that closed and that others have yet to leave."""
+        """Answer with frames of a view that closes, or that closed and that others have yet to leave; or deny them."""
         if not self.is_current(source, message):
             return
-        for flush in (self.flush, self.previous_flush):
-            if flush is not None and flush.view_id == message.view_id:
-                packets = list(flush.answer(message.wanted, self.host.frame_bytes))
-                for number, packet in enumerate(packets, 1):
-                    is_last = number == len(packets)
-                    self.send_to((source,), Frames(self.host.incarnation, message.view_id, tuple(packet), is_last))
-                return
+        found = [one for one in (self.flush, self.previous_flush) if one is not None and one.view_id == message.view_id]
+        if not found and self.phase is NORMAL and self.view.view_id == message.view_id:  # it has yet to be asked
+            found = [flush_of(self.stack.find(Transport), self.view, self.piece_bytes())]
+        flush = found[0] if found else self.new_flush(message.view_id)
+        for answer in flush.answer(message, self.host.incarnation, self.host.frame_bytes, self.stack.codec.encode):
+            self.send_to((source,), answer)
 
-    def on_frames(self, source: SiteId, message: Frames[Any]) -> None:
-        flush = self.flush
+    def on_frames(self, source: SiteId, message: Frames) -> None:
+        flush, now_ns = self.flush, self.host.now_ns
         if not self.is_current(source, message) or flush is None or flush.view_id != message.view_id:
             return
-        if flush.lacking():
-            flush.take(message.frames)
-            self.complete()
-            if message.is_last and self.flush is flush:
-                self.fetch()
+        flush.take(now_ns, source, message, self.stack.codec)
+        self.complete()
+        self.fetch()
+
+    def on_whole_frame(self, source: SiteId, _message: WholeFrame[Any]) -> None:
+        raise RemoteError(f"site {source} sends a frame outside an answer to a request")
+
+    def report_progress(self) -> None:
+        """Tell the proposer of pieces that came since the last tick: it does not take a new ballot meanwhile."""
+        flush, proposed = self.flush, self.ledger.proposed
+        if flush is None or proposed is None or not flush.has_moved():
+            return
+        (ballot, proposal), incarnation = proposed, self.host.incarnation
+        if ballot[1] == self.host.site:
+            self.note_progress(ballot)
+        elif proposal.view_id == flush.view_id:
+            seat = self.seat if self.is_seated() else incarnation
+            self.send_to((ballot[1],), Progress(incarnation, seat, proposal.view_id, ballot))
+
+    def on_progress(self, source: SiteId, message: Progress) -> None:
+        if self.is_current(source, message) and message.view_id == self.view.view_id:
+            self.note_progress(message.ballot)
+
+    def note_progress(self, ballot: Ballot) -> None:
+        if self.attempt is not None and self.attempt.ballot == ballot:
+            self.attempt.since_ns = self.host.now_ns
 
     def give_up(self) -> None:
-        """End a life that cannot complete a cut; one that has nothing to deliver goes on without."""
-        if self.flush is None or not self.flush.lacking():
+        """Where frames of a cut are nowhere any more: end this life, or accept without them if it has none to deliver.
+
+        Only with files: without one, a site that held a frame and is gone has taken its vote along, so that another
+        proposal is made or the view is dead.
+        """
+        flush = self.flush
+        if flush is None or self.home.store is None:
             return
-        now_ns = self.host.now_ns
-        if self.lacking_ns is None:
-            self.lacking_ns = now_ns
-        elif now_ns - self.lacking_ns <= self.span_ns(self.options.give_up):
-            return
-        elif not self.is_member():
-            self.flush.aim(())  # perhaps no site has those frames any more
+        give_up_ns = self.span_ns(self.options.give_up)
+        hopeless = flush.hopeless(self.host.now_ns, give_up_ns, self.unsuspected(flush))
+        if hopeless and self.is_member():
+            self.end_life(None, keep_seat=True)
+        elif hopeless:
+            flush.drop(hopeless)
             self.complete()
-        elif self.decided is not None or self.home.store is not None:
-            self.end_life(None, keep_seat=self.home.store is not None)
 
     # Deciding
 
@@ -922,7 +1004,7 @@ class Agreement(Layer):
             self.adopt(proposal)
         elif self.sitting in lives and not self.is_member():
             self.enter(proposal.view, proposal, self.seat)
-            self.flush = Flush(self.view.view_id, {})
+            self.flush = self.new_flush(self.view.view_id)
         else:
             self.freeze()
             self.end_seat(proposal)
@@ -951,9 +1033,11 @@ class Agreement(Layer):
         self.become(ENTERED if seat is None else VOTER)
         self.view, self.decision, self.entered_ns = view, decision, self.host.now_ns
         self.seat = self.host.incarnation if seat is None else seat
+        self.vectors = None if self.vectors is None else ()  # a life that is over never had anything in this view
+        self.known.learn((*view.lives(), *view.last))
         self.ledger = Ledger()
         self.backoff.attempt_count = 0
-        self.attempt = self.nudged_ns = self.decided = self.lacking_ns = self.rested_ns = None
+        self.attempt = self.nudged_ns = self.decided = self.rested_ns = None
         self.previous_flush, self.flush = self.flush, None
         self.heard.clear()
         self.leavers.clear()
@@ -981,14 +1065,16 @@ class Agreement(Layer):
 
     def give_seat_up(self) -> None:
         self.become(OUT)
-        self.view, self.seat, self.attempt = View(0, ()), NOBODY, None
+        self.view, self.seat, self.attempt, self.vectors = View(0, ()), NOBODY, None, None
+        self.previous_flush, self.flush = self.flush or self.previous_flush, None
         self.ledger.promised, self.ledger.accepted = NO_BALLOT, None
         self.save()
 
-    def end_life(self, decision: Proposal | None, keep_seat: bool = False) -> None:
+    def end_life(self, decision: Proposal | None, keep_seat: bool = False, told: int = NOBODY) -> None:
         """End this life; the next one still tells others what this one knew. One that leaves has no next."""
         if self.phase in (INSTALLING, ENDED):
             return
+        past = self.past(decision, keep_seat, told)
         self.become(ENDED)
         if self.leaving:
             self.home.left()
@@ -996,12 +1082,28 @@ class Agreement(Layer):
         if not keep_seat:
             self.seat = NOBODY
             self.save()
-        self.home.renew(Past(decision or self.decision, self.flush or self.previous_flush))
+        self.home.renew(past)
+
+    def past(self, decision: Proposal | None = None, keep_seat: bool = True, told: int = NOBODY) -> Past:
+        """What this life leaves to the next one of the same process."""
+        ended = None
+        if keep_seat and self.is_seated():
+            if self.is_member():
+                self.freeze()
+            ledger = self.ledger
+            ended = EndedSeat(
+                *(self.view, self.seat, ledger.promised, ledger.accepted), self.report(), self.flush, self.decided
+            )
+        flush = self.previous_flush if ended is not None else self.flush or self.previous_flush
+        return Past(decision or self.decision, flush, ended, told, tuple(self.known.highest.items()))
 
     # Joiners
 
     def on_join(self, source: SiteId, message: Join) -> None:
-        """Note a request to join; tell one that is in the view already, or can never be."""
+        """Note a request to join; tell one that is in the view already, or is below a known life."""
+        known = self.known.of(source)
+        if message.incarnation < known and self.phase not in (INSTALLING, ENDED):
+            self.tell_behind(source, message.incarnation, known)
         if not self.is_current(source, message):
             return
         seated = self.is_seated() and (source, message.incarnation) in self.view.lives()
@@ -1009,7 +1111,7 @@ class Agreement(Layer):
             self.send_to((source,), Decide(self.host.incarnation, self.decision))
         elif self.is_member() and (seated or message.incarnation <= dict(self.view.last).get(source, -1)):
             # one in the view since the foundation cannot have asked: its author repeats an incarnation
-            self.send_to((source,), Gone(self.host.incarnation, self.view.view_id, message.incarnation))
+            self.tell_behind(source, message.incarnation, known)
         elif not seated:
             self.requests.note(source, message, self.host.now_ns)
             self.wake()
@@ -1022,9 +1124,25 @@ class Agreement(Layer):
         unsuspected = [life for life in self.view.lives() if not self.is_suspected(life)]
         return self.coordinator() == self.sitting and len(self.joining(unsuspected)) == len(self.joiners())
 
-    def ask_to_join(self) -> None:
-        others, now_ns = [site for site in self.home.contacts if site != self.host.site], self.host.now_ns
-        self.send_to(tuple(others), Join(self.host.incarnation, now_ns, self.requests.answered(now_ns)))
+    def ask_to_join(self, *sites: SiteId) -> None:
+        """Ask some sites to be admitted, or all."""
+        others = sites or tuple([site for site in self.home.contacts if site != self.host.site])
+        now_ns = self.host.now_ns
+        self.send_to(others, Join(self.host.incarnation, now_ns, self.requests.answered(now_ns)))
+
+    def tell_behind(self, source: SiteId, asked: int, known: int) -> None:
+        self.home.note_behind(source, asked, known)
+        self.send_to((source,), Behind(self.host.incarnation, asked, known))
+
+    def on_behind(self, source: SiteId, message: Behind) -> None:
+        """Come back above the highest life of this site that others know."""
+        incarnation = self.host.incarnation
+        if not self.is_current(source, message) or self.is_member() or message.asked_incarnation != incarnation:
+            return
+        weights = {site: self.home.weights.get(site, 1) for site in self.home.contacts if site != self.host.site}
+        told = self.known.note_behind(source, message.highest, incarnation, weights)
+        if told is not None and told >= incarnation:
+            self.end_life(None, keep_seat=True, told=told)
 
     def on_join_ack(self, source: SiteId, message: JoinAck) -> None:
         if not self.is_current(source, message) or message.asked_incarnation != self.host.incarnation:

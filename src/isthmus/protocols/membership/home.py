@@ -11,9 +11,10 @@ from typing import Protocol
 
 import msgspec
 
-from isthmus.core.layer import View
+from isthmus.core.layer import Life, View
 from isthmus.core.message import SiteId, Targets
 from isthmus.core.validation import PERIOD_MIN_MS, check_range
+from isthmus.protocols.membership.cut import Holding
 from isthmus.protocols.membership.flush import Flush
 from isthmus.protocols.membership.suspicion import Suspicion
 from isthmus.protocols.membership.wire import Ballot, Proposal
@@ -51,11 +52,26 @@ class RecordStore(Protocol):
     def save(self, record: Record | None) -> None: ...  # None: nothing to remember any more
 
 
+class EndedSeat(msgspec.Struct, frozen=True):
+    """The seat of a life that ended while its process lives, and all that the life knew of the view."""
+
+    view: View
+    seat: int  # the incarnation that sits in it
+    promised: Ballot
+    accepted: tuple[Ballot, Proposal] | None
+    report: tuple[Holding, ...] | None  # None: of a process that crashed
+    flush: Flush | None
+    decided: Proposal | None  # the successor, if it is known
+
+
 class Past(msgspec.Struct, frozen=True):
-    """What an excluded life leaves to the next one of the same process, so that it can still serve others."""
+    """What a life leaves to the next one of the same process: it votes, reports and serves for the life before."""
 
     decision: Proposal | None
-    flush: Flush | None
+    flush: Flush | None  # of a view that is closed
+    ended: EndedSeat | None = None
+    told: int = -1  # the highest incarnation of this site that others know; the next life is above it
+    known: tuple[Life, ...] = ()  # the lives of other sites that have proved to be alive
 
 
 class Home(Protocol):
@@ -74,9 +90,10 @@ class Home(Protocol):
     def left(self) -> None: ...  # after this event: this site has left the group for good
     def fail(self, why: str) -> None: ...  # the application's state failed: this site leaves, then raises this
     def is_near(self, one: SiteId, other: SiteId) -> bool: ...  # whether two sites are in one cluster
+    def note_behind(self, site: SiteId, asked: int, known: int) -> None: ...  # it asks to join below a life known here
 
 
-def ignore(_why: str) -> None:
+def ignore(*_: object) -> None:
     """Do nothing."""
 
 
@@ -92,6 +109,7 @@ class SiteHome(msgspec.Struct, eq=False):
     renew: Callable[[Past], None]
     go: Callable[[], None]
     failed: Callable[[str], None] = ignore  # raises at the caller; `go` follows once others go on without this site
+    behind: Callable[[SiteId, int, int], None] = ignore
 
     def is_suspected(self, site: SiteId) -> bool:
         return self.suspicion.is_suspected(site)
@@ -108,3 +126,6 @@ class SiteHome(msgspec.Struct, eq=False):
     def is_near(self, one: SiteId, other: SiteId) -> bool:
         clusters = self.suspicion.cluster_of
         return clusters[one] == clusters[other]
+
+    def note_behind(self, site: SiteId, asked: int, known: int) -> None:
+        self.behind(site, asked, known)

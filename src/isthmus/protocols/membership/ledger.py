@@ -19,6 +19,7 @@ class Ledger(msgspec.Struct, eq=False):
     accepted: tuple[Ballot, Proposal] | None = None  # the last proposal that was accepted, with its ballot
     promised_ns: int = 0  # when the promise was made; 0: not by this life
     proposed: tuple[Ballot, Proposal] | None = None  # the last that could be considered here
+    proposed_ns: int = 0  # when another's proposal last came: its author reaches this site, and a quorum promised
     voted: Ballot | None = None  # the last ballot that an Accepted was sent for
     round_seen: int = 0  # the highest round heard of
     votes: dict[Ballot, dict[Life, bool]] = {}  # the seats and lives that accepted, by ballot
@@ -39,7 +40,7 @@ class Attempt(msgspec.Struct, eq=False):
     """A ballot of this site as coordinator."""
 
     ballot: Ballot
-    since_ns: int
+    since_ns: int  # when it began, or when a piece of its cut was last known to have come anywhere
     sent_ns: int  # when all, or all that had not answered, were last asked
     promises: dict[Life, Promise] = {}  # by seat
     proposal: Proposal | None = None  # once it is made

@@ -9,8 +9,7 @@ not send (a ballot or a decision of others), and for what does not follow from t
 that passes all three may still be a lie: its sender is known by its address and the token of the run alone, so a
 forger of both can act as a member. docs/design/membership.md says what that leaves open.
 
-Bounds: reports and cuts name `NUMBERS_MAX` frames at most; a round is at most `LEAP_MAX` above the highest that is
-known here, so that no single packet can use up the rounds of a view.
+Bounds: reports and cuts name `NUMBERS_MAX` frames at most; numbers have 63 bits, so that no packet exhausts them.
 """
 
 from __future__ import annotations
@@ -26,9 +25,11 @@ from isthmus.protocols.membership.window import ASKED_MAX, PIECE_BYTES
 from isthmus.protocols.membership.wire import (
     APPLICATION,
     LAYERS,
+    NO_BALLOT,
     VIEWS_KEPT,
     Accepted,
     Ballot,
+    Behind,
     Decide,
     Fetch,
     Frames,
@@ -39,6 +40,7 @@ from isthmus.protocols.membership.wire import (
     Nack,
     Nudge,
     Prepare,
+    Progress,
     Promise,
     Proposal,
     Propose,
@@ -48,8 +50,8 @@ from isthmus.protocols.membership.wire import (
 )
 
 NUMBERS_MAX = 1 << 20  # frames that a report or a cut may name
-LEAP_MAX = 1 << 20  # rounds; each is an attempt of a site that could not reach this one
-COUNT_MAX = (1 << 31) - 1  # of incarnations, views and weights: they fit the columns of a trace
+COUNT_MAX = (1 << 31) - 1  # of views and weights: they fit the columns of a trace
+ROUND_MAX = INCARNATION_MAX = (1 << 62) - 1
 DIGEST_BYTES = 32
 LIVES_PER_SITE = 4  # that a request to join may name
 
@@ -59,7 +61,6 @@ class LocalKnowledge(NamedTuple):
 
     contacts: Targets
     view: View
-    round_known: int  # the highest of this view
     asked_ns: int  # no request of this site to join is later than this
     incarnation: int  # of this life
 
@@ -68,11 +69,12 @@ def check_message(source: SiteId, message: MembershipMessage, here: LocalKnowled
     """Raise RemoteError for a message that is malformed, not its sender's to send, or does not follow."""
     if source not in here.contacts:
         raise RemoteError(f"site {source} is not a contact of this group")
-    check_counts(message.incarnation)
+    check_incarnations(message.incarnation)
     if isinstance(message, ViewMessage):
-        check_counts(message.seat, message.view_id)
-    if isinstance(message, Prepare | Propose | Promise | Accepted):
-        check_ballot(message.ballot, message, here)
+        check_incarnations(message.seat)
+        check_counts(message.view_id)
+    if isinstance(message, Prepare | Propose | Promise | Accepted | Progress):
+        check_ballot(message.ballot, here)
     if isinstance(message, Prepare | Propose) and message.ballot[1:] != (source, message.incarnation):
         raise RemoteError(f"site {source} uses the ballot {message.ballot} of another life")
     is_ours = isinstance(message, ViewMessage) and message.view_id == here.view.view_id
@@ -91,9 +93,10 @@ def check_message(source: SiteId, message: MembershipMessage, here: LocalKnowled
         if source not in message.proposal.electors and source not in message.proposal.view.members:
             raise RemoteError(f"site {source} announces a decision that it had no part in")
     elif isinstance(message, Nudge):
-        check_round(message.round, message.view_id, here)
+        check_round(message.round)
     elif isinstance(message, Nack):
-        check_ballot(message.promised, message, here)
+        if message.promised != NO_BALLOT:
+            check_ballot(message.promised, here)
     else:
         check_service(message, here)
 
@@ -103,17 +106,25 @@ def check_service(message: MembershipMessage, here: LocalKnowledge) -> None:
     if isinstance(message, Join):
         check_lives(message.answered, here, LIVES_PER_SITE * len(here.contacts))
     elif isinstance(message, JoinAck):
-        check_counts(message.asked_incarnation)
+        check_incarnations(message.asked_incarnation)
         if message.asked_incarnation == here.incarnation and message.asked_ns > here.asked_ns:
             raise RemoteError(f"an answer to a request made at {message.asked_ns} ns, later than any of this site")
     elif isinstance(message, Gone):
-        check_counts(message.view_id, message.gone_incarnation)
+        check_counts(message.view_id)
+        check_incarnations(message.gone_incarnation)
+    elif isinstance(message, Behind):
+        check_incarnations(message.asked_incarnation, message.highest)
     elif isinstance(message, StateAsk | StatePiece):
         check_state(message)
     elif isinstance(message, Fetch):
-        check_runs([runs for _, runs in message.wanted])
+        check_sites([origin for origin, _, _ in message.wanted], here.contacts)
+        if not 0 < message.piece_bytes <= PIECE_BYTES:
+            raise RemoteError(f"pieces of {message.piece_bytes} bytes; 1 to {PIECE_BYTES} are possible")
+        for _, seq, offset in message.wanted:
+            check_natural(seq)
+            check_natural(offset)
     elif isinstance(message, Frames):
-        check_sites([origin for origin, _ in message.frames], here.contacts)
+        check_sites([origin for origin, _ in (*message.stable, *message.lack)], here.contacts)
 
 
 def check_state(message: StateAsk | StatePiece) -> None:
@@ -131,10 +142,16 @@ def check_state(message: StateAsk | StatePiece) -> None:
 
 
 def check_counts(*found: int) -> None:
-    """Raise unless all are plausible incarnations, view ids or weights."""
+    """Raise unless all are plausible view ids or weights."""
     for one in found:
         if not 0 <= one <= COUNT_MAX:
-            raise RemoteError(f"{one} as an incarnation, view id or weight; 0 to {COUNT_MAX} are possible")
+            raise RemoteError(f"{one} as a view id or weight; 0 to {COUNT_MAX} are possible")
+
+
+def check_incarnations(*found: int) -> None:
+    for one in found:
+        if not 0 <= one <= INCARNATION_MAX:
+            raise RemoteError(f"{one} as an incarnation; 0 to {INCARNATION_MAX} are possible")
 
 
 def check_natural(found: int) -> None:
@@ -158,7 +175,7 @@ def check_lives(lives: Sequence[Life], here: LocalKnowledge, most: int) -> None:
     if len(lives) > most:
         raise RemoteError(f"{len(lives)} lives of {len(here.contacts)} sites")
     check_sites([site for site, _ in lives], here.contacts)
-    check_counts(*[incarnation for _, incarnation in lives])
+    check_incarnations(*[incarnation for _, incarnation in lives])
 
 
 def check_runs(every: Iterable[Runs]) -> None:
@@ -178,17 +195,15 @@ def check_runs(every: Iterable[Runs]) -> None:
 # Ballots and promises
 
 
-def check_round(found: int, view_id: int, here: LocalKnowledge) -> None:
-    check_natural(found)
-    known = here.round_known if view_id == here.view.view_id else 0
-    if found > known + LEAP_MAX:
-        raise RemoteError(f"round {found}, more than {LEAP_MAX} above the highest known here, {known}")
+def check_round(found: int) -> None:
+    if not 0 <= found <= ROUND_MAX:
+        raise RemoteError(f"{found} as a round; 0 to {ROUND_MAX} are possible")
 
 
-def check_ballot(ballot: Ballot, message: ViewMessage, here: LocalKnowledge) -> None:
-    check_round(ballot[0], message.view_id, here)
+def check_ballot(ballot: Ballot, here: LocalKnowledge) -> None:
+    check_round(ballot[0])
     check_sites([ballot[1]], here.contacts)
-    check_counts(ballot[2])
+    check_incarnations(ballot[2])
 
 
 def check_promise(message: Promise, here: LocalKnowledge) -> None:
@@ -207,7 +222,7 @@ def check_promise(message: Promise, here: LocalKnowledge) -> None:
             raise RemoteError(
                 f"a promise to {message.ballot} with an accepted ballot {ballot} of view {proposal.view_id}"
             )
-        check_ballot(ballot, message, here)
+        check_ballot(ballot, here)
         check_proposal(proposal, here)
 
 
@@ -216,7 +231,8 @@ def check_promise(message: Promise, here: LocalKnowledge) -> None:
 
 def check_view(view: View, here: LocalKnowledge) -> None:
     """Check that a view is of this group, and that its lists agree."""
-    check_counts(view.view_id, *view.incarnations, *view.weights)
+    check_counts(view.view_id, *view.weights)
+    check_incarnations(*view.incarnations)
     check_distinct(view.members, here.contacts)
     for column in (view.incarnations, view.weights):
         if column and len(column) != len(view.members):

@@ -1,4 +1,4 @@
-"""The members of the next view: requests to join, and pure functions over them and over the members' promises.
+"""The members of the next view: known lives, requests to join, and pure functions over the members' promises.
 
 A member stays if it reported, is not suspected and does not leave. Of two that suspect each other, either way, one must
 go: the one with most conflicts, the junior first, never the coordinator. One member's suspicion is thus enough to
@@ -13,17 +13,19 @@ of that time.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
 from isthmus.core.layer import Life, View
 from isthmus.core.message import SiteId
 from isthmus.protocols.membership.quorum import assigned_weights, quorum
-from isthmus.protocols.membership.wire import Join, JoinAck
+from isthmus.protocols.membership.wire import Join, JoinAck, Promise
 
 PART = 4  # of the time spent asking, during which answers count, if that is longer than usual
 LONGEST = 32  # times the usual one
+UNKNOWN = -1  # as the highest life of a site
+LEAP_MAX = 1 << 32  # a number this far above the known one is not believed from one site
 
 
 class Reporter(msgspec.Struct, frozen=True):
@@ -87,6 +89,57 @@ class JoinRequests:
                 del self.heard[site]
 
 
+class KnownLives:
+    """The highest life of each site that has shown to be alive, and the challenges to others.
+
+    A number in a packet proves nothing: a corrupted or forged one would lock the true site out. A site that claims a
+    life above the known one is challenged, and the life counts once it has returned the nonce. Until then its words are
+    dropped. The lives of a decided view have been proved to a quorum.
+    """
+
+    __slots__ = ("challenged", "highest", "nonces", "told")
+
+    def __init__(self, own: Life) -> None:
+        self.highest: dict[SiteId, int] = dict([own])
+        self.nonces: dict[SiteId, int] = {}  # of the challenges that are open
+        self.challenged: dict[SiteId, bool] = {}  # since the last tick
+        self.told: dict[SiteId, int] = {}  # by other sites: the highest incarnation of this one that each knows
+
+    def of(self, site: SiteId) -> int:
+        return self.highest.get(site, UNKNOWN)
+
+    def learn(self, lives: Iterable[Life]) -> None:
+        for site, incarnation in lives:
+            self.highest[site] = max(incarnation, self.of(site))
+
+    def challenge(self, site: SiteId, nonce: int) -> int | None:
+        """The nonce for a challenge to a site; None if it was challenged since the last tick."""
+        if site in self.challenged:
+            return None
+        self.challenged[site] = True
+        return self.nonces.setdefault(site, nonce)
+
+    def note_proof(self, site: SiteId, incarnation: int, nonce: int) -> None:
+        if self.nonces.get(site) == nonce:
+            del self.nonces[site]
+            self.learn([(site, incarnation)])
+
+    def note_behind(self, source: SiteId, highest: int, own: int, weights: Mapping[SiteId, int]) -> int | None:
+        """The incarnation that this site is to come back above; one far above its own is believed from a quorum only.
+
+        `weights` are those of all sites that may be in the group but this one.
+        """
+        if highest - own <= LEAP_MAX:
+            return highest
+        self.told[source] = highest
+        reached = 0
+        for found, site in sorted([(found, site) for site, found in self.told.items()], reverse=True):
+            reached += weights.get(site, 0)
+            if 2 * reached > sum(weights.values()):
+                return found
+        return None
+
+
 def reconciled(members: Sequence[Reporter], me: Life) -> list[Reporter]:
     """The members without any that suspects, or is suspected by, a member that stays."""
     left = list(members)
@@ -103,12 +156,9 @@ def apart(one: Reporter, other: Reporter) -> bool:
 
 
 def staying(
-    view: View, reporters: Sequence[Reporter], voters: Collection[Life], suspected: Collection[Life], me: Life
-) -> list[Reporter] | None:
-    """The reporters, by seniority, that stay for the next view; None where they may not, or not yet.
-
-    `voters` are lives that vote by their file alone: they count, but do not stay.
-    """
+    reporters: Sequence[Reporter], suspected: Collection[Life], me: Life
+) -> tuple[list[Reporter], list[Reporter]]:
+    """The reporters, by seniority, that stay for the next view, and those that leave."""
     heard = [reporter for reporter in reporters if reporter.life not in suspected]
     leavers = [reporter for reporter in heard if reporter.leaving]
     found = reconciled([reporter for reporter in heard if not reporter.leaving], me)
@@ -117,10 +167,25 @@ def staying(
         last = next((reporter for reporter in present if reporter.stateful), None)
         found = [reporter for reporter in present if reporter is last or not reporter.leaving]
         leavers = [reporter for reporter in present if reporter not in found]
-    counted = {reporter.life for reporter in (*found, *leavers)} | set(voters)
-    if not quorum(view, counted) or not any(reporter.stateful for reporter in found):
-        return None
-    return found
+    return found, leavers
+
+
+def may_go_on(
+    view: View,
+    stay: Sequence[Reporter],
+    leavers: Sequence[Reporter],
+    voters: Collection[Life],
+    ended: Mapping[Life, Life],
+    joining: Collection[Life],
+) -> bool:
+    """Whether those that stay are enough for a next view.
+
+    `voters` are lives that vote by their file alone: they count, but do not stay. The seat of a life that ended counts
+    where the life after it joins; `ended` has both.
+    """
+    counted = {reporter.life for reporter in (*stay, *leavers)} | set(voters)
+    counted |= {seat for seat, life in ended.items() if life in joining}
+    return quorum(view, counted) and any(reporter.stateful for reporter in stay)
 
 
 def admitted(joiners: Sequence[Joiner], stay: Collection[Life], last: Mapping[SiteId, int]) -> list[Life]:
@@ -135,6 +200,27 @@ def admitted(joiners: Sequence[Joiner], stay: Collection[Life], last: Mapping[Si
             found.append(joiner.life)
             sites.add(site)
     return found
+
+
+def restart_view(view: View, promises: Mapping[Life, Promise], me: Life, weights: Mapping[SiteId, int]) -> View | None:
+    """The view of the lives that vote for the seats of a view; None where these are no quorum."""
+    back = [life[0] for life, promise in promises.items() if promise.incarnation > life[1]]
+    present = [  # a suspicion of a site that is back means its earlier life
+        Reporter(
+            (life[0], promise.incarnation),
+            tuple([site for site in promise.suspects if site not in back]),
+            stateful=False,
+            leaving=promise.leaving,
+        )
+        for life, promise in promises.items()
+    ]
+    order = {site: place for place, site in enumerate(view.members)}
+    present.sort(key=lambda one: order[one.life[0]])
+    stay = [one.life for one in reconciled([one for one in present if not one.leaving], me)]
+    sites = [life[0] for life in stay]
+    if not quorum(view, [life for life in promises if life[0] in sites]):
+        return None
+    return next_view(view, stay, [], stay, weights)
 
 
 def next_view(

@@ -40,7 +40,8 @@ from isthmus.core.validation import DURATION_MAX_MS, PERIOD_MIN_MS, check_range
 
 WINDOW_NS = 600_000_000_000  # P looks back over this window and the one before
 MARGIN = 1.25
-INCARNATION_MAX = (1 << 31) - 1  # as in traces
+INCARNATION_MAX = (1 << 62) - 1
+LOWER_MAX = 3  # heartbeats in a row that are no longer late ones: a higher number proves nothing by itself
 PROBE_NS = 30 * NS_PER_MS  # between two probes of a silent site
 ANSWER_NS = 50 * NS_PER_MS  # that a site on the LAN whose port seems closed has to answer a probe
 NEAR, FAR, CHECK = 0, 1, 2  # timer keys: heartbeats on the LAN, over the WAN, the next deadline
@@ -99,6 +100,7 @@ class Peer(msgspec.Struct, eq=False):
     beat_ns: int = 0  # when that came
     gap_ns: int = 0  # the longest between two heartbeats of this window
     gap_before_ns: int = 0  # and of the one before
+    lower_count: int = 0  # heartbeats of a lower life in a row
     opinions: Targets = ()  # the sites that it suspects
     suspected: bool = False  # by this site's own observation
     told: bool = False  # the opinion last given to the groups, opinions of others included
@@ -227,13 +229,15 @@ class Suspicion(Layer):
         peer = self.peers.get(source)
         if peer is None or not 0 <= word.incarnation <= INCARNATION_MAX or len(word.suspects) >= len(self.cluster_of):
             raise RemoteError(f"site {source} is not watched, or sent an impossible heartbeat: {word}")
-        if word.incarnation < peer.incarnation:
+        if word.incarnation < peer.incarnation and peer.lower_count + 1 < LOWER_MAX:
+            peer.lower_count += 1
             return  # late, of an earlier life
         now_ns = self.host.now_ns
         self.turn(now_ns)
         if word.incarnation == peer.incarnation:
             peer.gap_ns = max(peer.gap_ns, now_ns - peer.beat_ns)
         peer.incarnation, peer.beat_ns, peer.opinions = word.incarnation, now_ns, word.suspects
+        peer.lower_count = 0
         self.review()
 
     def on_probe(self, source: SiteId, _probe: SilenceProbe) -> None:

@@ -199,13 +199,16 @@ class PieceWindow(Generic[K]):
         return True
 
     def holder_for(self, item: Item, now_ns: int, late_ns: int, usable: Targets) -> SiteId | None:
-        """The site with most room: among the known holders, or else among all others, or else among those late."""
+        """The site with most room: a known holder, or else any other, or else one that denied it once or is late.
+
+        Of those that denied it the one that did so first: where nobody has the item any more, all say so in turn.
+        """
         able = [site for site in usable if now_ns - item.denied_ns.get(site, now_ns - late_ns) >= late_ns]
         timely = [site for site in able if not self.holder(site).is_late]
-        known = [site for site in item.holders if site in timely]
-        among = known or timely or able
-        best = max(among, key=lambda site: self.holder(site).room(), default=None)
-        return best if best is not None and self.holder(best).room() > 0 else None
+        fresh = [site for site in timely if site not in item.denied_ns]
+        known = [site for site in item.holders if site in fresh]
+        ready = [site for site in known or fresh or timely or able if self.holder(site).room() > 0]
+        return max(ready, key=lambda site: (-item.denied_ns.get(site, 0), self.holder(site).room()), default=None)
 
     def holder(self, site: SiteId) -> Holder:
         return self.holders.setdefault(site, Holder())

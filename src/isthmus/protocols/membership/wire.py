@@ -13,7 +13,7 @@ import msgspec
 
 from isthmus.core.layer import Life, View
 from isthmus.core.message import B, Message, SiteId, Targets
-from isthmus.protocols.membership.cut import CutSlice, Holding, Runs
+from isthmus.protocols.membership.cut import CutSlice, Holding
 from isthmus.protocols.transport.reliable.frames import Data
 
 Ballot = tuple[int, SiteId, int]  # round, proposer's life; ordered
@@ -145,22 +145,67 @@ class Gone(MembershipMessage, frozen=True, gc=False, array_like=True, tag=51):
     gone_incarnation: int
 
 
+class Behind(MembershipMessage, frozen=True, gc=False, array_like=True, tag=56):
+    """Tells a life that asks to join that a higher one of its site is known: it is to come back above that."""
+
+    asked_incarnation: int
+    highest: int
+
+
+class Prove(MembershipMessage, frozen=True, gc=False, array_like=True, tag=57):
+    """Challenges a site to show which life it is in; answered to any life."""
+
+    nonce: int
+
+
+class Proof(MembershipMessage, frozen=True, gc=False, array_like=True, tag=58):
+    """Returns the nonce of a challenge; its `incarnation` is the one that is proved."""
+
+    nonce: int
+
+
 class Fetch(MembershipMessage, frozen=True, gc=False, array_like=True, tag=52):
-    """Asks for frames of a closing view."""
+    """Asks for pieces of frames of a closing view: origin, number and offset of each."""
 
     view_id: int
-    wanted: tuple[tuple[SiteId, Runs], ...]
+    piece_bytes: int
+    wanted: tuple[tuple[SiteId, int, int], ...]
 
 
-class Frames(MembershipMessage, Generic[B], frozen=True, gc=False, array_like=True, tag=53):
-    """Carries frames of a closing view, each with its origin."""
+class WholeFrame(Message, Generic[B], frozen=True, gc=False, array_like=True, tag=38):
+    """A frame as it travels in pieces; never a packet of its own."""
 
+    viewless = True
+    data: Data[B]
+
+
+class FramePiece(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A piece of an encoded frame."""
+
+    origin: SiteId
+    seq: int
+    offset: int
+    total: int  # bytes of the frame
+    data: bytes
+
+
+class Frames(MembershipMessage, frozen=True, gc=False, array_like=True, tag=53):
+    """Answers a `Fetch`, with every frame that it names: pieces, or why there are none."""
+
+    bulk = True
     view_id: int
-    frames: tuple[tuple[SiteId, Data[B]], ...]
-    is_last: bool  # of this answer
+    pieces: tuple[FramePiece, ...]
+    stable: tuple[tuple[SiteId, int], ...] = ()  # origin, and up to where all its frames are stable
+    lack: tuple[tuple[SiteId, int], ...] = ()  # origin and number of frames that are not here
 
     def payload_bytes(self) -> int:
-        return sum([data.payload_bytes() for _, data in self.frames])
+        return sum([len(piece.data) for piece in self.pieces])
+
+
+class Progress(ViewMessage, frozen=True, gc=False, array_like=True, tag=59):
+    """Tells the proposer of a ballot that its cut is on the way here."""
+
+    ballot: Ballot
 
 
 class StateAsk(MembershipMessage, frozen=True, gc=False, array_like=True, tag=54):
@@ -176,6 +221,7 @@ class StateAsk(MembershipMessage, frozen=True, gc=False, array_like=True, tag=54
 class StatePiece(MembershipMessage, frozen=True, gc=False, array_like=True, tag=55):
     """Carries a piece of that part; or says that it is not here, or being taken."""
 
+    bulk = True
     base: int
     part: int
     digest: bytes

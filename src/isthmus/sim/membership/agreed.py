@@ -49,7 +49,7 @@ class AgreedMembership:
         scenario: Scenario,
         group: GroupOfRun,
         scheduler: Scheduler,
-        restart: Callable[[SiteId], None],
+        restart: Callable[[SiteId, int], None],
         leave: Callable[[SiteId], None],
     ) -> None:
         self.group = group.id
@@ -59,7 +59,7 @@ class AgreedMembership:
         self.weights = self.given.votes(scenario.topology)
         self.round_trip_ns = round(self.given.round_trip_of(scenario.topology) * NS_PER_MS)
         self.kind: Callable[[Home, AgreementOptions], Agreement] = Agreement  # a test may substitute another
-        self.restart = restart  # restarts a site as a new incarnation
+        self.restart = restart  # restarts a site as an incarnation above all before and a given one
         self.leave = leave  # stops a site permanently
         self.stores: dict[SiteId, MemoryStore] = {}
         self.pasts: dict[SiteId, Past] = {}  # state that an incarnation passes to the next
@@ -92,7 +92,7 @@ class AgreedMembership:
 
         def restart() -> None:
             if ended.alive:
-                self.restart(site)
+                self.restart(site, past.told)
 
         self.scheduler.at(self.scheduler.now_ns, lambda *_: ended.when_moving(restart))
 
@@ -109,6 +109,11 @@ class AgreedMembership:
 
     def joined(self, site: SimSite) -> None:
         """Ignore a restarted site: it asks to be admitted by itself."""
+
+    def renewing(self, site: SiteId) -> None:
+        """Take from a life what the next one of the same process must know, unless it has given it."""
+        if site in self.layers and site not in self.pasts:
+            self.pasts[site] = self.layers[site].past()
 
     def ask_to_leave(self, site: SiteId) -> None:
         if self.sites[site].alive:
@@ -163,7 +168,8 @@ class AgreedMembership:
         first = next((site for site in able if not self.layers[site].is_seated()), able[0])
         if self.layers[first].is_seated():
             self.stores.pop(first, None)
-            self.restart(first)
+            self.pasts[first] = Past(None, None)
+            self.restart(first, -1)
         self.found(self.highest_id + FOUNDED_BEYOND, ((first, self.sites[first].incarnation),))
 
     def is_hopeless(self) -> bool:

@@ -33,7 +33,7 @@ class AgreedDirectory:
         scenario: Scenario,
         group: GroupOfRun,
         scheduler: Scheduler,
-        restart: Callable[[SiteId], None],
+        restart: Callable[[SiteId, int], None],
         leave: Callable[[SiteId], None],
     ) -> None:
         self.group = group.id
@@ -54,7 +54,7 @@ class AgreedDirectory:
             port = site.port(self.keepers.group)
             port.traces = False
             port.attach(directory_stack(port, replica, StackOptions(membership=agreement)))
-        renew = partial(self.soon, site, partial(self.keepers.restart, number))
+        renew = partial(self.soon, site, partial(self.keepers.restart, number, -1))
         go = partial(self.soon, site, partial(self.gone, number))
         self.members[number] = DirectoryMember(contacts, self.tick_ns, replica, renew, go)
         self.sites[number] = site
@@ -82,6 +82,9 @@ class AgreedDirectory:
 
     def joined(self, site: SimSite) -> None:
         """Ignore a start: a site reports by itself."""
+
+    def renewing(self, site: SiteId) -> None:
+        self.keepers.renewing(site)
 
     def ask_to_leave(self, site: SiteId) -> None:
         if self.sites[site].alive:

@@ -91,6 +91,9 @@ class Directory:
                 self.dead.append(port)
                 self.tell_dead(port)
 
+    def renewing(self, site: SiteId) -> None:
+        """Do nothing: what a life knew ends with it."""
+
     def joined(self, site: SimSite) -> None:
         """Note that a site started or restarted."""
         if self.group in site.ports:

@@ -75,6 +75,9 @@ class IdealMembership:
         self.preparing = prepare
         self.changed()
 
+    def renewing(self, site: SiteId) -> None:
+        """Do nothing: what a life knew ends with it."""
+
     def joined(self, site: SimSite) -> None:
         """Note that a site started or restarted."""
         if self.group in site.ports:

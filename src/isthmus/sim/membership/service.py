@@ -21,5 +21,6 @@ class MembershipService(Protocol):
     def start(self, sites: list[SimSite]) -> None: ...
     def changed(self) -> None: ...  # a site crashed or started, or links were cut or healed
     def joined(self, site: SimSite) -> None: ...  # a site started or restarted
+    def renewing(self, site: SiteId) -> None: ...  # its life is about to end, and its process lives
     def ask_to_leave(self, site: SiteId) -> None: ...
     def at_rest(self) -> bool: ...  # no view change is in progress or pending

@@ -2,7 +2,8 @@
 
 A packet from site to site passes the channels of the topology in order; their delays add up, and it is lost if any of
 them loses it. Packets that pass a channel of limited bandwidth queue behind each other, whatever their senders. A
-packet to the sender itself arrives at once, as a separate event.
+packet to the sender itself arrives at once, as a separate event. Bulk messages wait at the sender, in a queue for each
+target, while more than a window of bytes has yet to leave a channel of limited bandwidth.
 
 Most links of most studies have a constant delay and no faults. Where all targets of a multicast are reached over such
 links, those with the same delay share one heap entry: no other event could come between them anyway, as their entries
@@ -11,6 +12,7 @@ would be adjacent. Such a plan is made once per set of targets, and again after 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from heapq import heappush
 from itertools import pairwise
@@ -18,7 +20,7 @@ from random import Random
 from typing import Protocol
 
 from isthmus.core.layer import Stack
-from isthmus.core.message import GroupId, Message, SiteId, Targets
+from isthmus.core.message import BULK_WINDOW_BYTES, GroupId, Message, SiteId, Targets
 from isthmus.core.units import NS_PER_MS
 from isthmus.measure.summary import RunSummary
 from isthmus.scenario.faults import DelayShift, Loss
@@ -36,7 +38,7 @@ PLANS_MAX = 4096  # sets of targets with a cached plan; beyond it the cache is c
 class Link(Passage):
     """The path from one site to another, with its current faults."""
 
-    __slots__ = ("cut_count", "faults", "simple", "steady_ns")
+    __slots__ = ("bulk", "cut_count", "faults", "simple", "steady_ns")
 
     def __init__(self, channels: tuple[Channel, ...], random: Random, pipes: list[Pipe]) -> None:
         super().__init__(channels, random, pipes)
@@ -45,6 +47,11 @@ class Link(Passage):
         self.steady_ns = sum(ns for ns in fixed if ns is not None) if self.simple and None not in fixed else VARIES
         self.cut_count = 0  # partitions that cut this link
         self.faults: list[Loss | DelayShift] = []
+        self.bulk: deque[tuple[Stamp, GroupId, Message, int]] = deque()  # waits at the sender
+
+    def bulk_wait_ns(self, now_ns: int) -> int:
+        """How long the next bulk message has to wait."""
+        return max([0, *(pipe.free_ns - now_ns - round(BULK_WINDOW_BYTES * pipe.ns_per_byte) for pipe in self.pipes)])
 
     def steady_now(self, now_ns: int) -> int:
         """Return the delay if it is constant, without faults or slower packets still in flight; otherwise VARIES."""
@@ -210,15 +217,34 @@ class DelayNetwork:
     def send_one_by_one(
         self, stamp: Stamp, group: GroupId, targets: Targets, message: Message, size_bytes: int
     ) -> None:
-        scheduler, source = self.scheduler, stamp[0]
-        now = scheduler.now_ns
         for target in targets:
-            arrivals = [now] if target == source else self.link(source, target).arrivals(now, size_bytes)
-            self.dropped_count += not arrivals
-            receive = self.receivers.get((target, group), nobody)
-            for arrival in arrivals:
-                self.latest_ns = max(self.latest_ns, arrival)
-                scheduler.at(arrival, receive, stamp, message)
+            link = None if target == stamp[0] else self.link(stamp[0], target)
+            if message.bulk and link is not None and link.pipes:
+                link.bulk.append((stamp, group, message, size_bytes))
+                if len(link.bulk) == 1:
+                    self.send_bulk(link, target)
+            else:
+                self.pass_packet(link, target, stamp, group, message, size_bytes)
+
+    def send_bulk(self, link: Link, target: SiteId) -> None:
+        """Send what waits for a link as far as its window goes, and the rest later."""
+        while link.bulk:
+            wait_ns = link.bulk_wait_ns(self.scheduler.now_ns)
+            if wait_ns:
+                self.scheduler.at(self.scheduler.now_ns + wait_ns, self.send_bulk, link, target)
+                return
+            self.pass_packet(link, target, *link.bulk.popleft())
+
+    def pass_packet(
+        self, link: Link | None, target: SiteId, stamp: Stamp, group: GroupId, message: Message, size_bytes: int
+    ) -> None:
+        now = self.scheduler.now_ns
+        arrivals = [now] if link is None else link.arrivals(now, size_bytes)
+        self.dropped_count += not arrivals
+        receive = self.receivers.get((target, group), nobody)
+        for arrival in arrivals:
+            self.latest_ns = max(self.latest_ns, arrival)
+            self.scheduler.at(arrival, receive, stamp, message)
 
     def between(self, sources: Targets, targets: Targets) -> Iterable[Link]:
         """Yield the links from some sites to others."""

@@ -14,16 +14,19 @@ from tests.harness.membership_bench import Notes
 from tests.harness.recording import RecordingSite
 
 from isthmus.core.layer import Stack, View
-from isthmus.core.message import Cast, Message, SiteId
+from isthmus.core.message import Message, SiteId
 from isthmus.protocols.membership.agreement import Agreement
 from isthmus.protocols.membership.cut import CutSlice, Holding
 from isthmus.protocols.membership.home import Past
-from isthmus.protocols.membership.sanity import COUNT_MAX, LEAP_MAX, NUMBERS_MAX
+from isthmus.protocols.membership.sanity import COUNT_MAX, INCARNATION_MAX, NUMBERS_MAX, ROUND_MAX
+from isthmus.protocols.membership.succession import LEAP_MAX
 from isthmus.protocols.membership.suspicion import Heartbeat, Suspicion
 from isthmus.protocols.membership.wire import (
     Accepted,
+    Behind,
     Decide,
     Fetch,
+    FramePiece,
     Frames,
     Gone,
     Here,
@@ -32,15 +35,18 @@ from isthmus.protocols.membership.wire import (
     Nack,
     Nudge,
     Prepare,
+    Progress,
     Promise,
+    Proof,
     Proposal,
     Propose,
+    Prove,
     StateAsk,
     StatePiece,
     StateTask,
     TransferReport,
 )
-from isthmus.protocols.transport.reliable.frames import Data, ReliableOptions
+from isthmus.protocols.transport.reliable.frames import ReliableOptions
 from isthmus.protocols.transport.reliable.reliable import Reliable
 
 ZERO, ONE, TWO, THREE = map(SiteId, range(4))
@@ -75,6 +81,7 @@ class Home:
     def __init__(self) -> None:
         self.weights: dict[SiteId, int] = {}
         self.renewed: list[Past] = []
+        self.behind: list[tuple[SiteId, int, int]] = []
 
     def is_suspected(self, _site: SiteId) -> bool:
         return False
@@ -83,6 +90,9 @@ class Home:
 
     def renew(self, past: Past) -> None:
         self.renewed.append(past)
+
+    def note_behind(self, site: SiteId, asked: int, known: int) -> None:
+        self.behind.append((site, asked, known))
 
     def left(self) -> None:
         raise AssertionError("nobody leaves")
@@ -99,6 +109,7 @@ class Bench:
         self.site.run(self.agreement.start)
         if joined:
             self.site.run(lambda: self.agreement.found(VIEW))
+        self.agreement.known.learn([(site, 3) for site in MEMBERS])
         self.site.drain()
 
     def hear(self, source: SiteId, word: Message) -> list[str]:
@@ -110,7 +121,7 @@ class Bench:
     def state(self) -> list[Any]:
         a, ledger = self.agreement, self.agreement.ledger
         return [
-            *(a.view, a.seat, a.phase, ledger.promised, ledger.accepted, a.decided, a.stateful, dict(a.known)),
+            *(a.view, a.seat, a.phase, ledger.promised, ledger.accepted, a.decided, a.stateful, dict(a.known.highest)),
             *(dict(a.heard), dict(a.requests.heard), dict(a.requests.answers), dict(ledger.votes), ledger.round_seen),
             *(
                 ledger.proposed,
@@ -137,19 +148,19 @@ HOSTILE: dict[str, tuple[SiteId, Message]] = {
     "a request that names a stranger": (THREE, Join(3, 5, ((STRANGER, 3),))),
     "a request that names a life as often as fits a packet": (THREE, Join(3, 5, ((ONE, 3),) * 9000)),
     "an incarnation below 0": (ONE, Here(-1, 3, 5, True)),
-    "an incarnation that no clock has come to": (ONE, Here(COUNT_MAX + 1, 3, 5, True)),
+    "an incarnation that no clock has come to": (ONE, Here(INCARNATION_MAX + 1, 3, 5, True)),
     "a seat below 0": (ONE, Here(3, -1, 5, True)),
     "a view below 0": (ONE, Here(3, 3, -5, True)),
-    "a ballot from the future": (ONE, Prepare(3, 3, 5, (LEAP_MAX + 1, ONE, 3))),
+    "a ballot of a round beyond all": (ONE, Prepare(3, 3, 5, (ROUND_MAX + 1, ONE, 3))),
     "a ballot from the far future": (ONE, Prepare(3, 3, 5, ((1 << 64) - 1, ONE, 3))),
     "a ballot below 0": (ONE, Prepare(3, 3, 5, (-1, ONE, 3))),
     "another's ballot": (ONE, Prepare(3, 3, 5, (1, TWO, 3))),
     "the ballot of another life": (ONE, Prepare(3, 3, 5, (1, ONE, 2))),
     "a ballot for a seat that is not there": (THREE, Prepare(3, 3, 5, (1, THREE, 3))),
     "the ballot of a stranger": (ONE, Accepted(3, 3, 5, (1, STRANGER, 3))),
-    "a vote from the future": (ONE, Accepted(3, 3, 5, (LEAP_MAX + 1, ONE, 3))),
-    "a round from the future": (ONE, Nudge(3, 3, 5, (), LEAP_MAX + 1)),
-    "a promise from the future": (ONE, Nack(3, 3, 5, (LEAP_MAX + 1, ONE, 3))),
+    "a vote from the future": (ONE, Accepted(3, 3, 5, (ROUND_MAX + 1, ONE, 3))),
+    "a round from the future": (ONE, Nudge(3, 3, 5, (), ROUND_MAX + 1)),
+    "a promise from the future": (ONE, Nack(3, 3, 5, (ROUND_MAX + 1, ONE, 3))),
     "a promise for a seat that is not there": (THREE, promise()),
     "a report of too many frames": (ONE, promise(report=(Holding(ONE, 0, ((1, NUMBERS_MAX + 1),), ()),))),
     "a report of more frames than there are numbers": (ONE, promise(report=(Holding(ONE, 0, (), ((1, 1 << 62),)),))),
@@ -181,8 +192,12 @@ HOSTILE: dict[str, tuple[SiteId, Message]] = {
     "a state without a digest": (ONE, StatePiece(3, 5, 0, b"", 0, 5, b"state")),
     "the state of a view to come": (ONE, Decide(3, replace(PROPOSAL, transfers=(StateTask(ONE, 99, ZERO),)))),
     "more snapshots than are kept": (ONE, promise(transfer=TransferReport(kept=tuple(range(9))))),
-    "a request for more frames than there are": (ONE, Fetch(3, 5, ((ONE, ((1, 1 << 62),)),))),
-    "frames of a stranger": (ONE, Frames(3, 5, ((STRANGER, Data(1, Cast(STRANGER, 1))),), True)),
+    "a request for frames of a stranger": (ONE, Fetch(3, 5, 1_000, ((STRANGER, 1, 0),))),
+    "a request for pieces of no size": (ONE, Fetch(3, 5, 0, ((ONE, 1, 0),))),
+    "a request from below 0": (ONE, Fetch(3, 5, 1_000, ((ONE, 1, -1),))),
+    "frames of a stranger": (ONE, Frames(3, 5, (), ((STRANGER, 1),))),
+    "progress of a stranger's ballot": (ONE, Progress(3, 3, 5, (1, STRANGER, 3))),
+    "a life of this site beyond all": (ONE, Behind(3, 3, INCARNATION_MAX + 1)),
     **{
         f"a proposal of {name}": (ONE, Propose(3, 3, 5, BALLOT, replace(PROPOSAL, view=view)))
         for name, view in FORGED.items()
@@ -218,9 +233,17 @@ def test_a_request_that_is_replayed_counts_once() -> None:
     assert bench.agreement.requests.heard == noted
 
 
+def prove(bench: Bench, source: SiteId, incarnation: int) -> None:
+    """Have a life of a site return the challenge that its first word leads to."""
+    (sent,) = bench.hear(source, Here(incarnation, 3, 5, True))
+    nonce = bench.agreement.known.nonces[source]
+    assert sent == f"send [{source}] Prove(incarnation=3, nonce={nonce})"
+    bench.hear(source, Proof(incarnation, nonce))
+
+
 def test_words_of_an_earlier_life_are_dropped() -> None:
     bench = Bench()
-    bench.hear(ONE, Here(4, 3, 5, True))
+    prove(bench, ONE, 4)
     before = bench.state()
     assert bench.hear(ONE, Prepare(3, 3, 5, BALLOT)) == []
     assert bench.hear(ONE, Decide(3, PROPOSAL)) == []
@@ -230,7 +253,9 @@ def test_words_of_an_earlier_life_are_dropped() -> None:
 def test_a_request_to_join_of_a_life_that_was_admitted_is_told_so() -> None:
     bench = Bench()
     before = dict(bench.agreement.requests.heard)
-    assert bench.hear(THREE, Join(2, 5, ())) == ["send [3] Gone(incarnation=3, view_id=5, gone_incarnation=2)"]
+    answer = ["send [3] Behind(incarnation=3, asked_incarnation=2, highest=2)"]
+    assert bench.hear(THREE, Join(2, 5, ())) == answer
+    assert bench.home.behind == [(THREE, 2, 2)]
     assert bench.agreement.requests.heard == before
 
 
@@ -238,6 +263,7 @@ def test_answers_of_a_site_are_kept_for_one_life() -> None:
     bench = Bench()
     bench.site.now_ns = 1_000
     for incarnation in range(3, 50):
+        bench.agreement.known.learn([(ONE, incarnation)])
         bench.hear(ONE, JoinAck(incarnation, 3, 10))
     assert list(bench.agreement.requests.answers) == [(ONE, 49)]
 
@@ -250,6 +276,66 @@ def test_a_place_that_a_life_has_not_asked_for_ends_it() -> None:
         bench = Bench(joined=False)
         assert bench.hear(ONE, word) == [] and len(bench.home.renewed) == 1
         assert not bench.agreement.is_seated() and bench.agreement.ledger.voted is None
+
+
+def test_a_higher_life_counts_once_it_has_returned_a_challenge() -> None:
+    """One packet of a life that is not there once locked the true one out."""
+    bench = Bench()
+    before = bench.state()
+    assert bench.hear(ONE, Here(INCARNATION_MAX, 3, 5, True))[0].startswith("send [1] Prove(")
+    assert bench.hear(ONE, Here(9, 3, 5, True)) == []  # one challenge per tick
+    nonce = bench.agreement.known.nonces[ONE]
+    bench.hear(ONE, Proof(INCARNATION_MAX, nonce ^ 1))
+    bench.hear(TWO, Proof(INCARNATION_MAX, nonce))
+    assert bench.state() == before
+    bench.hear(ONE, Proof(9, nonce))
+    assert bench.agreement.known.of(ONE) == 9
+    bench.hear(ONE, Proof(10, nonce))
+    assert bench.agreement.known.of(ONE) == 9  # a nonce counts once
+
+
+def test_a_challenge_is_answered_to_any_life() -> None:
+    for incarnation in (0, 3, 99):
+        assert Bench().hear(ONE, Prove(incarnation, 7)) == ["send [1] Proof(incarnation=3, nonce=7)"]
+
+
+def test_a_site_that_is_behind_is_told_and_comes_back_above() -> None:
+    bench = Bench()
+    bench.agreement.known.learn([(THREE, 8)])
+    assert bench.hear(THREE, Join(7, 5, ())) == ["send [3] Behind(incarnation=3, asked_incarnation=7, highest=8)"]
+    joiner = Bench(joined=False)
+    joiner.hear(ONE, Behind(3, 2, 8))  # the answer to an earlier life
+    assert not joiner.home.renewed
+    joiner.hear(ONE, Behind(3, 3, 8))
+    assert [past.told for past in joiner.home.renewed] == [8]
+    member = Bench()
+    member.hear(ONE, Behind(3, 3, 8))
+    assert not member.home.renewed  # it has not asked
+
+
+def test_a_life_far_above_is_believed_from_a_quorum_only() -> None:
+    joiner, far = Bench(joined=False), 3 + LEAP_MAX + 1
+    joiner.hear(ONE, Behind(3, 3, far + 7))
+    joiner.hear(ONE, Behind(3, 3, far + 9))
+    assert not joiner.home.renewed
+    joiner.hear(TWO, Behind(3, 3, far))
+    assert [past.told for past in joiner.home.renewed] == [far]
+
+
+def test_no_round_from_another_site_uses_up_the_rounds() -> None:
+    """A ballot of round 2^20 in one packet once froze the group; refusals and nudges are always heeded."""
+    for forged in (1 << 20, LEAP_MAX, LEAP_MAX + 1, ROUND_MAX):
+        bench = Bench()
+        lines = bench.hear(ONE, Prepare(3, 3, 5, (forged, ONE, 3)))
+        is_far = forged > LEAP_MAX
+        assert lines[0].startswith("send [1] Nack(" if is_far else "send [1] Promise("), forged
+        for word in (Nudge(3, 3, 5, (), forged), Nack(3, 3, 5, (forged, TWO, 3))):
+            bench.hear(TWO, word)
+        ballot = bench.agreement.next_ballot()
+        assert ballot > bench.agreement.ledger.promised and ballot[0] <= bench.agreement.ledger.promised[0] + LEAP_MAX
+    far = Bench()
+    far.agreement.ledger.promised = (1 << 40, TWO, 3)
+    assert far.hear(ONE, Prepare(3, 3, 5, (2 << 40, ONE, 3)))[0].startswith("send [1] Nack(")
 
 
 def test_a_state_that_layers_cannot_take_ends_the_life_that_got_it() -> None:
@@ -272,7 +358,7 @@ def test_a_heartbeat_that_cannot_be_is_refused() -> None:
     bad: list[tuple[SiteId, Heartbeat]] = [
         (STRANGER, Heartbeat(1)),
         (ONE, Heartbeat(-1)),
-        (ONE, Heartbeat(1 << 40)),
+        (ONE, Heartbeat(1 << 62)),
         (ONE, Heartbeat(1, (ZERO,) * 9)),
     ]
     for source, word in bad:
@@ -283,7 +369,26 @@ def test_a_heartbeat_that_cannot_be_is_refused() -> None:
 
 # Whatever decodes
 
-numbers = st.sampled_from([-(1 << 63), -1, 0, 1, 2, 3, 4, 5, 6, 9, LEAP_MAX, COUNT_MAX, COUNT_MAX + 1, (1 << 63) - 1])
+numbers = st.sampled_from(
+    [
+        -(1 << 63),
+        -1,
+        0,
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+        9,
+        COUNT_MAX,
+        COUNT_MAX + 1,
+        LEAP_MAX,
+        ROUND_MAX,
+        ROUND_MAX + 1,
+        (1 << 63) - 1,
+    ]
+)
 sites = st.sampled_from([SiteId(n) for n in (-1, 0, 1, 2, 3, 9)])
 flags = st.booleans()
 lives = st.tuples(sites, numbers)
@@ -324,8 +429,19 @@ words = st.one_of(
     st.builds(Join, numbers, numbers, few(lives)),
     st.builds(JoinAck, *head),
     st.builds(Gone, *head),
-    st.builds(Fetch, numbers, numbers, few(st.tuples(sites, runs))),
-    st.builds(Frames, numbers, numbers, few(st.tuples(sites, st.builds(Data, numbers, st.just(Cast(ONE, 1))))), flags),
+    st.builds(Fetch, numbers, numbers, numbers, few(st.tuples(sites, numbers, numbers))),
+    st.builds(
+        Frames,
+        numbers,
+        numbers,
+        few(st.builds(FramePiece, sites, numbers, numbers, numbers, st.binary(max_size=4))),
+        few(st.tuples(sites, numbers)),
+        few(st.tuples(sites, numbers)),
+    ),
+    st.builds(Progress, *head, ballots),
+    st.builds(Prove, numbers, numbers),
+    st.builds(Proof, numbers, numbers),
+    st.builds(Behind, *head),
     st.builds(StateAsk, numbers, numbers, numbers, st.binary(max_size=4), numbers, few(numbers)),
     st.builds(StatePiece, numbers, numbers, numbers, digests, numbers, numbers, st.binary(max_size=4)),
 )

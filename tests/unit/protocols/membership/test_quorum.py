@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from isthmus.core.layer import Life, View
 from isthmus.core.message import SiteId
+from isthmus.protocols.membership import succession
 from isthmus.protocols.membership.cut import Holding, cut_of, numbers_of, runs_of
 from isthmus.protocols.membership.quorum import assigned_weights, quorum
 from isthmus.protocols.membership.succession import Joiner, Reporter, admitted, next_view, reconciled, staying
@@ -128,21 +129,33 @@ def test_who_suspect_each_other_part(members: list[Reporter], me: Life, expected
     assert [one.life for one in reconciled(members, me)] == expected
 
 
+def goes_on(view: View, reporters: list[Reporter], voters: list[Life], suspected: list[Life]) -> list[Life] | None:
+    stay, leavers = staying(reporters, suspected, A)
+    return [one.life for one in stay] if succession.may_go_on(view, stay, leavers, voters, {}, []) else None
+
+
 def test_those_go_on_that_are_a_quorum_and_have_the_state() -> None:
     view = view_of(A, B, C)
     both = [reporter(A), reporter(B)]
-    assert [one.life for one in staying(view, both, [], [C], A) or ()] == [A, B]
-    assert staying(view, [reporter(A)], [], [B, C], A) is None
-    assert staying(view, [reporter(A)], [B], [C], A) is not None  # a voter by its file counts
-    assert staying(view, [reporter(A, stateful=False), reporter(B, stateful=False)], [], [], A) is None
+    assert goes_on(view, both, [], [C]) == [A, B]
+    assert goes_on(view, [reporter(A)], [], [B, C]) is None
+    assert goes_on(view, [reporter(A)], [B], [C]) is not None  # a voter by its file counts
+    assert goes_on(view, [reporter(A, stateful=False), reporter(B, stateful=False)], [], []) is None
 
 
 def test_leavers_count_but_stay_only_where_nobody_else_has_the_state() -> None:
     view = view_of(A, B, C)
     leaving = reporter(B, leaving=True)
-    assert [one.life for one in staying(view, [reporter(A), leaving], [], [], A) or ()] == [A]
+    assert goes_on(view, [reporter(A), leaving], [], []) == [A]
     stateless = [reporter(A, stateful=False), leaving]
-    assert [one.life for one in staying(view, stateless, [], [], A) or ()] == [A, B]
+    assert goes_on(view, stateless, [], []) == [A, B]
+
+
+def test_the_seat_of_a_life_that_ended_counts_where_the_life_after_it_joins() -> None:
+    view, after = view_of(A, B, C), (B[0], B[1] + 1)
+    stay, leavers = staying([reporter(A)], [B, C], A)
+    assert not succession.may_go_on(view, stay, leavers, [], {B: after}, [])
+    assert succession.may_go_on(view, stay, leavers, [], {B: after}, [after])
 
 
 def test_joiners_need_answers_of_all_and_an_unused_life() -> None:

@@ -128,6 +128,18 @@ def test_who_denies_is_asked_again_after_a_while() -> None:
     assert window.denials("h") == {}
 
 
+def test_all_are_asked_in_turn_for_what_nobody_has() -> None:
+    """A known holder was asked again as soon as it might be, and with many sites some never were."""
+    window, sites = Window(MAX), tuple(map(SiteId, range(1, 9)))
+    window.want("f", (A,))
+    found = []
+    for now_ns in range(0, 20 * 16, 20):  # a denial takes a fifth of the time after which a site is asked again
+        (site,) = window.requests(now_ns, LATE, sites)
+        found.append(site)
+        window.deny(now_ns + 20, site, "f")
+    assert found == [*sites, *sites]
+
+
 def test_a_lost_piece_is_asked_for_again_once_later_ones_came() -> None:
     window, total = Window(MAX), 64 * PIECE_BYTES
     window.want("f", (A,), total)
