@@ -12,6 +12,8 @@ from isthmus.protocols.membership import succession
 from isthmus.protocols.membership.cut import Holding, cut_of, numbers_of, runs_of
 from isthmus.protocols.membership.quorum import assigned_weights, quorum
 from isthmus.protocols.membership.succession import Joiner, Reporter, admitted, next_view, reconciled, staying
+from isthmus.protocols.membership.transfer import assign_givers
+from isthmus.protocols.membership.wire import StateTask, TransferReport
 
 A, B, C, D, E = ((SiteId(number), 0) for number in range(5))
 S = SiteId
@@ -173,3 +175,34 @@ def test_a_view_remembers_the_last_life_of_each_site() -> None:
     assert made.members == (S(0), S(5))
     assert made.last == ((S(0), 0), (S(1), 2), (S(5), 5))
     assert made.view_id == 4
+
+
+def test_a_state_at_sites_of_weight_0_alone_has_one_vote() -> None:
+    """No view could be decided by no votes; the others get theirs once they have the state."""
+    assert assigned_weights((A, B, C), (A, B), {S(0): 0, S(1): 0}) == (1, 0, 1)
+    assert assigned_weights((A, B, C), (B,), {S(0): 0, S(1): 0}) == (0, 1, 1)
+    assert assigned_weights((A, B, C), (A, C), {S(0): 0, S(1): 0}) == (0, 0, 1)
+
+
+KEEPING = TransferReport(has_layers=True, kept=(2,), gives=True)
+GIVING = TransferReport(has_layers=True, gives=True)
+FETCHING = TransferReport(has_layers=True, base=2)
+
+
+@pytest.mark.parametrize(
+    ("stateful", "reports", "couriers", "expected"),
+    [
+        ((0, 1, 2), {0: GIVING, 1: GIVING, 2: GIVING}, (), StateTask(S(3), 4, S(1))),  # the most junior of its cluster
+        ((0, 2), {0: GIVING, 2: GIVING}, (), StateTask(S(3), 4, S(2))),  # of all, where none of its cluster has it
+        ((0, 1), {0: GIVING, 1: GIVING}, (1,), StateTask(S(3), 4, S(0))),  # couriers last
+        ((0, 1), {0: GIVING, 1: TransferReport()}, (), StateTask(S(3), 4, S(0))),  # so are those that cannot
+        ((0, 1), {0: GIVING, 1: GIVING, 3: TransferReport(True, avoided=(S(1),))}, (), StateTask(S(3), 4, S(0))),
+        ((0, 1), {0: KEEPING, 1: GIVING, 3: FETCHING}, (), StateTask(S(3), 2, S(0))),  # the base is kept
+        ((0, 1), {0: GIVING, 1: GIVING, 3: FETCHING}, (), StateTask(S(3), 4, S(1))),  # or nobody has it any more
+    ],
+)
+def test_who_gives_the_state(
+    stateful: tuple[SiteId, ...], reports: dict[SiteId, TransferReport], couriers: tuple[SiteId, ...], expected: object
+) -> None:
+    view = View(4, tuple([SiteId(site) for site in (*stateful, 3)]))
+    assert assign_givers(view, stateful, reports, couriers, lambda one, other: one % 2 == other % 2) == (expected,)

@@ -10,6 +10,7 @@ from isthmus.protocols.membership.window import (
     ASKED_MAX,
     PASSED_MAX,
     PIECE_BYTES,
+    QUEUED_NS,
     WINDOW_FIRST_BYTES,
     WINDOW_MAX_BYTES,
     PieceWindow,
@@ -17,6 +18,7 @@ from isthmus.protocols.membership.window import (
 
 A, B, C = SiteId(1), SiteId(2), SiteId(3)
 LATE = 100
+LATE_LONG = 10**12
 MAX = 1 << 30
 PIECE = b"x" * PIECE_BYTES
 FIRST_COUNT = WINDOW_FIRST_BYTES // PIECE_BYTES
@@ -204,3 +206,29 @@ def test_the_size_of_an_item_does_not_change() -> None:
     window.want("f", (A,), 2 * PIECE_BYTES)
     with pytest.raises(RemoteError):
         answer(window, 1, A, "f", 0, 3 * PIECE_BYTES)
+
+
+def test_a_window_does_not_grow_while_pieces_queue() -> None:
+    """Heartbeats wait behind what queues."""
+    window, total = Window(MAX), 400 * PIECE_BYTES
+    window.want("f", (A,), total)
+    window.requests(0, LATE_LONG, (A,))
+    answer(window, 1_000_000, A, "f", 0, total)
+    grown = window.holders[A].window_bytes
+    assert grown == WINDOW_FIRST_BYTES + PIECE_BYTES
+    answer(window, 3_000_000 + QUEUED_NS + 1, A, "f", PIECE_BYTES, total)
+    assert window.holders[A].window_bytes == grown
+
+
+def test_a_holder_that_was_only_slow_gets_twice_the_time() -> None:
+    """On a link of 1 Mbit/s pieces that were on their way were asked for again and again, and filled it."""
+    window, total = Window(MAX), 400 * PIECE_BYTES
+    window.want("f", (A,), total)
+    window.requests(0, LATE, (A,))
+    assert window.requests(LATE + 1, LATE, (A,))  # late: asked again
+    answer(window, LATE + 50, A, "f", 0, total)  # it was only slow
+    window.requests(LATE + 50, LATE, (A,))
+    window.requests(LATE + 50 + 2 * LATE, LATE, (A,))
+    assert not window.holders[A].is_late
+    window.requests(LATE + 51 + 2 * LATE, LATE, (A,))
+    assert window.doublings == 1 and window.holders[A].is_late
