@@ -54,10 +54,14 @@ def again(site: str, at_ms: float, after_ms: float = 400.0) -> tuple[Fault, Faul
 
 STORIES: dict[str, Story] = {  # c1-2 joins, and c1-1 is its giver
     "one joins": Story(again("c1-2", 500)),
-    "views change meanwhile": Story((*again("c1-2", 500), *again("c0-1", 1_080, 100))),
+    "views change meanwhile": Story(
+        (*again("c1-2", 500), *again("c0-1", 1_300, 100), *again("c0-2", 2_000, 100)), state_bytes=4_000_000
+    ),
     "the state is slow": Story((*again("c1-2", 500), *again("c0-1", 1_300)), delay_ms=800.0),
-    "the giver crashes": Story((*again("c1-2", 500), Crash(at_ms=1_300, site="c1-1"))),
-    "two givers, one crashes": Story((*again("c1-2", 500), *again("c0-2", 500), Crash(at_ms=1_300, site="c1-1"))),
+    "the giver crashes": Story((*again("c1-2", 500), Crash(at_ms=1_500, site="c1-1")), state_bytes=2_000_000),
+    "two givers, one crashes": Story(
+        (*again("c1-2", 500), *again("c0-2", 500), Crash(at_ms=1_500, site="c1-1")), state_bytes=2_000_000
+    ),
     "all but one are gone": Story(
         (*again("c1-2", 500), *again("c1-1", 900), *again("c1-0", 1_300), *again("c0-2", 1_700), *again("c0-1", 2_100))
     ),
