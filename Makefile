@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 WORKERS ?= 2
 MINUTES ?= 3
 
-.PHONY: help docs versions demo tour test test-full cluster-test check bench bench-check bench-live bench-ring bench-membership bench-idle bench-sim bench-spark lock clean bench-congestion soak
+.PHONY: help docs versions demo tour test test-full cluster-test check bench bench-check bench-live bench-sealed bench-ring bench-membership bench-idle bench-sim bench-spark lock clean bench-congestion soak
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -50,6 +50,9 @@ bench-check: $(READY)  ## isthmus check in one process: CPU per command, and per
 
 bench-live: $(READY)  ## live groups on the loopback: CPU per delivery of each stack, beside bare UDP (minutes)
 	@$(BIN)/python -m bench.live
+
+bench-sealed: $(READY)  ## sealed live groups beside clear ones: CPU ratios by pairs (ten minutes)
+	@$(BIN)/python -m bench.sealed
 
 bench-ring: $(READY)  ## the ring live on the loopback beside the simulated one, 1-byte messages (three minutes)
 	@$(BIN)/python -m bench.ring

@@ -51,6 +51,7 @@ class Case(NamedTuple):
     lists: bool = False
     datagram_bytes: int | None = None
     paced: bool = False
+    keys: str | None = None  # the key file of sealed members
 
 
 CASES = {
@@ -130,7 +131,7 @@ async def take_part(name: str, ports: dict[str, int], case: Case, start_s: float
             await asyncio.sleep(due_s + number * period_s - time.monotonic())
             await group.send(time.monotonic_ns().to_bytes(8, "big") + bytes(case.payload_bytes - 8))
 
-    config = SiteConfig(datagram_bytes=case.datagram_bytes, membership="static")
+    config = SiteConfig(datagram_bytes=case.datagram_bytes, membership="static", keys=case.keys)
     async with join(NETWORK, name, addresses=ports, stack=case.stack, config=config) as group:
         peers = group.runtime.joined().site.peers
         while len(peers.heard) < len(NAMES) - 1 or time.monotonic() < start_s:
