@@ -120,6 +120,7 @@ async def carry_out(
     scenario = plan.scenario
     arguments = [msgspec.json.encode(options).decode(), "--out", str(folder)]
     if options.sealed:
+        folder.mkdir(parents=True, exist_ok=True)
         write_run_key(folder / RUN_KEY)
     events = EventLog(scenario, news)
     for number, site in enumerate(scenario.topology.sites):
