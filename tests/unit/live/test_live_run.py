@@ -95,9 +95,10 @@ def test_what_is_owed_is_what_was_sent_and_not_delivered() -> None:
     assert tally([{}, {}]) == ([0, 0], [0, 0])
 
 
-def test_the_command_runs_and_judges(path: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["--no-emulate", "--sealed"])
+def test_the_command_runs_and_judges(how: str, path: Path, tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    result = CliRunner().invoke(command, [str(path), "-o", str(folder), "--no-emulate"])
+    result = CliRunner().invoke(command, [str(path), "-o", str(folder), how])
     assert result.exit_code == 0, result.output
     assert "5 valid, 0 violated, 0 unknown" in result.output
     again = CliRunner().invoke(command, [str(path), "-o", str(folder)])
