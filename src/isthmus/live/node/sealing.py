@@ -37,7 +37,8 @@ def seal_machine(
     if keys is None:
         if not (config.insecure or ip_address(own[0].partition("%")[0]).is_loopback):
             found = f"none, and a site that listens at {own[0]}, where others may read and forge its datagrams"
-            raise InputError("keys", names[site], found, "a key file (isthmus keys init; isthmus live --sealed), or insecure=True")
+            expected = "a key file (isthmus keys init; isthmus live --sealed), or insecure=True"
+            raise InputError("keys", names[site], found, expected)
         return None
     from isthmus.live.seal.machine import SealMachine  # cryptography takes 50 ms to import, and clear sites need none
 
