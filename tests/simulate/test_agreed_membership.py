@@ -35,6 +35,10 @@ REGRESSIONS = {
         26,
     ): "each view left out somebody whose promise was lost on its way, as links of 27 % loss lie in a row, and a joiner"
     " never had the answers of all members at the same time",
+    (
+        "flooding-dynamic",
+        400,
+    ): "all that had view 5 were dead, and the directory of a later era began with view 4",
     ("hybrid", 77): "the one holder of a frame was asked once, and by an unlucky rhythm of turns never again",
 }
 CHUNK = 25

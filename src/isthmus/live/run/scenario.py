@@ -1,7 +1,7 @@
 """What a live run makes of a scenario: where nothing is said of the membership, the sites agree on views.
 
 In the simulator the ideal service gives the views by default. Live there is none: where a scenario asks for it, or has
-a stack whose members cannot agree, all sites are in view 1, for good, as with the ideal service where nobody fails.
+groups of bare datagrams, all sites are in view 1, for good, as with the ideal service where nobody fails.
 """
 
 from __future__ import annotations

@@ -87,6 +87,7 @@ def test_a_directory_is_founded_with_all_that_report_unless_an_earlier_one_left_
     assert founded(1, {A: report(), C: report(life=7)}).members == ((A, 0), (C, 7))
     later = founded(12, {A: report(life=1), B: report(view_id=57), C: report(life=1)})
     assert (later.era, later.members) == (12, ((A, 1),)) and later.view_id > 57
+    assert founded(4, {A: report(life=1)}).view_id > 1_000, "a view 5 was installed before; nobody is left to say so"
     assert founded(12, {B: report(view_id=57)}).version == 0, "those must begin new lives first"
 
 

@@ -27,6 +27,7 @@ from isthmus.core.layer import Life, View
 from isthmus.core.message import Message, SiteId
 
 FOUNDED_BEYOND = 1_000  # views that a later era passes over, so that no number is used again
+ERA_BITS, ERA_MAX = 10, 1 << 20  # the same where no member is left to report its view
 MEMBERS_MAX = 65_536
 
 
@@ -94,7 +95,7 @@ def founded(era: int, reports: Reports) -> DirectoryRecord:
     lives = tuple((site, report.life) for site, report in sorted(reports.items()) if not report.attached)
     if highest or any(report.attached for report in reports.values()):
         lives = lives[:1]
-    number = highest + FOUNDED_BEYOND if highest else era
+    number = max(highest + FOUNDED_BEYOND if highest else 0, era << ERA_BITS if 1 < era < ERA_MAX else era)
     return DirectoryRecord(era, 1, number, lives, Stage.OPENING, last=lives) if lives else DirectoryRecord()
 
 
