@@ -276,7 +276,7 @@ def test_documented_ranks_are_those_here() -> None:
     assert [(name, int(rank)) for rank, name in rows] == list(RANKS.items())
 
 
-PLACE = re.compile(r"`([\w./*-]*(?:/|\.(?:pyi?|md|json)))`")  # a path in the tables of ARCHITECTURE.md
+PLACE = re.compile(r"`([\w./*-]*(?:/|\.(?:pyi?|md|json|toml)))`")  # a path in the tables of ARCHITECTURE.md
 
 
 def places_named(heading: str) -> list[str]:

@@ -1,7 +1,7 @@
 """The model of a study: a question, a grid of runs that answers it, tables measured from their traces, and claims.
 
-Each study is a folder: claims.py describes it (`STUDY`: question, claims, figures), setup.py makes its runs (`grid`,
-`networks`), measure.py measures them on Spark (`tables`). A description loads without simulator and Spark; the other
+Each study is a folder: study.toml describes it (question, figures), claims.py judges it (`STUDY`), setup.py makes its
+runs (`grid`, `networks`), measure.py measures them on Spark (`tables`). A description loads without simulator and Spark; the other
 two modules are imported when they are first called.
 
 Invariant: the number of a run is its place in the grid, so that (study, scale, seeds, run) identifies it for ever.
@@ -12,14 +12,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+from msgspec.structs import asdict, replace
 
 from isthmus.core.errors import InputError
-from isthmus.core.validation import one_of
+from isthmus.core.validation import convert, one_of, read_toml
 from isthmus.studies.claim import Claim, StackAdvice
-from isthmus.studies.results import FigureSpec
+from isthmus.studies.results import FigureSpec, PaperLine
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -81,14 +83,48 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         return specs[run]
 
 
-def later(folder: str, networks: bool = True) -> dict[str, Any]:
-    """The functions of the study in a folder, whose modules are imported when they are first called."""
+class Description(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """study.toml of a study: what it asks, how large it is, what it checks and shows."""
+
+    name: str
+    title: str
+    question: str
+    paper: str = ""
+    source: str = ""
+    seeds: Mapping[Scale, int]
+    runs: Mapping[Scale, int]
+    properties: tuple[str, ...] = ()
+    figures: tuple[FigureSpec, ...] = ()
+
+
+def described(
+    folder: str,
+    claims: tuple[Claim, ...],
+    advice: tuple[StackAdvice, ...] = (),
+    *,
+    networks: bool = True,
+    stacks: tuple[str, Mapping[str, str]] = ("", {}),
+    paper: Mapping[str, tuple[PaperLine, ...]] = {},
+) -> Study:
+    """The study in a folder; its modules are imported when their functions are first called.
+
+    `stacks` are the column of figures whose values show stacks, and the stack of each; `paper` the lines of a paper in
+    figures, where they are computed.
+    """
+    path = Path(__file__).parent / folder / "study.toml"
+    told = convert(read_toml(path), Description, str(path))
+    column, stack_of = stacks
+    figures = [
+        replace(one, stacks=stack_of if column in (one.series, one.x) else {}, paper=paper.get(one.id, one.paper))
+        for one in told.figures
+    ]
 
     def function(module: str, name: str) -> Callable[..., Any]:
         return lambda *given: getattr(import_module(f"isthmus.studies.{folder}.{module}"), name)(*given)
 
     found = {"grid": function("setup", "grid"), "tables": function("measure", "tables")}
-    return found | ({"networks": function("setup", "networks")} if networks else {})
+    found |= {"networks": function("setup", "networks")} if networks else {}
+    return Study(**asdict(told) | {"figures": tuple(figures)} | found, claims=claims, advice=advice)
 
 
 def study_command(verb: str, name: str, scale: Scale, seeds: int | None = None, run: int | None = None) -> str:

@@ -8,7 +8,7 @@ order in which they are declared here. This module needs neither Spark nor pyarr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -111,13 +111,3 @@ class FigureSpec(msgspec.Struct, frozen=True, kw_only=True):
         if self.kind == "spread":
             return [self.x, f"{self.y}_mean", *(f"{self.y}_p{share}" for share in SHARES)]
         return [self.x, self.y, *(column for column in (self.series, self.error) if column)]
-
-
-def figure(
-    name: str, title: str, caption: str, x: tuple[str, str], y: tuple[str, str], table: str = "", **more: Any
-) -> FigureSpec:
-    """A figure of a table, by default the one with its name; an axis is a column and its label."""
-    table = table or name.replace("-", "_")
-    return FigureSpec(
-        id=name, title=title, caption=caption, table=table, x=x[0], y=y[0], xlabel=x[1], ylabel=y[1], **more
-    )

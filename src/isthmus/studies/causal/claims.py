@@ -8,8 +8,7 @@ they know of a local message, it need not be mentioned outside.
 from __future__ import annotations
 
 from isthmus.studies.claim import ClaimSource, Quantity, Tables, numbers_of, over, quantity, value
-from isthmus.studies.model import Study, later
-from isthmus.studies.results import FigureSpec, PaperLine, figure
+from isthmus.studies.model import described
 
 SECTION = "the chapter on topology-aware protocols, section 4.4 and its figure 8"
 PAPER = ClaimSource(SECTION)
@@ -157,62 +156,4 @@ CLAIMS = (
 )
 
 
-ENTRIES, HISTORY = "entries of a timestamp", "entries of the history"
-SHARES = {  # of timestamps and of histories: the caption, x, y
-    "timestamps": ("Share of messages whose timestamp has at most so many entries", ENTRIES, "share of messages"),
-    "histories": ("Share of time in which the history has at most so many entries", HISTORY, "share of time"),
-}
-
-
-def shares(name: str, title: str, table: str, sets: str = "") -> FigureSpec:
-    what, x, y = SHARES[name.removeprefix("subset-")]
-    caption = f"{what}; 3 LANs of 8 hosts{sets}."
-    return figure(name, title, caption, ("value", x), ("share", y), table=table, series="rules")
-
-
-STUDY = Study(
-    name="causal-separators",
-    title="Causal order with separators",
-    question="How much of the past must a message describe, and does that depend on the number of LANs?",
-    paper="Topology-aware algorithms for large-scale communication",
-    source=f"{SECTION}: LANs in a ring; groups inside LANs and across two of them, sets at random, nodes on LANs",
-    seeds={"quick": 1, "full": 5},
-    runs={"quick": 36, "full": 470},
-    **later("causal", networks=False),
-    properties=("integrity", "validity", "fifo", "causal"),
-    claims=CLAIMS,
-    figures=(
-        shares("timestamps", "Timestamps of messages to one LAN", "timestamps"),
-        shares("histories", "History of one host", "histories"),
-        figure(
-            "growth",
-            "History of a host over the number of LANs",
-            "Mean history of one host with separators, 8 hosts in each LAN.",
-            ("lans", "LANs"),
-            ("history", HISTORY),
-            series="rules",
-            error="history_half",
-            paper=(PaperLine("11 entries, whatever the number of LANs", (3.0, 24.0), (11.0, 11.0)),),
-        ),
-        figure(
-            "hosts",
-            "Timestamps over the number of hosts",
-            "Mean bytes of a timestamp to one LAN, 3 LANs; matrix and vector count hosts, not gateways.",
-            ("hosts", "hosts in each LAN"),
-            ("bytes", "bytes of a timestamp"),
-            series="rules",
-            error="bytes_half",
-            log=("y",),
-        ),
-        figure(
-            "over-time",
-            "Timestamps over the length of a run",
-            "Mean entries of a timestamp, without separators; R1 to R4 alone include all of the past.",
-            ("at_ms", "time, ms"),
-            ("entries", ENTRIES),
-            series="rules",
-        ),
-        shares("subset-timestamps", "Timestamps of messages to random sets inside one LAN", "subsets", ", random sets"),
-        shares("subset-histories", "History of one host, random sets", "subset_histories", ", random sets"),
-    ),
-)
+STUDY = described("causal", CLAIMS, networks=False)

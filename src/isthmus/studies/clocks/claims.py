@@ -9,8 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from isthmus.studies.claim import ClaimSource, Quantity, Rows, Tables, figure_of, over, value
-from isthmus.studies.model import Study, later
-from isthmus.studies.results import figure
+from isthmus.studies.model import described
 
 PAPER = ClaimSource("section 3")
 SPEC = ClaimSource("the service's specification", "promise")
@@ -134,55 +133,4 @@ CLAIMS = (
         "No clock runs backwards once it is synchronised.", over(sum, "promises", "backwards").at_most(0.0, "readings")
     ),
 )
-STUDY = Study(
-    name="clocks",
-    title="Clocks of a WAN of LANs",
-    question="How precise and how accurate are clocks that tight broadcasts and a few references synchronise?",
-    paper="Topology-aware algorithms for large-scale communication",
-    source="section 3",
-    seeds={"quick": 3, "full": 10},
-    runs={"quick": 69, "full": 300},
-    **later("clocks"),
-    properties=("clock-precision", "clock-accuracy"),
-    claims=CLAIMS,
-    figures=(
-        figure(
-            "clocks_tightness",
-            "Precision and accuracy over the tightness of broadcasts",
-            "Eight nodes, drift 1 ppm, one round per second; the worst of 40 rounds, with the bounds.",
-            ("tightness_us", "tightness, us"),
-            ("us", "us at worst"),
-            table="tightness",
-            series="what",
-            log=("x", "y"),
-            headline=True,
-        ),
-        figure(
-            "clocks_drift",
-            "Precision over drift and period",
-            "Tightness 10 us; rates at plus and minus the drift: clocks diverge by twice that between rounds.",
-            ("drift_ppm", "drift, ppm"),
-            ("precision_us", "precision, us at worst"),
-            table="drift_sweep",
-            series="period",
-            log=("x", "y"),
-        ),
-        figure(
-            "clocks_lans",
-            "Precision and accuracy over the number of LANs",
-            "Eight nodes and one reference per LAN, drift 10 ppm, tightness 10 us, one round per second.",
-            ("lans", "LANs"),
-            ("us", "us at worst"),
-            table="lans_shown",
-            series="what",
-        ),
-        figure(
-            "clocks_hold_over",
-            "The published error in hold-over",
-            "The only reference dies; drift 10 ppm.",
-            ("holdover_s", "time without a reference, s"),
-            ("error_us", "published error, us"),
-            table="hold_over",
-        ),
-    ),
-)
+STUDY = described("clocks", CLAIMS)

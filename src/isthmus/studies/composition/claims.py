@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from isthmus.studies.claim import ClaimSource, Quantity, Tables, numbers_of, over, value
 from isthmus.studies.composition.theorems import THEOREMS
-from isthmus.studies.model import Study, later
-from isthmus.studies.results import FigureSpec, PaperLine, figure
+from isthmus.studies.model import described
+from isthmus.studies.results import PaperLine
 
 SECTION = ClaimSource("section 5.2")
 FIGURE_10, FIGURE_11 = ClaimSource("section 5.2, Figure 10"), ClaimSource("section 5.2, Figure 11")
@@ -208,60 +208,13 @@ CLAIMS = (
 )
 
 
-def size_figure(batch: int) -> FigureSpec:
-    return figure(
-        f"latency_{batch}",
-        f"Latency over members, batches of {batch}",
-        "Mean over messages of the time from the submit, right after the token has left, to the last delivery.",
-        ("members", "members in all"),
-        ("latency_ms", "latency, ms"),
-        table=f"batch_{batch}",
-        series="series",
-        error="latency_ms_half",
-        paper=tuple(
-            PaperLine(
-                f"{name}, expected",
-                tuple(map(float, by_members)),
-                tuple(by_batch[batch] for by_batch in by_members.values()),
-            )
-            for name, by_members in MODEL.items()
-        ),
-        headline=batch == 10,
+PAPER = {
+    f"latency_{batch}": tuple(
+        PaperLine(
+            f"{name}, expected", tuple(map(float, of_name)), tuple(by_batch[batch] for by_batch in of_name.values())
+        )
+        for name, of_name in MODEL.items()
     )
-
-
-STUDY = Study(
-    name="composition",
-    title="Groups joined by routers",
-    question="When are several small groups, joined by routers, faster than one large group, and by how much?",
-    paper="The Inter-group Router Approach to Scalable Group Composition",
-    source="section 5.2",
-    seeds={"quick": 1, "full": 3},
-    runs={"quick": 25, "full": 327},
-    **later("composition"),
-    properties=("integrity", "validity", "views", "fifo", "total"),
-    claims=(*CLAIMS, *THEOREMS),
-    figures=(
-        size_figure(10),
-        size_figure(30),
-        figure(
-            "throughput",
-            "Throughput and latency of one, two and four groups",
-            "36 members, 10 % of the messages between groups; batches of 1 to 30 from left to right along each line. "
-            "All groups together.",
-            ("messages_per_s", "messages per s, all groups together"),
-            ("latency_ms", "latency, ms"),
-            series="series",
-        ),
-        figure(
-            "between",
-            "Messages between groups alone, batches of 10",
-            "The latency of a message that crosses two groups and the ring of routers.",
-            ("members", "members in all"),
-            ("between_ms", "latency, ms"),
-            table="between_10",
-            series="series",
-            error="between_ms_half",
-        ),
-    ),
-)
+    for batch in (10, 30)
+}
+STUDY = described("composition", (*CLAIMS, *THEOREMS), paper=PAPER)

@@ -9,24 +9,19 @@ Further runs change the network instead (changes.py), and detectors of a mean ar
 from __future__ import annotations
 
 from isthmus.studies.claim import ClaimSource, Quantity, StackAdvice, Tables, matching, over, quantity, value
-from isthmus.studies.model import Study, later
-from isthmus.studies.results import FigureSpec, figure
+from isthmus.studies.model import described
 from isthmus.studies.tickets.labels import (
     ASSUMED,
     DYNAMIC,
     DYNAMIC_ALONE,
     DYNAMIC_PAPER,
     OURS,
-    PAPER,
-    PERIODIC,
     POISSON,
-    PROPERTIES,
     SOURCES,
     STACK_OF,
     SYMMETRIC,
     SYMMETRIC_NULLS,
     TOKEN_SITE,
-    by_protocol,
     nine_labels,
 )
 
@@ -258,86 +253,9 @@ def dynamic_reason(tables: Tables) -> str:
     )
 
 
-def over_time(source: str, table: str) -> FigureSpec:
-    return by_protocol(
-        f"time-{table.removeprefix('time_')}",
-        f"Latency over time as the load goes through the nine scenarios, {source} sources",
-        "Mean over the messages submitted in each second; the load changes every 16 s, at quick scale every 12 s. The "
-        "symmetric protocol with nulls would coincide with our hybrid; without nulls it is far above.",
-        ("second", "time (s)"),
-        ("latency_ms", "latency (ms)"),
-        table=table,
-    )
-
-
-CHANGES = (  # figures of networks that change: name, title, caption, table, y, x
-    (
-        "changes",
-        "Latency where the network changes, Poisson sources",
-        "Delays between clusters, a link that fails, and a cloud whose load moves; each phase with its change.",
-        "changes_poisson",
-        ("latency_ms", "latency (ms)"),
-        "phase",
-    ),
-    (
-        "recovery",
-        "Time to recover from each change, Poisson sources",
-        "Seconds from the change until latency is usual again.",
-        "transients_poisson",
-        ("recovery_s", "time to recover (s)"),
-        "change",
-    ),
-    (
-        "peak",
-        "The slowest second after each change, Poisson sources",
-        "Times the usual latency of the phase.",
-        "transients_poisson",
-        ("peak_ratio", "peak (times the usual)"),
-        "change",
-    ),
-)
-STUDY = Study(
-    name="dynamic-roles",
-    title="Roles that follow the load",
-    question="Do processes that choose their own roles keep up with a moving load?",
-    paper=PAPER,
-    source=SECTION.text,
-    seeds={"quick": 1, "full": 5},
-    runs={"quick": 27, "full": 240},
-    **later("dynamic_roles"),
-    properties=PROPERTIES,
-    claims=(*LOAD_CLAIMS, *DETECTOR_CLAIMS, *CHANGE_CLAIMS),
-    advice=(
-        StackAdvice("Clusters far apart, with a load that moves or is not known", "dynamic-hybrid", dynamic_reason),
-    ),
-    figures=(
-        by_protocol(
-            "phases-poisson",
-            "Dynamic roles, phase by phase, Poisson sources",
-            "Mean over the messages of each phase, including the time that a change of roles takes.",
-            ("scenario", "load of A B C and D E, high or low"),
-            ("latency_ms", "latency (ms)"),
-            error="latency_ms_half",
-        ),
-        figure(
-            "spread-poisson",
-            "Dynamic roles, all messages, Poisson sources",
-            "A mean hides that most messages are fast and some wait very long.",
-            ("protocol", "protocol"),
-            ("latency_ms", "latency (ms)"),
-            kind="spread",
-            stacks=STACK_OF,
-        ),
-        over_time(PERIODIC, "time_periodic"),
-        over_time(POISSON, "time_poisson"),
-        *(by_protocol(name, title, caption, (x, x), y, table=table) for name, title, caption, table, y, x in CHANGES),
-        figure(
-            "detectors",
-            "Detectors of a mean on three kinds of traffic",
-            "Factor by which an estimate is off the mean of the next eight gaps, geometric mean.",
-            ("traffic", "traffic"),
-            ("error_factor", "error (times)"),
-            series="detector",
-        ),
-    ),
+STUDY = described(
+    "dynamic_roles",
+    (*LOAD_CLAIMS, *DETECTOR_CLAIMS, *CHANGE_CLAIMS),
+    (StackAdvice("Clusters far apart, with a load that moves or is not known", "dynamic-hybrid", dynamic_reason),),
+    stacks=("protocol", STACK_OF),
 )

@@ -6,17 +6,14 @@ delivery: a hypercube promises about log2 n sends per delivery, each over about 
 
 from __future__ import annotations
 
-from functools import partial
 from math import log2
 
 from isthmus.studies.claim import ClaimSource, Quantity, Rows, Tables, over
-from isthmus.studies.model import Study, later
-from isthmus.studies.results import figure
+from isthmus.studies.model import described
 
 OURS = ClaimSource("ours: beyond the paper's 600 nodes", "promise")
 DATA_BYTES = 100
 STACK_OF = {"flooding": "flooding", "vector, at least": "causal-vector"}
-by_protocol = partial(figure, series="protocol", stacks=STACK_OF)
 
 
 def by_size(tables: Tables) -> Rows:
@@ -42,58 +39,21 @@ def bytes_over_vector(tables: Tables) -> float:
     return float(largest["bytes_each"]) / float(largest["vector_bytes_each"])
 
 
-STUDY = Study(
-    name="internet-scale",
-    title="Flooding at the scale of the Internet",
-    question="How do delay and cost of flooding a hypercube grow up to 50,000 nodes?",
-    paper="",
-    source="",
-    seeds={"quick": 1, "full": 3},
-    runs={"quick": 2, "full": 18},
-    **later("internet_scale", networks=False),
-    properties=(),
-    claims=(
-        OURS.claim(
-            "The mean delay grows no faster than log2 n squared.",
-            delay_growth.at_most(1.0, "times that, smallest size to largest"),
-            "paths along the overlay and paths of packets along each of its links both grow with log n",
-        ),
-        OURS.claim(
-            "A delivery costs at most log2 n sends.", sends_per_bit.at_most(1.0, "times log2 n, largest over sizes")
-        ),
-        OURS.claim(
-            "At the largest size a delivery costs a fraction of the bytes of a vector alone.",
-            bytes_over_vector.at_most(0.5, "times a vector's bytes"),
-            "4n bytes of counters, the data and one header; fragments would add headers",
-        ),
-        OURS.claim("No delivery breaks causal order.", over(sum, "promises", "violations").at_most(0.0, "deliveries")),
-        OURS.claim("Nothing is left undelivered.", over(sum, "promises", "undelivered").at_most(0.0, "deliveries")),
+CLAIMS = (
+    OURS.claim(
+        "The mean delay grows no faster than log2 n squared.",
+        delay_growth.at_most(1.0, "times that, smallest size to largest"),
+        "paths along the overlay and paths of packets along each of its links both grow with log n",
     ),
-    figures=(
-        by_protocol(
-            "growth_delay",
-            "Delay of flooding over the number of nodes",
-            "Mean time from a submit to a delivery at another node; ten messages of 100 bytes at once.",
-            ("nodes", "nodes"),
-            ("delay_mean_ms", "mean delay, ms"),
-            table="growth",
-            error="delay_mean_ms_half",
-        ),
-        by_protocol(
-            "growth_hops",
-            "Physical hops per delivery",
-            "Packets over links of the network, all copies of a message together, per delivery.",
-            ("nodes", "nodes"),
-            ("hops_each", "hops per delivery"),
-            table="growth",
-        ),
-        by_protocol(
-            "growth_bytes",
-            "Bytes per delivery",
-            "Over logical arcs; of vector the size of one message: counters, data and one header.",
-            ("nodes", "nodes"),
-            ("bytes", "bytes per delivery"),
-            table="bytes",
-        ),
+    OURS.claim(
+        "A delivery costs at most log2 n sends.", sends_per_bit.at_most(1.0, "times log2 n, largest over sizes")
     ),
+    OURS.claim(
+        "At the largest size a delivery costs a fraction of the bytes of a vector alone.",
+        bytes_over_vector.at_most(0.5, "times a vector's bytes"),
+        "4n bytes of counters, the data and one header; fragments would add headers",
+    ),
+    OURS.claim("No delivery breaks causal order.", over(sum, "promises", "violations").at_most(0.0, "deliveries")),
+    OURS.claim("Nothing is left undelivered.", over(sum, "promises", "undelivered").at_most(0.0, "deliveries")),
 )
+STUDY = described("internet_scale", CLAIMS, networks=False, stacks=("protocol", STACK_OF))

@@ -8,20 +8,17 @@ be delivered; with nulls latency does not depend on the application's rate.
 from __future__ import annotations
 
 from isthmus.studies.claim import ClaimSource, Quantity, StackAdvice, Tables, crossing, matching, over
-from isthmus.studies.model import Study, later
-from isthmus.studies.results import FigureSpec, PaperLine
+from isthmus.studies.model import described
 from isthmus.studies.tickets.labels import (
     ASSUMED,
     NULL_MS,
     OURS,
-    PAPER,
     PERIODIC,
     POISSON,
-    PROPERTIES,
+    STACK_OF,
     SYMMETRIC,
     SYMMETRIC_NULLS,
     TOKEN_SITE,
-    by_protocol,
 )
 
 RATE_PER_S = 10.0
@@ -107,37 +104,12 @@ def token_reason(tables: Tables) -> str:
     return f"{over_delay:.2f} D, for {sent:.1f} multicasts per message"
 
 
-def over_delay_figure(source: str, table: str, lines: tuple[PaperLine, ...]) -> FigureSpec:
-    return by_protocol(
-        f"latency-{table}",
-        f"Both protocols in isolation, {source} sources",
-        "30 processes, 10 messages per second each; from submit to last delivery.",
-        ("delay_ms", "network delay D (ms)"),
-        ("latency_ms", "latency (ms)"),
-        table=table,
-        error="latency_ms_half",
-        paper=lines,
-    )
-
-
-LINES = (
-    PaperLine("the line 2 D", (25.0, 500.0), (50.0, 1000.0)),
-    PaperLine("the line D + t", (25.0, 500.0), (125.0, 600.0)),
-)
-STUDY = Study(
-    name="isolation",
-    title="Sequencer and symmetric order in isolation",
-    question="Above which network delay should every process number its own messages?",
-    paper=PAPER,
-    source=SECTION.text,
-    seeds={"quick": 1, "full": 3},
-    runs={"quick": 24, "full": 216},
-    **later("isolation"),
-    properties=PROPERTIES,
-    claims=CLAIMS,
-    advice=(
+STUDY = described(
+    "isolation",
+    CLAIMS,
+    (
         StackAdvice("Sites about equally far apart, with a delay well above 25 ms", "symmetric", symmetric_reason),
         StackAdvice("The same, where packets cost more than latency", "token-site", token_reason),
     ),
-    figures=(over_delay_figure(PERIODIC, "periodic", LINES), over_delay_figure(POISSON, "poisson", LINES[:1])),
+    stacks=("protocol", STACK_OF),
 )

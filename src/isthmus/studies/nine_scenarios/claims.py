@@ -11,23 +11,20 @@ from collections.abc import Callable
 from statistics import fmean
 
 from isthmus.studies.claim import ClaimSource, Quantity, StackAdvice, Tables, matching, over, quantity, value
-from isthmus.studies.model import Study, later
-from isthmus.studies.results import FigureSpec
+from isthmus.studies.model import described
 from isthmus.studies.tickets.labels import (
     ASSUMED,
     HYBRID,
     HYBRID_NULLS,
     NINE,
     OURS,
-    PAPER,
     PERIODIC,
     POISSON,
-    PROPERTIES,
     SOURCES,
+    STACK_OF,
     SYMMETRIC,
     SYMMETRIC_NULLS,
     TOKEN_SITE,
-    by_protocol,
     nine_labels,
 )
 
@@ -130,50 +127,9 @@ def hybrid_reason(tables: Tables) -> str:
     )
 
 
-def by_scenario(source: str, table: str, y: str, name: str, caption: str, headline: bool = False) -> FigureSpec:
-    return by_protocol(
-        f"{table}-{y.split('_')[0]}",
-        f"Nine scenarios, {source} sources: {name}",
-        caption,
-        ("scenario", "load of A B C and D E, high or low"),
-        (y, f"{name} (ms)" if y == "latency_ms" else name),
-        table=table,
-        error=f"{y}_half",
-        headline=headline,
-    )
-
-
-LATENCY = "Mean over messages of the time from submit to the last delivery."
-STUDY = Study(
-    name="nine-scenarios",
-    title="Nine scenarios of a network of two clusters",
-    question="Is there a protocol that suits every distribution of load?",
-    paper=PAPER,
-    source=SECTION.text,
-    seeds={"quick": 1, "full": 3},
-    runs={"quick": 144, "full": 432},
-    **later("nine_scenarios"),
-    properties=PROPERTIES,
-    claims=CLAIMS,
-    advice=(StackAdvice("Clusters far apart, with a load that is known and constant", "hybrid", hybrid_reason),),
-    figures=(
-        by_scenario(
-            POISSON,
-            "offered",
-            "latency_ms",
-            "latency",
-            "Five sites in two clusters 540 ms apart, 100 messages per second at a busy site and 1 at another. "
-            f"{LATENCY} The protocols as users run them, with nulls; below, as the paper has them.",
-            headline=True,
-        ),
-        by_scenario(PERIODIC, "periodic", "latency_ms", "latency", LATENCY),
-        by_scenario(POISSON, "poisson", "latency_ms", "latency", LATENCY),
-        by_scenario(
-            PERIODIC,
-            "periodic",
-            "multicasts_per_message",
-            "multicasts per message",
-            "Packets to all sites per message of the application: 1 is the message itself.",
-        ),
-    ),
+STUDY = described(
+    "nine_scenarios",
+    CLAIMS,
+    (StackAdvice("Clusters far apart, with a load that is known and constant", "hybrid", hybrid_reason),),
+    stacks=("protocol", STACK_OF),
 )

@@ -11,8 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from isthmus.studies.claim import ClaimSource, Quantity, StackAdvice, Tables, matching, over, quantity, value
-from isthmus.studies.model import Study, later
-from isthmus.studies.results import FigureSpec, PaperLine, figure
+from isthmus.studies.model import described
 
 TABLE_1: dict[tuple[str, str], tuple[float, float]] = {  # role, column: plain, compensated, in ms
     ("sequencer", "own_latency_ms"): (0.0, 41.4),
@@ -196,48 +195,6 @@ def guess_reason(tables: Tables) -> str:
     )
 
 
-def over_rates(percent: int, paper: tuple[PaperLine, ...] = ()) -> FigureSpec:
-    return figure(
-        f"rates-{percent}",
-        f"Hit ratio over rate, sigma {percent} %",
-        "Share of places at which the tentative log has the message of the final one; all rules, near and distant "
-        "sites. Its table also has windows and late shares.",
-        ("rate_per_s", "messages per second, all senders together"),
-        ("hit_percent", "hits (%)"),
-        series="curve",
-        paper=paper,
-    )
-
-
-STUDY = Study(
-    name="optimistic",
-    title="Optimistic total order",
-    question="How often is a guess at the order right, how much time does it gain, and which delay rule guesses best?",
-    paper="Optimistic total order in wide area networks",
-    source="sections 4 and 5",
-    seeds={"quick": 1, "full": 2},
-    runs={"quick": 23, "full": 212},
-    **later("optimistic"),
-    properties=("integrity", "agreement", "validity", "views", "total", "final"),
-    claims=CLAIMS,
-    advice=(StackAdvice("Work can start early and be undone", "optimistic", guess_reason),),
-    figures=(
-        over_rates(1),
-        over_rates(
-            3,
-            (
-                PaperLine("the paper's distant process, plain", (100.0,), (11.2,)),
-                PaperLine("the paper's distant process, compensated", (100.0,), (82.5,)),
-            ),
-        ),
-        over_rates(10),
-        figure(
-            "windows",
-            "Hits over mean window, a distant site, 100 messages per second",
-            "Each rule at the windows that it was set to, or that it reached by itself.",
-            ("window_ms", "mean window (ms)"),
-            ("hit_percent", "hits (%)"),
-            series="curve",
-        ),
-    ),
+STUDY = described(
+    "optimistic", CLAIMS, (StackAdvice("Work can start early and be undone", "optimistic", guess_reason),)
 )

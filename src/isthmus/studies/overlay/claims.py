@@ -8,7 +8,6 @@ packet network is simulated.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from math import log2
 
 from isthmus.studies.claim import (
@@ -23,8 +22,8 @@ from isthmus.studies.claim import (
     quantity,
     value,
 )
-from isthmus.studies.model import Study, later
-from isthmus.studies.results import FigureSpec, PaperLine, figure
+from isthmus.studies.model import described
+from isthmus.studies.results import PaperLine
 from isthmus.topology.overlay.links import Kind as OverlayKind
 from isthmus.topology.overlay.links import Overlay, incomplete_cube
 
@@ -41,7 +40,6 @@ FIGURES = {  # nodes, data: mean delay in ms of flooding, of vector
 }
 TOLERANCE = 0.1
 STACK_OF = {"flooding": "flooding", "vector": "causal-vector"}
-by_protocol = partial(figure, series="protocol", stacks=STACK_OF)
 
 
 def main_rows(tables: Tables) -> Rows:
@@ -295,55 +293,15 @@ CLAIMS = (
 )
 
 
-def delay_figure(data: int) -> FigureSpec:
-    nodes = [float(n) for n, of_data in FIGURES if of_data == data]
-    return by_protocol(
-        f"delay_{data}",
-        f"Delay of messages with {data} bytes of data",
-        "Mean time from a submit to a delivery at another node, over topologies, with 95 % intervals.",
-        ("nodes", "nodes"),
-        ("delay_mean_ms", "mean delay, ms"),
-        table=f"data_{data}",
-        error="delay_mean_ms_half",
-        paper=tuple(
-            PaperLine(
-                f"{protocol}, expected",
-                tuple(nodes),
-                tuple(float(figures[place]) for (_, of_data), figures in FIGURES.items() if of_data == data),
-            )
-            for place, protocol in enumerate(STACK_OF)
-        ),
+PAPER = {
+    f"delay_{data}": tuple(
+        PaperLine(
+            f"{protocol}, expected",
+            tuple(float(nodes) for nodes, of_data in FIGURES if of_data == data),
+            tuple(float(figures[place]) for (_, of_data), figures in FIGURES.items() if of_data == data),
+        )
+        for place, protocol in enumerate(STACK_OF)
     )
-
-
-def cost_figure(column: str, title: str, ylabel: str, caption: str, data: int) -> FigureSpec:
-    return by_protocol(
-        f"{column}_{data}",
-        f"{title}, {data} bytes of data",
-        caption,
-        ("nodes", "nodes"),
-        (column, ylabel),
-        table=f"data_{data}",
-    )
-
-
-ARCS = "Each message counts once for each logical arc: from a sender to each of its targets."
-STUDY = Study(
-    name="overlay",
-    title="Causal order by flooding an overlay",
-    question="When is flooding an overlay faster and cheaper than vectors over a multicast tree?",
-    paper="Causal ordering in deterministic overlay networks",
-    source="section 5",
-    seeds={"quick": 3, "full": 20},
-    runs={"quick": 69, "full": 940},
-    **later("overlay", networks=False),
-    properties=(),
-    claims=CLAIMS,
-    figures=(
-        *map(delay_figure, DATA),
-        *(cost_figure("megabytes", "Bytes sent", "megabytes", ARCS, data) for data in DATA),
-        cost_figure("hops_million", "Physical hops", "million hops", "Packets over links of the network.", 0),
-        cost_figure("load_max", "Longest queue of a link", "packets on one link", "Queued, leaving or in flight.", 0),
-        cost_figure("queue_mean", "Delivery queue", "messages at a node", "Mean over time of waiting messages.", 0),
-    ),
-)
+    for data in DATA
+}
+STUDY = described("overlay", CLAIMS, networks=False, stacks=("protocol", STACK_OF), paper=PAPER)

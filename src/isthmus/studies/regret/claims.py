@@ -11,15 +11,12 @@ from __future__ import annotations
 from statistics import fmean
 
 from isthmus.studies.claim import ClaimSource, Quantity, StackAdvice, Tables, numbers_of, over, quantity
-from isthmus.studies.model import Study, later
-from isthmus.studies.results import figure
+from isthmus.studies.model import described
 from isthmus.studies.tickets.labels import (
     DYNAMIC,
     DYNAMIC_ALONE,
     OURS,
-    PAPER,
     PLANNED,
-    PROPERTIES,
     RULE,
     RULE_NO_NULLS,
     STACK_OF,
@@ -95,39 +92,10 @@ def planned_reason(tables: Tables) -> str:
     )
 
 
-STUDY = Study(
-    name="regret",
-    title="The price of choosing roles without hindsight",
-    question="How much slower is each way of choosing roles than the best roles in hindsight?",
-    paper="",
-    source=f'beyond "{PAPER}"',
-    seeds={"quick": 1, "full": 1},
-    runs={"quick": 261, "full": 2016},
-    **later("regret", networks=False),
-    properties=PROPERTIES,
-    claims=CLAIMS,
-    advice=(StackAdvice("Delays and rates are known: let isthmus plan assign the roles", "hybrid", planned_reason),),
-    figures=(
-        figure(
-            "regret",
-            "Regret of each way to choose roles, over all instances",
-            "Latency beyond that of the best fixed assignment in hindsight; each line goes from the instance where its "
-            "choice does best to the one where it does worst.",
-            ("share", "share of the instances (%)"),
-            ("regret_percent", "regret (%)"),
-            table="ranked",
-            series="choice",
-            stacks=STACK_OF,
-        ),
-        figure(
-            "regret-nine",
-            "Regret in the nine scenarios",
-            "The same, scenario by scenario.",
-            ("instance", "load and source"),
-            ("regret_percent", "regret (%)"),
-            table="nine",
-            series="choice",
-            stacks=STACK_OF,
-        ),
-    ),
+STUDY = described(
+    "regret",
+    CLAIMS,
+    (StackAdvice("Delays and rates are known: let isthmus plan assign the roles", "hybrid", planned_reason),),
+    networks=False,
+    stacks=("choice", STACK_OF),
 )

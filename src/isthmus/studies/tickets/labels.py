@@ -7,10 +7,7 @@ revalidated.
 
 from __future__ import annotations
 
-from functools import partial
-
 from isthmus.studies.claim import ClaimSource
-from isthmus.studies.results import figure
 
 PAPER = "Totally ordered multicast in large-scale systems"
 OURS = ClaimSource("ours, beyond the paper", "promise")
@@ -41,7 +38,6 @@ STACK_OF = {  # the stack whose colour a protocol has in figures; several of one
     DYNAMIC_PAPER: "dynamic-hybrid",
 }
 PROPERTIES = ("integrity", "views", "fifo", "total")  # agreement and validity need what silence never gives
-by_protocol = partial(figure, series="protocol", stacks=STACK_OF)  # a figure with a line for each protocol
 NULL_MS = 25.0  # silence after which a stack sends a null, by default
 
 

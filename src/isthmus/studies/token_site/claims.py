@@ -11,9 +11,8 @@ from __future__ import annotations
 from statistics import fmean
 
 from isthmus.studies.claim import ClaimSource, Quantity, Tables, numbers_of, over, quantity
-from isthmus.studies.model import Study, later
-from isthmus.studies.results import PaperLine, figure
-from isthmus.studies.tickets.labels import PAPER, SOURCES
+from isthmus.studies.model import described
+from isthmus.studies.tickets.labels import SOURCES
 
 SECTION = ClaimSource("section 4.2")
 
@@ -36,55 +35,32 @@ def deviation(tables: Tables) -> float:
 
 
 FARTHEST = "the sender, delay and source with the largest deviation"
-STUDY = Study(
-    name="token-site",
-    title="Token-site in isolation",
-    question="How does the latency of a fixed sequencer grow with the network delay?",
-    paper=PAPER,
-    source=f"{SECTION.text}: both protocols in isolation, 30 processes at 10 messages per second each",
-    seeds={"quick": 2, "full": 5},
-    runs={"quick": 16, "full": 80},
-    **later("token_site"),
-    properties=("integrity", "agreement", "validity", "views", "fifo", "total"),
-    claims=(
-        *(
-            SECTION.claim(
-                f"With {source} sources the mean latency of a message is close to twice the network delay: 1.97 D.",
-                over(fmean, "latency", "over_delay", source=source).near(1.97, "D", 0.01),
-                "29 of 30 processes wait for 2 D, the sequencer for D; mean over all delays",
-            )
-            for source in SOURCES
-        ),
+CLAIMS = (
+    *(
         SECTION.claim(
-            "Latency is proportional to the network delay, from 25 to 500 ms.",
-            deviation.at_most(0.0, "%", 1.0),
-            "largest deviation from the straight line through the origin",
-        ),
-        SECTION.claim(
-            "The sequencer's own messages take 1 network delay.",
-            farthest("sequencer", 1.0).near(1.0, "D", 0.001),
-            FARTHEST,
-        ),
-        SECTION.claim(
-            "Messages of all other processes take 2 network delays.",
-            farthest("others", 2.0).near(2.0, "D", 0.001),
-            FARTHEST,
-        ),
-        ClaimSource("ours", "sanity").claim(
-            "Every message is delivered at every process.", over(sum, "runs", "undelivered").near(0.0, "deliveries")
-        ),
+            f"With {source} sources the mean latency of a message is close to twice the network delay: 1.97 D.",
+            over(fmean, "latency", "over_delay", source=source).near(1.97, "D", 0.01),
+            "29 of 30 processes wait for 2 D, the sequencer for D; mean over all delays",
+        )
+        for source in SOURCES
     ),
-    figures=(
-        figure(
-            "latency",
-            "Token-site: latency over network delay",
-            "Mean over messages of the time from submit to the last delivery.",
-            ("delay_ms", "network delay D (ms)"),
-            ("latency_mean_ms", "latency (ms)"),
-            series="source",
-            error="latency_mean_ms_half",
-            stacks=dict.fromkeys(SOURCES, "token-site"),
-            paper=(PaperLine("the line 2 D that the paper's curve follows", (25.0, 500.0), (50.0, 1000.0)),),
-        ),
+    SECTION.claim(
+        "Latency is proportional to the network delay, from 25 to 500 ms.",
+        deviation.at_most(0.0, "%", 1.0),
+        "largest deviation from the straight line through the origin",
+    ),
+    SECTION.claim(
+        "The sequencer's own messages take 1 network delay.",
+        farthest("sequencer", 1.0).near(1.0, "D", 0.001),
+        FARTHEST,
+    ),
+    SECTION.claim(
+        "Messages of all other processes take 2 network delays.",
+        farthest("others", 2.0).near(2.0, "D", 0.001),
+        FARTHEST,
+    ),
+    ClaimSource("ours", "sanity").claim(
+        "Every message is delivered at every process.", over(sum, "runs", "undelivered").near(0.0, "deliveries")
     ),
 )
+STUDY = described("token_site", CLAIMS, stacks=("source", dict.fromkeys(SOURCES, "token-site")))
