@@ -1,8 +1,8 @@
 """The model of a study: a question, a grid of runs that answers it, tables measured from their traces, and claims.
 
 Each study is a folder: study.toml describes it (question, figures), claims.py judges it (`STUDY`), setup.py makes its
-runs (`grid`, `networks`), measure.py measures them on Spark (`tables`). A description loads without simulator and Spark; the other
-two modules are imported when they are first called.
+runs (`grid`, `networks`), measure.py measures them on Spark (`tables`). A description loads without simulator and
+Spark; the other two modules are imported when they are first called.
 
 Invariant: the number of a run is its place in the grid, so that (study, scale, seeds, run) identifies it for ever.
 """
