@@ -16,10 +16,10 @@ given, or becomes known with the first of its pieces; pieces start at multiples 
 when the last new piece came.
 
 A holder is late if it has sent nothing for `late_ns` while something was in flight there: all of that is asked of
-others, and it is asked again once it sends something, or where no other is left. One that sends something after all
-was only slow: from then on holders have twice the time, up to `DOUBLINGS_MAX` times, or requests that come again and
-again would fill the link that is slow. A piece is lost if `PASSED_MAX` pieces
-that were asked for after it came before it. A site that denied an item is not asked for it for `late_ns`.
+others, and it is asked again once it sends something, or where no other is left. One whose answer to an earlier request
+comes after all was only slow: from then on holders have twice the time, up to `DOUBLINGS_MAX` times, or requests that
+come again and again would fill the link that is slow. A piece is lost if `PASSED_MAX` pieces that were asked for after
+it came before it. A site that denied an item is not asked for it for `late_ns`.
 
 Bounds: per holder `WINDOW_MAX_BYTES` and `ASKED_MAX` pieces in flight. What has come of an item is kept until it is
 whole or forgotten: `total_max` bytes of each item wanted.
@@ -40,7 +40,7 @@ PIECE_BYTES = 16_384
 WINDOW_FIRST_BYTES = 65_536
 WINDOW_MAX_BYTES = 524_288
 ASKED_MAX = 512  # pieces in flight at a holder, however small
-DOUBLINGS_MAX = 8  # of the time after which a holder is late
+DOUBLINGS_MAX = 3  # of the time after which a holder is late
 PASSED_MAX = 8  # later pieces that overtake one that is not lost
 QUEUED_MAX = 3  # times the shortest time of a piece that one may take while the window grows
 QUEUED_NS = 20_000_000  # and this much more
@@ -241,6 +241,8 @@ class PieceWindow(Generic[K]):
 
     def take(self, now_ns: int, source: SiteId, key: K, offset: int, total: int, piece: bytes) -> bytes | None:
         """Take a piece that came from a site; return the item once it is whole."""
+        if self.was_slow(source, (key, offset), now_ns):
+            self.doublings = min(self.doublings + 1, DOUBLINGS_MAX)
         self.note_answer(source, now_ns)
         item = self.items.get(key)
         if item is None:
@@ -271,6 +273,13 @@ class PieceWindow(Generic[K]):
         self.forget(key)
         return b"".join([item.parts[start] for start in range(0, total, self.piece_bytes)])
 
+    def was_slow(self, source: SiteId, piece: tuple[K, int], now_ns: int) -> bool:
+        """Whether a holder that is late answers a request of before: nothing was lost."""
+        holder = self.holder(source)
+        request = holder.in_flight.get(piece)
+        too_soon = request is None or now_ns - request.asked_ns < (holder.least_ns or 0)
+        return holder.is_late and too_soon
+
     def check(self, source: SiteId, item: Item, offset: int, total: int, size: int) -> None:
         """Refuse a piece that does not fit its item."""
         if not 0 < total <= self.total_max or total != (item.total or total):
@@ -296,8 +305,6 @@ class PieceWindow(Generic[K]):
 
     def note_answer(self, source: SiteId, now_ns: int) -> None:
         holder = self.holder(source)
-        if holder.is_late:
-            self.doublings = min(self.doublings + 1, DOUBLINGS_MAX)
         holder.moved_ns, holder.is_late = now_ns, False
 
     def learn_size(self, source: SiteId, size: int) -> None:

@@ -224,11 +224,29 @@ def test_a_holder_that_was_only_slow_gets_twice_the_time() -> None:
     """On a link of 1 Mbit/s pieces that were on their way were asked for again and again, and filled it."""
     window, total = Window(MAX), 400 * PIECE_BYTES
     window.want("f", (A,), total)
-    window.requests(0, LATE, (A,))
-    assert window.requests(LATE + 1, LATE, (A,))  # late: asked again
+    window.requests(0, LATE, (A, B))
+    assert set(window.requests(LATE + 1, LATE, (A, B))) == {B}  # A is late
     answer(window, LATE + 50, A, "f", 0, total)  # it was only slow
-    window.requests(LATE + 50, LATE, (A,))
-    window.requests(LATE + 50 + 2 * LATE, LATE, (A,))
+    assert window.doublings == 1
+    at_ns = LATE + 50
+    window.requests(at_ns, LATE, (A, B))
+    window.requests(at_ns + 2 * LATE, LATE, (A, B))
     assert not window.holders[A].is_late
-    window.requests(LATE + 51 + 2 * LATE, LATE, (A,))
-    assert window.doublings == 1 and window.holders[A].is_late
+    window.requests(at_ns + 2 * LATE + 1, LATE, (A, B))
+    assert window.holders[A].is_late
+
+
+def test_a_holder_whose_pieces_are_lost_gets_no_more_time() -> None:
+    """Where each third packet is lost, a cut would take minutes."""
+    window, total = Window(MAX), 400 * PIECE_BYTES
+    window.want("f", (A,), total)
+    now_ns = 0
+    for _ in range(5):
+        window.requests(now_ns, LATE, (A,))
+        now_ns += 10
+        answer(window, now_ns, A, "f", window.requests(now_ns, LATE, (A,)).get(A, [("f", 0)])[0][1], total)
+        now_ns += LATE + 1  # what else was asked for is lost
+        again = window.requests(now_ns, LATE, (A,))[A]
+        now_ns += 10
+        answer(window, now_ns, A, "f", again[0][1], total)
+    assert window.doublings == 0
