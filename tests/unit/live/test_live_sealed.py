@@ -153,6 +153,24 @@ def test_a_stranger_gets_no_byte_and_changes_nothing(tmp_path: Path) -> None:
     run(program)
 
 
+def test_a_site_at_another_address_is_named_and_not_answered(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR, "isthmus.live")
+
+    async def program() -> None:
+        ports, moved = free_ports(NAMES), free_ports(NAMES)
+        here = await Site(NAMES[0], ports, keys=key_file(tmp_path)).start()
+        there = await Site(NAMES[1], ports | {NAMES[1]: moved[NAMES[1]]}, keys=key_file(tmp_path)).start()
+        text = f"site {NAMES[1]} greets from 127.0.0.1:{moved[NAMES[1]]}, which is not its address here"
+        await eventually(lambda: text in caplog.text)
+        seal = there.group.runtime.joined().socket.seal
+        assert seal is not None and not any(seal.dropped.values())
+        assert not there.group.sessions()[0].life
+        here.die()
+        there.die()
+
+    run(program)
+
+
 @pytest.mark.parametrize("theirs", ["clear", "other key"])
 def test_sites_that_do_not_understand_each_other_say_why(
     theirs: str, tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -161,8 +161,11 @@ class Socket:
                 source = known.get(address)
                 if source in self.cut:
                     pass
-                elif self.seal is not None:
+                elif self.seal is not None and source is not None:
                     self.read_sealed(self.seal, source, datagram)
+                elif self.seal is not None:
+                    self.stranger_count += 1
+                    self.seal.note_stranger(datagram, str(Endpoint(*address[:2])), time.monotonic_ns())
                 elif source is None:
                     self.on_stranger(address, datagram)
                 else:
@@ -172,11 +175,8 @@ class Socket:
         finally:
             self.on_read()
 
-    def read_sealed(self, seal: SealMachine, source: SiteId | None, datagram: bytes) -> None:
-        """Hand over what a sealed datagram carries; a stranger gets no answer."""
-        if source is None:
-            self.stranger_count += 1
-            return
+    def read_sealed(self, seal: SealMachine, source: SiteId, datagram: bytes) -> None:
+        """Hand over what a sealed datagram carries."""
         opened = seal.open(source, datagram, time.monotonic_ns())
         if seal.out:
             self.send_greetings(seal)

@@ -82,7 +82,7 @@ AHEAD_NS = 86_400_000_000_000  # a calendar may be off by a day
 TROUBLE_NS = 1_000_000_000  # between two reports of one site
 KEY_BYTES = 32
 PROLOGUE = b"isthmus sealed 1"
-SEALED_START = START.pack(MAGIC, VERSION, SEALED, 0, bytes(8))[:4]
+SEALED_START, GREET_START = (START.pack(MAGIC, VERSION, kind, 0, bytes(8))[:4] for kind in (SEALED, GREET))
 INDEX = slice(4, 8)  # of a head
 
 RandomBytes = Callable[[int], bytes]
@@ -314,6 +314,15 @@ class SealMachine:
         else:
             raise SealError("garbled")
 
+    def note_stranger(self, datagram: bytes, address: str, now_ns: int) -> None:
+        """Note a greeting by a key of ours from an address that no site has; it is not answered."""
+        if len(datagram) != GREET_BYTES or datagram[:4] != GREET_START:
+            return
+        *_, site, key_id = START.unpack_from(datagram)
+        key, peer = self.key_by_id.get(key_id), self.peers.get(site)
+        if key is not None and peer is not None and is_authentic(key, datagram):
+            self.note_trouble(peer, f"greets from {address}, which is not its address here", now_ns)
+
     def on_greet(self, peer: SealedPeer, site: int, key_id: bytes, datagram: bytes, now_ns: int) -> None:
         key = self.key_by_id.get(key_id)
         if key is None:
@@ -321,7 +330,8 @@ class SealMachine:
             raise SealError("key")
         if site != peer.site:
             raise SealError("source")
-        self.check_mac(key, datagram)
+        if not is_authentic(key, datagram):
+            raise SealError("forged")
         life, index, time_ns = GREETING.unpack_from(datagram, HEAD_BYTES)
         if (life, time_ns) <= peer.seen:
             raise SealError("replayed")
@@ -352,7 +362,8 @@ class SealMachine:
             raise SealError("unknown")
         if pending.site != peer.site:
             raise SealError("source")
-        self.check_mac(pending.key, datagram)
+        if not is_authentic(pending.key, datagram):
+            raise SealError("forged")
         payload, identity, state = pending.noise.read(datagram[HEAD_BYTES:-MAC_BYTES])
         self.check_identity(peer, identity, now_ns)
         life, peer_index, token = REPLY.unpack(payload)
@@ -365,10 +376,6 @@ class SealMachine:
         self.add(session)
         self.out.append((peer.site, session.seal(b"")))
         self.confirm(session, now_ns)
-
-    def check_mac(self, key: ClusterKey, datagram: bytes) -> None:
-        if not compare_digest(mac(key.mac_key, datagram[:-MAC_BYTES]), datagram[-MAC_BYTES:]):
-            raise SealError("forged")
 
     def check_identity(self, peer: SealedPeer, found: bytes, now_ns: int) -> None:
         if found != peer.identity or (self.keys.identity and not found):
@@ -470,6 +477,11 @@ class SealMachine:
             name, age_s = self.names[peer.site], (now_ns - made_ns) / NS_PER_S
             found.append(SessionStatus(name, peer.phase.value, life, key, age_s, len(peer.held)))
         return found
+
+
+def is_authentic(key: ClusterKey, datagram: bytes) -> bool:
+    """Whether a greeting or an answer has the MAC of a key."""
+    return compare_digest(mac(key.mac_key, datagram[:-MAC_BYTES]), datagram[-MAC_BYTES:])
 
 
 def prologue(clear: bytes, answerer: int) -> bytes:
