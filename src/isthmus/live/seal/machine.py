@@ -29,8 +29,9 @@ Greetings are checked in the order of cost: length, key, source, MAC, (life, tim
 then come the curves. What does not pass is counted and dropped. A new life greets anew; sessions with an earlier life
 of a site end when one with a later life is confirmed.
 
-Bounds, per site: `CONFIRMED_MAX` and `UNCONFIRMED_MAX` sessions, `PENDING_MAX` greetings without an answer, `HELD_MAX`
-datagrams, of which the oldest go; `GREETS_PER_S` greetings answered a second, `BURST` at once.
+Bounds, per site: `CONFIRMED_MAX` sessions, of which the one goes by which nothing has come for longest;
+`UNCONFIRMED_MAX` unconfirmed ones; `PENDING_MAX` greetings without an answer; `HELD_MAX` datagrams, of which the oldest
+go; `GREETS_PER_S` greetings answered a second, `BURST` at once.
 
 Effects are in `out`: what the owner sends after each call. Time comes in with calls, randomness by `random`.
 """
@@ -282,6 +283,7 @@ class SealMachine:
             if len(datagram) < OVERHEAD_BYTES:
                 raise SealError("garbled")
             opened = session.open(datagram)
+            session.used_ns = now_ns
         except SealError as error:
             self.dropped[error.reason] += 1
             return None
@@ -441,11 +443,13 @@ class SealMachine:
         if peer.confirmed and session.life < peer.confirmed[-1].life:
             self.end(session)
             return False
-        kept = [*[other for other in peer.confirmed if other.life == session.life], session][-CONFIRMED_MAX:]
+        kept = [other for other in peer.confirmed if other.life == session.life]
+        if len(kept) == CONFIRMED_MAX:  # the eldest may be the one that the other site still seals with
+            kept.remove(min(kept, key=lambda other: other.used_ns))
         for other in peer.confirmed:
             if other not in kept:
                 self.end(other)
-        peer.confirmed = kept
+        peer.confirmed = [*kept, session]
         self.become_open(peer, now_ns)
         return True
 

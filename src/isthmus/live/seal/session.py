@@ -78,6 +78,7 @@ class Session:
         "settled",
         "site",
         "token",
+        "used_ns",
         "window",
         "worn",
     )
@@ -102,6 +103,7 @@ class Session:
         self.index = index  # by which datagrams to this site name the session
         self.is_greeter = is_greeter  # this end began it, and renews it
         self.made_ns = made_ns
+        self.used_ns = made_ns  # when something last came by it
         self.sealer, self.opener = AESGCM(seal_key), AESGCM(open_key)
         self.counters = count()  # taken by two threads
         self.window = ReplayWindow()
