@@ -25,6 +25,7 @@ from isthmus.trace.schema import KIND, TIME_NS, VALUE, Row
 AGREEING = [*STACKS]
 
 REGRESSIONS = {
+    ("fifo", 10): "a life that knew its successor decided handed it on, and the next one spoke before it had a stack",
     (
         "optimistic",
         10,

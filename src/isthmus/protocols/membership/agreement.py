@@ -29,9 +29,8 @@ new life joins. After a crash of the process the file (home.py) lets a site vote
 lost its frames, so it never reports; it accepts, like all, only what it holds. Where no member has the state any more,
 the seats of a quorum found a view of new lives.
 
-A number from another site has no lasting effect: a higher life counts once it has returned a challenge (`Prove`,
-`Proof`), one that asks to join below a known one is told so (`Behind`) and comes back above it, and rounds rise in
-steps of at most 2^31 here and are promised at most 2^32 above the last promise.
+A number from another site has no lasting effect: a higher life counts once it has returned a challenge, one that asks
+to join below a known one is told so and comes back above it, and rounds rise in bounded steps.
 
 Bounds: votes are kept for `BALLOTS_MAX` ballots; frames of the previous view until all members of this one were heard
 in it, or until the next view.
@@ -281,7 +280,11 @@ class Agreement(Layer):
         self.known.learn(ended.view.lives())
         self.become(VOTER)
         self.flush = ended.flush or self.new_flush(self.view.view_id)
-        if ended.decided is not None:
+
+    def move_ended_seat(self) -> None:
+        """Take what the life before knew to be decided; not from `start`, as a stack sends nothing there."""
+        ended = self.home.past and self.home.past.ended
+        if ended and ended.decided and self.phase is VOTER and self.view == ended.view:
             self.learn(ended.decided)
 
     def new_flush(self, view_id: int) -> Flush:
@@ -418,6 +421,7 @@ class Agreement(Layer):
             return
         self.told_behind.clear()
         self.known.challenged.clear()
+        self.move_ended_seat()
         others = [site for site in self.home.contacts if site != self.host.site]
         if self.is_seated() and others:
             self.send_to(self.told_at_tick(others), self.about_view(Here, self.stateful, self.leaving))
