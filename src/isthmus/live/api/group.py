@@ -28,6 +28,7 @@ from isthmus.core.message import ALL, Cast, SiteId
 from isthmus.live.api.events import Delivered, Event, Gap
 from isthmus.live.api.inbox import Guess, Inbox
 from isthmus.live.api.participants import LocalParticipant, ParticipantService
+from isthmus.live.api.program_state import ProgramState, RestoreState, Run, TakeState
 from isthmus.live.api.send_queue import SendQueue, check_payload
 from isthmus.live.clock.service import ClockStatus
 from isthmus.live.node.errors import Blocked, Refused
@@ -40,6 +41,7 @@ from isthmus.protocols.application import Application
 from isthmus.protocols.fragments import LARGEST_BYTES
 from isthmus.protocols.total.positions import position
 from isthmus.scenario.workload import named_sites
+from isthmus.stacks.registry import STACKS
 
 SETTLE_S = 2.0  # how long leaving waits, at most, for others to have what was sent
 
@@ -56,8 +58,8 @@ class Group:
         self,
         runtime: SiteRuntime,
         joined: SiteGroup,
-        state: Callable[[], bytes] | None,
-        restore: Callable[[bytes], None] | None,
+        state: TakeState | None,
+        restore: RestoreState | None,
     ) -> None:
         self.runtime = runtime
         self.topology = runtime.topology
@@ -65,24 +67,25 @@ class Group:
         self.name = joined.plan.name
         self.view = View(1, joined.members) if runtime.agreed is None else View(0, ())
         self._joined = joined
-        self._state = state
-        self._restore = restore
+        names = () if runtime.routes is None else [group.plan.name for group in runtime.groups]
+        self._inbox = Inbox([each.name for each in self.topology.sites], names, joined.group)
+        self._changed = asyncio.Event()  # something was delivered, or the group was left
+        self._inbox.wake = self._changed.set
+        kept = state is not None or restore is not None
+        self._program = ProgramState(self._inbox, state, restore, self._later_events) if kept else None
+        self._takes_over = restore is not None
         self._application = Application(
             on_deliver=self._deliver,
             on_deliver_all=self._deliver_all,
             on_resume=self._resume,
             on_view=self._install,
-            on_state=self._snapshot if state is not None else None,
-            on_restore=self._take_over if restore is not None else None,
+            keeper=self._program,
             auto_consume=False,
             wants=(Finality.FINAL,),
         )
         self._sending = SendQueue(runtime, joined, self._application)
-        names = () if runtime.routes is None else [group.plan.name for group in runtime.groups]
-        self._inbox = Inbox([each.name for each in self.topology.sites], names, joined.group)
-        self._missed = False  # a life of this site has ended, and no state was transferred since
+        self._missed = runtime.agreed is not None  # what the group had before this life, unless a state comes
         self._watchers: list[asyncio.Queue[View]] = []
-        self._changed = asyncio.Event()  # something was delivered, or the group was left
         self._participants: ParticipantService | None = None
 
     # Joining and leaving
@@ -337,6 +340,8 @@ class Group:
 
     def _on_life_end(self) -> None:
         self.view, self._missed = View(0, ()), True
+        if self._program is not None:
+            self._program.end_life()
         self._sending.clear()
         self._inbox.clear()
         self._wake()
@@ -355,12 +360,16 @@ class Group:
     def _deliver(self, cast: Cast, finality: Finality) -> None:
         if finality is Finality.FINAL:
             self._inbox.put(cast, self._application.stack.position)
+            if self._inbox.holding:
+                self._turn_soon()
         else:
             self._inbox.put(Guess(cast, finality))
         self._changed.set()
 
     def _deliver_all(self, casts: Sequence[Cast]) -> None:
         self._inbox.put_all(casts, self._application.stack.position)
+        if self._inbox.holding:
+            self._turn_soon()
         self._changed.set()
 
     def _resume(self) -> None:
@@ -373,21 +382,29 @@ class Group:
         for queue in self._watchers:
             queue.put_nowait(view)
         asyncio.get_running_loop().call_soon(self._sending.writable.set)  # it is resumed by then
-        if self._missed and self._restore is None:
-            last = self._inbox.last
-            self._inbox.put_event(Gap(last, position(view, 1)) if last else Gap(None, None))
+        if self._missed and not self._takes_over and not self._joined.begins(view):
+            self._note_gap(view)
         self._missed = False
         self._inbox.put_event(view)
         self._changed.set()
 
-    def _snapshot(self) -> bytes:
-        assert self._state is not None
-        return self._inbox.snapshot(self._state())
+    def _note_gap(self, view: View) -> None:
+        """Say that the others went on without this site, which takes over no state."""
+        total = "total" in STACKS[self._joined.plan.stack].properties
+        gap = Gap(self._inbox.last or None, position(view, 1) if total else None)
+        where = "" if gap.next is None else f" after position {gap.last or 0}, up to {gap.next}"
+        logger.warning("messages were missed here%s: join with state= and restore= to take over a state", where)
+        self._inbox.put_event(gap)
 
-    def _take_over(self, snapshot: bytes) -> None:
-        assert self._restore is not None
-        self._restore(self._inbox.hand_over(snapshot))
-        self._changed.set()
+    def _later_events(self) -> Run:
+        """What runs later events of this life, each as an event of its own."""
+        port, loop = self._joined.port, asyncio.get_running_loop()
+        assert port is not None
+
+        def run(event: Callable[[], None]) -> None:
+            loop.call_soon(self.runtime.run_in, port.owner, port, event)
+
+        return run
 
     def _wake(self) -> None:
         """Wake all that wait for a message or for room."""

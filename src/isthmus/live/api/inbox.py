@@ -4,7 +4,10 @@ A message counts as consumed when it is read, which gives its sender credit. Oth
 message that came with the state of another member: it was sent to that one.
 
 The state of a member is the state of its application, after all that it has read, with the messages that it has not
-read yet. A joiner restores the first and reads the second in order, as the member that they came from does.
+read yet (program_state.py). A joiner restores the first and reads the second in order, as that member does.
+
+While the state of the application is taken, reading pauses; while it is restored, what comes is *held*: it counts as
+consumed at once, and is read afterwards.
 
 Bounds: messages, and guesses of them, by flow control; `EVENTS_MAX` others, beyond which the latest are dropped. All
 is dropped with the life that it belongs to.
@@ -22,9 +25,16 @@ from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Finality, View
 from isthmus.core.message import ONLY_GROUP, Carried, Cast, GroupId
 from isthmus.live.api.events import Delivered, Event, Gap, Revoked, Tentative, delivered
+from isthmus.protocols.total.positions import PLACE_BITS
 
 PLAIN = {Cast}
 EVENTS_MAX = 1_000  # unread views and gaps
+LENGTH_BYTES = 8  # of the length of what was not read, at the beginning of a state
+HELD_HEAD_BYTES = 100  # of memory, for a message that is held, besides its payload
+
+
+def nothing() -> None:
+    """Do nothing."""
 
 
 class Guess(msgspec.Struct, frozen=True):
@@ -34,49 +44,79 @@ class Guess(msgspec.Struct, frozen=True):
     finality: Finality
 
 
-class UnreadState(msgspec.Struct, frozen=True, array_like=True):
-    """What a member that joins is given."""
+class Unread(msgspec.Struct, frozen=True, array_like=True):
+    """What a member that joins is given besides the state of the application."""
 
-    state: bytes  # of the application, after what it has read
     unread: list[Cast | Carried[None]]  # delivered before the view, and not read yet
-    positions: list[int]  # of these; 0: none
+    positions: list[
+        tuple[int, int]
+    ]  # of these, as view and place, as the number may have more than 64 bits; 0, 0: none
 
 
 class Inbox:
     """The unread events in order, and the messages that were read in this turn."""
 
-    __slots__ = ("event_count", "groups", "handed_over", "last", "names", "own", "positions", "taken", "unread")
+    __slots__ = (
+        "arrived",
+        "arrived_positions",
+        "event_count",
+        "groups",
+        "handed_over",
+        "held_bytes",
+        "holding",
+        "last",
+        "names",
+        "own",
+        "pause_count",
+        "positions",
+        "taken",
+        "unread",
+        "wake",
+    )
 
     def __init__(self, names: Sequence[str], groups: Sequence[str] = (), own: GroupId = ONLY_GROUP) -> None:
         self.names = names  # of the sites
         self.groups = groups  # names, in a composition
         self.own = own  # the number of this group among them
-        self.unread: deque[Cast | View | Gap | Guess] = deque()
+        self.wake = nothing  # called where reading may go on
+        self.unread: deque[Cast | View | Gap | Guess] = deque()  # empty while reading pauses
         self.positions: deque[int] = deque()  # of each of these; 0: none
+        self.arrived, self.arrived_positions = self.unread, self.positions  # the same, but while reading pauses
+        self.pause_count = 0  # reasons for which reading pauses
+        self.holding = False  # what comes counts as consumed
+        self.held_bytes = 0
         self.taken: list[Cast] = []  # read in this turn, with credit due
         self.handed_over = 0  # messages at the front that came with the state
         self.event_count = 0  # unread views and gaps
         self.last = 0  # the position of the last message that was put; 0: none
 
     def put(self, event: Cast | Guess, position: int = 0) -> None:
-        self.unread.append(event)
-        self.positions.append(position)
+        self.arrived.append(event)
+        self.arrived_positions.append(position)
         self.last = position or self.last
+        if self.holding and isinstance(event, Cast):
+            self.note_held((event,))
 
     def put_all(self, casts: Sequence[Cast], first: int) -> None:
         """Add messages with positions from the first on, or with none."""
-        self.unread.extend(casts)
+        self.arrived.extend(casts)
         if first:
             self.last = first + len(casts) - 1
-            self.positions.extend(range(first, self.last + 1))
+            self.arrived_positions.extend(range(first, self.last + 1))
         else:
-            self.positions.extend(repeat(0, len(casts)))
+            self.arrived_positions.extend(repeat(0, len(casts)))
+        if self.holding:
+            self.note_held(casts)
+
+    def note_held(self, casts: Sequence[Cast]) -> None:
+        self.taken += casts
+        self.held_bytes += sum([len(cast.payload) + HELD_HEAD_BYTES for cast in casts])
 
     def put_event(self, event: View | Gap) -> None:
         if self.event_count < EVENTS_MAX:
             self.event_count += 1
-            self.unread.append(event)
-            self.positions.append(0)
+            self.arrived.append(event)
+            self.arrived_positions.append(0)
 
     def take(self) -> Event:
         """Read the next event."""
@@ -113,25 +153,59 @@ class Inbox:
         """A message with names for numbers."""
         return delivered(self.names, cast, position or None, self.groups, self.own)
 
-    def snapshot(self, state: bytes) -> bytes:
-        """The state of an application, with what it has not read."""
-        pairs = zip(self.unread, self.positions, strict=True)
-        unread = [(event, position) for event, position in pairs if isinstance(event, Cast)]
-        kept, positions = [event for event, _ in unread], [position for _, position in unread]
-        return msgspec.msgpack.encode(UnreadState(state, kept, positions))
+    # The application's state
 
-    def hand_over(self, snapshot: bytes) -> bytes:
-        """Take over what another member had not read; the state of its application."""
+    def pause(self) -> None:
+        """Give nothing to the reader until `resume`."""
+        self.pause_count += 1
+        if self.pause_count == 1:
+            self.unread, self.positions = deque(), deque()
+
+    def resume(self) -> None:
+        self.pause_count -= 1
+        if not self.pause_count:
+            self.unread, self.positions = self.arrived, self.arrived_positions
+            self.wake()
+
+    def hold(self) -> None:
+        """Pause, and count what comes as consumed; messages that are here are part of the state that will come."""
+        pairs = zip(self.arrived, self.arrived_positions, strict=True)
+        kept = [pair for pair in pairs if isinstance(pair[0], View | Gap)]
+        if not self.holding:
+            self.holding = True
+            self.pause()
+        self.arrived, self.arrived_positions = deque(pair[0] for pair in kept), deque(pair[1] for pair in kept)
+        self.held_bytes = self.handed_over = 0
+
+    def release(self) -> None:
+        """Give what was held."""
+        self.holding = False
+        self.handed_over = sum([isinstance(event, Cast) for event in self.arrived])
+        self.resume()
+
+    def unread_as_bytes(self) -> bytes:
+        """What has arrived and was not read, as the beginning of a state."""
+        pairs = zip(self.arrived, self.arrived_positions, strict=True)
+        unread = [(event, position) for event, position in pairs if isinstance(event, Cast)]
+        kept, positions = [event for event, _ in unread], [divmod(position, 1 << PLACE_BITS) for _, position in unread]
+        packed = msgspec.msgpack.encode(Unread(kept, positions))
+        return len(packed).to_bytes(LENGTH_BYTES, "big") + packed
+
+    def split_state(self, state: bytes) -> tuple[Unread, bytes]:
+        """What another member had not read, and the state of its application."""
+        end = LENGTH_BYTES + int.from_bytes(state[:LENGTH_BYTES], "big")
         try:
-            found = msgspec.msgpack.decode(snapshot, type=UnreadState)
+            found = msgspec.msgpack.decode(memoryview(state)[LENGTH_BYTES:end], type=Unread)
         except msgspec.DecodeError as error:
-            raise RemoteError(f"a state of {len(snapshot)} bytes that does not decode: {error}") from error
+            raise RemoteError(f"a state of {len(state)} bytes that does not decode: {error}") from error
         if len(found.positions) != len(found.unread) or not all(map(self.is_known, found.unread)):
             raise RemoteError(f"a state with {len(found.unread)} messages and {len(found.positions)} positions")
-        self.handed_over = len(found.unread)
-        self.unread.extendleft(reversed(found.unread))
-        self.positions.extendleft(reversed(found.positions))
-        return found.state
+        return found, state[end:]
+
+    def put_before(self, earlier: Unread) -> None:
+        """Put what another member had not read before what was held here."""
+        self.arrived.extendleft(reversed(earlier.unread))
+        self.arrived_positions.extendleft([view << PLACE_BITS | place for view, place in reversed(earlier.positions)])
 
     def is_known(self, cast: Cast) -> bool:
         """Whether the sites and groups that a message names exist."""
@@ -141,12 +215,13 @@ class Inbox:
 
     def last_read(self) -> int:
         """A position up to which all messages were read; 0: none has a position."""
-        unread = next((position for position in self.positions if position), 0)
+        unread = next((position for position in self.arrived_positions if position), 0)
         return unread - 1 if unread else self.last
 
     def clear(self) -> None:
         """Forget what is unread, with the life that it belongs to."""
         self.last = self.last_read()
-        self.unread.clear()
-        self.positions.clear()
-        self.taken, self.handed_over, self.event_count = [], 0, 0
+        self.unread, self.positions = deque(), deque()
+        self.arrived, self.arrived_positions = self.unread, self.positions
+        self.pause_count = self.held_bytes = self.handed_over = self.event_count = 0
+        self.holding, self.taken = False, []

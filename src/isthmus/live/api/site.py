@@ -12,7 +12,7 @@ groups: a process uses those that it is in, and a router passes messages on betw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +24,7 @@ from isthmus.core.errors import InputError
 from isthmus.core.layer import Reading
 from isthmus.live.api.composition import composed
 from isthmus.live.api.group import SETTLE_S, Group
+from isthmus.live.api.program_state import RestoreState, StateSource, TakeState
 from isthmus.live.api.router import RouterNode
 from isthmus.live.clock.service import ClockStatus
 from isthmus.live.node.plans import GroupPlan, SiteAddress, SiteConfig, agreed_plan
@@ -48,7 +49,7 @@ class Site:
         addresses: where sites listen, by name; the topology gives the others. A number is a port of the loopback.
         composition: instead of `groups`: a composition, or a TOML file with it.
         options: what the stacks of a composition leave open, by node.
-        state: gives the state of the application in the named group, after all that its iteration has given.
+        state: gives the state of the application in the named group, after all that its iteration has given (`join`).
         restore: takes over such a state, at a site that joins.
         config: what concerns the whole site.
 
@@ -66,8 +67,8 @@ class Site:
         addresses: Mapping[str, SiteAddress] | None = None,
         composition: Composition | Path | str | None = None,
         options: Mapping[str, StackOptions] | None = None,
-        state: Callable[[str], bytes] | None = None,
-        restore: Callable[[str, bytes], None] | None = None,
+        state: Callable[[str], StateSource | Awaitable[StateSource]] | None = None,
+        restore: Callable[[str, bytes], Awaitable[None] | None] | None = None,
         config: SiteConfig | None = None,
     ) -> None:
         config = config or SiteConfig()
@@ -168,8 +169,8 @@ def join(
     safe: bool | None = None,
     addresses: Mapping[str, SiteAddress] | None = None,
     composition: Composition | Path | str | None = None,
-    state: Callable[[], bytes] | None = None,
-    restore: Callable[[bytes], None] | None = None,
+    state: TakeState | None = None,
+    restore: RestoreState | None = None,
     keys: Path | str | None = None,
     config: SiteConfig | None = None,
 ) -> Group:
@@ -184,8 +185,12 @@ def join(
         addresses: where sites listen, by name, the same at all sites: a port of the loopback, or "host:port". The
             topology gives those that are missing.
         composition: a composition of groups, or a TOML file with it.
-        state: gives the state of the application, after all messages that the iteration has given so far.
-        restore: takes over such a state, at a site that joins.
+        state: gives the state of the application, after all messages that the iteration has given so far: a function,
+            which runs in a thread, or a coroutine function. The iteration gives nothing meanwhile. It returns bytes;
+            or, from a copy that does not change, an iterator of pieces or a function that is run in a thread, and the
+            iteration goes on at once.
+        restore: takes over such a state, at a site that joins: a function, which runs in a thread, or a coroutine
+            function. The iteration begins once it is done.
         keys: the key file of the cluster, as in `SiteConfig`: datagrams are sealed.
         config: what concerns the whole site: membership, keys, emulation, clocks, trace.
 

@@ -41,7 +41,6 @@ from isthmus.live.node.site_group import GroupHandler, SiteGroup
 from isthmus.live.node.waiting import owed
 from isthmus.live.seal.status import SessionStatus
 from isthmus.live.seal.wire import EXTRA_BYTES
-from isthmus.protocols.application import Application
 from isthmus.protocols.membership.agreement import Agreement
 from isthmus.protocols.membership.home import AgreementOptions, Past, SiteHome
 from isthmus.protocols.membership.suspicion import Suspicion
@@ -235,7 +234,21 @@ class SiteRuntime:
         group.agreement = None
         if group.store is not None:
             group.store.save(None)
-        self.end(group)
+        if group.failure is not None:
+            self.stop(group.failure)
+        else:
+            self.end(group)
+
+    def note_state_failure(self, group: SiteGroup, why: str) -> None:
+        """Take note that the program's state failed; the site stops once others go on without it, or in a while."""
+        assert group.port is not None
+        error = getattr(group.port.stack.keeper(), "error", None)
+        reason = f"{why}: {reason_of(error)}" if error is not None else why
+        logger.error("this site leaves: %s", reason)
+        group.failure = SiteFailed(f"this site has left the groups that it was in: {reason}")
+        group.failure.__cause__ = error
+        if self.driver is not None:
+            self.driver.loop.call_later(LEAVE_S, self.stop, group.failure)
 
     def note_refused(self, why: str) -> None:
         self.stop(Refused(why))
@@ -352,6 +365,7 @@ class SiteRuntime:
             behind=self.note_behind,
             renew=partial(self.end_life, group),
             go=partial(self.note_left, group),
+            failed=partial(self.note_state_failure, group),
         )
         is_short = round_trip_ns <= SHORT_ROUND_TRIP_MS * 1e6
         rounds = SHORT_ROUNDS if rules.rounds == AgreementOptions() and is_short else rules.rounds
@@ -536,8 +550,7 @@ class SiteRuntime:
         group.asked_s = group.asked_s or now_s
         patience_s = agreement.span_ns(agreement.options.attempt) / NS_PER_S
         together = self.agreed is not None and not self.agreed.found
-        top = agreement.stack.layers[0]  # a directory has no state yet
-        if together and not (isinstance(top, Application) and top.on_state is not None):
+        if together and not group.handles_state():
             if agreement.found_with_all():
                 logger.info("founding the group %s with all its sites", group.plan.name or "of this network")
                 return

@@ -12,10 +12,11 @@ from typing import NamedTuple
 import msgspec
 
 from isthmus.core.errors import InputError
-from isthmus.core.layer import Layer
+from isthmus.core.layer import Layer, View
 from isthmus.core.message import GroupId, SiteId, Targets
 from isthmus.core.validation import BadValue, one_of
 from isthmus.live.net.hello import GroupHello, short_text
+from isthmus.live.node.errors import SiteFailed
 from isthmus.live.node.incarnations import FileStore
 from isthmus.live.node.plans import AgreedPlan, GroupPlan
 from isthmus.live.node.site import LivePort
@@ -56,6 +57,7 @@ class SiteGroup:
         "agreement",
         "asked_s",
         "build",
+        "failure",
         "group",
         "handler",
         "members",
@@ -84,9 +86,20 @@ class SiteGroup:
         self.port: LivePort | None = None
         self.agreement: Agreement | None = None  # where members agree on views
         self.asked_s: float | None = None  # since when all others ask this site to found the group
+        self.failure: SiteFailed | None = None  # for which this site leaves
         # From one life to the next:
         self.past: Past | None = None
         self.store: FileStore | None = None
+
+    def handles_state(self) -> bool:
+        """Whether this site's application has a state to hand over."""
+        top = None if self.port is None else self.port.stack.layers[0]
+        return top is not None and (top.keeper() is not None or (isinstance(top, Application) and top.on_state is not None))
+
+    def begins(self, view: View) -> bool:
+        """Whether a view is one with which the group begins, for this site and all others."""
+        decision = None if self.agreement is None else self.agreement.decision
+        return decision is None or (decision.view == view and decision.restart)
 
     def hello(self, agreed: AgreedPlan | None) -> GroupHello:
         """What sites compare of this group at first contact."""
