@@ -20,6 +20,7 @@ from isthmus.live.node.errors import SiteFailed
 from isthmus.live.node.incarnations import FileStore
 from isthmus.live.node.plans import AgreedPlan, GroupPlan
 from isthmus.live.node.site import LivePort
+from isthmus.protocols.application import Application
 from isthmus.protocols.membership.agreement import Agreement
 from isthmus.protocols.membership.home import Past
 from isthmus.scenario.workload import named_sites
@@ -94,7 +95,9 @@ class SiteGroup:
     def handles_state(self) -> bool:
         """Whether this site's application has a state to hand over."""
         top = None if self.port is None else self.port.stack.layers[0]
-        return top is not None and (top.keeper() is not None or (isinstance(top, Application) and top.on_state is not None))
+        return top is not None and (
+            top.keeper() is not None or (isinstance(top, Application) and top.on_state is not None)
+        )
 
     def begins(self, view: View) -> bool:
         """Whether a view is one with which the group begins, for this site and all others."""
