@@ -5,8 +5,7 @@
         async for message in group:
             print(message.sender, message.payload)
 
-Messages that are sent in one round of the event loop leave together, at its end; a sender that does nothing else is
-suspended until then after `TURN_MAX` of them. `batches` gives what has come as lists, for programs that want it fast.
+Messages that are sent in one round of the event loop leave together; `batches` gives what has come as lists.
 
 Back-pressure works both ways: `send` waits while the stack is busy, and a message counts as consumed when the iteration
 takes it, so that a slow reader slows its senders. Unread messages are bounded by flow control: window times members,
@@ -18,17 +17,18 @@ A wait of more than a second is logged (`isthmus.live`) with its reason.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Generator, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Self
 
 from isthmus.core.errors import LocalError
 from isthmus.core.layer import Finality, Reading, View
 from isthmus.core.message import ALL, Cast, SiteId
-from isthmus.live.api.events import Delivered, Event, Gap
+from isthmus.live.api.events import Delivered, Event
 from isthmus.live.api.inbox import Guess, Inbox
 from isthmus.live.api.participants import LocalParticipant, ParticipantService
-from isthmus.live.api.program_state import ProgramState, RestoreState, Run, TakeState
+from isthmus.live.api.program_state import ProgramState, RestoreState, TakeState, gap_before, later_events
 from isthmus.live.api.send_queue import SendQueue, check_payload
 from isthmus.live.clock.service import ClockStatus
 from isthmus.live.node.errors import Blocked, Refused
@@ -39,9 +39,7 @@ from isthmus.live.node.site_group import GroupHandler, SiteGroup
 from isthmus.live.seal.status import SessionStatus
 from isthmus.protocols.application import Application
 from isthmus.protocols.fragments import LARGEST_BYTES
-from isthmus.protocols.total.positions import position
 from isthmus.scenario.workload import named_sites
-from isthmus.stacks.registry import STACKS
 
 SETTLE_S = 2.0  # how long leaving waits, at most, for others to have what was sent
 
@@ -51,7 +49,6 @@ class Group:
 
     Enter it with `async with`, or `await` it and call `drain` or `close` at the end.
 
-    Example: `group = await isthmus.join("network.toml", "paris-0")`
     """
 
     def __init__(
@@ -72,7 +69,9 @@ class Group:
         self._changed = asyncio.Event()  # something was delivered, or the group was left
         self._inbox.wake = self._changed.set
         kept = state is not None or restore is not None
-        self._program = ProgramState(self._inbox, state, restore, self._later_events) if kept else None
+        self._program = (
+            ProgramState(self._inbox, state, restore, partial(later_events, runtime, joined)) if kept else None
+        )
         self._takes_over = restore is not None
         self._application = Application(
             on_deliver=self._deliver,
@@ -383,28 +382,10 @@ class Group:
             queue.put_nowait(view)
         asyncio.get_running_loop().call_soon(self._sending.writable.set)  # it is resumed by then
         if self._missed and not self._takes_over and not self._joined.begins(view):
-            self._note_gap(view)
+            self._inbox.put_event(gap_before(view, self._joined.plan.stack, self._inbox.last))
         self._missed = False
         self._inbox.put_event(view)
         self._changed.set()
-
-    def _note_gap(self, view: View) -> None:
-        """Say that the others went on without this site, which takes over no state."""
-        total = "total" in STACKS[self._joined.plan.stack].properties
-        gap = Gap(self._inbox.last or None, position(view, 1) if total else None)
-        where = "" if gap.next is None else f" after position {gap.last or 0}, up to {gap.next}"
-        logger.warning("messages were missed here%s: join with state= and restore= to take over a state", where)
-        self._inbox.put_event(gap)
-
-    def _later_events(self) -> Run:
-        """What runs later events of this life, each as an event of its own."""
-        port, loop = self._joined.port, asyncio.get_running_loop()
-        assert port is not None
-
-        def run(event: Callable[[], None]) -> None:
-            loop.call_soon(self.runtime.run_in, port.owner, port, event)
-
-        return run
 
     def _wake(self) -> None:
         """Wake all that wait for a message or for room."""

@@ -26,7 +26,14 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
+from isthmus.core.layer import View
+from isthmus.live.api.events import Gap
 from isthmus.live.api.inbox import Inbox
+from isthmus.live.node.peers import logger
+from isthmus.live.node.runtime import SiteRuntime
+from isthmus.live.node.site_group import SiteGroup
+from isthmus.protocols.total.positions import position
+from isthmus.stacks.registry import STACKS
 
 StateSource = bytes | Iterable[bytes] | Callable[[], bytes | Iterable[bytes]]
 TakeState = Callable[[], StateSource | Awaitable[StateSource]]
@@ -159,3 +166,22 @@ async def in_thread(work: Callable[[], R]) -> R:
 
     threading.Thread(target=run, name="isthmus-state", daemon=True).start()
     return await future
+
+
+def later_events(runtime: SiteRuntime, joined: SiteGroup) -> Run:
+    """What runs later events of the present life, each as an event of its own."""
+    port, loop = joined.port, asyncio.get_running_loop()
+    assert port is not None
+
+    def run(event: Callable[[], None]) -> None:
+        loop.call_soon(runtime.run_in, port.owner, port, event)
+
+    return run
+
+
+def gap_before(view: View, stack: str, last: int) -> Gap:
+    """What a site that takes over no state has missed before a view; logged, too."""
+    gap = Gap(last or None, position(view, 1) if "total" in STACKS[stack].properties else None)
+    where = "" if gap.next is None else f" after position {gap.last or 0}, up to {gap.next}"
+    logger.warning("messages were missed here%s: join with state= and restore= to take over a state", where)
+    return gap
