@@ -44,7 +44,7 @@ class Guess(msgspec.Struct, frozen=True):
     finality: Finality
 
 
-class Unread(msgspec.Struct, frozen=True, array_like=True):
+class UnreadState(msgspec.Struct, frozen=True, array_like=True):
     """What a member that joins is given besides the state of the application."""
 
     unread: list[Cast | Carried[None]]  # delivered before the view, and not read yet
@@ -188,21 +188,21 @@ class Inbox:
         pairs = zip(self.arrived, self.arrived_positions, strict=True)
         unread = [(event, position) for event, position in pairs if isinstance(event, Cast)]
         kept, positions = [event for event, _ in unread], [divmod(position, 1 << PLACE_BITS) for _, position in unread]
-        packed = msgspec.msgpack.encode(Unread(kept, positions))
+        packed = msgspec.msgpack.encode(UnreadState(kept, positions))
         return len(packed).to_bytes(LENGTH_BYTES, "big") + packed
 
-    def split_state(self, state: bytes) -> tuple[Unread, bytes]:
+    def split_state(self, state: bytes) -> tuple[UnreadState, bytes]:
         """What another member had not read, and the state of its application."""
         end = LENGTH_BYTES + int.from_bytes(state[:LENGTH_BYTES], "big")
         try:
-            found = msgspec.msgpack.decode(memoryview(state)[LENGTH_BYTES:end], type=Unread)
+            found = msgspec.msgpack.decode(memoryview(state)[LENGTH_BYTES:end], type=UnreadState)
         except msgspec.DecodeError as error:
             raise RemoteError(f"a state of {len(state)} bytes that does not decode: {error}") from error
         if len(found.positions) != len(found.unread) or not all(map(self.is_known, found.unread)):
             raise RemoteError(f"a state with {len(found.unread)} messages and {len(found.positions)} positions")
         return found, state[end:]
 
-    def put_before(self, earlier: Unread) -> None:
+    def put_before(self, earlier: UnreadState) -> None:
         """Put what another member had not read before what was held here."""
         self.arrived.extendleft(reversed(earlier.unread))
         self.arrived_positions.extendleft([view << PLACE_BITS | place for view, place in reversed(earlier.positions)])
