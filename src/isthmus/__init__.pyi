@@ -18,6 +18,7 @@ from isthmus.core.layer import Kind as Kind
 from isthmus.core.layer import Layer as Layer
 from isthmus.core.layer import Reading as Reading
 from isthmus.core.layer import Stack as Stack
+from isthmus.core.layer import StateKeeper as StateKeeper
 from isthmus.core.layer import View as View
 from isthmus.core.message import Cast as Cast
 from isthmus.core.message import Message as Message

@@ -129,6 +129,7 @@ class RawTopology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load_topology(path: Path) -> Topology:
+    """The topology of a TOML file; raises InputError with the key that is wrong."""
     return topology_from_tables(read_toml(path), str(path))
 
 

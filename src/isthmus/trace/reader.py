@@ -27,6 +27,7 @@ BATCH_ROWS = 1 << 16
 
 
 def read_rows(path: Path | str) -> Iterator[Row]:
+    """The rows of a trace, segment by segment; raises InputError where it is none."""
     for batch in read_batches(path):
         yield from to_rows(batch)
 
