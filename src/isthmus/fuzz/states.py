@@ -4,7 +4,8 @@ The state of an application is the sum and the chain of the digests of all messa
 their delivery, so that it shows a message that is missing, delivered twice or out of order. It travels as bytes of a
 drawn size, which repeat its own digest, so that a mix of two states is no state. It takes time to snapshot and to
 restore, and sometimes fails. A member that has restored it must arrive, for each view since the base, at the state that
-all others had there. Only total orders have the same chain at all members; for the others the sums are compared.
+all others had there. Only total orders have the same chain at all members; for the others the sums are compared. Where
+a view is no barrier (flooding-dynamic), members enter it after different messages and hand over no state: none is kept.
 """
 
 from __future__ import annotations
@@ -79,7 +80,9 @@ class StateChecks:
         self.keepers: dict[tuple[int, int], ChainedStateKeeper] = {}  # group and site, of the latest life
 
     def attach(self, application: Application, port: SimPort, group: GroupOfRun) -> None:
-        """Give an application a state."""
+        """Give an application a state, where members hand it over."""
+        if STACKS[group.stack.name].steady:
+            return
         ordered = "total" in STACKS[group.stack.name].properties
 
         def later(action: Callable[[], None]) -> None:
