@@ -66,7 +66,7 @@ def finding(mutant: Mutant) -> str | None:
         done = subprocess.run(
             command, cwd=TREE, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
         )
-    lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED tests", "ERROR tests"))]
     if done.returncode == 0:
         return None
     if done.returncode != 1 or not lines:

@@ -76,3 +76,36 @@ def test_what_was_read_last_is_known_at_the_end_of_a_life() -> None:
     assert inbox.last_read() == 10
     inbox.clear()
     assert inbox.last_read() == 10
+
+
+def payloads(events: list[Delivered]) -> list[bytes]:
+    return [event.payload for event in events]
+
+
+def test_what_came_with_a_state_is_read_first_in_order_and_takes_no_credit() -> None:
+    """The joiner's own deliveries counted as consumed when they were held; the member's were sent to that member."""
+    member, joiner = Inbox(["a", "b"]), Inbox(["a", "b"])
+    member.put_all([Cast(SiteId(1), number, b"%d" % number, ()) for number in (1, 2, 3)], 10)
+    joiner.hold()
+    joiner.put(Cast(SiteId(1), 4, b"4", ()), 13)
+    assert not joiner.unread and joiner.held_bytes
+    assert [cast.number for cast in joiner.taken] == [4]
+    earlier, state = joiner.split_state(member.unread_as_bytes() + b"state")
+    assert state == b"state"
+    joiner.put_before(earlier)
+    joiner.release()
+    assert payloads(joiner.take_all()) == [*payloads(member.take_all()), b"4"] == [b"1", b"2", b"3", b"4"]
+    assert [cast.number for cast in joiner.taken] == [4]
+    assert [cast.number for cast in member.taken] == [1, 2, 3]
+    joiner.put(Cast(SiteId(1), 5, b"5", ()), 14)
+    assert payloads(joiner.take_all()) == [b"5"] and [cast.number for cast in joiner.taken] == [4, 5]
+
+
+def test_nothing_is_read_while_the_state_of_the_program_is_taken() -> None:
+    inbox = Inbox(["a"])
+    inbox.put(Cast(SiteId(0), 1, b"1", ()), 1)
+    inbox.pause()
+    inbox.put(Cast(SiteId(0), 2, b"2", ()), 2)
+    assert not inbox.unread and inbox.last_read() == 0
+    inbox.resume()
+    assert payloads(inbox.take_all()) == [b"1", b"2"]
