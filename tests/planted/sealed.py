@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from isthmus.core.message import SiteId
 from isthmus.live.net.framing import MESSAGES, SEALED, head
 from isthmus.live.seal.keys import SealKeys
-from isthmus.live.seal.machine import CONFIRMED_MAX, OnTrouble, RandomBytes, SealedPeer, SealMachine
+from isthmus.live.seal.machine import OnTrouble, RandomBytes, SealedPeer, SealMachine
 from isthmus.live.seal.session import NONCE_START, ReplayWindow, Session
 from isthmus.live.seal.wire import HEAD_BYTES, SealError, start
 
@@ -71,11 +71,11 @@ class SendsUnconfirmed(SealMachine):
 
 
 class OneTable(SealMachine):
-    """Unconfirmed sessions are among the three that are kept."""
+    """Unconfirmed sessions share three places with the confirmed ones."""
 
     def on_greet(self, peer: SealedPeer, site: int, key_id: bytes, datagram: bytes, now_ns: int) -> None:
         super().on_greet(peer, site, key_id, datagram, now_ns)
-        while peer.confirmed and len(peer.confirmed) + len(peer.unconfirmed) + 1 > CONFIRMED_MAX:
+        while peer.confirmed and len(peer.confirmed) + len(peer.unconfirmed) + 1 > 3:
             self.end(peer.confirmed.pop(0))
 
 

@@ -120,6 +120,9 @@ def identity_command(path: Path, site: str, output: Path | None) -> None:
     """
     from isthmus.live.seal.noise import public_of
 
+    site = site.strip()
+    if not site or len(site.splitlines()) > 1:
+        raise InputError(str(path), "", f"the site {site!r}", "its name in the topology, as one line")
     lines, private = read_key_file(path), os.urandom(KEY_BYTES)
     own = output or Path(f"{site}.identity")
     write_key_file(own, [KeyLine(IDENTITY, private, site)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from isthmus.cli.keys import command
@@ -58,3 +59,13 @@ def test_identities_are_added_and_nothing_that_is_shown_is_secret(tmp_path: Path
     assert keys.cluster[0].id.hex() in shown and "mode identity" in shown
     for secret in (keys.cluster[0].secret, keys.identity):
         assert secret.hex() not in shown and b64encode(secret).decode() not in shown
+
+
+@pytest.mark.parametrize("site", ["", " ", "paris\nisthmus-key-1"])
+def test_a_site_without_a_name_of_one_line_leaves_the_key_file_as_it_is(site: str, tmp_path: Path) -> None:
+    path = tmp_path / "cluster.key"
+    run("init", path)
+    before = path.read_bytes()
+    found = run("identity", path, site, "-o", tmp_path / "own.identity")
+    assert isinstance(found.exception, InputError) and "its name in the topology, as one line" in str(found.exception)
+    assert path.read_bytes() == before and not (tmp_path / "own.identity").exists()

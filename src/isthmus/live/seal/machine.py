@@ -15,7 +15,7 @@ Per other site the machine is in one of four phases:
     CLOSED      GREETING             something is to be sent, or its sessions ended with a key
     CLOSED      OPEN                 a session that the other site began is confirmed
     GREETING    OPEN                 an answer came, or the other site's session is confirmed
-    OPEN        RENEWING             the session is worn, or its time is over, or another key is the first now
+    OPEN        RENEWING             the session is worn or silent, or its time is over, or another key is first now
     RENEWING    OPEN                 a newer session
     any         GREETING, CLOSED     keys are reloaded, and no session is left; a new life of this site begins
 
@@ -23,7 +23,10 @@ Both may greet at once; then there are two sessions, and both open. A session is
 has the answer, and by the answerer once something came by it: greetings can be replayed, and whoever replays one has
 not the keys of its session. For the same reason unconfirmed sessions have places of their own. An empty sealed datagram
 confirms a session at once, and is answered by another; until something came by the session, the greeter repeats it, and
-greets anew where that does not help: otherwise both would rest on different sessions where the first one is lost.
+greets anew where that does not help: otherwise both would rest on different sessions where the first one is lost. Over
+a long link both greet several times before an answer comes back: all those sessions are kept, as each end may seal with
+any of them. An end that has ended the one in use drops what comes, without a sign; so where something is sent and
+nothing comes, greetings leave again.
 
 Greetings are checked in the order of cost: length, key, source, MAC, (life, time) later than any of that site, rate;
 then come the curves. What does not pass is counted and dropped. A new life greets anew; sessions with an earlier life
@@ -76,7 +79,9 @@ RENEWING_NS = 10_000_000_000  # or with one
 GRACE_NS = 30_000_000_000  # after which the answerer renews what the greeter did not
 PENDING_NS = 10_000_000_000  # an answer is taken for so long
 CONFIRM_MAX = 4  # times that a confirmation is repeated
-CONFIRMED_MAX, UNCONFIRMED_MAX, PENDING_MAX, HELD_MAX = 3, 2, 16, 64
+CONFIRMED_MAX, UNCONFIRMED_MAX = 8, 4  # what both ends may greet before an answer comes back after 1.5 s
+PENDING_MAX, HELD_MAX = 16, 64
+SILENT_NS = 2_000_000_000  # without a datagram, though some are sent: the other site may have ended what is used here
 GREETS_PER_S, BURST = 5, 20
 NS_PER_GREET = 1_000_000_000 // GREETS_PER_S
 AHEAD_NS = 86_400_000_000_000  # a calendar may be off by a day
@@ -191,7 +196,7 @@ class SealMachine:
         peer = self.peers[target]
         if peer.confirmed:
             session = peer.confirmed[-1]
-            if session.worn and peer.phase is SealPhase.OPEN:
+            if peer.phase is SealPhase.OPEN and (session.worn or is_silent(peer, now_ns)):
                 self.become_renewing(peer, now_ns)
             return session.seal(datagram)
         peer.held.append(datagram)
@@ -481,6 +486,12 @@ class SealMachine:
             name, age_s = self.names[peer.site], (now_ns - made_ns) / NS_PER_S
             found.append(SessionStatus(name, peer.phase.value, life, key, age_s, len(peer.held)))
         return found
+
+
+def is_silent(peer: SealedPeer, now_ns: int) -> bool:
+    """Whether nothing has come by any session for long; the last one, in use, is looked at first."""
+    since_ns = now_ns - SILENT_NS
+    return peer.confirmed[-1].used_ns < since_ns and all(one.used_ns < since_ns for one in peer.confirmed)
 
 
 def is_authentic(key: ClusterKey, datagram: bytes) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from tests.harness.sealed_network import SealedNetwork, identities_of, keys_of
 
@@ -48,6 +50,36 @@ def test_both_greet_at_once_and_both_sessions_open() -> None:
     assert len(net.texts(A)) == len(net.texts(B)) == 21
     assert all(not any(machine.dropped.values()) for machine in net.machines.values())
     assert [len(net.machines[one].peers[other].confirmed) for one, other in ((A, B), (B, A))] == [2, 2]
+
+
+@pytest.mark.parametrize("delay_ms", [60, 80, 150, 400, 700])
+@pytest.mark.parametrize("seed", range(6))
+def test_both_ends_of_a_long_link_keep_the_sessions_in_use(seed: int, delay_ms: float) -> None:
+    """With places for three sessions, each end had ended the one that the other sealed with, from 60 ms on."""
+    network = SealedNetwork(seed, 2, delay_ms=(delay_ms, 1.05 * delay_ms))
+    for number in range(100):
+        for source, target in ((0, 1), (1, 0)):
+            offset_ms = 50 * number + 20 * source * seed
+            network.at(offset_ms, partial(network.send, SiteId(source), SiteId(target), b"x"))
+    network.run(10_000)
+    for site in (0, 1):
+        assert network.machines[SiteId(site)].dropped["unknown"] <= 8  # answers and confirmations of a retired greeting
+        assert len(network.texts(SiteId(site))) == 100
+
+
+@pytest.mark.parametrize("deaf", [(0,), (1,), (0, 1)])
+def test_an_end_that_sends_and_hears_nothing_greets_anew(deaf: tuple[int, ...]) -> None:
+    network = SealedNetwork(3, 2, delay_ms=(80, 84))
+    for number in range(200):
+        for source, target in ((0, 1), (1, 0)):
+            network.at(50 * number, partial(network.send, SiteId(source), SiteId(target), b"x"))
+    network.run(3_000)
+    ended = {index for site in deaf for index in network.machines[SiteId(site)].sessions}
+    network.filter = lambda _source, target, datagram: target not in deaf or datagram[4:8] not in ended
+    network.run(3_000)
+    before = [len(network.texts(SiteId(site))) for site in (0, 1)]
+    network.run(1_000)
+    assert all(len(network.texts(SiteId(site))) >= before[site] + 19 for site in (0, 1))
 
 
 def test_what_is_held_is_bounded_and_the_oldest_go() -> None:
