@@ -45,6 +45,7 @@ REGRESSIONS = {
         for seed in (0, 1, 2)
     },
     ("flooding-dynamic", 386): "it once did not come to rest",
+    ("optimistic", 41): "all lives ended, two in living processes, and each went on with the state of its own program",
     ("hybrid", 77): "the one holder of a frame was asked once, and by an unlucky rhythm of turns never again",
 }
 CHUNK = 25

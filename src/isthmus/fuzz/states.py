@@ -3,9 +3,10 @@
 The state of an application is the sum and the chain of the digests of all messages to all members, in the order of
 their delivery, so that it shows a message that is missing, delivered twice or out of order. It travels as bytes of a
 drawn size, which repeat its own digest, so that a mix of two states is no state. It takes time to snapshot and to
-restore, and sometimes fails. A member that has restored it must arrive, for each view since the base, at the state that
-all others had there. Only total orders have the same chain at all members; for the others the sums are compared. Where
-a view is no barrier (flooding-dynamic), members enter it after different messages and hand over no state: none is kept.
+restore, and sometimes fails. Where a life ends while its process lives, the next one begins with it, as live. A member
+that has restored it must arrive, for each view since the base, at the state that all others had there. Only total
+orders have the same chain at all members; for the others the sums are compared. Where a view is no barrier
+(flooding-dynamic), members enter it after different messages and hand over no state: none is kept.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from random import Random
 import msgspec
 
 from isthmus.core.layer import Finality, View
-from isthmus.core.message import Cast
+from isthmus.core.message import Cast, SiteId
 from isthmus.core.port import Port
 from isthmus.core.units import NS_PER_MS
 from isthmus.protocols.application import Application
@@ -78,6 +79,7 @@ class StateChecks:
         self.restores_fail = random.random() < 0.2  # one of them
         self.known: dict[tuple[int, int], tuple[int, ChainedState]] = {}  # group and view to a site and its state
         self.keepers: dict[tuple[int, int], ChainedStateKeeper] = {}  # group and site, of the latest life
+        self.renewed: SiteId | None = None  # the site whose next life is in the same process
 
     def attach(self, application: Application, port: SimPort, group: GroupOfRun) -> None:
         """Give an application a state, where members hand it over."""
@@ -89,7 +91,10 @@ class StateChecks:
             delay_ns = round(self.random.uniform(0, self.delay_ms) * NS_PER_MS)
             port.scheduler.at(port.scheduler.now_ns + delay_ns, lambda *_: port.run(action))
 
+        before = self.keepers.get((port.group, port.site))
         keeper = self.keepers[port.group, port.site] = ChainedStateKeeper(self, port, later, ordered)
+        if before is not None and port.site == self.renewed:
+            keeper.state = before.state
         told = application.on_deliver
 
         def deliver(cast: Cast, finality: Finality) -> None:

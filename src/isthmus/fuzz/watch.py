@@ -64,6 +64,13 @@ class WatchedRun(SimRun):
             self.states.attach(application, port, group)
         return application
 
+    def start_again(self, site_id: SiteId, above: int = -1) -> None:
+        if self.states is not None:
+            self.states.renewed = site_id
+        super().start_again(site_id, above)
+        if self.states is not None:
+            self.states.renewed = None
+
     def watch(self, limits: Limits, progress: Progress | None = None) -> list[str]:
         """Run to the end or to a limit; return the faults found."""
         self.scheduler.at(LOOK_NS, self.look)

@@ -100,9 +100,11 @@ class SiteGroup:
         )
 
     def begins(self, view: View) -> bool:
-        """Whether a view is one with which the group begins, for this site and all others."""
-        decision = None if self.agreement is None else self.agreement.decision
-        return decision is None or (decision.view == view and decision.restart)
+        """Whether a view is one with which the group begins, with what this site's program has."""
+        if self.agreement is None or self.agreement.decision is None:
+            return True
+        decision = self.agreement.decision
+        return decision.view == view and decision.begins_at(self.agreement.host.site)
 
     def hello(self, agreed: AgreedPlan | None) -> GroupHello:
         """What sites compare of this group at first contact."""

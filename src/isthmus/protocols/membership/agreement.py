@@ -27,7 +27,7 @@ had and serves its frames until the successor of the view is decided; it acknowl
 the next view has nothing there, and reports that. An ended seat counts for a quorum of those that go on only where its
 new life joins. After a crash of the process the file (home.py) lets a site vote for the seat that it had, but it has
 lost its frames, so it never reports; it accepts, like all, only what it holds. Where no member has the state any more,
-the seats of a quorum found a view of new lives.
+the seats of a quorum found a view of new lives: one goes on with the state of its process, the others restore that.
 
 A number from another site has no lasting effect: a higher life counts once it has returned a challenge, one that asks
 to join below a known one is told so and comes back above it, and rounds rise in bounded steps.
@@ -43,7 +43,7 @@ The phases of a life, and what moves it (`become` checks the table TRANSITIONS):
 | VOTER | the seat goes on into the next view | VOTER |
 | VOTER | the seat ends, this life goes on asking to join | OUT |
 | OUT, VOTER | a view is founded, or decided with this life in it | ENTERED |
-| ENTERED | the state of the stack's layers is here, or no member has it and the group restarts | INSTALLING |
+| ENTERED | the state of the stack's layers is here, or this life is to begin anew with its own | INSTALLING |
 | INSTALLING | the host has installed the view | NORMAL |
 | ENTERED, NORMAL | a ballot is promised, or the successor is already decided | FROZEN |
 | FROZEN | the successor is decided, with this life in it; the cut may be incomplete | DECIDED |
@@ -58,8 +58,6 @@ from collections.abc import Collection, Mapping, Sequence
 from enum import Enum, auto
 from functools import partial
 from typing import Any, TypeVar
-
-import msgspec
 
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Handler, Kind, Layer, Life, View
@@ -78,6 +76,7 @@ from isthmus.protocols.membership.succession import (
     KnownLives,
     Reporter,
     admitted,
+    heir_of,
     may_go_on,
     next_view,
     restart_view,
@@ -163,6 +162,7 @@ class Agreement(Layer):
         "entered_ns",
         "flush",
         "frozen_ns",
+        "had_state",
         "heard",
         "home",
         "known",
@@ -193,6 +193,7 @@ class Agreement(Layer):
         self.seat = NOBODY  # the incarnation that sits in it for this site
         self.vectors: tuple[Holding, ...] | None = None  # what an earlier life reports from its seat; None: it crashed
         self.stateful = False  # this life has the application's state
+        self.had_state = False  # the life before, whose seat this one has, had it when it ended
         self.leaving = False
         self.entered_ns = 0  # when this view was entered
         self.frozen_ns = 0  # since when this view is frozen
@@ -275,7 +276,7 @@ class Agreement(Layer):
 
     def take_ended_seat(self, ended: EndedSeat) -> None:
         """Vote, report and serve for the life before, until the successor of its view is decided."""
-        self.view, self.seat, self.vectors = ended.view, ended.seat, ended.report
+        self.view, self.seat, self.vectors, self.had_state = ended.view, ended.seat, ended.report, ended.stateful
         self.ledger = Ledger(ended.promised, ended.accepted)
         self.known.learn(ended.view.lives())
         self.become(VOTER)
@@ -690,18 +691,14 @@ class Agreement(Layer):
         """The next view and its cut, from the members' reports; None where they must not go on yet."""
         promises = {life: attempt.promises[life] for life in self.view.lives() if life in attempt.promises}
         ended = self.ended_seats(promises)
+        reports = {life: one for life, one in promises.items() if one.report is not None and life not in ended}
+        anew = not any(one.stateful for one in reports.values())  # one that has the layers goes on with what it has
         reporters = [
-            Reporter(life, promise.suspects, promise.stateful, promise.leaving)
-            for life, promise in promises.items()
-            if promise.report is not None and life not in ended
+            Reporter(life, one.suspects, one.transfer.has_layers if anew else one.stateful, one.leaving)
+            for life, one in reports.items()
         ]
         voters = [life for life, promise in promises.items() if promise.report is None]
         suspected = [life for life in self.view.lives() if self.is_suspected(life)]
-        if not any(reporter.stateful for reporter in reporters):  # those whose stack is in the view go on as they are
-            reporters = [
-                msgspec.structs.replace(reporter, stateful=promises[reporter.life].transfer.has_layers)
-                for reporter in reporters
-            ]
         if not any(reporter.stateful for reporter in reporters):
             return self.restart(attempt)
         stay, leavers = staying(reporters, suspected, self.sitting)
@@ -709,12 +706,12 @@ class Agreement(Layer):
         joining = self.joining(lives)
         if not may_go_on(self.view, stay, leavers, voters, ended, joining):
             return None
-        stateful = [reporter.life for reporter in stay if reporter.stateful]
+        stateful = [reporter.life for reporter in stay if reporter.stateful][: 1 if anew else None]
         view = next_view(self.view, lives, joining, stateful, self.home.weights)
         cut = cut_of(self.view.members, self.reports(attempt, lives))
         having = tuple([life[0] for life in stateful])
-        reports = {life[0]: promises[life].transfer for life in lives}
-        tasks = assign_givers(view, having, reports, self.couriers, self.home.is_near)
+        bases = {} if anew else {life[0]: promises[life].transfer for life in lives}
+        tasks = assign_givers(view, having, bases, self.couriers, self.home.is_near)
         return Proposal(self.view.view_id, self.view.members, view, cut, having, transfers=tasks)
 
     def ended_seats(self, promises: Mapping[Life, Promise]) -> dict[Life, Life]:
@@ -733,7 +730,9 @@ class Agreement(Layer):
         view = restart_view(self.view, attempt.promises, self.me, self.home.weights)
         if view is None:
             return None
-        return Proposal(self.view.view_id, self.view.members, view, (), view.members, restart=True)
+        heir = (heir_of(view, attempt.promises, self.host.site),)
+        tasks = assign_givers(view, heir, {}, self.couriers, self.home.is_near)
+        return Proposal(self.view.view_id, self.view.members, view, (), heir, True, tasks)
 
     # Promising
 
@@ -792,7 +791,7 @@ class Agreement(Layer):
 
     def own_promise(self, ballot: Ballot) -> Promise:
         accepted, report = self.ledger.accepted, self.report()
-        state = (self.stateful, self.leaving, self.transfer.report())
+        state = (self.stateful or self.had_state, self.leaving, self.transfer.report())
         return self.about_view(Promise, ballot, accepted, report, self.suspects(), *state)
 
     def save(self) -> None:
@@ -1020,7 +1019,7 @@ class Agreement(Layer):
         if self.transfer.has_layers:
             flush.deliver(self.stack.find(Transport))
         self.enter(proposal.view, proposal)
-        if self.transfer.has_layers or proposal.restart:
+        if self.transfer.has_layers or proposal.begins_at(self.host.site):
             self.install_stack()
 
     def adopt(self, proposal: Proposal) -> None:
@@ -1029,7 +1028,7 @@ class Agreement(Layer):
             self.end_life(None, keep_seat=True)
             return
         self.enter(proposal.view, proposal)
-        if proposal.restart:
+        if proposal.begins_at(self.host.site):
             self.install_stack()
 
     def enter(self, view: View, decision: Proposal | None, seat: int | None = None) -> None:
@@ -1038,6 +1037,7 @@ class Agreement(Layer):
         self.view, self.decision, self.entered_ns = view, decision, self.host.now_ns
         self.seat = self.host.incarnation if seat is None else seat
         self.vectors = None if self.vectors is None else ()  # a life that is over never had anything in this view
+        self.had_state = self.had_state and seat is not None
         self.known.learn((*view.lives(), *view.last))
         self.ledger = Ledger()
         self.backoff.attempt_count = 0
@@ -1095,9 +1095,8 @@ class Agreement(Layer):
             if self.is_member():
                 self.freeze()
             ledger = self.ledger
-            ended = EndedSeat(
-                *(self.view, self.seat, ledger.promised, ledger.accepted), self.report(), self.flush, self.decided
-            )
+            had = (self.view, self.seat, ledger.promised, ledger.accepted)
+            ended = EndedSeat(*had, self.report(), self.flush, self.decided, self.stateful or self.had_state)
         flush = self.previous_flush if ended is not None else self.flush or self.previous_flush
         return Past(decision or self.decision, flush, ended, told, tuple(self.known.highest.items()))
 

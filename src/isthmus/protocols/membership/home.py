@@ -62,6 +62,7 @@ class EndedSeat(msgspec.Struct, frozen=True):
     report: tuple[Holding, ...] | None  # None: of a process that crashed
     flush: Flush | None
     decided: Proposal | None  # the successor, if it is known
+    stateful: bool  # the life had the application's state
 
 
 class Past(msgspec.Struct, frozen=True):

@@ -223,6 +223,22 @@ def restart_view(view: View, promises: Mapping[Life, Promise], me: Life, weights
     return next_view(view, stay, [], stay, weights)
 
 
+def heir_of(view: View, promises: Mapping[Life, Promise], first: SiteId) -> SiteId:
+    """The member of a restart view whose application's state counts for all.
+
+    That is one of a process that lives, and, of several, of the one that most was delivered to; `first` before others.
+    """
+    by_site = {life[0]: promise for life, promise in promises.items()}
+
+    def rank(site: SiteId) -> tuple[bool, bool, int, bool]:
+        promise = by_site[site]
+        runs = [run for one in promise.report or () for run in ((1, one.floor), *one.delivered)]
+        delivered_count = sum([last - first + 1 for first, last in runs])
+        return (promise.transfer.gives, promise.stateful, delivered_count, site == first)
+
+    return max(view.members, key=rank)
+
+
 def next_view(
     view: View, stay: Sequence[Life], joining: Sequence[Life], stateful: Collection[Life], weights: Mapping[SiteId, int]
 ) -> View:

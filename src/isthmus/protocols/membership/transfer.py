@@ -18,7 +18,7 @@ Invariants:
 Where no member has the bytes any more, where more is held than the state is worth, or where a state is wrong, the
 member is *stranded*: it asks for another view, which becomes its base, each time later (`BACKOFF_MAX`). After
 `FAILURES_MAX` wrong states the site stops. A giver whose snapshot fails gives no more, and leaves. If members remain
-whose stack is in the view, but none has the application's state, they begin anew in the next view.
+whose stack is in the view, but none has the application's state, one goes on in the next view with what it has.
 
 Bounds: a snapshot is kept until no member fetches it, or for `VIEWS_KEPT` views; `HELD_MAX_BYTES`, or the size of the
 state if that is more, is held; a site has one unanswered request per part; a state is `TOTAL_MAX` bytes at most.
@@ -276,7 +276,7 @@ class StateTransfer:
                 self.become(FETCHING)
         if self.phase is IDLE and not member.stateful:
             member.stateful = True
-            if keeper is not None and not first:  # no member has the application's state: all begin anew
+            if keeper is not None and not first:  # no member has the application's state: this one goes on
                 keeper.hold()
                 keeper.restore(None, partial(self.on_released, self.opened_id))
         if self.phase is FETCHING and self.base == self.opened_id and keeper is not None:

@@ -48,8 +48,12 @@ class Proposal(msgspec.Struct, frozen=True, gc=False, array_like=True):
     view: View  # the successor
     cut: tuple[CutSlice, ...]
     stateful: Targets  # members of the successor that have the application's state
-    restart: bool = False  # no member has the state any more: all begin anew, with what they have
+    restart: bool = False  # no member has the state any more: all begin anew, with what those that are stateful have
     transfers: tuple[StateTask, ...] = ()  # to members of the successor that lack the state
+
+    def begins_at(self, site: SiteId) -> bool:
+        """Whether a member begins anew, with the state that its process has."""
+        return self.restart and site in self.stateful
 
 
 class MembershipMessage(Message, frozen=True, gc=False, array_like=True):
