@@ -60,8 +60,9 @@ bench-flood: $(READY)  ## a sealed group under 10,000 forgeries a second: views,
 bench-ring: $(READY)  ## the ring live on the loopback beside the simulated one, 1-byte messages (three minutes)
 	@$(BIN)/python -m bench.ring
 
-bench-membership: $(READY)  ## live groups whose sites are killed and stopped: how soon the others go on, and it is back (minutes)
+bench-membership: $(READY)  ## live groups whose sites are killed and stopped: how soon the others go on, and it is back, with large states (minutes)
 	@$(BIN)/python -m bench.membership
+	@$(BIN)/python -m bench.states
 
 bench-idle: $(READY)  ## idle live groups of 3, 5 and 16 sites: CPU and datagrams per site (two minutes)
 	@$(BIN)/python -m bench.idle

@@ -23,6 +23,7 @@ import socket
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -128,10 +129,8 @@ async def site(case: Case, name: str, ports: dict[str, int], stateful: bool) -> 
 
     async def send() -> None:
         while True:
-            try:
+            with suppress(Blocked):
                 await group.send(b"tick", wait=False)
-            except Blocked:
-                pass
             await asyncio.sleep(PERIOD_S)
 
     async def tell() -> None:

@@ -16,7 +16,8 @@ from isthmus.fuzz.scenarios import random_scenario
 from isthmus.judge.oracle import Oracle
 from isthmus.protocols.total.optimistic.compensation import DELAY_RULES, PolicyName
 from isthmus.protocols.total.optimistic.optimistic import Optimistic
-from isthmus.scenario.faults import ClockJump, Crash, Fault, Recover
+from isthmus.scenario.faults import ClockJump, Crash, Fault, Heal, Partition, Recover
+from isthmus.scenario.membership import Membership
 from isthmus.scenario.model import Clocks, Scenario
 from isthmus.scenario.workload import Poisson
 from isthmus.sim.run import SimRun
@@ -32,7 +33,8 @@ CHUNK = 50
 def scenario(policy: PolicyName, *faults: Fault, seed: int = 1, **more) -> Scenario:
     """The paper's network at sigma 3 %, with the stack that keeps each sender's order."""
     made = paper_scenario(0.03, 100.0, policy, seed, duration_ms=more.pop("duration_ms", 20_000))
-    stack = msgspec.structs.replace(made.stack, name="optimistic")
+    transport = more.pop("transport", made.stack.transport)
+    stack = msgspec.structs.replace(made.stack, name="optimistic", transport=transport)
     return msgspec.structs.replace(made, stack=stack, faults=faults, **more)
 
 
@@ -73,6 +75,18 @@ def test_a_clock_that_jumps_breaks_no_order_and_guesses_recover(policy: PolicyNa
     rows = run(scenario(policy, *jumps, ClockJump(at_ms=8_500, site="c0-0", by_ms=-by_ms)))
     assert hit(rows, 6, 14) > 0.75, "the site whose own clock jumped"
     assert hit(rows, DISTANT, 14) > 0.75, "a site that hears from them"
+
+
+def test_guesses_are_revoked_where_others_went_on_without_a_site() -> None:
+    """It is cut off, and guesses the places of its own messages, which nobody orders; then it begins a new life."""
+    cut = [Partition(at_ms=4_000, groups=(("c1-4",),)), Heal(at_ms=7_000)]
+    agreed = Membership(kind="agreed")
+    made = scenario("stamped", *cut, duration_ms=10_000, membership=agreed, transport="reliable")
+    rows = run(made)
+    revoked = [row for row in rows if row[KIND] == Kind.REVOKE]
+    ends_ns = [row[TIME_NS] for row in rows if row[KIND] == Kind.CRASH]
+    assert revoked and {row[TIME_NS] for row in revoked} <= set(ends_ns)
+    assert {row[PROCESS] for row in revoked} == {9}
 
 
 @pytest.mark.parametrize("policy", DELAY_RULES)

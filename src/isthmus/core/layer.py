@@ -71,7 +71,7 @@ class Finality(Enum):
 
     TENTATIVE = 1
     FINAL = 2
-    REVOKED = 3  # tentative once, never to be final: its sender died unordered
+    REVOKED = 3  # tentative once, never to be final in this life of the site, which ends
 
 
 class ClockState(IntEnum):
@@ -288,6 +288,9 @@ class Layer:
         """Accept submissions again: a view was installed, or a full buffer has room."""
         self.above.resume()
 
+    def take_back(self) -> None:
+        """Revoke what is tentative: others went on without this life of the site, which begins another."""
+
 
 class Stack:
     """The layers of one group at one site, top first; wired once, then only called."""
@@ -364,6 +367,11 @@ class Stack:
     def resume(self) -> None:
         """Let traffic flow again, bottom first."""
         self.layers[-1].resume()
+
+    def take_back(self) -> None:
+        """Have every layer take back what will not be final in this life, bottom first."""
+        for layer in reversed(self.layers):
+            layer.take_back()
 
     def find(self, kind: type[L]) -> L:
         """The one layer of a kind."""

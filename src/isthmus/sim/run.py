@@ -313,6 +313,10 @@ class SimRun(Simulation):
         """Restart a site without which others have continued, as a new incarnation in the same process."""
         for service in self.services:
             service.renewing(site_id)
+        site = self.sites[site_id]
+        for port in site.ports.values() if site.alive else ():
+            port.enter()
+            port.stack.take_back()
         learnt = self.suspicions.get(site_id)
         self.crash(site_id)
         if learnt is not None:

@@ -8,10 +8,10 @@ from tests.harness.live_groups import join
 from tests.harness.ports import free_ports
 from tests.unit.live.test_live_membership import NAMES, NETWORK, eventually, run
 
-from isthmus import Agreed, AgreedPlan, Delivered, Gap, Group, Timing, View
+from isthmus import Agreed, AgreedPlan, Delivered, Finality, Gap, Group, Revoked, Tentative, Timing, View
 from isthmus.core.message import Cast, SiteId
 from isthmus.live.api.events import Event
-from isthmus.live.api.inbox import EVENTS_MAX, Inbox
+from isthmus.live.api.inbox import EVENTS_MAX, Guess, Inbox
 
 BRIEF = AgreedPlan(Agreed(lan=Timing(heartbeat_ms=20, floor_ms=400, ceiling_ms=500)))
 
@@ -109,3 +109,55 @@ def test_nothing_is_read_while_the_state_of_the_program_is_taken() -> None:
     assert not inbox.unread and inbox.last_read() == 0
     inbox.resume()
     assert payloads(inbox.take_all()) == [b"1", b"2"]
+
+
+def test_guesses_that_were_read_are_revoked_with_the_life_of_their_site() -> None:
+    """A site that is cut off guesses the place of its own message, which nobody orders."""
+
+    async def read(group: Group, into: list[Event]) -> None:
+        take = into.append
+        async for event in group.events(tentative=True):
+            take(event)
+
+    async def program() -> None:
+        ports = free_ports(NAMES)
+        groups = [join(NETWORK, name, ports, "optimistic", membership=BRIEF) for name in NAMES]
+        given: list[list[Event]] = [[] for _ in groups]
+        reading = [asyncio.create_task(read(await group, into)) for group, into in zip(groups, given, strict=True)]
+        await groups[2].send(b"before")
+        await eventually(lambda: all(any(isinstance(e, Delivered) for e in events) for events in given))
+        sockets = [group.runtime.joined().socket for group in groups]
+        sockets[0].cut = sockets[1].cut = frozenset({SiteId(2)})
+        sockets[2].cut = frozenset({SiteId(0), SiteId(1)})
+        await groups[2].send(b"lost")
+        await eventually(lambda: any(isinstance(e, Tentative) and e.message.payload == b"lost" for e in given[2]))
+        await eventually(lambda: sorted(groups[0].members) == NAMES[:2] and not groups[0].blocked)
+        for socket in sockets:
+            socket.cut = frozenset()
+        await eventually(lambda: all(len(group.members) == 3 and not group.blocked for group in groups))
+        await eventually(lambda: any(isinstance(event, Gap) for event in given[2]))
+        revoked = [event.message.payload for event in given[2] if isinstance(event, Revoked)]
+        assert revoked == [b"lost"]
+        places = [type(event) for event in given[2]]
+        assert places.index(Tentative) < places.index(Revoked) < places.index(Gap)
+        for task, group in zip(reading, groups, strict=True):
+            task.cancel()
+            await group.close()
+
+    run(program)
+
+
+def test_what_was_guessed_and_is_final_unread_is_revoked_too() -> None:
+    """Its message is dropped with the life; the program must not keep the guess."""
+    inbox = Inbox(["a", "b"])
+    casts = [Cast(SiteId(0), number, str(number).encode()) for number in (1, 2, 3)]
+    for cast in casts[:2]:
+        inbox.put(Guess(cast, Finality.TENTATIVE))
+    assert [type(inbox.take()) for _ in range(2)] == [Tentative, Tentative]
+    inbox.put(casts[0])
+    assert isinstance(inbox.take(), Delivered)
+    inbox.put(Guess(casts[2], Finality.TENTATIVE))
+    inbox.put(casts[1])
+    inbox.clear()
+    event = inbox.take()
+    assert isinstance(event, Revoked) and event.message.number == 2 and not inbox.unread

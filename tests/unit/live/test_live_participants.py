@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from typing import Any
 
 import msgspec
 import pytest
@@ -122,6 +123,28 @@ def test_a_guess_that_is_revoked_unread_is_as_if_it_had_never_been() -> None:
     participant.unread.clear()
     participant._put_guess(revoked)
     assert list(participant.unread) == [revoked]
+
+
+def test_guesses_that_were_read_are_revoked_with_the_life_of_the_site() -> None:
+    """Also one whose message has come and was not read: it is dropped with the life."""
+    participant = LocalParticipant(lambda: pytest.fail("not joined"), "orders", "ann")
+    participant.guesses = True
+    guesses = [
+        Speech("orders", Participant(SiteId(0), "bob"), payload, 1, finality=Finality.TENTATIVE)
+        for payload in (b"x", b"y", b"z")
+    ]
+    final = msgspec.structs.replace(guesses[0], finality=Finality.FINAL)
+    for event in (*guesses[:2], final):
+        participant._put(event)
+
+    async def read() -> list[Any]:
+        events = participant.events(tentative=True)
+        return [await anext(events) for _ in range(3)]
+
+    assert len(asyncio.run(read())) == 3
+    participant._put_guess(guesses[2])
+    participant._lose_life()
+    assert list(participant.unread) == [msgspec.structs.replace(guesses[1], finality=Finality.REVOKED)]
 
 
 def test_without_the_option_there_are_no_participants() -> None:

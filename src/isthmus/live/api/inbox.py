@@ -6,6 +6,9 @@ message that came with the state of another member: it was sent to that one.
 The state of a member is the state of its application, after all that it has read, with the messages that it has not
 read yet (program_state.py). A joiner restores the first and reads the second in order, as that member does.
 
+A guess that was read and is not final by the end of a life is revoked: its message, even where it is here already,
+is never read in that life.
+
 While the state of the application is taken, reading pauses; while it is restored, what comes is *held*: it counts as
 consumed at once, and is read afterwards.
 
@@ -61,6 +64,7 @@ class Inbox:
         "arrived_positions",
         "event_count",
         "groups",
+        "guessed",
         "handed_over",
         "held_bytes",
         "holding",
@@ -88,6 +92,7 @@ class Inbox:
         self.taken: list[Cast] = []  # read in this turn, with credit due
         self.handed_over = 0  # messages at the front that came with the state
         self.event_count = 0  # unread views and gaps
+        self.guessed: dict[tuple[int, int], Cast] = {}  # read as tentative and not final yet, by sender and number
         self.last = 0  # the position of the last message that was put; 0: none
 
     def put(self, event: Cast | Guess, position: int = 0) -> None:
@@ -126,16 +131,21 @@ class Inbox:
                 self.handed_over -= 1
             else:
                 self.taken.append(event)
+            self.guessed.pop((event.sender, event.number), None)
             return self.named(event, position)
         if isinstance(event, Guess):
-            message = self.named(event.cast)
-            return Tentative(message) if event.finality is Finality.TENTATIVE else Revoked(message)
+            cast = event.cast
+            if event.finality is Finality.TENTATIVE:
+                self.guessed[cast.sender, cast.number] = cast
+                return Tentative(self.named(cast))
+            self.guessed.pop((cast.sender, cast.number), None)
+            return Revoked(self.named(cast))
         self.event_count -= 1
         return event
 
     def take_all(self) -> list[Delivered]:
         """Read all that there is; only the messages."""
-        if self.handed_over or set(map(type, self.unread)) != PLAIN:
+        if self.handed_over or self.guessed or set(map(type, self.unread)) != PLAIN:
             events = [self.take() for _ in range(len(self.unread))]
             return [event for event in events if isinstance(event, Delivered)]
         casts, names, groups, own = list(self.unread), self.names, self.groups, self.own
@@ -219,9 +229,11 @@ class Inbox:
         return unread - 1 if unread else self.last
 
     def clear(self) -> None:
-        """Forget what is unread, with the life that it belongs to."""
+        """Forget what is unread, with the life that it belongs to, and revoke the guesses that were read."""
         self.last = self.last_read()
-        self.unread, self.positions = deque(), deque()
+        revoked = [Guess(cast, Finality.REVOKED) for cast in self.guessed.values()]
+        self.unread, self.positions = deque(revoked), deque(repeat(0, len(revoked)))
+        self.guessed = {}
         self.arrived, self.arrived_positions = self.unread, self.positions
         self.pause_count = self.held_bytes = self.handed_over = self.event_count = 0
         self.holding, self.taken = False, []

@@ -143,6 +143,7 @@ class LocalParticipant:
         self.removed_why = ""  # by the failure detector
         self.changed = asyncio.Event()  # something came, or a buffer has room
         self.unread: deque[ParticipantView | SharedDelivery | Speech] = deque()
+        self.guessed: list[Speech] = []  # read as tentative, and neither final nor revoked yet
 
     @property
     def _service(self) -> ParticipantService:
@@ -228,9 +229,10 @@ class LocalParticipant:
                 event = self.unread.popleft()
                 if isinstance(event, SharedDelivery):
                     self._service.done(event)
-                    yield event.speech
-                else:
-                    yield event
+                    event = event.speech
+                if self.guesses and isinstance(event, Speech):
+                    self._note_read(event)
+                yield event
             if self.gone:
                 return
             await self._pause()
@@ -244,9 +246,19 @@ class LocalParticipant:
 
     # Called by the service
 
+    def _note_read(self, speech: Speech) -> None:
+        if speech.finality is Finality.TENTATIVE:
+            self.guessed.append(speech)
+            return
+        said = (speech.sender, speech.payload)
+        guess = next((guess for guess in self.guessed if (guess.sender, guess.payload) == said), None)
+        if guess is not None:
+            self.guessed.remove(guess)
+
     def _lose_life(self) -> None:
-        """Be out of the group with the life of the site; what was not read is dropped."""
-        self.unread.clear()
+        """Be out of the group with the life of the site; what was not read is dropped, and what was guessed revoked."""
+        revoked = [msgspec.structs.replace(guess, finality=Finality.REVOKED) for guess in self.guessed]
+        self.unread, self.guessed = deque(revoked), []
         self.gone = self.gone or self.leaving
         self.present, self.lost = False, True
         self.changed.set()

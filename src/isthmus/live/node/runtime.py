@@ -485,6 +485,10 @@ class SiteRuntime:
         else:
             logger.warning("the other sites went on without this one; it joins again in a new life")
         old = driver.site
+        for group in self.groups:
+            if group.port is not None:
+                group.port.enter()
+                group.port.stack.take_back()
         self.note(old, Kind.CRASH)
         old.stop()
         for group in self.groups:

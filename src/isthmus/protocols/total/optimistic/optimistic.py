@@ -386,6 +386,12 @@ class Optimistic(Layer):
         for key in self.due:  # messages that only the sequencer was to number
             self.host.cancel_timer(self, key)
 
+    def take_back(self) -> None:
+        """Take back the guesses that are not final: those that go on may order them, but not for this life."""
+        for cast, _, together in [] if self.leads() else list(self.waiting.values()):
+            if together.key == ISSUE:
+                self.above.deliver(cast, Finality.REVOKED)
+
     def become_sequencer(self) -> None:
         self.host.trace(Kind.ROLE, value=SEQUENCER)
 
