@@ -42,8 +42,8 @@ class Tentative(msgspec.Struct, frozen=True, gc=False):
 class Revoked(msgspec.Struct, frozen=True, gc=False):
     """A guess that will never come true here: the others went on without this site, which begins a new life.
 
-    It comes before the `Gap` of that life; `restore` makes all earlier guesses void instead, and what is unread of these
-    is dropped. Those that went on may have ordered the message, or lost it.
+    It comes before the `Gap` of that life. Where the program has `restore`, that makes all earlier guesses void, and
+    those that are not read as revoked by then are not given. Those that went on may have ordered the message.
     """
 
     message: Delivered
