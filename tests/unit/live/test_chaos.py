@@ -90,6 +90,13 @@ def test_what_a_life_delivered_last_may_be_lost_but_not_with_safe_delivery(tmp_p
     assert compared(tmp_path, files, ended=False) == [], "a round that never rested has no end to compare with"
 
 
+def test_a_life_that_delivered_the_last_message_twice_is_a_finding(tmp_path: Path) -> None:
+    twice = [*GOOD[2], "delivered 2.0.1 33", "view 2 9"]
+    found = compared(tmp_path, [*GOOD[:2], twice])
+    assert ChaosFinding("duplicate", "b-0: delivered 2.0.1 twice") in found
+    assert ChaosFinding("order", "b-0: delivered 2.0.1 as number 4, where nothing is in the end") in found
+
+
 def test_an_order_that_a_dead_process_saw_alone_counts_with_safe_delivery(tmp_path: Path) -> None:
     dead = ["restored", "view 1 9", "delivered 1.0.1 22"]
     for site, lines in enumerate([*GOOD[:2], dead]):

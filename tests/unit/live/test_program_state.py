@@ -47,6 +47,10 @@ class Replica:
                 return lambda: self.encoded(known)
             case "raises":
                 raise ValueError("no state today")
+            case "runs dry":
+                next(iter(()))
+            case "exits":
+                raise SystemExit("no state today")
             case "slow":
                 assert self.may_go_on.wait(60)
         return self.encoded(self.known)
@@ -140,20 +144,29 @@ def test_while_a_state_is_taken_the_program_waits_and_the_site_goes_on() -> None
     run(program())
 
 
-def test_a_state_that_raises_ends_the_site_and_another_gives_it() -> None:
+@pytest.mark.parametrize(
+    ("kind", "said", "cause"),
+    [
+        ("raises", "ValueError: no state today", ValueError),
+        ("runs dry", "RuntimeError: it raised StopIteration", RuntimeError),
+        ("exits", "RuntimeError: it raised SystemExit", RuntimeError),
+    ],
+)
+def test_a_state_that_raises_ends_the_site_and_another_gives_it(kind: str, said: str, cause: type[Exception]) -> None:
+    """What no future takes, as StopIteration, once left the group waiting for ever."""
     first, second, third = replicas("function", "function", "function")
 
     async def program() -> None:
         await first.group
         await second.group
         await asyncio.gather(view_of(first.group, 2), view_of(second.group, 2))
-        second.kind = "raises"
+        second.kind = kind
         await first.group.send(b"known")
         await asyncio.gather(first.read(1), second.read(1))
         await third.group
-        with pytest.raises(SiteFailed, match="ValueError: no state today") as failed:
+        with pytest.raises(SiteFailed, match=said) as failed:
             await anext(second.group)
-        assert isinstance(failed.value.__cause__, ValueError)
+        assert isinstance(failed.value.__cause__, cause)
         with pytest.raises(SiteFailed):
             await second.group.send(b"lost")
         await first.group.send(b"more")

@@ -159,8 +159,9 @@ async def in_thread(work: Callable[[], R]) -> R:
     def run() -> None:
         try:
             settle = partial(future.set_result, work())
-        except Exception as error:
-            settle = partial(future.set_exception, error)
+        except BaseException as error:  # no future takes a StopIteration, and a SystemExit would end the event loop
+            plain = isinstance(error, Exception) and not isinstance(error, StopIteration)
+            settle = partial(future.set_exception, error if plain else RuntimeError(f"it raised {error!r}"))
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(finish, settle)
 

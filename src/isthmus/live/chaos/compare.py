@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from itertools import zip_longest
 from typing import Literal
 
 import msgspec
@@ -115,9 +116,9 @@ class RecordComparison:
                     how = "safely " if self.safe else "before its last view "
                     self.add("lost", key, f"delivered {lost[0]} {how}({len(lost)} such), which is lost")
                 elif self.order == "total" and judged != final[: len(judged)]:
-                    at = next(n for n, name in enumerate(judged) if final[n] != name)
-                    text = f"delivered {judged[at]} as number {at + 1}, where {final[at]} is in the end"
-                    self.add("order", key, text)
+                    pairs = zip_longest(judged, final[: len(judged)], fillvalue="nothing")  # one may be there twice
+                    at, (name, there) = next((n, pair) for n, pair in enumerate(pairs) if pair[0] != pair[1])
+                    self.add("order", key, f"delivered {name} as number {at + 1}, where {there} is in the end")
             lost = [name for name in record.settled if name not in place]
             if lost:
                 text = f"`settle` said that the others had {lost[0]} ({len(lost)} such), which is lost"

@@ -58,7 +58,7 @@ class SiteDirectory:
             self.member = None
             left()
 
-        self.member = DirectoryMember(self.keepers.members, tick_ns, self.replica, renew, go)
+        self.member = DirectoryMember(self.group.members, self.keepers.members, tick_ns, self.replica, renew, go)
         return msgspec.structs.replace(self.group.options, membership=self.member)
 
 

@@ -211,7 +211,7 @@ class SiteRuntime:
         for directory in self.directories:
             if directory.member is not None and directory.group.port is not None:
                 self.run(directory.group.port, directory.member.leave)
-        while time.monotonic() < end_s and any(directory.member is not None for directory in self.directories):
+        while self.is_open() and time.monotonic() < end_s and any(one.member is not None for one in self.directories):
             await asyncio.sleep(CHECK_S)
         for group in self.groups:
             if group.agreement is not None and group.port is not None:

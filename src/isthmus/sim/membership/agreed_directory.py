@@ -56,7 +56,7 @@ class AgreedDirectory:
             port.attach(directory_stack(port, replica, StackOptions(membership=agreement)))
         renew = partial(self.soon, site, partial(self.keepers.restart, number, -1))
         go = partial(self.soon, site, partial(self.gone, number))
-        self.members[number] = DirectoryMember(contacts, self.tick_ns, replica, renew, go)
+        self.members[number] = DirectoryMember(self.everyone, contacts, self.tick_ns, replica, renew, go)
         self.sites[number] = site
         return self.members[number]
 

@@ -31,7 +31,7 @@ def after(
     """The next record; one that is the same says that nothing is to be done."""
     found = following(record, reports, lambda site: site in suspected)
     assert found is record or found.version == record.version + 1
-    found.check()
+    found.check((A, B, C, D))
     return found
 
 
@@ -100,4 +100,27 @@ def test_when_all_members_are_dead_a_joiner_goes_on_alone() -> None:
 @pytest.mark.parametrize("lives", [((A, 0), (A, 1)), ((A, 0), (B, 0), (A, 0))])
 def test_a_site_is_listed_once(lives: tuple[Life, ...]) -> None:
     with pytest.raises(RemoteError, match="of the same site"):
-        DirectoryRecord(1, 1, 1, lives).check()
+        DirectoryRecord(1, 1, 1, lives).check((A, B))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        DirectoryRecord(1, 1, 1, ((A, 0), (SiteId(9), 0))),
+        DirectoryRecord(1, 1, 1, ((A, 0),), last=((A, 0), (SiteId(-1), 0))),
+        DirectoryRecord(1, 1, 1, ((A, 1 << 62),)),
+        DirectoryRecord(1, 1, 1, ((A, 0),), joiner=(B, -1)),
+        DirectoryRecord(1 << 40, 1, 1, ((A, 0),)),
+        DirectoryRecord(1, 1, 1 << 31, ((A, 0),)),
+    ],
+)
+def test_sites_that_the_group_lacks_and_numbers_out_of_reach_are_refused(record: DirectoryRecord) -> None:
+    """A view with such a site ended every site that took it, at the first packet there."""
+    with pytest.raises(RemoteError):
+        record.check((A, B))
+
+
+@pytest.mark.parametrize("report", [report(life=1 << 62), report(life=-1), report(view_id=1 << 31)])
+def test_reports_with_numbers_out_of_reach_are_refused(report: SiteReport) -> None:
+    with pytest.raises(RemoteError):
+        report.check()

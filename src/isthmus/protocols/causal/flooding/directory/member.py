@@ -33,6 +33,7 @@ class DirectoryMember(Layer):
     __slots__ = (
         "contacts",
         "ended",
+        "everyone",
         "flooding",
         "go",
         "leaving",
@@ -48,12 +49,14 @@ class DirectoryMember(Layer):
 
     def __init__(
         self,
+        everyone: Targets,
         contacts: Targets,
         tick_ns: int,
         replica: DirectoryReplica | None,
         renew: Callable[[], None],
         go: Callable[[], None],
     ) -> None:
+        self.everyone = everyone  # the sites that the directory may list
         self.contacts = contacts  # the sites of the directory group
         self.tick_ns = tick_ns
         self.replica = replica  # where this site is one of them
@@ -109,6 +112,7 @@ class DirectoryMember(Layer):
         replica = self.replica
         if replica is None:
             raise RemoteError(f"a report of site {source}, which is for the sites of the directory")
+        report.check()
         replica.note(source, report)
         known = replica.record
         if known.version and (report.era, report.version) != (known.era, known.version) and replica.leads():
@@ -116,7 +120,7 @@ class DirectoryMember(Layer):
 
     def on_record(self, source: SiteId, record: DirectoryRecord) -> None:
         """Take over a later record."""
-        record.check()
+        record.check(self.everyone)
         if source not in self.contacts:
             raise RemoteError(f"a directory of site {source}, which keeps none")
         before = self.record

@@ -24,11 +24,11 @@ import msgspec
 
 from isthmus.core.errors import RemoteError
 from isthmus.core.layer import Life, View
-from isthmus.core.message import Message, SiteId
+from isthmus.core.message import Message, SiteId, Targets
+from isthmus.protocols.membership.sanity import check_counts, check_incarnations
 
 FOUNDED_BEYOND = 1_000  # views that a later era passes over, so that no number is used again
 ERA_BITS, ERA_MAX = 10, 1 << 20  # the same where no member is left to report its view
-MEMBERS_MAX = 65_536
 
 
 class Stage(IntEnum):
@@ -65,11 +65,16 @@ class DirectoryRecord(Message, frozen=True, gc=False, array_like=True, tag=104):
     def view(self) -> View:
         return View(self.view_id, tuple(site for site, _ in self.members), tuple(life for _, life in self.members))
 
-    def check(self) -> None:
+    def check(self, everyone: Targets) -> None:
         """Refuse what no leader says."""
+        check_counts(self.era, self.version, self.view_id)
         sites = [site for site, _ in self.lives()]
-        if len(sites) > MEMBERS_MAX or len(set(sites)) < len(sites):
-            raise RemoteError(f"a directory of {len(sites)} lives, some of the same site, or too many")
+        if len(set(sites)) < len(sites):
+            raise RemoteError(f"a directory of {len(sites)} lives, some of the same site")
+        for site, incarnation in (*self.lives(), *self.last):
+            check_incarnations(incarnation)
+            if site not in everyone:
+                raise RemoteError(f"a directory that lists site {site}, which the group does not have")
 
 
 class SiteReport(Message, frozen=True, gc=False, array_like=True, tag=105):
@@ -84,6 +89,11 @@ class SiteReport(Message, frozen=True, gc=False, array_like=True, tag=105):
     attached: bool  # it has founded the group, or has the vector of a contact
     ready: bool  # all its links in that view are safe
     leaving: bool
+
+    def check(self) -> None:
+        """Refuse numbers that no site reaches."""
+        check_incarnations(self.life)
+        check_counts(self.era, self.version, self.view_id)
 
 
 Reports = Mapping[SiteId, SiteReport]

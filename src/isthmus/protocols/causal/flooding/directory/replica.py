@@ -82,7 +82,7 @@ class DirectoryReplica(Layer):
         return founded(self.view.view_id, here)
 
     def on_record(self, source: SiteId, record: DirectoryRecord) -> None:
-        record.check()
+        record.check(self.everyone)
         if record.version != self.record.version + 1:
             raise RemoteError(f"site {source} follows version {self.record.version} by {record.version}")
         self.record = record
