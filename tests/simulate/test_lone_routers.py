@@ -261,3 +261,37 @@ def test_random_crashes_break_no_order_and_stop_nobody() -> None:
 @pytest.mark.full
 def test_hundreds_of_random_crashes_break_no_order_and_stop_nobody() -> None:
     assert faults_of(range(1_000, 1_300)) == []
+
+
+@pytest.mark.parametrize("kind", ["partition", "pause"])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_lossy_link_of_two_routers_heals_by_itself(kind: str, seed: int) -> None:
+    """Of two, either may leave out the other; a member that lost a question and its repeat once stayed out for good,
+    and with it the link. What was on its way is lost; what is sent once both are back arrives.
+    """
+    random = Random(f"link/{seed}")
+    given = tables("ab", seed=seed) | {"duration_ms": 14_000.0, "drain_ms": 20_000.0}
+    sides = [["a-0", "a-1", "ra"], ["b-0", "b-1", "rb"]]
+    given["topology"] = {
+        "name": "offices",
+        "defaults": {"lan": {"delay": 0.5}, "wan": {"delay": 5.0, "loss": 0.05}},
+        "clusters": [{"name": f"lan{number}", "sites": sites} for number, sites in enumerate(sides)],
+    }
+    given["composition"]["igps"] = [{"name": "i", "kind": "link"}]
+    given["workloads"] = [{"kind": "poisson", "rate_per_s": 8.0, "group": name, "to_groups": "others"} for name in "ab"]
+    given["membership"] = {"kind": "agreed"}
+    given["faults"], at_ms = [], 500.0
+    for _ in range(3):
+        until_ms = at_ms + random.uniform(300.0, 1_800.0)
+        if kind == "pause":
+            given["faults"].append(
+                {"kind": kind, "site": random.choice(["ra", "rb"]), "at_ms": at_ms, "until_ms": until_ms}
+            )
+        else:
+            given["faults"].append({"kind": kind, "groups": sides, "at_ms": at_ms})
+            given["faults"].append({"kind": "heal", "at_ms": until_ms})
+        at_ms = until_ms + random.uniform(50.0, 1_500.0)
+    run, rows = played(given)
+    ends = [port for site in run.sites for port in site.ports.values() if port.group == GroupId(2)]
+    assert len({port.stack.view for port in ends}) == 1 and len(ends[0].stack.view.members) == len(ends) == 2
+    assert max(missing(run, rows), default=0.0) < at_ms + 2_500 and none_broken(run, rows)

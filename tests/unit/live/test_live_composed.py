@@ -331,6 +331,60 @@ def test_messages_take_another_way_when_a_router_is_killed(killed: str) -> None:
     run(program())
 
 
+def test_a_lossy_link_of_two_routers_forms_and_heals_by_itself() -> None:
+    """A router that lost a question and its repeat stayed out of the link, until an operator founded it anew."""
+    network = topology_from_tables(
+        {
+            "name": "lossy",
+            "defaults": {"lan": {"delay": 0.5}, "wan": {"delay": 5.0, "loss": 0.05}},
+            "clusters": [{"name": "a", "sites": ["a-0", "ra"]}, {"name": "b", "sites": ["b-0", "rb"]}],
+        },
+        "lossy",
+    )
+    tables = {
+        "name": "two",
+        "groups": [{"name": "a", "members": 1, "stack": "fifo"}, {"name": "b", "members": 1, "stack": "fifo"}],
+        "igps": [{"name": "link", "kind": "link"}],
+        "routers": [{"name": "ra", "joins": ["a", "link"]}, {"name": "rb", "joins": ["link", "b"]}],
+        "domains": [{"name": "all", "wants": "fifo"}],
+    }
+    two, ports = composition_from_tables(tables, "two"), free_ports([site.name for site in network.sites])
+
+    async def program() -> None:
+        async with AsyncExitStack() as stack:
+            routers = [site_of(network, name, ports, composition=two, emulate=True) for name in ("ra", "rb")]
+            for router in routers:
+                await stack.enter_async_context(router)
+            groups = [join(network, name, ports, composition=two, emulate=True) for name in ("a-0", "b-0")]
+            for group in groups:
+                await stack.enter_async_context(group)
+
+            def heal() -> None:
+                for router in routers:
+                    router.runtime.joined().socket.cut = frozenset()
+
+            for number in range(3):
+                await groups[0].send(b"%d" % number, groups=["b"])
+                await groups[1].send(b"%d" % number, groups=["a"])
+            for group in groups:
+                assert [(await anext(group)).payload for _ in range(3)] == [b"0", b"1", b"2"]
+            views = [router.nodes["link"].view.view_id for router in routers]
+            for router in routers:
+                router.runtime.joined().socket.cut = frozenset(map(SiteId, range(len(network.sites))))
+            while not any(
+                router.nodes["link"].view.view_id > view for router, view in zip(routers, views, strict=True)
+            ):
+                await asyncio.sleep(0.01)
+            heal()
+            while any(len(router.nodes["link"].view.members) < 2 or router.nodes["link"].blocked for router in routers):
+                await asyncio.sleep(0.01)
+            await groups[0].send(b"after", groups=["b"])
+            while (await anext(groups[1])).payload != b"after":
+                pass
+
+    run(program())
+
+
 def test_routes_that_may_not_be_recomputed_are_refused_in_a_sentence() -> None:
     ports, options = free_ports([site.name for site in NETWORK.sites]), RouterOptions(routes="recomputed")
     with pytest.raises(InputError, match="routes: found 'recomputed' with shadow-and-hold forwarding; expected"):
