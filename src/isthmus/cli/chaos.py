@@ -14,6 +14,7 @@ from rich.markup import escape
 from isthmus import __version__
 from isthmus.cli.interrupts import gentle_interrupt
 from isthmus.cli.options import print_json
+from isthmus.cli.run import make_folder
 from isthmus.core.errors import InputError
 from isthmus.judge.verdict import Verdict, combined, exit_code
 from isthmus.live.chaos.driver import ChaosResult, run_round
@@ -31,10 +32,9 @@ def run_chaos(
     for number in range(rounds):
         options = msgspec.structs.replace(first, seed=first.seed + number)
         folder = base / str(options.seed)
+        words = plan_of(options).words()
         make_room(folder, force)
-        console.print(
-            f"round {number + 1} of {rounds}, seed {options.seed}: {plan_of(options).words()}", soft_wrap=True
-        )
+        console.print(f"round {number + 1} of {rounds}, seed {options.seed}: {words}", soft_wrap=True)
         result = asyncio.run(execute(options, folder, console))
         if result.is_good() and output is None:
             shutil.rmtree(folder)
@@ -66,6 +66,7 @@ def make_room(folder: Path, force: bool) -> None:
         if not force:
             raise InputError(str(folder), "", "a round already", "an empty folder, or --force")
         shutil.rmtree(folder)
+    make_folder(folder)
 
 
 def print_round(console: Console, result: ChaosResult) -> None:

@@ -54,7 +54,9 @@ def init_command(path: Path) -> None:
 @command.command("show", context_settings=HELP)
 @click.argument("path", type=PATH, metavar="FILE")
 def show_command(path: Path) -> None:
-    """Show what a key file has: the ids of its keys as `sessions()` shows them, and its sites; never a secret.
+    """Show the keys and sites of a file, never a secret.
+
+    Keys have the ids that `sessions()` shows.
 
     \b
     Examples:
@@ -108,10 +110,10 @@ def rotate_command(path: Path, step: str) -> None:
 @click.argument("site")
 @click.option("-o", "--output", type=PATH, help="File for the private key. [SITE.identity]")
 def identity_command(path: Path, site: str, output: Path | None) -> None:
-    """Create the identity of a site, and add its public key to the cluster's key file.
+    """Create the identity of a site.
 
-    With identities no site can pass for another, even though all have the cluster key. Every site needs one; the
-    private key belongs on that site alone.
+    Its public key goes into the cluster's key file. With identities no site can pass for another, even though all have
+    the cluster key. Every site needs one; the private key belongs on that site alone.
 
     \b
     Examples:

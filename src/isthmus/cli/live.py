@@ -19,7 +19,7 @@ from isthmus.cli.chaos import run_chaos
 from isthmus.cli.console import new_table, print_whole, wide_console
 from isthmus.cli.interrupts import gentle_interrupt
 from isthmus.cli.options import HELP, force_option, json_option, seed_option
-from isthmus.cli.run import classes_table, load_run, output_folder, print_judgement, stack_names
+from isthmus.cli.run import classes_table, load_run, make_folder, output_folder, print_judgement, stack_names
 from isthmus.core.errors import InputError
 from isthmus.core.message import Targets
 from isthmus.core.units import NS_PER_MS
@@ -161,6 +161,7 @@ def claim(folder: Path, force: bool) -> None:
         raise InputError(str(folder), "", f"a trace already ({old[0].name})", "an empty folder, or --force")
     for path in old:
         path.unlink()
+    make_folder(folder)
 
 
 async def execute(

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from isthmus.cli.console import COLORS, new_table, print_whole
+from isthmus.core.errors import InputError
 from isthmus.core.layer import ClockState
 from isthmus.core.units import NS_PER_MS
 from isthmus.judge.judgement import Judgement, latency_bound, trace_meta
@@ -43,6 +44,15 @@ def output_folder(scenario: Scenario, suffix: str = "") -> Path:
     """Return the default folder of a run: named by what distinguishes it from other runs."""
     order = scenario.stack.name if scenario.composition is None else scenario.composition.name
     return Path("out") / f"{scenario.name}-{order}-{scenario.seed}{suffix}"
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of a live run before its processes start."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        expected = "a folder that can be written, with room on it"
+        raise InputError(str(folder), "", error.strerror or str(error), expected) from None
 
 
 def run_scenario(

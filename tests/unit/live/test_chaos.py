@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from isthmus.cli.live import command
+from isthmus.core.errors import InputError
 from isthmus.live.chaos.compare import ChaosFinding, Order, RecordComparison
 from isthmus.live.chaos.plan import CHAOS_STACKS, ChaosOptions, plan_of
 from isthmus.live.chaos.records import Recorder, read_records
@@ -165,6 +166,19 @@ def test_what_is_given_replaces_what_is_drawn_and_nothing_else() -> None:
 def test_options_that_do_not_go_together_are_refused(words: list[str], said: str) -> None:
     result = CliRunner().invoke(command, words)
     assert result.exit_code == 2 and said in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--chaos", "1", "--stack", "flooding", "--safe"], "found the stack flooding; expected a stack with safe"),
+        (["--chaos", "1", "-o", "/dev/null/x"], "found Not a directory; expected a folder"),
+        (["examples/three-lans.toml", "-o", "/dev/null/x"], "found Not a directory; expected a folder"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_a_process_starts(words: list[str], said: str) -> None:
+    result = CliRunner().invoke(command, words)
+    assert isinstance(result.exception, InputError) and said in str(result.exception)
 
 
 def test_a_round_runs_and_is_judged(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from isthmus.core.errors import InputError
 from isthmus.scenario.faults import Crash, DelayShift, Fault, Heal, Loss, Partition, Pause, Recover
 from isthmus.scenario.load import scenario_from_tables
 from isthmus.scenario.model import Scenario
@@ -88,6 +89,8 @@ def plan_of(options: ChaosOptions) -> ChaosPlan:
     drawn, draws = random.choice(CHAOS_STACKS), [random.random() for _ in range(4)]  # whatever is given
     stack = options.stack or drawn
     safe = draws[0] < 0.5 if options.safe is None else options.safe
+    if options.stack is not None and options.safe and "safe" not in STACKS[stack].options:
+        raise InputError("--safe", "", f"the stack {stack}", "a stack with safe delivery, or --no-safe")
     safe &= "safe" in STACKS[stack].options
     files = draws[1] < 0.5 if options.files is None else options.files
     overload = draws[2] < 1 / 3 if options.overload is None else options.overload

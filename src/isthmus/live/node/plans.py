@@ -93,7 +93,8 @@ class SiteConfig(msgspec.Struct, frozen=True, kw_only=True):
         sink: where the rows of a trace go, such as a list; None traces nothing.
         join_timeout_s: how long this site may be in no view while a site that answers runs something else, such as
             another topology; then `send` and the iteration raise NotJoined, which says what.
-        on_suspicion: called with the name of a site and whether it is suspected, at each change.
+        on_suspicion: called with the name of a site and whether it is suspected, at each change; what it raises ends
+            this site, and is told by SiteFailed.
 
     Example: `isthmus.join("network.toml", "paris-0", config=SiteConfig(emulate=True))`
     """

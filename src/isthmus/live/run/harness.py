@@ -68,6 +68,8 @@ async def run_live(
             own = [*arguments, "--site", str(number), *words.get(site.name, ())]
             children.append(await SiteChild.spawn(site.name, own, events.on_event))
         begin = await start(children, agreed)
+        if agreed and (late := [child.name for child in children if not child.formed]):
+            events.say(f"the run begins, although {', '.join(late)} have seen no view of all sites")
         events.start_s = time.monotonic() + LEAD_S
         injector = FaultInjector(scenario, folder, arguments, children, begin, events)
         injecting = asyncio.create_task(injector.run())
