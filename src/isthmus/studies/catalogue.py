@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from isthmus.studies.causal.claims import STUDY as CAUSAL
+from isthmus.studies.churn.claims import STUDY as CHURN
 from isthmus.studies.clocks.claims import STUDY as CLOCKS
 from isthmus.studies.composition.claims import STUDY as COMPOSITION
 from isthmus.studies.dynamic_roles.claims import STUDY as DYNAMIC_ROLES
@@ -16,4 +17,4 @@ from isthmus.studies.regret.claims import STUDY as REGRET
 from isthmus.studies.token_site.claims import STUDY as TOKEN_SITE
 
 PAPERS = (TOKEN_SITE, ISOLATION, NINE_SCENARIOS, DYNAMIC_ROLES, OPTIMISTIC, CAUSAL, OVERLAY, COMPOSITION, CLOCKS)
-STUDIES: dict[str, Study] = {study.name: study for study in (*PAPERS, REGRET, INTERNET_SCALE)}
+STUDIES: dict[str, Study] = {study.name: study for study in (*PAPERS, REGRET, INTERNET_SCALE, CHURN)}
