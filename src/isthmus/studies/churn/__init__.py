@@ -1,0 +1,1 @@
+"""What joins, leaves and crashes cost the members that stay, with views and without."""

@@ -121,7 +121,7 @@ CLAIMS = (
         "at most 2 floor(log2 n) of the one that goes, the one that takes its id, before and after, and its stand-in",
     ),
     OURS.claim(
-        "They are fewer than with views, which give ids by site.",
+        "They are no more than with views, which give ids by site.",
         dynamic_to(VIEWS, "links_each").at_most(1.0, "times the links"),
         NOTE,
     ),

@@ -18,8 +18,17 @@ from isthmus.topology.overlay.links import Overlay
 
 BY = ["protocol", "sites", "changes_per_s"]
 FIGURES = (
-    *("latency_mean_ms", "latency_p99_ms", "gap_ms", "join_ms"),
-    *("packets_each", "bytes_each", "links_each", "links_max", "moved", "lost", "refused_staying"),
+    "latency_mean_ms",
+    "latency_p99_ms",
+    "gap_ms",
+    "lost",
+    "refused_staying",
+    "moved",
+    "join_ms",
+    "links_each",
+    "links_max",
+    "packets_each",
+    "bytes_each",
 )
 
 

@@ -39,7 +39,7 @@ def changes(guests: Sequence[str], rate_per_s: float) -> list[Fault]:
         at_ms = WARM_UP_MS + (number + 0.5) * 1000 / rate_per_s
         if len(away) < AWAY:
             away.append(inside.pop(0))
-            kind = Leave if number % 4 < 2 else Crash
+            kind = Crash if (number + 1) // 2 % 2 else Leave
             faults.append(kind(at_ms=at_ms, site=away[-1]))
         else:
             inside.append(away.pop(0))
@@ -73,4 +73,6 @@ def grid(scale: Scale, seeds: Sequence[int]) -> list[Cell]:
 def cell(stack: str, sites: int, rate_per_s: float, seed: int) -> Cell:
     scenario = scenario_of(stack, sites, rate_per_s, seed)
     asked = len(scenario.faults)
-    return Cell({"protocol": stack, "sites": sites, "changes_per_s": rate_per_s, "asked": asked, "seed": seed}, scenario)
+    return Cell(
+        {"protocol": stack, "sites": sites, "changes_per_s": rate_per_s, "asked": asked, "seed": seed}, scenario
+    )
