@@ -81,7 +81,7 @@ PENDING_NS = 10_000_000_000  # an answer is taken for so long
 CONFIRM_MAX = 4  # times that a confirmation is repeated
 CONFIRMED_MAX, UNCONFIRMED_MAX = 8, 4  # what both ends may greet before an answer comes back after 1.5 s
 PENDING_MAX, HELD_MAX = 16, 64
-SILENT_NS = 2_000_000_000  # without a datagram, though some are sent: the other site may have ended what is used here
+SILENT_NS = 2_000_000_000  # without a datagram after one was sent: the other site may have ended what is used here
 GREETS_PER_S, BURST = 5, 20
 NS_PER_GREET = 1_000_000_000 // GREETS_PER_S
 AHEAD_NS = 86_400_000_000_000  # a calendar may be off by a day
@@ -117,9 +117,11 @@ class SealedPeer:
     """Another site, as the machine knows it."""
 
     __slots__ = (
+        "asked_ns",
         "budget_ns",
         "confirmed",
         "due_ns",
+        "heard_ns",
         "held",
         "identity",
         "pending",
@@ -148,6 +150,8 @@ class SealedPeer:
         self.held: deque[bytes] = deque(maxlen=HELD_MAX)
         self.due_ns = 0  # when `tick` has something to do; 0: never
         self.tries = 0  # greetings since the phase began
+        self.heard_ns = 0  # when something last came,
+        self.asked_ns = 0  # and when something was first sent after that
 
 
 class SealMachine:
@@ -242,6 +246,7 @@ class SealMachine:
         """Use the newest session, first for what was held."""
         session = peer.confirmed[-1]
         peer.phase, peer.tries = SealPhase.OPEN, 0
+        peer.heard_ns = now_ns
         peer.due_ns = self.renewal_ns(session, now_ns) if session.settled else now_ns + GREET_NS
         held, peer.held = peer.held, deque(maxlen=HELD_MAX)
         self.out += [(peer.site, session.seal(datagram)) for datagram in held]
@@ -289,6 +294,8 @@ class SealMachine:
                 raise SealError("garbled")
             opened = session.open(datagram)
             session.used_ns = now_ns
+            if source != self.site:
+                self.peers[source].heard_ns = now_ns
         except SealError as error:
             self.dropped[error.reason] += 1
             return None
@@ -489,9 +496,10 @@ class SealMachine:
 
 
 def is_silent(peer: SealedPeer, now_ns: int) -> bool:
-    """Whether nothing has come by any session for long; the last one, in use, is looked at first."""
-    since_ns = now_ns - SILENT_NS
-    return peer.confirmed[-1].used_ns < since_ns and all(one.used_ns < since_ns for one in peer.confirmed)
+    """Whether nothing has come for long after something was sent, as now."""
+    if peer.heard_ns >= peer.asked_ns:
+        peer.asked_ns = now_ns
+    return now_ns - peer.asked_ns > SILENT_NS
 
 
 def is_authentic(key: ClusterKey, datagram: bytes) -> bool:

@@ -82,6 +82,17 @@ def test_an_end_that_sends_and_hears_nothing_greets_anew(deaf: tuple[int, ...]) 
     assert all(len(network.texts(SiteId(site))) >= before[site] + 19 for site in (0, 1))
 
 
+def test_rare_datagrams_that_are_answered_renew_nothing() -> None:
+    net = SealedNetwork(4, 2)
+    for number in range(10):
+        net.at(5_000 * number, partial(net.send, A, B, b"asked"))
+        net.at(5_000 * number + 500, partial(net.send, B, A, b"answered"))
+    net.run(1_000)
+    greetings = kinds(net).count(GREET)
+    net.run(60_000)
+    assert kinds(net).count(GREET) == greetings and net.texts(A) == [b"answered"] * 10
+
+
 def test_what_is_held_is_bounded_and_the_oldest_go() -> None:
     net = SealedNetwork(3, 2)
     net.filter = lambda *_: False
