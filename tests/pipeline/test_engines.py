@@ -14,7 +14,7 @@ from tests.unit.judge.stories import Story, answers, quiet_run, recorded
 from isthmus.core.layer import Kind
 from isthmus.judge.oracle import PROPERTIES, Oracle
 from isthmus.judge.verdict import Verdict
-from isthmus.pipeline.check.check import event_of
+from isthmus.judge.witness import WitnessEvent
 from isthmus.pipeline.check.verdicts import check
 from isthmus.trace.schema import Recording
 
@@ -47,7 +47,7 @@ PLANTED = {
 
 def compared(row: Row) -> tuple[object, ...]:
     place = (row.run, row.domain or row.group, row.property)
-    events = tuple(map(event_of, row.witness_events))
+    events = tuple(WitnessEvent(**event.asDict()) for event in row.witness_events)
     return (*place, row.status, row.evidence_count, row.violation_count, row.witness, events)
 
 

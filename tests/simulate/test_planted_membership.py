@@ -21,7 +21,7 @@ from tests.harness.membership_bench_checks import wrong
 from tests.harness.storms import storm
 from tests.planted.membership import PLANTED_MEMBERSHIP, Bug
 from tests.unit.protocols.membership import test_flush as flush_tests
-from tests.unit.protocols.membership import test_window as window_tests
+from tests.unit.protocols.membership import test_piece_window as window_tests
 from tests.unit.sim import test_bulk_queue as bulk_tests
 
 from isthmus.core.message import SiteId, Targets

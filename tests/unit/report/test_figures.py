@@ -15,11 +15,12 @@ from isthmus.report.figures import SOFT, draw_plot, inline_svg, looks_of, name_t
 from isthmus.report.lines import Line, Plot, SpreadRow, make_plot, plots_of
 from isthmus.report.pictures.distributions import draw_spread_plot
 from isthmus.report.results import find_studies
-from isthmus.studies.results import FigureSpec, figure
+from isthmus.studies.results import FigureSpec
 
 
 def spec(**changes: str) -> FigureSpec:
-    return figure("f", "A title", "", ("x", changes.get("xlabel", "x, ms")), ("y", "y, ms"), table="t")
+    labels = {"xlabel": "x, ms"} | changes
+    return FigureSpec(id="f", title="A title", table="t", x="x", y="y", ylabel="y, ms", **labels)  # type: ignore[arg-type]
 
 
 def test_lines_are_sorted_with_errors_and_the_papers_beside_them(tmp_path: Path) -> None:
