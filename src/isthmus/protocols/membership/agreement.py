@@ -121,6 +121,7 @@ QUIET_NS = 200 * NS_PER_MS  # between two ticks, at least, while nothing is to b
 QUIET_HERE_NS = 2 * NS_PER_S  # between two words to others then
 PIECE_HEAD_BYTES = 64  # of a packet with one piece, about
 FETCH_MAX = 64  # pieces that one request names
+UNHURRIED = 4  # times as long until a deputy acts, where it suspects no member
 JITTER = 0.2  # ticks differ by this share, so that rivals do not stay in step
 
 
@@ -430,9 +431,8 @@ class Agreement(Layer):
             self.ask_to_join()
         else:
             self.transfer.tick()
-        if self.flush is not None:
-            self.complete()
-            self.fetch()
+        self.complete()
+        self.fetch()
         self.report_progress()
         self.give_up()
         self.act()
@@ -580,9 +580,8 @@ class Agreement(Layer):
         order = [life for life in self.view.lives() if self.is_mutual(life)]
         if not self.is_frozen() or self.sitting not in order:
             return False
-        return self.host.now_ns - max(self.frozen_ns, self.ledger.proposed_ns) >= order.index(
-            self.sitting
-        ) * self.span_ns(self.options.give_up)
+        wait_ns = order.index(self.sitting) * self.span_ns(self.options.give_up) * (1 if self.suspects() else UNHURRIED)
+        return self.host.now_ns - max(self.frozen_ns, self.ledger.proposed_ns) >= wait_ns
 
     def has_rival(self) -> bool:
         """Whether the promised ballot is of another member and may succeed."""
@@ -662,9 +661,11 @@ class Agreement(Layer):
     # The proposal
 
     def is_awaited(self, life: Life, attempt: Attempt) -> bool:
-        """Whether a member that has not promised may still be worth waiting for."""
-        patient = self.host.now_ns - attempt.since_ns < self.patience_ns(self.options.answer)
-        return patient and self.is_mutual(life)
+        """Whether a member that has not promised may still be worth waiting for: longer where none is suspected."""
+        now_ns, longest_ns = self.host.now_ns, self.span_ns(self.options.give_up) << self.backoff.backoff_exponent
+        patient = now_ns - attempt.since_ns < self.patience_ns(self.options.answer)
+        unhurried = not self.suspects() and now_ns - self.frozen_ns < longest_ns
+        return (patient or unhurried) and self.is_mutual(life)
 
     def try_propose(self) -> None:
         """Make a proposal once a quorum has promised and no member is awaited."""
@@ -677,7 +678,7 @@ class Agreement(Layer):
         proposal = self.bound_proposal(attempt) or self.make_proposal(attempt)
         if proposal is not None:
             in_time = self.host.now_ns - attempt.since_ns < self.span_ns(self.options.answer)
-            self.backoff.learn(any(map(self.is_mutual, missing)), in_time)
+            self.backoff.learn(any(map(self.is_mutual, missing)), in_time and len(attempt.promises) > 1)
             attempt.proposal, attempt.sent_ns = proposal, self.host.now_ns
             self.send_to(self.audience(proposal), self.about_view(Propose, attempt.ballot, proposal))
             self.consider(attempt.ballot, proposal)
@@ -698,9 +699,9 @@ class Agreement(Layer):
             for life, one in reports.items()
         ]
         voters = [life for life, promise in promises.items() if promise.report is None]
-        suspected = [life for life in self.view.lives() if self.is_suspected(life)]
         if not any(reporter.stateful for reporter in reporters):
             return self.restart(attempt)
+        suspected = [life for life in self.view.lives() if self.is_suspected(life)]
         stay, leavers = staying(reporters, suspected, self.sitting)
         lives = [reporter.life for reporter in stay]
         joining = self.joining(lives)

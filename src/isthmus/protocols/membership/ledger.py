@@ -51,7 +51,7 @@ class CoordinatorBackoff(msgspec.Struct, eq=False):
 
     Where packets are often lost, on several links, the usual wait is too short: each view leaves out some member, it
     comes back, and the view that admits it leaves out another. So a view that leaves out an unsuspected member doubles
-    the next wait, and one that all have promised in the usual time takes a doubling back.
+    the next wait, and one that all have promised in the usual time, others than its author too, takes a doubling back.
     """
 
     attempt_count: int = 0  # ballots of this site in this view
