@@ -103,7 +103,8 @@ def shaped(frame: DataFrame, given: dict[str, Column]) -> DataFrame:
 
 
 def finding_row(run: int, group: int, name: str, *, evidence_count: int = 0, violation_count: int = 0,
-                rank: int | None = None, witness: Witness | None = None) -> tuple[object, ...]:  # fmt: skip
+                rank: int | None = None, witness: Witness | None = None,
+                doubt: str | None = None) -> tuple[object, ...]:  # fmt: skip
     """One finding as a tuple in the order of the columns, for what is computed in Python."""
     fields: tuple[object, ...] = (None,) * len(WITNESS)
     if witness is not None:
@@ -120,4 +121,4 @@ def finding_row(run: int, group: int, name: str, *, evidence_count: int = 0, vio
         ]
         lists = (list(witness.lives), list(witness.messages), list(witness.numbers), list(map(list, witness.members)))
         fields = (witness.form, *lists, events)
-    return (run, group, name, evidence_count, violation_count, rank, *fields, None, None)
+    return (run, group, name, evidence_count, violation_count, rank, *fields, None, doubt)

@@ -28,7 +28,9 @@ def primary(tables: Tables) -> DataFrame:
     def judge(parts: tuple[int, ...], frame: pd.DataFrame) -> pd.DataFrame:
         found = rivals(steps_of(frame))
         counts = {"evidence_count": found.evidence_count, "violation_count": found.violation_count}
-        row = finding_row(int(parts[0]), int(parts[1]), NAME, **counts, rank=0, witness=found.witness)
+        row = finding_row(
+            int(parts[0]), int(parts[1]), NAME, **counts, rank=0, witness=found.witness, doubt=found.doubt or None
+        )
         return pd.DataFrame([row], columns=list(FINDING))
 
     return installed.groupBy(*GROUP).applyInPandas(judge, ddl(FINDING))
