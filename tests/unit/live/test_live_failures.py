@@ -13,7 +13,7 @@ from tests.harness.live_groups import join
 from tests.harness.ports import free_ports
 from tests.unit.live.test_group import run
 
-from isthmus import Group, NotJoined, SiteFailed
+from isthmus import Group, InputError, NotJoined, SiteFailed
 from isthmus.core.layer import View
 from isthmus.live.node.incarnations import FileStore
 from isthmus.live.node.plans import AgreedPlan
@@ -72,9 +72,28 @@ def test_a_site_whose_disk_is_full_leaves_and_says_so(
     assert [record.name for record in told] == ["isthmus.live"], "once, and no traceback in a call-back"
 
 
-def test_a_site_that_cannot_write_its_first_view_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_site_that_cannot_write_its_file_does_not_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def save(store: FileStore, _record: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", str(store.path))
+
+    monkeypatch.setattr(FileStore, "save", save)
+
+    async def program() -> None:
+        group = join(NETWORK, NAMES[0], free_ports(NAMES), membership=AgreedPlan(folder=tmp_path, found=True))
+        with pytest.raises(InputError, match=r"c0-0\.view.*No space left on device"):
+            async with group:
+                await group.send(b"lost")
+
+    run(program())
+
+
+def test_a_site_that_cannot_write_its_first_view_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_file = FileStore.save
+
+    def save(store: FileStore, record: Any) -> None:
+        if record is not None:
+            raise OSError(errno.ENOSPC, "No space left on device", str(store.path))
+        save_file(store, record)
 
     monkeypatch.setattr(FileStore, "save", save)
 

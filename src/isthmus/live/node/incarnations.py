@@ -58,7 +58,10 @@ class FileStore:
             if self.path.exists():
                 self.read()
         except OSError as error:
-            raise InputError(str(self.path), "", f"what cannot be used ({error.strerror})", "a file of ours") from None
+            raise self.unusable(error) from None
+
+    def unusable(self, error: OSError) -> InputError:
+        return InputError(str(self.path), "", f"what cannot be used ({error.strerror})", "a file of ours")
 
     def read(self) -> None:
         try:
@@ -78,7 +81,10 @@ class FileStore:
     def begin(self, incarnation: int) -> None:
         """Write down that a life begins: no later one has its incarnation."""
         self.incarnation = incarnation
-        self.save(self.record)
+        try:
+            self.save(self.record)
+        except OSError as error:
+            raise self.unusable(error) from None
 
     def save(self, record: Record | None) -> None:
         self.record = record
